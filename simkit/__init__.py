@@ -1,0 +1,1 @@
+"""simkit: trace-driven simulation of schedulers."""

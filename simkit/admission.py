@@ -1,0 +1,88 @@
+"""Admission: which submitted tasks a policy may see."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from simkit.errors import ScenarioError
+from simkit.task import Task
+from simkit.task_queue import TaskQueue
+
+
+@dataclass(frozen=True)
+class AdmissionRule:
+    """Limits of the queue; None means none.
+
+    DeepRM's ten slots and backlog of sixty are ``AdmissionRule(slots=10, backlog=60)``.
+    """
+
+    slots: int | None = None
+    """Tasks that the policy sees at a time."""
+    backlog: int | None = None
+    """Tasks that may wait for a slot; a task beyond them is rejected."""
+    refill: Literal["at_once", "next_decision"] = "at_once"
+    """When a freed slot takes the oldest of the backlog: at once, so that the policy sees it in
+    the same decision, or only at the next decision."""
+
+    def __post_init__(self) -> None:
+        """Raise ScenarioError for a limit that admits nothing."""
+        if self.slots is not None and self.slots < 1:
+            raise ScenarioError(f"admission: slots is {self.slots}; it must be at least 1")
+        if self.backlog is not None and self.backlog < 0:
+            raise ScenarioError(f"admission: backlog is {self.backlog}; it must be at least 0")
+
+
+class Admission:
+    """The tasks held back by a rule, first in, first out."""
+
+    def __init__(self, rule: AdmissionRule, queue: TaskQueue, arrived: list[Task]) -> None:
+        self.rule = rule
+        self._queue = queue
+        self._arrived = arrived
+        self._backlog: deque[Task] = deque()
+        self.limited = rule.slots is not None
+        """Whether there is anything to do when a task leaves the queue."""
+
+    def __len__(self) -> int:
+        """Return how many tasks are held back."""
+        return len(self._backlog)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self._backlog)
+
+    def submit(self, task: Task) -> bool:
+        """Show a task to the policy or hold it back; return False if there is no space for it."""
+        slots, backlog = self.rule.slots, self.rule.backlog
+        if slots is None or (len(self._queue) < slots and not self._backlog):
+            self.show(task)
+            return True
+        if backlog is not None and len(self._backlog) >= backlog:
+            return False
+        self._backlog.append(task)
+        return True
+
+    def show(self, task: Task) -> None:
+        """Put a task in the queue; one that comes back does so even if all slots are taken."""
+        self._queue.add(task)
+        self._arrived.append(task)
+
+    def withdraw(self, task: Task) -> bool:
+        """Take a task out of the backlog; return whether it was there."""
+        if task in self._backlog:
+            self._backlog.remove(task)
+            return True
+        return False
+
+    def on_departure(self) -> None:
+        """A task has left the queue: refill its slot if the rule says at once."""
+        if self.rule.refill == "at_once":
+            self.refill()
+
+    def refill(self) -> None:
+        """Fill free slots from the backlog."""
+        slots = self.rule.slots
+        while self._backlog and (slots is None or len(self._queue) < slots):
+            self.show(self._backlog.popleft())

@@ -1,0 +1,211 @@
+"""Bookkeeping: what has become of every task and job in the system, written down as records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Container, Iterator, Sequence
+from math import nan
+
+from simkit.estimates import Predictor
+from simkit.recorder import Outcome, Recorder, Status
+from simkit.submission import Submitted
+from simkit.task import Allocation, Instances, Task
+from simkit.workload import Workload
+
+_NO_REASON = 0
+
+
+class _OpenJob:
+    """A job of several tasks that has not ended."""
+
+    __slots__ = ("left", "reason", "start_s", "status", "tasks")
+
+    def __init__(self, tasks: list[Task]) -> None:
+        self.tasks = tasks
+        self.left = len(tasks)
+        self.start_s = nan
+        self.status = Status.FINISHED
+        self.reason = _NO_REASON
+
+
+class Bookkeeping:
+    """Accounts for every instance: exactly one attempt of it ends well, or its job does not."""
+
+    def __init__(self, workload: Workload, recorder: Recorder, predictor: Predictor) -> None:
+        self._workload = workload
+        self._recorder = recorder
+        self._learn = predictor.on_end if predictor.learns else None
+        self._open: dict[Task, _OpenJob | None] = {}
+        self.jobs_ended = 0
+
+    def open(self, job: Submitted) -> None:
+        """Take a job in."""
+        tasks = job.tasks
+        if len(tasks) == 1:
+            self._open[tasks[0]] = None
+            return
+        entry = _OpenJob(tasks)
+        for task in tasks:
+            self._open[task] = entry
+
+    def instances(self, task: Task, count: int) -> tuple[Instances, ...]:
+        """Return which instances of a task start when `count` of them do: the lowest left."""
+        if task.gang:
+            task._attempt += 1
+            return ((0, count, task._attempt),)
+        if task._unplaced is None:
+            task._unplaced = [(0, task.instances, 0)]
+        chosen: list[Instances] = []
+        while count:
+            first, size, attempts = task._unplaced.pop(0)
+            taken = min(size, count)
+            chosen.append((first, taken, attempts + 1))
+            task._attempt = max(task._attempt, attempts + 1)
+            if taken < size:
+                task._unplaced.insert(0, (first + taken, size - taken, attempts))
+            count -= taken
+        return tuple(chosen)
+
+    def give_back(self, task: Task, allocation: Allocation) -> None:
+        """Note that the work of these instances is lost; they will start again."""
+        if task._unplaced is not None:
+            task._unplaced = sorted([*allocation._instances, *task._unplaced])
+
+    def end_allocation(
+        self, allocation: Allocation, now: float, outcome: Outcome, executed_s: float
+    ) -> None:
+        """Write down an allocation that ends now, and its task and job if that was all of them.
+
+        `executed_s` counts all segments of the attempt.
+        """
+        self.record(allocation, now, outcome)
+        task = allocation.task
+        if outcome == Outcome.LOST:
+            task._lost_s += executed_s
+        elif outcome != Outcome.SUSPENDED:
+            task._executed_s = executed_s
+            task._open -= allocation.count
+            if self._learn is not None:
+                self._learn(task.user, executed_s)
+            if outcome == Outcome.KILLED:
+                task._killed = self._recorder.reason("requested time is over")
+            if not task._open:
+                self._end_task(task, now)
+
+    def record(self, allocation: Allocation, now: float, outcome: Outcome) -> None:
+        """Write the rows of an allocation: one for each machine and run of instances."""
+        task, instances, on = allocation.task, allocation._instances, allocation.on
+        rows = self._recorder.allocations
+        if len(on) == 1 and len(instances) == 1:
+            first, count, attempt = instances[0]
+            rows.append((task.job_index, task.index, on[0][0], first, count, attempt,
+                         allocation.start_time_s, now, outcome))  # fmt: skip
+            return
+        for machine, first, count, attempt in _spread(on, instances):
+            rows.append((task.job_index, task.index, machine, first, count, attempt,
+                         allocation.start_time_s, now, outcome))  # fmt: skip
+
+    def kill(self, task: Task, now: float, reason: str, executed_s: float) -> None:
+        """Write down that a task was ended for good; its allocations have been recorded."""
+        task._killed = self._recorder.reason(reason)
+        task._executed_s = executed_s
+        task._open = 0
+        self._end_task(task, now)
+
+    def reject(self, job: Submitted, now: float, reason: str) -> None:
+        """Write down that a job will not be run."""
+        number = self._recorder.reason(reason)
+        self._recorder.events.append((now, "rejected", job.row, -1, -1, reason))
+        for task in job.tasks:
+            del self._open[task]
+            self._recorder.tasks.append((task.index, nan, nan, Status.REJECTED))
+        self._record_job(job.row, job.tasks, nan, nan, Status.REJECTED, number)
+
+    def _end_task(self, task: Task, now: float) -> None:
+        status = Status.KILLED if task._killed else Status.FINISHED
+        self._recorder.tasks.append((task.index, task._first_start_s, now, status))
+        job = self._open.pop(task)
+        if job is None:
+            self.jobs_ended += 1
+            started = task._first_start_s == task._first_start_s
+            executed = task._executed_s if task.gang else now - task._first_start_s
+            self._recorder.jobs.append((
+                task.job_index, task._first_start_s, now, executed if started else nan,
+                task.estimate_s, task._suspended_s, task._lost_s, task._attempt, status,
+                task._killed,
+            ))  # fmt: skip
+            return
+        job.left -= 1
+        job.start_s = _earlier(job.start_s, task._first_start_s)
+        if task._killed:
+            job.status, job.reason = Status.KILLED, task._killed
+        if not job.left:
+            self._record_job(task.job_index, job.tasks, job.start_s, now, job.status, job.reason)
+
+    def _record_job(
+        self, row: int, tasks: Sequence[Task], start: float, end: float, status: Status, reason: int
+    ) -> None:
+        if status in (Status.FINISHED, Status.KILLED, Status.REJECTED):
+            self.jobs_ended += 1
+        self._recorder.jobs.append((
+            row, start, end, end - start,
+            max(task.estimate_s for task in tasks),
+            max(task._suspended_s for task in tasks),
+            sum(task._lost_s for task in tasks),
+            max(task._attempt for task in tasks),
+            status, reason,
+        ))  # fmt: skip
+
+    def event(self, now: float, kind: str, task: Task, detail: str) -> None:
+        """Write down something that happened to a task."""
+        self._recorder.events.append((now, kind, task.job_index, task.index, -1, detail))
+
+    def capacity(
+        self, now: float, machine: int, amounts: Sequence[float], names: Sequence[str], running: str
+    ) -> None:
+        """Write down a machine's new capacity."""
+        capacity = {name: float(amount) for name, amount in zip(names, amounts, strict=True)}
+        detail = json.dumps({"capacity": capacity, "running": running})
+        self._recorder.events.append((now, "capacity", -1, -1, machine, detail))
+
+    def close(self, in_progress: Container[Task]) -> None:
+        """Write down all that has not ended; those of `in_progress` run or are suspended."""
+        jobs: dict[int, list[Task]] = {}
+        for task in self._open:
+            status = Status.RUNNING if task in in_progress else Status.WAITING
+            self._recorder.tasks.append((task.index, task._first_start_s, nan, status))
+            jobs.setdefault(task.job_index, []).append(task)
+        for row, tasks in jobs.items():
+            whole = self._open[tasks[0]]
+            everyone = whole.tasks if whole else tasks
+            start = nan
+            for task in everyone:
+                start = _earlier(start, task._first_start_s)
+            status = Status.WAITING if start != start else Status.RUNNING
+            if all(task not in in_progress for task in tasks) and len(everyone) == 1:
+                status = Status.WAITING
+            self._record_job(row, everyone, start, nan, status, _NO_REASON)
+        self._open.clear()
+
+
+def _spread(
+    on: Sequence[tuple[int, int]], instances: Sequence[Instances]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Deal runs of instances out to machines: yield (machine, first, count, attempt)."""
+    runs = iter(instances)
+    first, size, attempt = next(runs)
+    for machine, count in on:
+        left = count
+        while left:
+            if not size:
+                first, size, attempt = next(runs)
+            taken = min(left, size)
+            yield machine, first, taken, attempt
+            first, size, left = first + taken, size - taken, left - taken
+
+
+def _earlier(a: float, b: float) -> float:
+    """Return the smaller of two times, either of which may be NaN for "not yet"."""
+    if a != a:
+        return b
+    return a if b != b else min(a, b)

@@ -1,0 +1,58 @@
+"""Every error a user can meet: what is wrong, its value, the rule, the remedy.
+
+    SimkitError
+    ├── ScenarioError    the scenario file: unknown key, bad value, missing file
+    ├── TraceError       a trace: unreadable, malformed, empty
+    ├── PluginError      a name that no plug-in answers to
+    ├── PolicyError      a policy did something that the rules forbid
+    └── RunError         a run folder: missing, incomplete, not ours
+
+The command line prints the text of a `SimkitError` and nothing else; any other exception is a
+defect of simkit's and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class SimkitError(Exception):
+    """The base of all errors that are the user's to mend."""
+
+
+class ScenarioError(SimkitError):
+    """A scenario is wrong; holds every problem found, not just the first.
+
+    Attributes:
+        problems: one line each, ``file:line: dotted.path: what is wrong; what to do``.
+    """
+
+    def __init__(self, problems: Iterable[str] | str) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+
+class TraceError(SimkitError):
+    """A trace cannot be read: ``file:line: what is wrong; what to do``."""
+
+
+class PluginError(SimkitError):
+    """A name in a scenario stands for no policy, reader or predictor."""
+
+
+class PolicyError(SimkitError):
+    """A policy asked for something illegal: names policy, task, machine, requested and free."""
+
+
+class RunError(SimkitError):
+    """A run folder is missing, incomplete or not one of simkit's."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'easy'?"`` or, without a near match, the list of known names."""
+    choices = sorted(known)
+    near = get_close_matches(name, choices, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {near[0]!r}?"
+    return f"; known: {', '.join(choices)}" if choices else ""

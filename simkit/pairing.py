@@ -1,0 +1,182 @@
+"""Pairs runs by seed and their jobs by id, and refuses to pair different workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.errors import RunError
+from simkit.run_folder import Run, open_run
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_TIMES = ("start_time_s", "end_time_s", "wait_time_s", "turnaround_time_s", "run_time_s")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs of one workload with the same seed; their jobs joined by id."""
+
+    seed: int
+    resources: tuple[str, ...]
+    both: pl.DataFrame
+    """Jobs of both runs: what B found in columns ending in ``_b``."""
+    only_in_a: tuple[Any, ...]
+    only_in_b: tuple[Any, ...]
+    unfinished_in_a: tuple[Any, ...]
+    unfinished_in_b: tuple[Any, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of jobs that both runs have."""
+        return len(self.both)
+
+    def values(
+        self, value: pl.Expr
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Return a metric in A, in B, and the submit times, of the jobs that have it in both."""
+        import polars as pl
+
+        second = self.both.with_columns(pl.col(f"{name}_b").alias(name) for name in _TIMES)
+        frame = pl.DataFrame(
+            {
+                "a": self.both.select(value.alias("a"))["a"],
+                "b": second.select(value.alias("b"))["b"],
+                "submit": self.both["submit_time_s"],
+            }
+        ).drop_nulls()
+        a, b, submit = (frame[name].to_numpy().astype(np.float64) for name in frame.columns)
+        return a, b, submit
+
+
+def as_runs(source: Any) -> tuple[Run, ...]:
+    """Return the runs that a run, a folder or a sequence of them stands for."""
+    single = isinstance(source, (Run, str, PathLike))
+    runs = tuple(s if isinstance(s, Run) else open_run(s) for s in ([source] if single else source))
+    if not runs:
+        raise RunError("compare: no run on one side; name at least one run folder on each")
+    return runs
+
+
+def pair_runs(a: Sequence[Run], b: Sequence[Run]) -> list[Pair]:
+    """Pair runs by seed, or one run with one run whatever their seeds.
+
+    Raises RunError if a seed is there twice, lacks its partner, or if workloads differ.
+    """
+    if len(a) == len(b) == 1:
+        return [pair(a[0], b[0])]
+    seeds_a, seeds_b = _by_seed(a), _by_seed(b)
+    if alone := sorted(seeds_a.keys() ^ seeds_b.keys()):
+        raise RunError(
+            f"compare: seed {', '.join(map(str, alone))} was run on one side only; runs are paired "
+            "by seed, so give both sides the same seeds"
+        )
+    return [pair(seeds_a[seed], seeds_b[seed]) for seed in sorted(seeds_a)]
+
+
+def pair(a: Run, b: Run) -> Pair:
+    """Join the jobs of two runs by id.
+
+    Raises RunError if the runs are of different workloads.
+    """
+    import polars as pl
+
+    _refuse_other_input(a, b)
+    if a.resources != b.resources:
+        raise RunError(
+            f"{a.folder} and {b.folder}: the resources differ, {', '.join(a.resources)} and "
+            f"{', '.join(b.resources)}; compare runs of one workload"
+        )
+    given = ("submit_time_s", "trace_run_time_s", *a.resources)
+    jobs_a, jobs_b = (_jobs(run, ("job_id", *given, *_TIMES)) for run in (a, b))
+    if jobs_a.schema["job_id"] != jobs_b.schema["job_id"]:
+        raise RunError(
+            f"{a.folder} and {b.folder}: job ids are numbers in one and text in the other; "
+            "compare runs of one workload"
+        )
+    both = jobs_a.join(jobs_b, on="job_id", how="inner", suffix="_b", maintain_order="left")
+    _refuse_other_jobs(a, b, both, given)
+    return Pair(
+        seed=a.seed,
+        resources=a.resources,
+        both=both,
+        only_in_a=_ids(jobs_a.join(jobs_b, on="job_id", how="anti", maintain_order="left")),
+        only_in_b=_ids(jobs_b.join(jobs_a, on="job_id", how="anti", maintain_order="left")),
+        unfinished_in_a=_ids(both.filter(pl.col("end_time_s").is_null())),
+        unfinished_in_b=_ids(both.filter(pl.col("end_time_s_b").is_null())),
+    )
+
+
+def _jobs(run: Run, columns: Sequence[str]) -> pl.DataFrame:
+    """Return some columns of a run's jobs, every job once."""
+    frame = run.jobs.select(columns)
+    if frame["job_id"].n_unique() < len(frame):
+        first = frame.filter(frame["job_id"].is_duplicated())["job_id"][0]
+        raise RunError(
+            f"{run.folder}: job {first} is there more than once, so jobs cannot be paired; "
+            "`simkit verify` tells what is wrong with a run"
+        )
+    return frame
+
+
+def _by_seed(runs: Sequence[Run]) -> dict[int, Run]:
+    by_seed: dict[int, Run] = {}
+    for run in runs:
+        if run.seed in by_seed:
+            raise RunError(
+                f"{by_seed[run.seed].folder} and {run.folder}: both have seed {run.seed}; runs "
+                "are paired by seed, so give each seed once a side"
+            )
+        by_seed[run.seed] = run
+    return by_seed
+
+
+def _refuse_other_input(a: Run, b: Run) -> None:
+    """Refuse two runs whose workload files differ; other inputs, as policies, may."""
+    sha_a, sha_b = _workload_sha(a), _workload_sha(b)
+    if sha_a and sha_b and sha_a != sha_b:
+        raise RunError(
+            f"{a.folder} and {b.folder}: the workload's files differ (sha256 {sha_a[:12]}… and "
+            f"{sha_b[:12]}…); compare runs of one workload"
+        )
+
+
+def _workload_sha(run: Run) -> str | None:
+    """Return the SHA-256 of the file that the scenario's workload names, None if there is none."""
+    workload = run.info.get("scenario", {}).get("workload") or {}
+    path = workload.get("path") if isinstance(workload, dict) else None
+    if not path:
+        return None
+    named = [
+        i for i in run.info.get("inputs", ()) if PurePath(i["path"]).name == PurePath(path).name
+    ]
+    return str(named[0]["sha256"]) if named else None
+
+
+def _refuse_other_jobs(a: Run, b: Run, both: pl.DataFrame, given: Sequence[str]) -> None:
+    """Refuse two runs in which what the trace says of a job differs, or that share no job."""
+    if not len(both):
+        raise RunError(
+            f"{a.folder} and {b.folder}: no job id is in both; compare runs of one workload"
+        )
+    for column in given:
+        other = both.filter(both[column].ne_missing(both[f"{column}_b"]))
+        if len(other):
+            row = other.row(0, named=True)
+            raise RunError(
+                f"{a.folder} and {b.folder}: the workloads differ, {column} in {len(other)} of "
+                f"{len(both)} jobs, first in job {row['job_id']}: {row[column]} and "
+                f"{row[f'{column}_b']}; compare runs of one workload (same trace, window, load "
+                "and, for a drawn workload, seed)"
+            )
+
+
+def _ids(frame: pl.DataFrame) -> tuple[Any, ...]:
+    return tuple(frame["job_id"].to_list())

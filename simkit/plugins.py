@@ -1,0 +1,221 @@
+"""Plug-ins: finds the policy, reader or predictor that a name in a scenario stands for.
+
+Three ways of naming one:
+
+- ``easy``, ``swf``: an entry point, declared by simkit or by any installed package. In the group
+  ``simkit.policies`` the names are dotted by kind: ``order.fcfs``, ``backfill.easy``,
+  ``placement.first-fit``, ``policy.mine``.
+- ``package.module:attribute``: anything importable.
+- ``folder/file.py:attribute``: a file of one's own, relative to the scenario's folder.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Callable
+from functools import reduce
+from hashlib import sha256
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from simkit.errors import PluginError, did_you_mean
+
+GROUPS = (
+    "simkit.policies",
+    "simkit.readers",
+    "simkit.predictors",
+    "simkit.controllers",
+    "simkit.learners",
+)
+"""The entry-point groups in which simkit looks names up."""
+
+_NOUNS = {
+    "order": "an order",
+    "backfill": "a backfilling rule",
+    "placement": "a placement rule",
+    "policy": "a policy",
+    "simkit.policies": "a policy",
+    "simkit.readers": "a reader",
+    "simkit.predictors": "a run-time estimator",
+    "simkit.controllers": "a controller",
+    "simkit.learners": "a learner",
+}
+
+
+def find(group: str, name: str, *, kind: str | None = None, base: Path | None = None) -> Any:
+    """Return the object that `name` stands for.
+
+    Args:
+        group: one of `GROUPS`.
+        name: an entry point's name, ``module:attribute`` or ``file.py:attribute``.
+        kind: the dotted prefix of the entry-point names, e.g. ``"order"``; None for no prefix.
+        base: folder that a relative ``file.py`` starts from; None for the working directory.
+
+    Raises PluginError if nothing answers to the name, if two different plug-ins do, or if the
+    plug-in cannot be imported (the cause is quoted and chained).
+    """
+    if ":" in name:
+        place, attribute = split_reference(name)
+        if place.endswith(".py"):
+            path = (base or Path()) / Path(place).expanduser()
+            return _attribute(load_file(path), attribute, str(path))
+        return _attribute(_import_module(place), attribute, place)
+    return _load(_entry_point(group, name, kind))
+
+
+def check(group: str, name: str, *, kind: str | None = None) -> None:
+    """Raise the PluginError of `find` if `name` is no known entry point, importing nothing.
+
+    Names with a colon pass, because only their import can tell.
+    """
+    if ":" not in name:
+        _entry_point(group, name, kind)
+
+
+def checker() -> Callable[[str, str, str | None], None]:
+    """Return `check` as a function of (group, name, kind) that reads each group only once."""
+    tables: dict[str, tuple[EntryPoint, ...]] = {}
+
+    def check_name(group: str, name: str, kind: str | None) -> None:
+        if ":" not in name:
+            if group not in tables:
+                tables[group] = _group(group)
+            _entry_point(group, name, kind, tables[group])
+
+    return check_name
+
+
+def names(group: str, kind: str | None = None) -> list[str]:
+    """Return the entry-point names of a group, sorted; with `kind`, those of it without prefix.
+
+    ``names("simkit.policies", "backfill")`` is ``["conservative", "easy", "none"]``.
+    """
+    return sorted({name for name, _ in _of_kind(_group(group), kind)})
+
+
+def split_reference(name: str) -> tuple[str, str]:
+    """Split ``place:attribute``, where the place is a module or a ``.py`` file.
+
+    Raises PluginError unless both parts are there and the attribute is a dotted Python name.
+    """
+    place, _, attribute = name.rpartition(":")
+    if not place or not all(part.isidentifier() for part in attribute.split(".")):
+        raise PluginError(
+            f"{name!r} names no object; write package.module:attribute or file.py:attribute"
+        )
+    return place, attribute
+
+
+def load_file(path: Path) -> ModuleType:
+    """Execute a Python file as a module and return it.
+
+    The module is registered under a name made of the file's name and a hash of its place and
+    content, so it shadows nothing; the same text gives the same module again, an edited file a
+    new one.
+
+    Raises PluginError, with the line in the file, if it cannot be read or executed.
+    """
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise PluginError(f"{path}: cannot be read: {error.strerror}") from error
+    digest = sha256(str(path.resolve()).encode() + b"\0" + source).hexdigest()
+    module_name = f"simkit_file_{path.stem}_{digest[:16]}"
+    if module_name in sys.modules:
+        return sys.modules[module_name]
+    module = ModuleType(module_name)
+    module.__file__ = str(path)
+    sys.modules[module_name] = module  # dataclasses and pickle look the module up by name
+    try:
+        exec(compile(source, str(path), "exec"), module.__dict__)
+    except (Exception, SystemExit) as error:
+        del sys.modules[module_name]
+        line = _line_in(path, error)
+        raise PluginError(f"{path}:{line}: cannot be loaded: {_quote(error)}") from error
+    return module
+
+
+def _group(group: str) -> tuple[EntryPoint, ...]:
+    return tuple(entry_points(group=group))
+
+
+def _of_kind(points: tuple[EntryPoint, ...], kind: str | None) -> list[tuple[str, EntryPoint]]:
+    """Pair each entry point of the kind with its name, the kind's prefix taken off."""
+    prefix = f"{kind}." if kind else ""
+    return [(p.name.removeprefix(prefix), p) for p in points if p.name.startswith(prefix)]
+
+
+def _entry_point(
+    group: str, name: str, kind: str | None, table: tuple[EntryPoint, ...] | None = None
+) -> EntryPoint:
+    known = _of_kind(_group(group) if table is None else table, kind)
+    found = {point.value: point for label, point in known if label == name}
+    noun = _NOUNS.get(kind or group, f"in {group}")
+    if not known:
+        raise PluginError(
+            f"{name!r} is not known as {noun}: none is installed; "
+            "run `pip install -e .` (or `pip install simkit-cluster`) again"
+        )
+    if not found:
+        suggestion = did_you_mean(name, {label for label, _ in known})
+        raise PluginError(f"{name!r} is not known as {noun}{suggestion}")
+    if len(found) > 1:
+        raise PluginError(
+            f"{name!r} is ambiguous as {noun}; write one of: {', '.join(sorted(found))}"
+        )
+    return next(iter(found.values()))
+
+
+def _load(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except (Exception, SystemExit) as error:
+        maker = f" of {point.dist.name}" if point.dist else ""
+        raise PluginError(
+            f"plug-in {point.name!r}{maker} ({point.value}) cannot be loaded: {_quote(error)}"
+        ) from error
+
+
+def _import_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+            raise PluginError(
+                f"there is no module {error.name!r}; install its package, "
+                "or write file.py:attribute"
+            ) from error
+        raise PluginError(f"module {name} cannot be loaded: {_quote(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise PluginError(f"module {name} cannot be loaded: {_quote(error)}") from error
+
+
+def _attribute(module: ModuleType, attribute: str, place: str) -> Any:
+    try:
+        return reduce(getattr, attribute.split("."), module)
+    except AttributeError as error:
+        public = [
+            name
+            for name, value in vars(module).items()
+            if callable(value) and not name.startswith("_")
+        ]
+        suggestion = did_you_mean(attribute, public)
+        raise PluginError(f"{place} defines no {attribute!r}{suggestion}") from error
+
+
+def _quote(error: BaseException) -> str:
+    """Return ``NameError: name 'x' is not defined``, on one line."""
+    return " ".join(traceback.format_exception_only(error)[-1].split())
+
+
+def _line_in(path: Path, error: BaseException) -> int:
+    """Return the line of the user's file at which loading it stopped."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno or 1
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(path)]
+    return (lines[-1] if lines else None) or 1

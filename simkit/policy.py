@@ -1,0 +1,220 @@
+"""The policy API: what a policy sees and what it may do.
+
+A policy is called at every decision instant with a `State`. It is a generator: time stands still
+until it returns, each action is applied at once, and the state it holds shows the effect.
+
+    class ShortestFirst:
+        def reset(self, info, rng):
+            pass
+
+        def schedule(self, state):
+            for task in sorted(state.queue, key=lambda task: task.estimate_s):
+                if on := state.fit(task):
+                    yield Place(task, on)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, KeysView, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.profile import Profile, profile_of
+from simkit.room import PlacementRule, Release, Room
+from simkit.task import Allocation, Placement, Task
+from simkit.task_queue import TaskQueue
+
+
+class Place(NamedTuple):
+    """Start instances of a waiting task now; or, with `start`, reserve their place for later.
+
+    Checked whole: a gang starts on several machines or not at all.
+    """
+
+    task: Task
+    on: Placement
+    start: float | None = None
+
+
+class Cancel(NamedTuple):
+    """Take a reservation back; the task returns to its place in the queue."""
+
+    task: Task
+
+
+class WakeAt(NamedTuple):
+    """Ask for a decision at that time, whether or not anything changes."""
+
+    time_s: float
+
+
+class Suspend(NamedTuple):
+    """Stop an allocation and free what it holds.
+
+    With `keep_work` it waits in `state.suspended` for a `Resume`; without, its work is lost and
+    its instances go back to the queue to start from the beginning.
+    """
+
+    allocation: Allocation
+    keep_work: bool = True
+
+
+class Resume(NamedTuple):
+    """Let a suspended allocation run on, on its old machines or on others."""
+
+    allocation: Allocation
+    on: Placement | None = None
+
+
+class Kill(NamedTuple):
+    """End a task for good: waiting, reserved, suspended or running."""
+
+    task: Task
+    reason: str = "killed by the policy"
+
+
+Action = Place | Cancel | WakeAt | Suspend | Resume | Kill
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A queue or partition of the site: which machines it may use, and its limits."""
+
+    name: str
+    machines: tuple[int, ...] | None = None
+    """Rows of machines; None: all."""
+    priority: float = 0.0
+    """Larger goes first."""
+    max_time_s: float = float("inf")
+    """Longest requested time."""
+    max_demand: float = float("inf")
+    """Most of the first resource that a job may ask for."""
+    queues: frozenset[int] = frozenset()
+    """Trace queue numbers (SWF field 15) that lead here."""
+    partitions: frozenset[int] = frozenset()
+    """Trace partition numbers (SWF field 16) that lead here."""
+
+
+@dataclass(frozen=True)
+class SystemInfo:
+    """What does not change in a run."""
+
+    resources: tuple[str, ...]
+    machine_names: tuple[str, ...]
+    capacity: npt.NDArray[np.float64]
+    """(M, R) at the start."""
+    partitions: tuple[Partition, ...]
+    epoch_s: float = float("nan")
+    """Unix time of the trace's zero; NaN if unknown."""
+    first_submit_s: float = 0.0
+    """When the first job is submitted."""
+
+
+class CapacityStep(NamedTuple):
+    """A change of capacity that is known ahead, such as the start of a maintenance window."""
+
+    time_s: float
+    machine: int
+    change: tuple[float, ...]
+    """(R,) added to the machine's capacity; negative takes away."""
+
+
+class State:
+    """The system at a decision instant; read-only for policies."""
+
+    __slots__ = ("_releases", "_room", "_running", "_steps", "_suspended", "arrived", "ended", "info", "now",
+                 "queue", "releases", "reservations", "starts")  # fmt: skip
+
+    def __init__(self, info: SystemInfo, room: Room, queue: TaskQueue) -> None:
+        self.info = info
+        self.now = 0.0
+        """Seconds on the trace's clock."""
+        self.queue = queue
+        """Waiting tasks, in order of submission."""
+        self.arrived: list[Task] = []
+        """Tasks that entered the queue since the last decision, also those that came back."""
+        self.ended: list[Allocation] = []
+        """Allocations that ended since the last decision."""
+        self.reservations: dict[Task, Place] = {}
+        """Tasks that wait for their reserved start."""
+        self.releases = 0
+        """Rises whenever resources came free or capacities changed: then look at everything."""
+        self.starts = 0
+        """Rises whenever something starts."""
+        self._room = room
+        self._running: dict[Allocation, Any] = {}
+        self._suspended: dict[Allocation, Any] = {}
+        self._releases: list[Release] = []
+        self._steps: list[CapacityStep] = []
+
+    @property
+    def running(self) -> KeysView[Allocation]:
+        """Allocations that hold resources, oldest first."""
+        return self._running.keys()
+
+    @property
+    def suspended(self) -> KeysView[Allocation]:
+        """Suspended allocations, oldest first; each waits for a `Resume`."""
+        return self._suspended.keys()
+
+    @property
+    def room(self) -> Room:
+        """Free amounts on each machine now."""
+        return self._room
+
+    @property
+    def free(self) -> npt.NDArray[np.float64]:
+        """(M, R) free amounts now."""
+        return self._room.free()
+
+    @property
+    def capacity(self) -> npt.NDArray[np.float64]:
+        """(M, R) capacities now."""
+        return self._room.capacity
+
+    @property
+    def expected_ends(self) -> Sequence[Release]:
+        """(expected end, rank, allocation) of all that runs, soonest first."""
+        return self._releases
+
+    @property
+    def steps(self) -> Sequence[CapacityStep]:
+        """Changes of capacity that are known ahead, soonest first."""
+        return self._steps
+
+    @property
+    def constrained(self) -> bool:
+        """Whether what fits now may still collide later: with a reservation or a capacity step."""
+        return bool(self._steps or self.reservations)
+
+    def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
+        """Return machines on which the task fits now, or None; `rule` says which come first.
+
+        Looks at what is free at this instant alone; `profile` also sees reservations and
+        capacity steps.
+        """
+        return self._room.fit(task, rule)
+
+    def profile(self) -> Profile:
+        """Return the free resources over future time, a fresh copy to plan in.
+
+        Running tasks end as expected (overdue ones now); reservations and capacity steps are in.
+        """
+        return profile_of(self)
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Decides what starts, where and when."""
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Forget everything; a run begins. `rng` is the policy's own stream."""
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        """Yield actions; each is applied before the next is asked for.
+
+        An illegal action raises PolicyError in the run, naming task, machine, requested and free.
+        """

@@ -1,0 +1,218 @@
+"""The base of most policies: an ordering, composed with a placement and a backfilling rule."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.policy import Action, Place, Resume, State, SystemInfo
+from simkit.room import PlacementRule
+from simkit.task import Placement, Task
+
+Floats = npt.NDArray[np.float64]
+
+Entry = tuple[float, float, int, Task]
+"""(-priority, key, index, task): sorts by partition priority, then key, then submission."""
+
+
+class Order(Protocol):
+    """An ordering by a number that a task keeps while it waits; smaller goes first."""
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run."""
+
+    def key(self, task: Task) -> float:
+        """Return the task's number; ties go by submission."""
+
+
+class ChangingOrder(Protocol):
+    """An ordering that time or events change; worked out anew at every decision."""
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run."""
+
+    def keys(self, state: State) -> Floats:
+        """Return (n,): a number for each task of ``state.queue.columns()``; smaller goes first."""
+
+
+class Backfill(Protocol):
+    """Which tasks may overtake a head that does not fit."""
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run."""
+
+    def fill(self, state: State, lane: Lane) -> Iterator[Place]:
+        """Yield placements of tasks behind the lane's blocked head.
+
+        The lane is brought up to date by its owner after each placement.
+        """
+
+
+class Lane:
+    """The waiting tasks that compete for the same machines, in order."""
+
+    def __init__(
+        self, order: Order | ChangingOrder, rule: PlacementRule | None, partitions: Sequence[int]
+    ) -> None:
+        self._keys = getattr(order, "keys", None)  # of an order that changes
+        self._key = getattr(order, "key", None)  # of one that does not
+        self.rule = rule
+        self._partitions = frozenset(partitions)
+        self._alone = False
+        self.entries: list[Entry] = []
+
+    def stand_alone(self) -> None:
+        """Say that there is no other lane: every waiting task is of this one."""
+        self._alone = True
+
+    def update(self, state: State) -> None:
+        """Take in what has arrived since the last decision, or sort everything anew."""
+        if self._keys is not None:
+            self._sort_all(state, self._keys(state))
+            return
+        entries = self.entries
+        for task in state.arrived:
+            if task.waiting and (self._alone or task.partition in self._partitions):
+                self._insert(self._entry(task))
+        while entries and not entries[0][3].waiting:
+            del entries[0]
+
+    def _insert(self, entry: Entry) -> None:
+        """Put an entry in its place; a task that came back may still be there."""
+        entries = self.entries
+        if not entries or entries[-1] < entry:
+            entries.append(entry)
+            return
+        position = bisect_left(entries, entry[:3])
+        if position == len(entries) or entries[position][3] is not entry[3]:
+            entries.insert(position, entry)
+
+    def _entry(self, task: Task) -> Entry:
+        assert self._key is not None
+        return (-task.priority, self._key(task), task.index, task)
+
+    def _sort_all(self, state: State, keys: Floats) -> None:
+        columns = state.queue.columns()
+        order = np.lexsort((columns.index, keys, -columns.priority))
+        ahead, queue = (-columns.priority).tolist(), state.queue
+        values = keys.tolist()
+        self.entries = [
+            (ahead[row], values[row], task.index, task)
+            for row in order.tolist()
+            for task in (queue[row],)
+            if self._alone or task.partition in self._partitions
+        ]
+
+    def remove(self, entry: Entry) -> None:
+        """Take out a task that has been placed."""
+        entries = self.entries
+        position = 0 if entries[0] is entry else bisect_left(entries, entry[:3])
+        del entries[position]
+
+    def in_order(self, tasks: Sequence[Task]) -> list[Entry]:
+        """Return the entries of some waiting tasks of this lane, in the lane's order."""
+        if self._keys is not None:
+            chosen = set(tasks)
+            return [entry for entry in self.entries if entry[3] in chosen]
+        mine = [
+            self._entry(task)
+            for task in tasks
+            if task.waiting and (self._alone or task.partition in self._partitions)
+        ]
+        return sorted(mine) if len(mine) > 1 else mine
+
+
+class OrderedPolicy:
+    """Starts tasks in order; when the head does not fit, leaves it to the backfilling rule.
+
+    Partitions that share no machine do not wait for each other: each group that does has its own
+    head. Suspended allocations are resumed first, oldest first, where they still fit.
+    """
+
+    def __init__(
+        self,
+        order: Order | ChangingOrder,
+        backfill: Backfill | None = None,
+        placement: PlacementRule | None = None,
+    ) -> None:
+        self.order = order
+        self.backfill = backfill
+        self.placement = placement
+        """Which machine first; None: the first that fits."""
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """See `Policy.reset`."""
+        for part in (self.order, self.backfill, self.placement):
+            if hasattr(part, "reset"):
+                part.reset(info, rng)
+        groups = _groups_sharing_machines(info)
+        self._lanes = [Lane(self.order, self.placement, group) for group in groups]
+        if len(groups) == 1:
+            self._lanes[0].stand_alone()
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        """See `Policy.schedule`."""
+        if state.suspended:
+            yield from self._resume(state)
+        for lane in self._lanes:
+            lane.update(state)
+            yield from self._start(state, lane)
+
+    def _start(self, state: State, lane: Lane) -> Iterator[Action]:
+        entries = lane.entries
+        fit = _fit_ahead if state.constrained else State.fit
+        while entries:
+            task = entries[0][3]
+            on = fit(state, task, lane.rule)
+            if on is None:
+                break
+            yield Place(task, on)
+            if not task.remaining:
+                del entries[0]
+        else:
+            return
+        if self.backfill is not None and len(entries) > 1:
+            yield from self.backfill.fill(state, lane)
+
+    def _resume(self, state: State) -> Iterator[Action]:
+        for allocation in tuple(state.suspended):
+            room = state.room.copy()
+            if room.claim(allocation.on, allocation.task.request):
+                yield Resume(allocation)
+
+    def why(self, state: State, task: Task) -> str:
+        """Say what a waiting task waits for."""
+        for lane in self._lanes:
+            for position, entry in enumerate(lane.entries):
+                if entry[3] is not task:
+                    continue
+                if position == 0:
+                    return "it is first in the queue and does not fit into what is free"
+                return f"{position} tasks are before it in the queue"
+        return "it does not wait for the policy"
+
+
+def _fit_ahead(state: State, task: Task, rule: PlacementRule | None) -> Placement | None:
+    """Return where a task fits now and through its estimate, given all that is known ahead."""
+    if state.fit(task, rule) is None:
+        return None
+    return state.profile().fit(task, state.now, rule)
+
+
+def _groups_sharing_machines(info: SystemInfo) -> list[list[int]]:
+    """Return rows of partitions, grouped so that groups share no machine."""
+    everything = frozenset(range(len(info.machine_names)))
+    groups: list[tuple[frozenset[int], list[int]]] = []
+    for row, partition in enumerate(info.partitions):
+        machines = everything if partition.machines is None else frozenset(partition.machines)
+        rows = [row]
+        for group in [g for g in groups if g[0] & machines]:
+            groups.remove(group)
+            machines |= group[0]
+            rows = group[1] + rows
+        groups.append((machines, rows))
+    return [rows for _, rows in groups]

@@ -1,0 +1,82 @@
+"""The SimPy side: what happens by itself, and in which order at one instant.
+
+Completions come first, then changes of capacity, then reservations that fall due, then arrivals,
+then wake-ups and the scheduler's ticks; when nothing is left at the instant, ONE decision. The
+rank in SimPy's queue settles it: among events of one rank, the one scheduled first comes first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from enum import IntEnum
+from typing import Any
+
+import simpy
+
+from simkit.policy import CapacityStep
+from simkit.submission import Submitted
+
+
+class Rank(IntEnum):
+    """The order of simultaneous events. What ends as its machine fails has ended."""
+
+    COMPLETION = 0
+    CAPACITY = 1
+    RESERVATION = 3
+    ARRIVAL = 4
+    WAKE = 5
+
+
+class Occurrence(simpy.Event):
+    """Something that happens at a set time, to a subject."""
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        time_s: float,
+        rank: int,
+        callback: Callable[[Any], None] | None = None,
+        subject: Any = None,
+    ) -> None:
+        self.env = env
+        self.callbacks = [] if callback is None else [callback]
+        self._ok = True
+        self._value = None
+        self._defused = False
+        self.subject = subject
+        env.schedule(self, rank, time_s - env.now)  # type: ignore[arg-type]
+
+
+def run_instant(env: simpy.Environment) -> float | None:
+    """Let everything happen that is due at the next instant, and return that instant.
+
+    None: nothing will happen any more. This is the one place that reads SimPy's own queue.
+    """
+    queue = env._queue
+    if not queue:
+        return None
+    now, step = queue[0][0], env.step
+    while queue and queue[0][0] == now:
+        step()
+    return now
+
+
+def arrivals(
+    env: simpy.Environment, jobs: Iterable[Submitted], submit: Callable[[Submitted], None]
+) -> Generator[simpy.Event, None, None]:
+    """Submit every job at its time; a process."""
+    due = None
+    for job in jobs:
+        if job.time_s != due:
+            due = job.time_s
+            yield Occurrence(env, due, Rank.ARRIVAL)
+        submit(job)
+
+
+def capacity_changes(
+    env: simpy.Environment, steps: Iterable[CapacityStep], change: Callable[[CapacityStep], None]
+) -> Generator[simpy.Event, None, None]:
+    """Change capacities as known ahead; a process. `steps` are in order of time."""
+    for step in steps:
+        yield Occurrence(env, step.time_s, Rank.CAPACITY)
+        change(step)

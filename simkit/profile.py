@@ -1,0 +1,239 @@
+"""The availability profile: free resources over future time, to plan in.
+
+A step function: between two instants the free amounts are constant. It starts now with what is
+really free; running tasks give back at their expected end (an overdue one a tick from now, so that
+nothing is planned on what it still holds), capacity steps and reservations take and give.
+
+Two stores of the same thing, as for rooms: `PoolProfile` for one machine with one resource, plain
+numbers; `MachineProfile` for anything else, arrays. A test holds them equal.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.room import MachineRoom, PlacementRule, Room
+from simkit.task import Placement, Task
+from simkit.units import TIME_GRID
+
+if TYPE_CHECKING:
+    from simkit.policy import State
+
+Floats = npt.NDArray[np.float64]
+
+
+class Profile(Protocol):
+    """Free amounts over [now, infinity)."""
+
+    def earliest(
+        self, task: Task, rule: PlacementRule | None = None, after: float | None = None
+    ) -> tuple[float, Placement] | None:
+        """Return the first instant, not before `after`, from which the task fits, and where.
+
+        It must fit through its whole estimate. None if it never fits.
+        """
+
+    def fit(
+        self, task: Task, start: float, rule: PlacementRule | None = None
+    ) -> Placement | None:
+        """Return where the task fits through ``[start, start + estimate)``, or None."""
+
+    def take(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
+        """Take resources in ``[start, end)``; `end` may be infinite."""
+
+    def give(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
+        """Give resources back in ``[start, end)``."""
+
+    def total_free(self, at: float) -> tuple[float, ...]:
+        """Return (R,): what is free over all machines at an instant."""
+
+    def copy(self) -> Profile:
+        """Return an independent copy."""
+
+
+def profile_of(state: State) -> Profile:
+    """Return the profile of a state: what runs, what is reserved, what capacity is to change."""
+    room, now = state.room, state.now
+    profile: Profile
+    if room.capacity.size == 1:
+        profile = PoolProfile(now, room.total_free()[0])
+    else:
+        profile = MachineProfile(now, room)
+    soon = now + TIME_GRID
+    for end, _, allocation in state.expected_ends:
+        profile.give(allocation.on, allocation.task.request, max(end, soon), np.inf)
+    for step in state.steps:
+        profile.give(((step.machine, 1),), step.change, max(step.time_s, now), np.inf)
+    for task, place in state.reservations.items():
+        start = max(place.start or 0.0, now)
+        profile.take(place.on, task.request, start, start + task.estimate_s)
+    return profile
+
+
+class PoolProfile:
+    """One machine, one resource."""
+
+    __slots__ = ("_free", "_times")
+
+    def __init__(self, now: float, free: float) -> None:
+        self._times = [now]
+        self._free = [free]
+
+    def earliest(
+        self, task: Task, rule: PlacementRule | None = None, after: float | None = None
+    ) -> tuple[float, Placement] | None:
+        """See `Profile.earliest`; one pass over the steps."""
+        if task.machines is not None and not task.machines:
+            return None
+        demand = task.request[0] * _together(task)
+        start = self._earliest(demand, task.estimate_s, self._times[0] if after is None else after)
+        if start is None or (on := self.fit(task, start)) is None:
+            return None
+        return start, on
+
+    def _earliest(self, demand: float, duration: float, after: float) -> float | None:
+        times, free = self._times, self._free
+        start = max(after, times[0])
+        position, size = bisect_right(times, start) - 1, len(times)
+        while True:
+            if free[position] < demand:
+                position += 1
+                if position == size:
+                    return None
+                start = times[position]
+                continue
+            position += 1
+            if position == size or times[position] >= start + duration:
+                return start
+
+    def fit(
+        self, task: Task, start: float, rule: PlacementRule | None = None
+    ) -> Placement | None:
+        """See `Profile.fit`."""
+        if task.machines is not None and not task.machines:
+            return None
+        first = max(bisect_right(self._times, start) - 1, 0)
+        last = max(bisect_left(self._times, start + task.estimate_s), first + 1)
+        least = min(self._free[first:last])
+        request = task.request[0]
+        count = task.remaining if request <= 0 else int(min(least // request, task.remaining))
+        if count < _together(task):
+            return None
+        return ((0, count),)
+
+    def take(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
+        """See `Profile.take`."""
+        self._add(start, end, -request[0] * on[0][1])
+
+    def give(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
+        """See `Profile.give`."""
+        self._add(start, end, request[0] * on[0][1])
+
+    def _add(self, start: float, end: float, amount: float) -> None:
+        if start >= end:
+            return
+        first = self._cut(start)
+        last = self._cut(end) if end < np.inf else len(self._times)
+        free = self._free
+        for position in range(first, last):
+            free[position] += amount
+
+    def _cut(self, time: float) -> int:
+        """Return the position of the step that begins at `time`, making one if need be."""
+        times = self._times
+        position = bisect_left(times, time)
+        if position == len(times) or times[position] != time:
+            if position == 0:
+                return 0  # what lies before now has no say
+            times.insert(position, time)
+            self._free.insert(position, self._free[position - 1])
+        return position
+
+    def total_free(self, at: float) -> tuple[float, ...]:
+        """See `Profile.total_free`."""
+        return (self._free[max(bisect_right(self._times, at) - 1, 0)],)
+
+    def copy(self) -> PoolProfile:
+        """See `Profile.copy`."""
+        twin = PoolProfile(0.0, 0.0)
+        twin._times, twin._free = self._times.copy(), self._free.copy()
+        return twin
+
+
+class MachineProfile:
+    """Any number of machines and resources."""
+
+    __slots__ = ("_free", "_room", "_times")
+
+    def __init__(self, now: float, room: Room) -> None:
+        self._times = [now]
+        self._free: Floats = room.free().copy()[None]  # (steps, M, R)
+        self._room = room
+
+    def earliest(
+        self, task: Task, rule: PlacementRule | None = None, after: float | None = None
+    ) -> tuple[float, Placement] | None:
+        """See `Profile.earliest`; tries now and then every step."""
+        start = self._times[0] if after is None else max(after, self._times[0])
+        first = bisect_right(self._times, start)
+        for instant in (start, *self._times[first:]):
+            if on := self.fit(task, instant, rule):
+                return instant, on
+        return None
+
+    def fit(
+        self, task: Task, start: float, rule: PlacementRule | None = None
+    ) -> Placement | None:
+        """See `Profile.fit`."""
+        first = max(bisect_right(self._times, start) - 1, 0)
+        last = max(bisect_left(self._times, start + task.estimate_s), first + 1)
+        return MachineRoom(self._room.capacity, self._free[first:last].min(axis=0)).fit(task, rule)
+
+    def take(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
+        """See `Profile.take`."""
+        self._add(on, request, start, end, -1.0)
+
+    def give(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
+        """See `Profile.give`."""
+        self._add(on, request, start, end, 1.0)
+
+    def _add(
+        self, on: Placement, request: tuple[float, ...], start: float, end: float, sign: float
+    ) -> None:
+        if start >= end:
+            return
+        first = self._cut(start)
+        last = self._cut(end) if end < np.inf else len(self._times)
+        amounts = np.array(request) * sign
+        for machine, count in on:
+            self._free[first:last, machine] += amounts * count
+
+    def _cut(self, time: float) -> int:
+        """Return the position of the step that begins at `time`, making one if need be."""
+        position = bisect_left(self._times, time)
+        if position == len(self._times) or self._times[position] != time:
+            if position == 0:
+                return 0
+            self._times.insert(position, time)
+            self._free = np.insert(self._free, position, self._free[position - 1], axis=0)
+        return position
+
+    def total_free(self, at: float) -> tuple[float, ...]:
+        """See `Profile.total_free`."""
+        free = self._free[max(bisect_right(self._times, at) - 1, 0)]
+        return tuple(free.sum(axis=0).tolist())
+
+    def copy(self) -> MachineProfile:
+        """See `Profile.copy`."""
+        twin = MachineProfile(0.0, self._room)
+        twin._times, twin._free = self._times.copy(), self._free.copy()
+        return twin
+
+
+def _together(task: Task) -> int:
+    """Return how many instances must start together: all of a gang, one of a bag."""
+    return task.instances if task.gang else 1

@@ -1,0 +1,231 @@
+"""The recorder: takes the engine's facts as plain rows and turns them into the tables of records.
+
+Rows are collected as numbers and turned into columns a chunk at a time, so that a long replay
+holds a chunk of them and no more.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from simkit.records import EVENTS, OUTCOMES, STATUSES
+from simkit.workload import JOB_COLUMNS, Workload
+
+if TYPE_CHECKING:
+    import polars as pl
+
+CHUNK = 32_768
+"""Rows of a table that are held before they are handed on."""
+
+
+class Outcome(IntEnum):
+    """How an allocation ended; see `records.OUTCOMES`."""
+
+    FINISHED = 0
+    KILLED = 1
+    SUSPENDED = 2
+    LOST = 3
+    RUNNING = 4
+
+
+class Status(IntEnum):
+    """Where a job or task stands; see `records.STATUSES`."""
+
+    FINISHED = 0
+    KILLED = 1
+    REJECTED = 2
+    RUNNING = 3
+    WAITING = 4
+
+
+class Sink(Protocol):
+    """Takes finished chunks of tables."""
+
+    def write(self, table: str, rows: pl.DataFrame) -> None:
+        """Append rows to a table."""
+
+
+class Recorder:
+    """Rows of a run. The engine appends to the lists and calls `flush` now and then."""
+
+    def __init__(self, workload: Workload, resources: tuple[str, ...], sink: Sink) -> None:
+        self._workload = workload
+        self._resources = resources
+        self._sink = sink
+        self._reasons: dict[str, int] = {"": 0}
+        self._job_request = None if workload.tasks == len(workload) else workload.job_request()
+        self.jobs: list[tuple[float, ...]] = []
+        """(row, start, end, run, estimate, suspended, lost, attempts, status, reason number)"""
+        self.tasks: list[tuple[float, ...]] = []
+        """(row, start, end, status)"""
+        self.allocations: list[tuple[float, ...]] = []
+        """(job row, task row, machine, first, count, attempt, start, end, outcome)"""
+        self.timeline: list[tuple[float, ...]] = []
+        """(time, waiting, backlog, running, allocated…, capacity…)"""
+        self.events: list[tuple[float, str, int, int, int, str]] = []
+        """(time, kind, job row, task row, machine, detail); a row of -1 means none"""
+
+    def reason(self, text: str) -> int:
+        """Return the number that stands for a reason."""
+        return self._reasons.setdefault(text, len(self._reasons))
+
+    def flush(self, least: int = 1) -> None:
+        """Hand on every table that holds at least so many rows."""
+        for name in ("jobs", "tasks", "allocations", "timeline", "events"):
+            rows = getattr(self, name)
+            if len(rows) >= least:
+                self._sink.write(name, getattr(self, f"_{name}_frame")(rows))
+                rows.clear()
+
+    def close(self) -> None:
+        """Hand on all that is left; every table is written, if only its header."""
+        for name in ("jobs", "tasks", "allocations", "timeline", "events"):
+            rows = getattr(self, name)
+            self._sink.write(name, getattr(self, f"_{name}_frame")(rows))
+            rows.clear()
+
+    def _jobs_frame(self, rows: list[tuple[float, ...]]) -> pl.DataFrame:
+        load = self._workload
+        row, start, end, run, estimate, suspended, lost, attempts, status, reason = _columns(rows, 10)
+        at = row.astype(np.int64)
+        submit = load.submit_time_s[at]
+        first = load.first_task[at]
+        columns = {
+            "job_id": load.job_id[at],
+            **{name: self._named(name, getattr(load, name)[at]) for name in JOB_COLUMNS},
+            "submit_time_s": submit,
+            "start_time_s": start,
+            "end_time_s": end,
+            "wait_time_s": start - submit,
+            "turnaround_time_s": end - submit,
+            "run_time_s": run,
+            "requested_time_s": load.requested_time_s[first],
+            "estimate_s": estimate,
+            "trace_run_time_s": self._longest_run(at),
+            "suspended_time_s": suspended,
+            "lost_time_s": lost,
+            "attempts": attempts.astype(np.int64),
+            "status": _words(status, STATUSES),
+            "reason": _words(reason, tuple(self._reasons)),
+        }
+        demand = (
+            load.request[first] * load.instances[first][:, None]
+            if self._job_request is None
+            else self._job_request[at]
+        )
+        columns |= {name: demand[:, r] for r, name in enumerate(load.resources)}
+        return _frame(columns, load.job_id)
+
+    def _longest_run(self, at: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
+        load = self._workload
+        if load.tasks == len(load):
+            return load.run_time_s[at]
+        return np.array([load.run_time_s[load.first_task[j] : load.first_task[j + 1]].max()
+                         for j in at.tolist()])  # fmt: skip
+
+    def _named(self, column: str, numbers: Any) -> Any:
+        """Return the trace's names for numbers, where it has names."""
+        names = self._workload.labels.get(column)
+        if names is None:
+            return numbers
+        return np.array([*names, ""], dtype=object)[numbers]  # -1 finds the empty name
+
+    def _tasks_frame(self, rows: list[tuple[float, ...]]) -> pl.DataFrame:
+        load = self._workload
+        row, start, end, status = _columns(rows, 4)
+        at = row.astype(np.int64)
+        columns = {
+            "job_id": load.job_id[self._job_of(at)],
+            "task_id": load.task_id[at],
+            "instances": load.instances[at],
+            "gang": load.gang[at],
+            "start_time_s": start,
+            "end_time_s": end,
+            "status": _words(status, STATUSES),
+        }
+        columns |= {name: load.request[at, r] for r, name in enumerate(load.resources)}
+        return _frame(columns, load.job_id)
+
+    def _job_of(self, tasks: Any) -> Any:
+        if self._workload.tasks == len(self._workload):
+            return tasks
+        return np.searchsorted(self._workload.first_task, tasks, side="right") - 1
+
+    def _allocations_frame(self, rows: list[tuple[float, ...]]) -> pl.DataFrame:
+        load = self._workload
+        job, task, machine, first, count, attempt, start, end, outcome = _columns(rows, 9)
+        columns = {
+            "job_id": load.job_id[job.astype(np.int64)],
+            "task_id": load.task_id[task.astype(np.int64)],
+            "machine_id": machine.astype(np.int64),
+            "first_instance": first.astype(np.int64),
+            "count": count.astype(np.int64),
+            "attempt": attempt.astype(np.int64),
+            "start_time_s": start,
+            "end_time_s": end,
+            "outcome": _words(outcome, OUTCOMES),
+        }
+        return _frame(columns, load.job_id)
+
+    def _timeline_frame(self, rows: list[tuple[float, ...]]) -> pl.DataFrame:
+        width = len(self._resources)
+        time, *rest = _columns(rows, 4 + 2 * width)
+        names = ("waiting", "backlog", "running")
+        columns = {"time_s": time}
+        columns |= {n: c.astype(np.int64) for n, c in zip(names, rest[:3], strict=True)}
+        for kind, part in (("allocated", rest[3 : 3 + width]), ("capacity", rest[3 + width :])):
+            columns |= {f"{kind}_{n}": c for n, c in zip(self._resources, part, strict=True)}
+        return _frame(columns, self._workload.job_id)
+
+    def _events_frame(self, rows: list[tuple[float, str, int, int, int, str]]) -> pl.DataFrame:
+        import polars as pl
+
+        load = self._workload
+        ids = pl.String if load.job_id.dtype == object else pl.Int64
+        task_ids = pl.String if load.task_id.dtype == object else pl.Int64
+        kinds = [pl.Float64, pl.String, ids, task_ids, pl.Int64, pl.String]
+        data = [
+            (time, kind, None if job < 0 else _plain(load.job_id[job]),
+             None if task < 0 else _plain(load.task_id[task]),
+             None if machine < 0 else machine, detail)
+            for time, kind, job, task, machine, detail in rows
+        ]  # fmt: skip
+        return pl.DataFrame(data, schema=dict(zip(EVENTS, kinds, strict=True)), orient="row")
+
+
+def _columns(rows: list[tuple[float, ...]], width: int) -> list[Any]:
+    table = np.array(rows, dtype=np.float64).reshape(len(rows), width)
+    return [np.ascontiguousarray(column) for column in table.T]
+
+
+def _words(numbers: Any, words: tuple[str, ...]) -> Any:
+    import polars as pl
+
+    return pl.Series(numbers.astype(np.int64)).replace_strict(
+        list(range(len(words))), list(words), return_dtype=pl.String
+    )
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _frame(columns: dict[str, Any], ids: Any) -> pl.DataFrame:
+    """Make a frame; NaN, which in numbers stands for "not yet" or "unknown", becomes null."""
+    import polars as pl
+
+    text = {"job_id", "task_id", *JOB_COLUMNS}
+    series = [
+        column.alias(name)
+        if isinstance(column, pl.Series)
+        else pl.Series(name, column, dtype=pl.String)
+        if name in text and column.dtype == object
+        else pl.Series(name, column)
+        for name, column in columns.items()
+    ]
+    return pl.DataFrame(series).with_columns(
+        pl.col(pl.Float64).fill_nan(None)
+    )  # fmt: skip

@@ -1,0 +1,199 @@
+"""A run folder, read: what `run.json` says and the tables beside it, loaded when asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from simkit import records
+from simkit.errors import RunError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FORMAT: Final = 1
+"""The version of run folders that this module reads."""
+
+TABLES: Final = {
+    "jobs": records.JOBS,
+    "tasks": records.TASKS,
+    "allocations": records.ALLOCATIONS,
+    "timeline": records.TIMELINE,
+    "events": records.EVENTS,
+}
+
+_Result = TypeVar("_Result")
+
+
+class Run:
+    """A run on disk. The frames are polars; ``run.jobs.to_pandas()`` gives pandas.
+
+    `jobs`, `tasks`, … load a table whole and keep it; ``scan("jobs")`` reads no more than a query
+    needs, which is the way for runs of a million jobs.
+    """
+
+    def __init__(self, folder: Path, info: dict[str, Any]) -> None:
+        self.folder = folder
+        self.info = info
+        """The content of run.json."""
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r}, {self.info.get('jobs', '?')} jobs)"
+
+    @property
+    def name(self) -> str:
+        """The scenario's name, or else the folder's."""
+        return str(self.info.get("name") or self.folder.name)
+
+    @property
+    def status(self) -> str:
+        """``complete``, or why it is not: incomplete, interrupted, failed."""
+        return str(self.info["status"])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over what the run found out; empty in a run that is not complete."""
+        return str(self.info.get("digest") or "")
+
+    @property
+    def seed(self) -> int:
+        """The seed that the scenario ran with."""
+        return int(self.info.get("seed", 0))
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Names of the cluster's resources."""
+        return tuple(self.info.get("cluster", {}).get("resources", ()))
+
+    @property
+    def capacity(self) -> dict[str, float]:
+        """Total of each resource over the cluster's machines, at the start."""
+        machines = self.info.get("cluster", {}).get("machines", ())
+        return {
+            name: float(sum(machine["capacity"].get(name, 0.0) for machine in machines))
+            for name in self.resources
+        }
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """One row a job, by (submit_time_s, job_id)."""
+        return self._load("jobs").sort("submit_time_s", "job_id", maintain_order=True)
+
+    @cached_property
+    def tasks(self) -> pl.DataFrame:
+        """One row a task, in order of end."""
+        return self._load("tasks")
+
+    @cached_property
+    def allocations(self) -> pl.DataFrame:
+        """One row for each placement and machine, in order of end."""
+        return self._load("allocations")
+
+    @cached_property
+    def timeline(self) -> pl.DataFrame:
+        """One row a decision, by time."""
+        return self._load("timeline")
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        """One row for each event besides starts and ends, by time."""
+        return self._load("events")
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """The content of metrics.json."""
+        return _read_json(self.folder / "metrics.json")
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """Return a table as a lazy frame, its rows in the order in which they were written.
+
+        Raises RunError if the table is missing, damaged or lacks a column.
+        """
+        import polars as pl
+
+        path = self.folder / f"{table}.parquet"
+        if table not in TABLES or not path.is_file():
+            raise RunError(
+                f"{path}: there is no such table; the tables of a run are {', '.join(TABLES)}"
+            )
+        frame = pl.scan_parquet(path, glob=False)
+        columns = _readable(path, lambda: frame.collect_schema().names())
+        if missing := [name for name in TABLES[table] if name not in columns]:
+            raise RunError(
+                f"{path}: column {', '.join(missing)} is missing; the file is not one of simkit's, "
+                "or was edited: run the scenario again"
+            )
+        return frame
+
+    def _load(self, table: str) -> pl.DataFrame:
+        return _readable(self.folder / f"{table}.parquet", self.scan(table).collect)
+
+
+def open_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> Run:
+    """Open the folder of a finished run for reading.
+
+    Args:
+        folder: what `simkit run` wrote.
+        allow_partial: open also one that was interrupted or failed, with the tables it has.
+
+    Raises RunError if there is no run, it is of another format, not complete, or lacks a table.
+    """
+    path = Path(folder)
+    info = _read_info(path)
+    if info.get("format") != FORMAT:
+        raise RunError(
+            f"{path}: run.json has format {info.get('format')!r}, this simkit reads {FORMAT}; "
+            "run the scenario again, or read it with the simkit that wrote it"
+        )
+    if allow_partial:
+        return Run(path, {"status": "incomplete", **info})
+    if info.get("status") != "complete":
+        error = f" ({info['error']})" if info.get("error") else ""
+        raise RunError(
+            f"{path}: the run is {info.get('status', 'incomplete')}{error}, its results are "
+            "partial; run the scenario again, or ask for partial results (allow_partial=True)"
+        )
+    missing = [table for table in TABLES if not (path / f"{table}.parquet").is_file()]
+    if missing:
+        raise RunError(
+            f"{path}: {', '.join(f'{table}.parquet' for table in missing)} is missing, though "
+            "run.json says complete; run the scenario again"
+        )
+    return Run(path, info)
+
+
+def _read_info(folder: Path) -> dict[str, Any]:
+    if not folder.exists():
+        raise RunError(f"{folder}: there is no such run folder; `simkit run` prints where it wrote")
+    if not folder.is_dir():
+        raise RunError(f"{folder}: is a file, a run is a folder; give the folder that holds it")
+    if not (folder / "run.json").is_file():
+        raise RunError(
+            f"{folder}: no run.json in it, so it is not a run folder; `simkit run` makes one"
+        )
+    return _read_json(folder / "run.json")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: cannot be read ({error}); run the scenario again") from error
+    if not isinstance(content, dict):
+        raise RunError(f"{path}: holds no JSON object; run the scenario again")
+    return content
+
+
+def _readable(path: Path, read: Callable[[], _Result]) -> _Result:
+    """Return what `read` returns; damage to the file becomes a RunError."""
+    import polars as pl
+
+    try:
+        return read()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RunError(f"{path}: damaged ({reason}); run the scenario again") from error

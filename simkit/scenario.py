@@ -1,0 +1,231 @@
+"""A scenario: the full configuration of a run, as strict models; one class a section.
+
+The text under each field is its documentation: it becomes the description in the JSON Schema that
+editors read. `simkit.scenario_file` reads a scenario from YAML; the sections `workload` and
+`cluster` have files of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, JsonValue, Tag, field_validator
+
+from simkit.errors import ScenarioError
+from simkit.scenario_cluster import Cluster
+from simkit.scenario_models import (
+    BernoulliWorkload,
+    BimodalWorkload,
+    LublinWorkload,
+    PoissonWorkload,
+    UniformWorkload,
+)
+from simkit.scenario_names import (
+    Arguments,
+    Backfill,
+    Estimator,
+    Free,
+    Order,
+    PlacementChoice,
+    PolicyFile,
+    PolicyName,
+)
+from simkit.scenario_types import (
+    BrokenRulesError,
+    Count,
+    Duration,
+    Many,
+    PositiveDuration,
+    Section,
+)
+from simkit.scenario_workload import (
+    JobsWorkload,
+    PluginWorkload,
+    SacctWorkload,
+    SwfWorkload,
+)
+
+Workload = Annotated[
+    SwfWorkload
+    | SacctWorkload
+    | JobsWorkload
+    | LublinWorkload
+    | PoissonWorkload
+    | BernoulliWorkload
+    | UniformWorkload
+    | BimodalWorkload
+    | PluginWorkload,
+    Field(discriminator="type"),
+]
+"""Every kind of workload, told apart by `type`."""
+
+__all__ = ["Cluster", "Scenario", "json_schema", "refuse_sweep", "scenario_hash"]
+
+
+class ComposedPolicy(Section):
+    """A policy composed of an order, a backfilling rule and a placement rule."""
+
+    order: Order = Order(type="fcfs")
+    """The order in which waiting tasks are tried: a name, or {type: name, and its arguments}."""
+    backfill: Backfill = Backfill(type="none")
+    """What may start before the queue's head while that waits: none, easy, conservative, …."""
+    placement: PlacementChoice = PlacementChoice(type="first-fit")
+    """Which machines a task goes to."""
+
+
+class FilePolicy(Section):
+    """A policy in a file of one's own."""
+
+    path: PolicyFile
+    """The file and the class in it, my_policy.py:MyPolicy; relative to the scenario file."""
+    args: Arguments = Field(default_factory=dict)
+    """Keyword arguments for the class."""
+
+
+class NamedPolicy(Section):
+    """A policy of an installed package."""
+
+    name: PolicyName
+    """Name of an entry point, or package.module:attribute."""
+    args: Arguments = Field(default_factory=dict)
+    """Keyword arguments for it."""
+
+
+def _policy_form(value: object) -> str | None:
+    """Tell the form of a policy by its keys: a `path`, else a `name`, else composed."""
+    if isinstance(value, Section):
+        return next((form for form, model in POLICY_FORMS.items() if type(value) is model), None)
+    keys = value if isinstance(value, dict) else ()
+    return "{path, args}" if "path" in keys else "{name, args}" if "name" in keys else COMPOSED
+
+
+COMPOSED = "{order, backfill, placement}"
+POLICY_FORMS = {COMPOSED: ComposedPolicy, "{path, args}": FilePolicy, "{name, args}": NamedPolicy}
+"""The three ways of writing a policy."""
+
+Policy = Annotated[
+    Annotated[ComposedPolicy, Tag(COMPOSED)]
+    | Annotated[FilePolicy, Tag("{path, args}")]
+    | Annotated[NamedPolicy, Tag("{name, args}")],
+    Discriminator(_policy_form),
+]
+
+
+class Admission(Section):
+    """Which submitted tasks the policy sees; by default all of them."""
+
+    slots: Count | None = None
+    """How many waiting tasks the policy sees at most; null: all."""
+    backlog: Annotated[int, Field(ge=0)] | None = None
+    """How many more wait behind the slots; what exceeds it is rejected; null: no limit."""
+    refill: Literal["at_once", "next_decision"] = "at_once"
+    """A free slot is filled within the decision that frees it, or before the next one."""
+
+
+class Scheduling(Section):
+    """When the policy is called."""
+
+    every: PositiveDuration | None = None
+    """At multiples of this time if something changed; null: at every change."""
+
+
+class Metrics(Section):
+    """How the metrics are taken."""
+
+    tau: PositiveDuration = 10.0
+    """Bound of the bounded slowdown: shorter jobs count as this long."""
+    warmup: Annotated[Duration, Field(ge=0)] = 0.0
+    """Jobs submitted within this time of the first are left out."""
+    cooldown: Annotated[Duration, Field(ge=0)] = 0.0
+    """Jobs submitted within this time of the last are left out."""
+
+
+class Scenario(Section):
+    """The full configuration of a run of simkit."""
+
+    name: str = "scenario"
+    """Names the run: letters, digits, dots, underscores and hyphens. Default: the file's name."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """From it comes every random number of the run; 0 is a seed like any other."""
+    workload: Workload
+    """Which jobs arrive."""
+    cluster: Cluster = Cluster()
+    """The machines; absent: one pool of the size in the log's header."""
+    policy: Policy = ComposedPolicy()
+    """Decides what starts when and where."""
+    estimates: Estimator = Estimator(type="requested")
+    """Run times that the policy is told: requested, actual, user-mean, or {type: perturbed, …}."""
+    walltime: Literal["kill", "ignore"] = "ignore"
+    """kill: at its requested time a job is killed; ignore: it runs to its end."""
+    admission: Admission = Admission()
+    """Which submitted tasks the policy sees."""
+    scheduling: Scheduling = Scheduling()
+    """When the policy is called."""
+    metrics: Metrics = Metrics()
+    """How the metrics are taken."""
+    sweep: dict[str, Many[Free]] = Field(default_factory=dict)
+    """Dotted key → list of values: a run for each combination. Only `simkit sweep` takes it."""
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_file_name(cls, name: str) -> str:
+        if not name or not all(c.isascii() and (c.isalnum() or c in "._-") for c in name):
+            raise ValueError(f"must be letters, digits, '.', '_' and '-' alone, not {name!r}")
+        if not name.strip("."):
+            raise ValueError(f"must not consist of dots, as {name!r} does")
+        return name
+
+    @field_validator("sweep")
+    @classmethod
+    def _sweeps_something(cls, sweep: dict[str, tuple[JsonValue, ...]]) -> Any:
+        problems = [
+            ((path,), text)
+            for path, values in sweep.items()
+            if (text := _sweep_problem(path, values))
+        ]
+        if problems:
+            raise BrokenRulesError(problems)
+        return sweep
+
+
+SWEEP_REFUSAL = "stands for several runs; start them with `simkit sweep`, or leave the key out"
+
+
+def _sweep_problem(path: str, values: Sequence[JsonValue]) -> str:
+    """Tell what is wrong with one axis of a sweep; empty if nothing is."""
+    if path.split(".")[0] in ("sweep", "name") or not all(path.split(".")):
+        return "cannot be swept; write a dotted key such as policy.backfill"
+    if not values:
+        return "has no values; give a list such as [0, 1, 2]"
+    texts = [_canonical(value) for value in values]
+    twice = [text for text in texts if texts.count(text) > 1]
+    return f"has the value {twice[0]} twice; leave one out" if twice else ""
+
+
+def refuse_sweep(scenario: Scenario) -> None:
+    """Raise ScenarioError if the scenario has a `sweep`, which stands for several runs."""
+    if scenario.sweep:
+        raise ScenarioError(f"sweep: {SWEEP_REFUSAL}")
+
+
+def scenario_hash(scenario: Scenario) -> str:
+    """Return the SHA-256, in hexadecimal, of the scenario's canonical JSON after defaults.
+
+    Files count by their absolute paths, not by their content.
+    """
+    return sha256(_canonical(scenario.model_dump(mode="json")).encode()).hexdigest()
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a scenario file, for editors."""
+    schema = Scenario.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )

@@ -1,0 +1,193 @@
+"""The scenario file: reads a scenario from YAML, and tells every problem with its line.
+
+    s.yaml:3: workload.proccessors: unknown key; did you mean 'processors'?
+    s.yaml:9: policy.backfill: 'eazy' is not known as a backfilling rule; did you mean 'easy'?
+
+Relative paths in a scenario start from its folder, ``${NAME}`` in a text is the environment
+variable, and overrides are laid over the file by dotted path.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from simkit import plugins
+from simkit.errors import PluginError, ScenarioError
+from simkit.scenario import SWEEP_REFUSAL, Scenario
+from simkit.scenario_names import Context, Plugin, check_file
+from simkit.scenario_paths import cut_at_scalar, dotted, set_value, split, starts_with
+from simkit.scenario_problems import problems_of
+from simkit.scenario_types import mark_of
+from simkit.yaml_source import Path as KeyPath
+from simkit.yaml_source import Problem, Values, from_python, parse_scalar, parse_yaml
+
+Source = str | os.PathLike[str] | Mapping[str, Any]
+
+
+def load_scenario(
+    source: Source, *, overrides: Mapping[str, object] | None = None, single: bool = False
+) -> Scenario:
+    """Read and check a scenario.
+
+    Args:
+        source: path of a YAML file, or a mapping of the same form (its relative paths start from
+            the working directory).
+        overrides: dotted path → value, laid over the source: ``{"policy.order": "sjf"}``.
+        single: refuse a scenario with a `sweep`, which stands for several runs.
+
+    Returns:
+        The scenario after defaults, its paths absolute. The plug-ins it names are known, but not
+        imported yet; `check_names` does that. A sweep's values are judged by
+        `simkit.sweep_grid.expand_sweep`.
+
+    Raises ScenarioError with all problems, each with file, line and dotted path.
+    """
+    document = Document.read(source, overrides)
+    scenario = document.scenario()
+    if single and scenario.sweep:
+        raise ScenarioError(document.locate([Problem(("sweep",), SWEEP_REFUSAL)]))
+    return scenario
+
+
+def check_names(scenario: Scenario) -> list[str]:
+    """Import every plug-in that the scenario names; return ``dotted.path: problem`` lines."""
+    problems = []
+    for path, plugin, name in _named(scenario, ()):
+        try:
+            plugins.find(plugin.group, name, kind=plugin.kind)
+        except PluginError as error:
+            problems.append(f"{dotted(path)}: {error}")
+    return problems
+
+
+def parse_overrides(texts: Iterable[str]) -> dict[str, Any]:
+    """Return dotted path → value of texts like ``policy.order=sjf``; the values are YAML.
+
+    Raises ScenarioError for a text without a path or an equals sign, or whose value is no YAML.
+    """
+    overrides = {}
+    for text in texts:
+        path, equals, value = text.partition("=")
+        if not equals or not all(path.strip().split(".")):
+            raise ScenarioError(f"{text!r} sets nothing; write a dotted key and a value: seed=3")
+        overrides[path.strip()] = parse_scalar(value)
+    return overrides
+
+
+@dataclass
+class Document:
+    """A scenario as written, with what is needed to judge it and to say where it is wrong."""
+
+    label: str
+    """The file as the user named it; empty for a mapping."""
+    base: Path
+    """Folder that relative paths start from."""
+    values: Values
+    """What the source says."""
+    overrides: dict[KeyPath, Any] = field(default_factory=dict)
+    """Path → value laid over it."""
+    check_name: Callable[[str, str, str | None], None] = field(default_factory=plugins.checker)
+
+    @classmethod
+    def read(cls, source: Source, overrides: Mapping[str, object] | None = None) -> Document:
+        """Read a file or a mapping; raises ScenarioError if there is nothing to judge."""
+        laid_over = from_python(dict(overrides or {}))
+        if isinstance(source, Mapping):
+            document = cls("", Path.cwd(), from_python(source))
+        else:
+            path = Path(source).expanduser()
+            document = cls(str(source), path.parent.absolute(), _read_file(path, str(source)))
+        document.overrides = {split(path): value for path, value in laid_over.data.items()}
+        document.values.problems += [
+            Problem((*split(str(path[0])), *path[1:]), text) for path, text, _ in laid_over.problems
+        ]
+        return document
+
+    def scenario(self) -> Scenario:
+        """Return the scenario with overrides and defaults, or raise ScenarioError."""
+        problems = list(self.values.problems)
+        data = self.laid_over({}, problems)
+        scenario, found = self.validate(data)
+        told = {problem.path for problem in problems}
+        problems += [problem for problem in found if problem.path not in told]
+        if scenario is None or problems:
+            raise ScenarioError(self.locate(problems))
+        return scenario
+
+    def laid_over(self, assignment: Mapping[KeyPath, Any], problems: list[Problem]) -> Any:
+        """Return the data with an assignment, then the overrides, put in; reports what fails."""
+        data = deepcopy(self.values.data)
+        if not isinstance(data, dict):
+            return data
+        for path, value in [*assignment.items(), *self.overrides.items()]:
+            try:
+                set_value(data, path, deepcopy(value))
+            except ValueError as error:
+                problems.append(Problem(path, str(error)))
+        stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(self.label).stem).strip("-.")
+        return data if "name" in data or not stem else {"name": stem} | data
+
+    def validate(self, data: Any) -> tuple[Scenario | None, list[Problem]]:
+        """Return the scenario, or what is wrong with the data."""
+        context = Context(self.base, self.check_name)
+        try:
+            return Scenario.model_validate(data, context=context), []
+        except ValidationError as error:
+            found = problems_of(error, Scenario)
+            return None, [p._replace(path=cut_at_scalar(p.path, data)) for p in found]
+
+    def locate(self, problems: Iterable[Problem]) -> list[str]:
+        """Return one line a problem, in order of the file's lines; the overrides' come last."""
+        places = [(self._line(problem), problem) for problem in problems]
+        places.sort(key=lambda place: (place[0] is None, place[0] or 0))
+        return list(dict.fromkeys(self._sentence(line, problem) for line, problem in places))
+
+    def _line(self, problem: Problem) -> int | None:
+        if self._is_overridden(problem.path):
+            return None
+        return problem.line or self.values.line(problem.path)
+
+    def _is_overridden(self, path: KeyPath) -> bool:
+        """Tell whether an override is at or above the path, or alone brought the path in."""
+        return any(
+            starts_with(path, laid)
+            or (path and path not in self.values.lines and starts_with(laid, path))
+            for laid in self.overrides
+        )
+
+    def _sentence(self, line: int | None, problem: Problem) -> str:
+        if self._is_overridden(problem.path):
+            parts = ["override"]
+        else:
+            parts = [f"{self.label}:{line}"] if self.label else []
+        parts += [dotted(problem.path)] if problem.path else []
+        return ": ".join([*parts, problem.text])
+
+
+def _read_file(path: Path, label: str) -> Values:
+    try:
+        check_file(path.absolute())
+        return parse_yaml(path.read_bytes(), label)
+    except ValueError as error:
+        raise ScenarioError(f"{label}: {error}") from error
+    except OSError as error:
+        raise ScenarioError(f"{label}: cannot be read: {error.strerror}") from error
+
+
+def _named(model: BaseModel, path: KeyPath) -> Iterator[tuple[KeyPath, Plugin, str]]:
+    """Yield (path, its mark, name) of every plug-in name in a model."""
+    for key, info in type(model).model_fields.items():
+        value = getattr(model, key)
+        plugin = mark_of(info, Plugin)
+        if isinstance(value, BaseModel):
+            yield from _named(value, (*path, key))
+        elif plugin and isinstance(value, str):
+            yield (*path, key), plugin, value

@@ -1,0 +1,139 @@
+"""The scenario's generated workloads: statistical models of jobs, each with its own keys.
+
+The keys are the arguments of the generators in `simkit.traces`, which say what they mean in full;
+only their `load` is called `offered_load` here, since `load` compresses arrivals in any workload.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from simkit.scenario_types import (
+    BrokenRulesError,
+    Count,
+    CountRange,
+    DurationRange,
+    Positive,
+    PositiveDuration,
+)
+from simkit.scenario_workload import WorkloadBase
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class ModelWorkload(WorkloadBase):
+    """What every generated workload takes."""
+
+    jobs: Count
+    """How many jobs."""
+    processors: Count
+    """The machine's size, and so the most processors of a job."""
+    offered_load: Positive | None = None
+    """Requested area over capacity; the arrival rate follows from it."""
+    users: Annotated[int, Field(ge=0)] = 0
+    """How many users share the jobs; 0 leaves them unknown."""
+    estimates: Literal["none", "exact", "modal"] = "exact"
+    """Requested times: none, the run time exactly, or round values well above it."""
+
+    def reader_arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of the generator, without its generator `rng`."""
+        arguments = super().reader_arguments()
+        return {"load" if name == "offered_load" else name: arguments[name] for name in arguments}
+
+
+class LublinWorkload(ModelWorkload):
+    """The model of Lublin and Feitelson (2003), with a daily cycle."""
+
+    type: Literal["lublin"]
+    """The model of Lublin and Feitelson (2003), with a daily cycle."""
+    kind: Literal["all", "batch", "interactive", "both"] = "all"
+    """Which of the published parameters; both: batch and interactive jobs mixed."""
+
+
+class RateWorkload(ModelWorkload):
+    """What models without a daily cycle take: the arrival rate comes from one of two keys."""
+
+    rate_key: ClassVar[str] = "rate_per_s"
+    sizes: CountRange | None = None
+    """Least and most processors of a job, [1, 8]; null: from 1 to the machine's size."""
+
+    @model_validator(mode="after")
+    def _one_rate_and_sizes_that_fit(self) -> Self:
+        given = [key for key in ("offered_load", self.rate_key) if getattr(self, key) is not None]
+        if len(given) != 1:
+            counted = "both" if given else "neither"
+            raise ValueError(
+                f"needs offered_load or {self.rate_key}, and {counted} is there; give one of them"
+            )
+        if self.sizes is not None and self.sizes[1] > self.processors:
+            text = f"must be at most the machine's {self.processors}, not {self.sizes[1]}"
+            raise BrokenRulesError([(("sizes", 1), text)])
+        return self
+
+
+class PoissonWorkload(RateWorkload):
+    """Poisson arrivals: with jobs of one processor, the M/M/c and M/D/c queues of theory."""
+
+    type: Literal["poisson"]
+    """Poisson arrivals: with jobs of one processor, the M/M/c and M/D/c queues of theory."""
+    rate_per_s: Positive | None = None
+    """Jobs a second; or give `offered_load`."""
+    run_times: Literal["exponential", "constant"] = "exponential"
+    """The law of the run times."""
+    mean_run_time_s: PositiveDuration = 3600.0
+    """Mean run time."""
+    sizes: CountRange = (1, 1)
+    """Least and most processors of a job, [1, 8]."""
+
+
+class BernoulliWorkload(RateWorkload):
+    """At most one arrival a time step, with geometric or constant run times."""
+
+    rate_key: ClassVar[str] = "probability"
+    type: Literal["bernoulli"]
+    """At most one arrival a time step, with geometric or constant run times."""
+    probability: Annotated[float, Field(gt=0, le=1)] | None = None
+    """That a job arrives in a step; or give `offered_load`."""
+    step_s: PositiveDuration = 60.0
+    """Length of a step."""
+    run_times: Literal["exponential", "constant"] = "exponential"
+    """exponential: geometric, its like on time steps; constant: a whole number of steps."""
+    mean_run_time_s: PositiveDuration = 3600.0
+    """Mean run time, at least a step."""
+    sizes: CountRange = (1, 1)
+    """Least and most processors of a job, [1, 8]."""
+
+
+class SpreadWorkload(RateWorkload):
+    """What the models with ranges of run times take."""
+
+    rate_per_s: Positive | None = None
+    """Jobs a second; or give `offered_load`."""
+    arrivals: Literal["poisson", "bernoulli"] = "poisson"
+    """The law of the arrivals; with bernoulli, run times are whole numbers of steps."""
+    step_s: PositiveDuration = 60.0
+    """Length of a step of Bernoulli arrivals."""
+
+
+class UniformWorkload(SpreadWorkload):
+    """Run times and sizes spread evenly over ranges."""
+
+    type: Literal["uniform"]
+    """Run times and sizes spread evenly over ranges."""
+    run_time_s: DurationRange = (60.0, 14_400.0)
+    """Shortest and longest run time."""
+
+
+class BimodalWorkload(SpreadWorkload):
+    """Many short jobs and a few long ones, as in Mao et al. (2016)."""
+
+    type: Literal["bimodal"]
+    """Many short jobs and a few long ones, as in Mao et al. (2016)."""
+    short_share: Share = 0.8
+    """The share of short jobs."""
+    short_run_time_s: DurationRange = (60.0, 180.0)
+    """Shortest and longest run time of short jobs."""
+    long_run_time_s: DurationRange = (600.0, 900.0)
+    """Shortest and longest run time of long jobs."""

@@ -1,0 +1,73 @@
+"""Dotted paths: ``policy.order`` names a value inside a scenario's mappings and lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from simkit.scenario import Scenario
+from simkit.scenario_names import Choice
+from simkit.scenario_problems import Place, shown
+from simkit.yaml_source import Path
+
+
+def dotted(path: Path) -> str:
+    """Return ``cluster.machines.0.count`` of a path."""
+    return ".".join(map(str, path))
+
+
+def split(text: str) -> Path:
+    """Return the path of a dotted text; numbers are rows of lists."""
+    return tuple(int(part) if part.isdecimal() else part for part in text.split("."))
+
+
+def starts_with(path: Path, head: Path) -> bool:
+    """Tell whether `path` is `head` or lies below it."""
+    return path[: len(head)] == head
+
+
+def cut_at_scalar(path: Path, data: Any) -> Path:
+    """Return the path up to the first value that holds no keys: its short form says it all."""
+    for depth, step in enumerate(path):
+        if isinstance(data, dict):
+            data = data.get(step, {})
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+            data = data[step]
+        else:
+            return path[:depth]
+    return path
+
+
+def set_value(data: dict[str, Any], path: Path, value: Any) -> None:
+    """Put `value` at `path`, in place; absent sections are made and short forms written out.
+
+    Raises ValueError if the path leads through a value that holds no keys, or past a list's end.
+    """
+    inside: Any = data
+    for depth, step in enumerate(path):
+        above, last = path[:depth], depth == len(path) - 1
+        if isinstance(inside, list):
+            if not isinstance(step, int) or step >= len(inside):
+                raise ValueError(f"{dotted(above)} has no row {step}; it has {len(inside)}, from 0")
+        elif isinstance(inside, dict):
+            step = str(step)
+        else:
+            raise ValueError(f"{dotted(above)} is {shown(inside)}, which holds no keys")
+        if last:
+            inside[step] = value
+        else:
+            inside = _enter(inside, step, path[: depth + 1])
+
+
+def _enter(inside: Any, step: int | str, path: Path) -> Any:
+    """Return what is at `step`, made able to hold keys where a scenario allows it."""
+    below = inside.get(step) if isinstance(inside, dict) else inside[step]
+    if below is None:
+        below = {}
+    elif isinstance(below, str) and _has_short_form(path):
+        below = {"type": below}
+    inside[step] = below
+    return below
+
+
+def _has_short_form(path: Path) -> bool:
+    return any(issubclass(model, Choice) for model in Place(Scenario, path).inner.values())

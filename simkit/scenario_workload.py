@@ -1,0 +1,140 @@
+"""The scenario's `workload`: which jobs arrive; here what every kind takes, and the logs.
+
+One class a kind (`scenario_models` has the generated ones). The keys that are a kind's own are its
+reader's keyword arguments, one to one; those of `WorkloadBase` apply to what any reader returns.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from simkit.errors import did_you_mean
+from simkit.scenario_names import Arguments, File, ReaderName
+from simkit.scenario_types import Count, Instant, Jobs, Positive, Section, check_order
+
+
+class Window(Section):
+    """The part of the log that is simulated."""
+
+    start: Instant | None = None
+    """Jobs submitted from here on: a duration after the first submission, or a date."""
+    end: Instant | None = None
+    """Jobs submitted before this: a duration after the first submission, or a date."""
+    jobs: Jobs | None = None
+    """A number of jobs, or "first..last" by rank of submission, from 0, both included."""
+
+    @model_validator(mode="after")
+    def _ends_after_it_starts(self) -> Self:
+        check_order(self.start, self.end)
+        return self
+
+
+class Resample(Section):
+    """A new workload by drawing users and their weeks (Zakay & Feitelson 2014), seeded."""
+
+    weeks: Count | None = None
+    """Length of the new workload in weeks; null: as many as the log has."""
+
+
+class WorkloadBase(Section):
+    """What every kind of workload takes."""
+
+    type: str
+    """The kind of workload."""
+    window: Window | None = None
+    """The part that is simulated; absent: all of it."""
+    load: Positive = 1.0
+    """Arrivals are compressed by this factor (2.0: twice the arrival rate), run times unchanged."""
+    processors_scale: Positive = 1.0
+    """Processors of each job times this, rounded, at least 1."""
+    resample: Resample | None = None
+    """Draw a new workload from the log's users and weeks; absent: the log as it is."""
+
+    @property
+    def reader_name(self) -> str:
+        """The name under which plug-ins know the reader, in the group ``simkit.readers``."""
+        return self.type
+
+    def reader_arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of the reader; models take a generator `rng` besides."""
+        own = type(self).model_fields.keys() - WorkloadBase.model_fields.keys()
+        return {name: getattr(self, name) for name in type(self).model_fields if name in own}
+
+
+class LogWorkload(WorkloadBase):
+    """What every log of rigid jobs takes."""
+
+    path: File
+    """The log, plain or .gz; relative to the scenario file."""
+    processors: Literal["allocated", "requested"] = "allocated"
+    """Which of the log's two numbers counts first; the other one where it is missing."""
+    requested_time: Literal["max", "raw"] = "max"
+    """max: at least the run time, and the run time where it is missing; raw: as the log has it."""
+    keep_zero_run: bool = False
+    """Keep jobs whose run time is 0."""
+
+
+class SwfWorkload(LogWorkload):
+    """A log in the Standard Workload Format."""
+
+    type: Literal["swf"]
+    """A log in the Standard Workload Format."""
+
+
+class SacctWorkload(LogWorkload):
+    """The output of Slurm's ``sacct --parsable2``."""
+
+    type: Literal["sacct"]
+    """The output of Slurm's sacct --parsable2."""
+    time_zone: str | None = None
+    """IANA name of the zone in which sacct printed its times; null: read them as UTC."""
+    memory: bool = False
+    """Make the requested memory a second resource, mem, in GiB a processor."""
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_a_zone(cls, name: str | None) -> str | None:
+        return name if name is None else check_zone(name)
+
+
+class JobsWorkload(WorkloadBase):
+    """A table of jobs in simkit's own column names."""
+
+    type: Literal["jobs"]
+    """A table of jobs in simkit's own column names."""
+    path: File
+    """A .csv, .csv.gz or .parquet file; relative to the scenario file."""
+
+
+class PluginWorkload(WorkloadBase):
+    """A reader of one's own, or of another package."""
+
+    type: Literal["plugin"]
+    """A reader of one's own, or of another package."""
+    reader: ReaderName
+    """Name of an entry point, package.module:attribute or file.py:attribute."""
+    args: Arguments = Field(default_factory=dict)
+    """Keyword arguments for the reader."""
+
+    @property
+    def reader_name(self) -> str:
+        """The name of the reader that the scenario gives."""
+        return self.reader
+
+    def reader_arguments(self) -> dict[str, Any]:
+        """Return the scenario's `args`."""
+        return dict(self.args)
+
+
+def check_zone(name: str) -> str:
+    """Return the name of a time zone; raises ValueError, with a suggestion, if there is none."""
+    from zoneinfo import available_timezones
+
+    zones = available_timezones()
+    if name not in zones:
+        near = did_you_mean(name, zones)
+        remedy = near if "did you mean" in near else "; use an IANA name such as Europe/Berlin"
+        raise ValueError(f"unknown time zone {name!r}{remedy}")
+    return name

@@ -1,0 +1,137 @@
+"""Submission: the jobs of a workload become tasks, a block at a time, as their time comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from simkit.cluster import Cluster
+from simkit.errors import ScenarioError
+from simkit.estimates import Predictor
+from simkit.policy import Partition
+from simkit.task import Task
+from simkit.workload import Workload
+
+_BLOCK = 2048  # jobs turned into Python numbers at a time: what keeps a long trace's memory flat
+
+
+@dataclass(slots=True)
+class Submitted:
+    """A job at its submission."""
+
+    row: int
+    """Its row in the workload."""
+    time_s: float
+    tasks: list[Task]
+    refusal: str = ""
+    """Why no machine could ever run it; empty: it can run."""
+
+
+class Submission:
+    """Makes jobs into tasks with an estimate, a partition and the machines they may use."""
+
+    def __init__(self, workload: Workload, cluster: Cluster, predictor: Predictor) -> None:
+        if missing := [name for name in workload.resources if name not in cluster.resources]:
+            raise ScenarioError(
+                f"cluster: jobs ask for {', '.join(missing)}, but the machines have only "
+                f"{', '.join(cluster.resources)}; add it to the machines"
+            )
+        self._workload = workload
+        self._cluster = cluster
+        self._predictor = predictor
+        self._order = [
+            workload.resources.index(name) if name in workload.resources else -1
+            for name in cluster.resources
+        ]
+
+    def jobs(self) -> Iterator[Submitted]:
+        """Yield every job in order of submission."""
+        for first in range(0, len(self._workload), _BLOCK):
+            yield from self._block(first, min(first + _BLOCK, len(self._workload)))
+
+    def _block(self, first: int, last: int) -> Iterator[Submitted]:
+        load = self._workload
+        bounds = load.first_task[first : last + 1].tolist()
+        tasks = slice(bounds[0], bounds[-1])
+        requests = self._requests(tasks)
+        instances = load.instances[tasks].tolist()
+        gangs = load.gang[tasks].tolist()
+        requested = load.requested_time_s[tasks].tolist()
+        estimates = self._predictor.estimates(tasks.start, tasks.stop).tolist()
+        columns = zip(
+            load.submit_time_s[first:last].tolist(),
+            load.user[first:last].tolist(),
+            load.group[first:last].tolist(),
+            load.queue[first:last].tolist(),
+            load.partition[first:last].tolist(),
+            strict=True,
+        )
+        learn = self._predictor.on_submission if self._predictor.learns else None
+        for row, (submit, user, group, queue, number) in enumerate(columns, first):
+            choice = self._partition(queue, number)
+            job = Submitted(row, submit, [])
+            if choice is None:
+                job.refusal = f"no partition takes queue {queue}, partition {number}"
+                partition, position = _NOWHERE, -1
+            else:
+                position, partition = choice
+            for index in range(bounds[row - first], bounds[row - first + 1]):
+                at = index - tasks.start
+                estimate = estimates[at] if learn is None else learn(user, estimates[at])
+                task = Task(
+                    index, row, submit, requests[at], instances[at], gangs[at], estimate,
+                    requested[at], user, group, queue, position, partition.priority,
+                    partition.machines,
+                )  # fmt: skip
+                job.tasks.append(task)
+                job.refusal = job.refusal or self._refusal(task, partition)
+            yield job
+
+    def _requests(self, tasks: slice) -> list[tuple[float, ...]]:
+        """Return a request per task, in the order of the cluster's resources."""
+        rows = self._workload.request[tasks]
+        if rows.strides[0] == 0 and len(rows):
+            return [self._sorted(rows[0].tolist())] * len(rows)
+        return [self._sorted(row) for row in rows.tolist()]
+
+    def _sorted(self, row: list[float]) -> tuple[float, ...]:
+        return tuple([row[r] if r >= 0 else 0.0 for r in self._order])
+
+    def _partition(self, queue: int, number: int) -> tuple[int, Partition] | None:
+        """Return the first partition that takes the job; one that names no numbers takes all."""
+        for position, partition in enumerate(self._cluster.partitions):
+            if (
+                queue in partition.queues
+                or number in partition.partitions
+                or not (partition.queues or partition.partitions)
+            ):
+                return position, partition
+        return None
+
+    def _refusal(self, task: Task, partition: Partition) -> str:
+        room = self._cluster.most_instances(task.request, partition.machines)
+        needed = task.instances if task.gang else 1
+        if needed > room:
+            return f"asks for {needed} x {_words(task.request, self._cluster.resources)} at once" + (
+                f", the machines hold {room}" if room else ", no machine can hold one"
+            )
+        limit = task.requested_time_s if task.requested_time_s >= 0 else task.estimate_s
+        if limit > partition.max_time_s:
+            return (
+                f"asks for {limit:g} s, partition {partition.name} allows "
+                f"{partition.max_time_s:g} s"
+            )
+        if task.demand[0] > partition.max_demand:
+            return (
+                f"asks for {task.demand[0]:g} {self._cluster.resources[0]}, partition "
+                f"{partition.name} allows {partition.max_demand:g}"
+            )
+        return ""
+
+
+_NOWHERE = Partition("none", machines=())
+
+
+
+def _words(request: tuple[float, ...], resources: tuple[str, ...]) -> str:
+    return ", ".join(f"{a:g} {name}" for a, name in zip(request, resources, strict=True) if a)

@@ -1,0 +1,175 @@
+"""The queue: waiting tasks in order of submission, as objects and as columns."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.task import Task
+
+Floats = npt.NDArray[np.float64]
+
+_FACTS = 9  # columns before the demands; in the order of `_row`
+
+
+def _row(task: Task) -> tuple[float, ...]:
+    return (
+        task.index, task.submit_time_s, task.estimate_s, task.requested_time_s, task.remaining,
+        task.user, task.queue, task.priority, task.partition, *task.demand,
+    )  # fmt: skip
+
+
+class QueueColumns:
+    """The queue as arrays, one entry a task, in order of submission; (n,) unless said otherwise.
+
+    Views of the queue's own store: valid until the queue changes.
+    """
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: Floats) -> None:
+        self._table = table
+
+    def __len__(self) -> int:
+        return self._table.shape[1]
+
+    @property
+    def index(self) -> Floats:
+        """The tasks' `index`, ascending."""
+        return self._table[0]
+
+    @property
+    def submit_time_s(self) -> Floats:
+        """When the job was submitted."""
+        return self._table[1]
+
+    @property
+    def estimate_s(self) -> Floats:
+        """Estimated run time of an instance."""
+        return self._table[2]
+
+    @property
+    def requested_time_s(self) -> Floats:
+        """The user's own estimate; NaN if there is none."""
+        return self._table[3]
+
+    @property
+    def remaining(self) -> Floats:
+        """Instances that have not been placed."""
+        return self._table[4]
+
+    @property
+    def user(self) -> Floats:
+        """User number, -1 unknown."""
+        return self._table[5]
+
+    @property
+    def queue(self) -> Floats:
+        """The trace's queue number, -1 unknown."""
+        return self._table[6]
+
+    @property
+    def priority(self) -> Floats:
+        """Priority of the task's partition."""
+        return self._table[7]
+
+    @property
+    def partition(self) -> Floats:
+        """Row of the task's partition in the cluster."""
+        return self._table[8]
+
+    @property
+    def demand(self) -> Floats:
+        """(R, n): what all instances of the task ask of each resource."""
+        return self._table[_FACTS:]
+
+
+class TaskQueue:
+    """Waiting tasks by `index`; a task that comes back finds its old place.
+
+    Iterating is safe while tasks are being placed: it runs over those that waited at its start
+    and leaves out the ones that have gone since. Columns are made when first asked for and then
+    kept up to date; a queue that nobody looks at as columns costs none.
+    """
+
+    __slots__ = ("_indices", "_resources", "_start", "_synced", "_table", "_tasks")
+
+    def __init__(self, resources: int) -> None:
+        self._resources = resources
+        self._indices: list[int] = []
+        self._tasks: list[Task] = []
+        # The first `_synced` tasks stand in columns _start : _start + _synced of the table. Free
+        # columns on the left make it cheap to take the head away, which is what happens most.
+        self._table: Floats = np.empty((_FACTS + resources, 64))
+        self._start = 0
+        self._synced = 0
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def __iter__(self) -> Iterator[Task]:
+        for task in tuple(self._tasks):
+            if task._waiting:
+                yield task
+
+    def __getitem__(self, position: int) -> Task:
+        return self._tasks[position]
+
+    def add(self, task: Task) -> None:
+        """Put a task in its place."""
+        indices, index = self._indices, task.index
+        task._waiting = True
+        if not indices or index > indices[-1]:
+            indices.append(index)
+            self._tasks.append(task)
+            return
+        position = bisect_left(indices, index)
+        indices.insert(position, index)
+        self._tasks.insert(position, task)
+        self._synced = min(self._synced, position)
+
+    def remove(self, task: Task) -> None:
+        """Take a task out."""
+        task._waiting = False
+        indices = self._indices
+        position = 0 if indices[0] == task.index else bisect_left(indices, task.index)
+        del indices[position], self._tasks[position]
+        if position >= self._synced:
+            return
+        start, end = self._start, self._start + self._synced
+        column, table = start + position, self._table
+        if position <= self._synced - position:  # move the shorter side
+            table[:, start + 1 : column + 1] = table[:, start:column]
+            self._start += 1
+        else:
+            table[:, column : end - 1] = table[:, column + 1 : end]
+        self._synced -= 1
+
+    def refresh(self, task: Task) -> None:
+        """Tell that some instances of a waiting bag have been placed."""
+        position = bisect_left(self._indices, task.index)
+        if position < self._synced:
+            self._table[4, self._start + position] = task.remaining
+
+    def columns(self) -> QueueColumns:
+        """Return the queue as arrays."""
+        if self._synced < len(self._tasks):
+            self._sync()
+        return QueueColumns(self._table[:, self._start : self._start + len(self._tasks)])
+
+    def _sync(self) -> None:
+        size, synced = len(self._tasks), self._synced
+        if self._start + size > self._table.shape[1]:
+            width = max(64, 2 * size)
+            table = np.empty((self._table.shape[0], width))
+            table[:, :synced] = self._table[:, self._start : self._start + synced]
+            self._table, self._start = table, 0
+        new = [_row(task) for task in self._tasks[synced:]]
+        self._table[:, self._start + synced : self._start + size] = np.array(new).T
+        self._synced = size

@@ -1,0 +1,225 @@
+"""Metrics over time: utilisation, offered load and backlog, integrals of step functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simkit.metric import BATCH_ROWS, Floats, Metric, Window
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Steps = Sequence[tuple[float, Mapping[str, float]]]
+"""(time in s, capacity of each resource from then on), by ascending time."""
+
+
+def batches(frame: pl.LazyFrame, columns: Sequence[Any]) -> Iterator[pl.DataFrame]:
+    """Read some columns (names or expressions) of a table, `BATCH_ROWS` rows at a time."""
+    wanted = frame.select(columns)
+    for offset in range(0, 1 << 62, BATCH_ROWS):
+        rows = wanted.slice(offset, BATCH_ROWS).collect()
+        if len(rows):
+            yield rows
+        if len(rows) < BATCH_ROWS:
+            return
+
+
+class StepIntegral:
+    """Integrates columns that hold from one row's time to the next row's, within a window.
+
+    The rows come in batches, by ascending time, with the number of seconds that each holds; the
+    last row holds up to the window's end, whatever comes first counts from the window's start.
+    """
+
+    def __init__(self, start_s: float, end_s: float, initial: Mapping[str, float]) -> None:
+        self.start_s, self.end_s = start_s, max(start_s, end_s)
+        self.rows = 0
+        """Rows taken in."""
+        self.area = dict.fromkeys(initial, 0.0)
+        """Column → sum of value * seconds."""
+        self.top: dict[str, float] = {}
+        """Column → the largest value that held for some time."""
+        self._held = dict(initial)
+        self._since = start_s
+
+    def add(self, time_s: Floats, columns: Mapping[str, Floats]) -> None:
+        """Take in the next rows: times in s, and the values that hold from then on."""
+        self.rows += len(time_s)
+        times = np.clip(time_s, self._since, self.end_s)
+        seconds = np.diff(times, prepend=self._since)
+        for name in self.area:
+            values = np.concatenate(([self._held[name]], columns[name]))
+            self._take(name, values[:-1], seconds)
+            self._held[name] = float(values[-1])
+        self._since = float(times[-1]) if len(times) else self._since
+
+    def close(self) -> None:
+        """Let the last row hold to the window's end."""
+        for name, value in self._held.items():
+            self._take(name, np.array([value]), np.array([self.end_s - self._since]))
+        self._since = self.end_s
+
+    def _take(self, name: str, values: Floats, seconds: Floats) -> None:
+        self.area[name] += float((values * seconds).sum())
+        held = values[seconds > 0]
+        if len(held):
+            self.top[name] = max(self.top.get(name, -np.inf), float(held.max()))
+
+
+def timeline_integrals(
+    timeline: pl.LazyFrame, spans: Sequence[tuple[float, float]], capacity: Mapping[str, float]
+) -> list[StepIntegral]:
+    """Integrate the timeline's columns over spans of time, in one pass.
+
+    Args:
+        timeline: columns of `records.TIMELINE`; ``allocated_…`` and ``capacity_…`` for each
+            resource in `capacity`.
+        spans: (start, end) of each integral, in s.
+        capacity: total of each resource before the timeline's first row.
+
+    Returns for each span the integral with columns ``allocated_<resource>``,
+    ``capacity_<resource>`` and ``backlog`` (tasks in the queue and those that admission holds
+    back).
+    """
+    import polars as pl
+
+    initial = {f"allocated_{name}": 0.0 for name in capacity}
+    initial |= {f"capacity_{name}": float(total) for name, total in capacity.items()}
+    initial["backlog"] = 0.0
+    integrals = [StepIntegral(start, end, initial) for start, end in spans]
+    waiting = (pl.col("waiting") + pl.col("backlog")).cast(pl.Float64).alias("backlog")
+    resources = [pl.col(name) for name in initial if name != "backlog"]
+    for rows in batches(timeline, ["time_s", *resources, waiting]):
+        columns = {name: rows[name].to_numpy() for name in initial}
+        for integral in integrals:
+            integral.add(rows["time_s"].to_numpy(), columns)
+    for integral in integrals:
+        integral.close()
+    return integrals
+
+
+def capacity_seconds(
+    capacity: Mapping[str, float], steps: Steps, start_s: float, end_s: float
+) -> dict[str, float]:
+    """Return each resource's available capacity-seconds between two times.
+
+    Args:
+        capacity: total of each resource before the first step.
+        steps: later totals; a resource that a step leaves out keeps its own.
+        start_s: start of the window.
+        end_s: end of the window.
+    """
+    integral = StepIntegral(start_s, end_s, capacity)
+    times = np.array([time for time, _ in steps], dtype=np.float64)
+    columns = {}
+    for name, total in capacity.items():
+        totals = [total]
+        for _, step in steps:
+            totals.append(step.get(name, totals[-1]))
+        columns[name] = np.array(totals[1:], dtype=np.float64)
+    integral.add(times, columns)
+    integral.close()
+    return integral.area
+
+
+def utilisations(
+    integral: StepIntegral, available: Mapping[str, float], window: Window, allocations: int
+) -> list[Metric]:
+    """Return the utilisation of each resource, given its available capacity-seconds."""
+    return [
+        Metric(
+            name=f"utilisation_{name}",
+            unit="1",
+            formula=f"allocated {name}-seconds / available {name}-seconds; count: allocations",
+            window=window.time_text,
+            count=allocations,
+            censored=0,
+            values={"value": _ratio(integral.area[f"allocated_{name}"], total)},
+        )
+        for name, total in available.items()
+    ]
+
+
+def backlog(integral: StepIntegral, window: Window) -> Metric:
+    """Return how many tasks waited: mean over time, and the most that waited for some time."""
+    length = integral.end_s - integral.start_s
+    return Metric(
+        name="backlog",
+        unit="tasks",
+        formula="tasks in the queue and held back by admission, averaged over time; max: the most "
+        "at any time; count: decisions",
+        window=window.time_text,
+        count=integral.rows,
+        censored=0,
+        values={
+            "mean": _ratio(integral.area["backlog"], length),
+            "max": integral.top.get("backlog"),
+        },
+    )
+
+
+def offered_loads(
+    jobs: pl.LazyFrame, window: Window, available: Mapping[str, float]
+) -> list[Metric]:
+    """Return each resource's offered load while jobs arrive, rejected jobs included.
+
+    Args:
+        jobs: records of the jobs.
+        window: its jobs count.
+        available: capacity-seconds from the first kept submit to the last.
+    """
+    import polars as pl
+
+    area = dict.fromkeys(available, 0.0)
+    count, kept = 0, window.jobs(jobs)
+    demand = [(pl.col(name) * pl.col("trace_run_time_s")).alias(name) for name in available]
+    for rows in batches(kept, demand):
+        count += len(rows)
+        for name in area:
+            area[name] += float(rows[name].to_numpy().sum())
+    return [
+        Metric(
+            name=f"offered_load_{name}",
+            unit="1",
+            formula=f"sum({name} a job asks for * the trace's run time) / available "
+            f"{name}-seconds, rejected jobs included",
+            window=f"{window.jobs_text}: first to last of their submits, "
+            f"{window.first_kept_s:.15g} s to {window.last_kept_s:.15g} s",
+            count=count,
+            censored=0,
+            values={"value": _ratio(area[name], total)},
+        )
+        for name, total in available.items()
+    ]
+
+
+def unsuccessful_share(allocations: pl.LazyFrame) -> tuple[Metric, int]:
+    """Return the share of held instance-seconds that came to nothing, and the number of rows."""
+    import polars as pl
+
+    held = pl.col("count") * (pl.col("end_time_s") - pl.col("start_time_s"))
+    vain = pl.when(pl.col("outcome").is_in(["lost", "killed"])).then(held).otherwise(0.0)
+    rows, running, total, wasted = 0, 0, 0.0, 0.0
+    for batch in batches(allocations, [held.alias("held"), vain.alias("vain")]):
+        rows += len(batch)
+        running += batch["held"].null_count()
+        total += float(batch["held"].fill_null(0.0).to_numpy().sum())
+        wasted += float(batch["vain"].fill_null(0.0).to_numpy().sum())
+    metric = Metric(
+        name="unsuccessful_share",
+        unit="1",
+        formula="instance-seconds of allocations that were lost or killed / those of all "
+        "allocations that have ended",
+        window="all allocations",
+        count=rows - running,
+        censored=running,
+        values={"value": _ratio(wasted, total)},
+    )
+    return metric, rows
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None

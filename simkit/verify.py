@@ -1,0 +1,100 @@
+"""The auditor: holds a run against the rules, from its folder and its inputs alone.
+
+It shares no code with the engine, so that a mistake of the engine's is not a mistake of the
+auditor's. Each check is a function from the folder to a `Check`; every check is done, and each
+row that breaks a rule is reported with the rule's name.
+
+| check | rule |
+|---|---|
+| digest | the tables' digest is the recorded one |
+| inputs | every input file has its recorded sha256 |
+| trace | the run's jobs are the input's jobs, each once, unchanged |
+| identity | every job and task once, every row belongs to one |
+| causality | submit <= start <= end |
+| statuses | a job's status agrees with its times, tasks and allocations |
+| times | start, end, wait, turnaround, run time follow from the allocations |
+| instances | every instance once, never twice at one time |
+| gangs | instances of a gang start and stop together |
+| run-time | a finished instance ran exactly its run time |
+| walltime | jobs are killed at their requested time if and only if asked |
+| estimates | the policy was told what the scenario says |
+| machines | every allocation is on a machine of the cluster |
+| partitions | a job keeps to the machines and limits of its partition |
+| rejections | only what can never run is rejected |
+| capacity | allocated <= capacity on each machine at every instant |
+| maintenance | capacity at each start is what the windows leave |
+| timeline | its allocated and capacity columns follow from the allocations |
+| fcfs-order | without backfilling, jobs start in order of submission |
+| head-fits | no job waits as head of the queue while it fits |
+| head-delay | EASY starts each head by the shadow time it had as it became head |
+| metrics | the metrics are what the tables say |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import Final
+
+from simkit.verify_audit import Audit, Check, Violation
+from simkit.verify_capacity import check_capacity
+from simkit.verify_digest import check_digest
+from simkit.verify_easy import check_head_delay
+from simkit.verify_fcfs import check_fcfs_order, check_head_fits
+from simkit.verify_folder import RunFolder, read_run_folder
+from simkit.verify_inputs import check_inputs, check_trace
+from simkit.verify_jobs import check_causality, check_identity, check_statuses, check_times
+from simkit.verify_limits import check_machines, check_partitions, check_rejections
+from simkit.verify_maintenance import check_maintenance
+from simkit.verify_metrics import check_metrics
+from simkit.verify_timeline import check_timeline
+from simkit.verify_work import (
+    check_estimates,
+    check_gangs,
+    check_instances,
+    check_run_time,
+    check_walltime,
+)
+
+__all__ = ["CHECKS", "Audit", "Check", "Violation", "verify_run"]
+
+_OF_FILES: Final = (check_digest, check_inputs, check_trace)
+_OF_JOBS: Final = (
+    check_identity, check_causality, check_statuses, check_times, check_instances, check_gangs,
+    check_run_time, check_walltime, check_estimates, check_machines, check_partitions,
+    check_rejections, check_capacity, check_maintenance, check_timeline, check_fcfs_order,
+    check_head_fits, check_head_delay, check_metrics,
+)  # fmt: skip
+CHECKS: Final[tuple[Callable[[RunFolder], Check], ...]] = (*_OF_FILES, *_OF_JOBS)
+"""Every check, in the order in which they are done and reported."""
+
+
+def verify_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> Audit:
+    """Hold a run against every rule.
+
+    Args:
+        folder: the run folder.
+        allow_partial: also take a run that was interrupted; rules that need its end are left out.
+
+    Returns the audit: every check with the rows it examined, why it did not apply, or the rows
+    that break its rule.
+
+    Raises RunError if the folder is no run, is not complete, or lacks a table or column.
+    """
+    run = read_run_folder(Path(folder), allow_partial=allow_partial)
+    if repeated := _repeated_ids(run):
+        reason = f"the log gives {repeated} job ids twice, so rows cannot be told apart"
+        skipped = [Check(_name(check), "").skip(reason) for check in _OF_JOBS]
+        return Audit(run.path, (*(check(run) for check in _OF_FILES), *skipped))
+    return Audit(run.path, tuple(check(run) for check in CHECKS))
+
+
+def _repeated_ids(run: RunFolder) -> int:
+    """Return how many rows of the log repeat a job id; readers keep such rows and note them."""
+    notes = run.manifest["trace"].get("notes") if run.manifest["trace"] else None
+    return int((notes or {}).get("repeated job id", 0))
+
+
+def _name(check: Callable[[RunFolder], Check]) -> str:
+    return check.__name__.removeprefix("check_").replace("_", "-")

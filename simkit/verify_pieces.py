@@ -1,0 +1,129 @@
+"""Allocations as pieces of work: what one instance (or one gang) did without a break.
+
+A gang moves as one, so it is one unit however many instances and machines it has. Every instance
+of a bag is a unit of its own. A unit's pieces follow each other: suspended and resumed, or lost
+and started over under the next attempt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TASK = ["job_id", "task_id"]
+"""The key of a task."""
+UNIT = [*TASK, "instance"]
+"""The key of a unit."""
+
+
+def known_allocations(
+    jobs: pl.DataFrame, tasks: pl.DataFrame, allocations: pl.DataFrame, resources: Iterable[str]
+) -> pl.DataFrame:
+    """Return the allocations whose job and task exist, with what those say.
+
+    Added columns: ``instances``, ``gang``, ``task_status``, ``submit_time_s``, ``job_status``,
+    ``requested_time_s``, ``trace_run_time_s``, ``tasks_of_job`` and, a resource, ``one_<resource>``
+    (what one instance asks for).
+    """
+    import polars as pl
+
+    per_instance = [pl.col(r).cast(pl.Float64).alias(f"one_{r}") for r in resources]
+    tasks = tasks.select(
+        *TASK, "instances", "gang", pl.col("status").alias("task_status"), *per_instance,
+        pl.len().over("job_id").cast(pl.Int64).alias("tasks_of_job"),
+    ).unique(TASK, keep="first")  # fmt: skip
+    jobs = jobs.select(
+        "job_id", "submit_time_s", "requested_time_s", "trace_run_time_s",
+        pl.col("status").alias("job_status"),
+    ).unique("job_id", keep="first")  # fmt: skip
+    return allocations.join(tasks, on=TASK, maintain_order="left").join(
+        jobs, on="job_id", maintain_order="left"
+    )
+
+
+def gang_segments(known: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per (gang, attempt, start): ``count`` instances that start together.
+
+    Further columns: the first and last of their ends (``end_time_s``, ``last_end_s``; null while
+    one runs), ``outcomes`` (number of different ones) and those of `known_allocations`.
+    """
+    import polars as pl
+
+    end = pl.col("end_time_s")
+    return (
+        known.filter("gang", pl.col("start_time_s").is_not_null())
+        .group_by(*TASK, "attempt", "start_time_s", maintain_order=True)
+        .agg(
+            pl.col("count").sum(),
+            pl.when(end.is_null().any()).then(None).otherwise(end.min()).alias("end_time_s"),
+            end.max().alias("last_end_s"),
+            end.is_null().sum().alias("open"),
+            pl.len().alias("rows"),
+            pl.col("outcome").first(),
+            pl.col("outcome").n_unique().alias("outcomes"),
+            pl.col(
+                "instances", "task_status", "job_status", "requested_time_s",
+                "trace_run_time_s", "tasks_of_job",
+            ).first(),
+        )
+    )  # fmt: skip
+
+
+def pieces(known: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
+    """Return one row a piece of work, sorted by unit and start; a gang is instance 0.
+
+    Columns: `UNIT`, ``gang``, ``attempt``, ``start_time_s``, ``end_time_s``, ``outcome``,
+    ``task_status``, ``job_status``, ``requested_time_s``, ``trace_run_time_s``, ``tasks_of_job``.
+    """
+    import polars as pl
+
+    columns = (
+        *UNIT, "gang", "attempt", "start_time_s", "end_time_s", "outcome", "task_status",
+        "job_status", "requested_time_s", "trace_run_time_s", "tasks_of_job",
+    )  # fmt: skip
+    gangs = segments.with_columns(
+        pl.lit(0, pl.Int64).alias("instance"), pl.lit(True).alias("gang")
+    ).select(columns)
+    bags = (
+        known.filter(
+            ~pl.col("gang"),
+            pl.col("start_time_s").is_not_null(),
+            pl.col("count").is_between(1, pl.col("instances")),
+        )
+        .with_columns(
+            pl.int_ranges("first_instance", pl.col("first_instance") + pl.col("count")).alias(
+                "instance"
+            )
+        )
+        .explode("instance")
+        .select(columns)
+    )
+    last = pl.col("end_time_s").fill_null(float("inf"))
+    return pl.concat([gangs, bags]).sort(*UNIT, "start_time_s", last, maintain_order=True)
+
+
+def executed(all_pieces: pl.DataFrame) -> pl.DataFrame:
+    """Return one row per (unit, attempt): its executed time and its last piece's outcome.
+
+    Attempts with a piece that still runs are left out: their time is not known.
+    """
+    import polars as pl
+
+    return (
+        all_pieces.group_by(*UNIT, "attempt", maintain_order=True)
+        .agg(
+            (pl.col("end_time_s") - pl.col("start_time_s")).sum().alias("executed_s"),
+            pl.col("end_time_s").is_null().any().alias("open"),
+            pl.col("start_time_s").first(),
+            pl.col("end_time_s", "outcome").last(),
+            pl.col(
+                "gang", "task_status", "job_status", "requested_time_s",
+                "trace_run_time_s", "tasks_of_job",
+            ).first(),
+        )
+        .filter(~pl.col("open"))
+        .drop("open")
+    )  # fmt: skip

@@ -1,0 +1,259 @@
+"""A workload: the jobs of a trace in memory, as columns, each job with its tasks.
+
+Job → task → instances. A task asks for a number of instances, each with the same request (a
+vector over the workload's resources). A *gang* starts all its instances together or none (a rigid
+HPC job); the instances of a *bag* start one by one as they fit. Objects are made when a job
+arrives, so a long trace costs its columns and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.errors import TraceError
+from simkit.units import amount_on_grid, time_on_grid
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+JOB_COLUMNS = ("user", "group", "executable", "queue", "partition")
+"""Numbers that a log gives a job; -1 where it gives none."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs sorted by (submit time, job id), and their tasks, as columns.
+
+    J jobs, T tasks, R resources. Job j owns the tasks ``first_task[j]:first_task[j + 1]``. The row
+    number of a job is its rank in order of submission and settles every tie.
+    """
+
+    resources: tuple[str, ...]
+    """Names of the resources, e.g. ``("processors",)`` or ``("cpu", "mem")``."""
+    job_id: npt.NDArray[Any]
+    """(J,) the trace's own ids: int64, or str objects."""
+    submit_time_s: Floats
+    """(J,) seconds since the trace's zero, ascending."""
+    first_task: Ints
+    """(J + 1,) offsets into the task columns."""
+    task_id: npt.NDArray[Any]
+    """(T,) the trace's own ids: int64, or str objects."""
+    instances: Ints
+    """(T,) number of instances, at least 1."""
+    request: Floats
+    """(T, R) what one instance asks of each resource, at least 0."""
+    run_time_s: Floats
+    """(T,) true run time of every instance, at least 0; policies cannot see it."""
+    requested_time_s: Floats
+    """(T,) the user's own estimate; NaN where the trace has none."""
+    gang: Bools
+    """(T,) True: all instances start together; False: a bag."""
+    user: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """(J,) user number, -1 unknown; likewise the four below."""
+    group: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    executable: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    queue: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    partition: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names behind the numbers of a job column, where the trace has names: ``labels["user"][3]``."""
+    epoch_s: float = float("nan")
+    """Unix time of the trace's zero; NaN if unknown."""
+    time_zone: str | None = None
+    """IANA name of the site's time zone, where the trace tells."""
+    capacity: Mapping[str, float] = field(default_factory=dict)
+    """What the trace's header says of the machine, e.g. ``{"processors": 128}``."""
+
+    def __post_init__(self) -> None:
+        """Fill absent columns with -1, put times and amounts on their grids, check everything.
+
+        Raises TraceError for columns of unequal length, unsorted or non-finite submit times,
+        negative run times, tasks without instances and negative requests.
+        """
+        jobs = len(self.job_id)
+        for name in JOB_COLUMNS:
+            if len(getattr(self, name)) == 0 and jobs:
+                object.__setattr__(self, name, np.broadcast_to(np.int64(-1), (jobs,)))
+        for name in ("submit_time_s", "run_time_s", "requested_time_s"):
+            object.__setattr__(self, name, time_on_grid(getattr(self, name)))
+        object.__setattr__(self, "request", _amounts(self.request))
+        for problem in self._problems():
+            raise TraceError(f"workload: {problem}")
+
+    def _problems(self) -> list[str]:
+        jobs, tasks, width = len(self.job_id), len(self.task_id), len(self.resources)
+        shapes = {name: (jobs,) for name in ("submit_time_s", *JOB_COLUMNS)}
+        shapes |= {"first_task": (jobs + 1,), "request": (tasks, width)}
+        columns = ("instances", "run_time_s", "requested_time_s", "gang")
+        shapes |= {name: (tasks,) for name in columns}
+        wrong = [
+            f"{name} has shape {getattr(self, name).shape}, expected {shape}"
+            for name, shape in shapes.items()
+            if getattr(self, name).shape != shape
+        ]
+        if wrong:
+            return wrong
+        rules = {
+            "resources must be distinct names": len(set(self.resources)) == width > 0,
+            "first_task must rise from 0 to the number of tasks": bool(
+                self.first_task[0] == 0
+                and self.first_task[-1] == tasks
+                and (np.diff(self.first_task) >= 1).all()
+            ),
+            "submit times must be finite": bool(np.isfinite(self.submit_time_s).all()),
+            "submit times must lie within 2**32 s of the trace's zero (subtract the epoch)": bool(
+                (np.abs(self.submit_time_s) <= 2.0**32).all()
+            ),
+            "jobs must be sorted by submit time": bool((np.diff(self.submit_time_s) >= 0).all()),
+            "run times must be finite and at least 0": bool(
+                (np.isfinite(self.run_time_s) & (self.run_time_s >= 0)).all()
+            ),
+            "requested times must be at least 0, or NaN where unknown": not bool(
+                ((self.requested_time_s < 0) | np.isinf(self.requested_time_s)).any()
+            ),
+            "every task needs at least one instance": bool((self.instances >= 1).all()),
+            "requests must be finite and at least 0": bool(
+                (np.isfinite(self.request) & (self.request >= 0)).all()
+            ),
+        }
+        return [rule for rule, kept in rules.items() if not kept]
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.job_id)
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.task_id)
+
+    @classmethod
+    def from_jobs(
+        cls,
+        jobs: pl.DataFrame | Mapping[str, npt.ArrayLike],
+        *,
+        resource: str = "processors",
+        **facts: Any,
+    ) -> Workload:
+        """Make a workload of rigid jobs, one task each, sorted by (submit time, job id).
+
+        Args:
+            jobs: columns ``job_id``, ``submit_time_s``, ``run_time_s`` and the name in
+                `resource` (whole processors); optionally ``requested_time_s`` and the numbers
+                in `JOB_COLUMNS`.
+            resource: the one resource's name.
+            facts: further fields of the workload: ``epoch_s``, ``time_zone``, ``capacity``, ….
+
+        Raises TraceError if a column is missing or breaks a rule.
+        """
+        names = list(jobs.columns if hasattr(jobs, "columns") else jobs)
+        needed = ("job_id", "submit_time_s", "run_time_s", resource)
+        if missing := [name for name in needed if name not in names]:
+            raise TraceError(f"workload: no column {', '.join(missing)}; there are {names}")
+        columns = {name: np.asarray(jobs[name]) for name in names}
+        submit = columns["submit_time_s"].astype(np.float64)
+        order = np.lexsort((columns["job_id"], submit))
+        if (np.diff(order) == 1).all():
+            order = slice(None)  # sorted already: views, not copies
+        size = len(submit)
+        unknown = np.broadcast_to(np.nan, (size,))
+        return cls(
+            resources=(resource,),
+            job_id=columns["job_id"][order],
+            submit_time_s=submit[order],
+            first_task=np.arange(size + 1),
+            task_id=np.broadcast_to(np.int64(0), (size,)),
+            instances=columns[resource][order].astype(np.int64),
+            request=np.broadcast_to(1.0, (size, 1)),
+            run_time_s=columns["run_time_s"][order].astype(np.float64),
+            requested_time_s=columns.get("requested_time_s", unknown)[order].astype(np.float64),
+            gang=np.broadcast_to(np.True_, (size,)),
+            **{n: columns[n][order].astype(np.int64) for n in JOB_COLUMNS if n in columns},
+            **facts,
+        )
+
+    def with_columns(self, **columns: Any) -> Workload:
+        """Return a copy with some fields replaced; it is checked anew."""
+        return replace(self, **columns)
+
+    def take(self, rows: npt.NDArray[np.int64], **changes: Any) -> Workload:
+        """Return the workload of the given jobs, with all their tasks.
+
+        Args:
+            rows: row numbers in the order wanted: ascending, unless `changes` holds submit times
+                that make another order, or repeated rows, right.
+            changes: fields to replace at the same time, as `with_columns` does.
+        """
+        counts = np.diff(self.first_task)[rows]
+        first = np.concatenate(([0], np.cumsum(counts)))
+        tasks = np.repeat(self.first_task[:-1][rows] - first[:-1], counts) + np.arange(first[-1])
+        columns: dict[str, Any] = {
+            name: getattr(self, name)[rows] for name in ("job_id", "submit_time_s", *JOB_COLUMNS)
+        }
+        for name in (
+            "task_id", "instances", "request", "run_time_s", "requested_time_s", "gang",
+        ):  # fmt: skip
+            columns[name] = getattr(self, name)[tasks]
+        return replace(self, **(columns | {"first_task": first} | changes))
+
+    def job_request(self) -> Floats:
+        """Return (J, R): what each job asks for at once, summed over its tasks' instances."""
+        demand = self.request * self.instances[:, None]
+        if len(demand) == len(self):
+            return demand
+        return np.add.reduceat(demand, self.first_task[:-1], axis=0)
+
+
+def _amounts(request: npt.ArrayLike) -> Floats:
+    """Put requests on their grid, leaving a broadcast column (one row repeated) as it is."""
+    array = np.asarray(request, dtype=np.float64)
+    if array.ndim == 2 and array.strides[0] == 0 and len(array):
+        return np.broadcast_to(amount_on_grid(array[0]), array.shape)
+    return amount_on_grid(array)
+
+
+@dataclass
+class RowReport:
+    """What became of a trace's rows; every row read is accepted, repaired or dropped, once.
+
+    ``read == accepted + sum(repaired) + sum(dropped)``: `accepted` rows came through unchanged, a
+    row that several rules repaired counts under the first.
+    """
+
+    read: int = 0
+    accepted: int = 0
+    repaired: dict[str, int] = field(default_factory=dict)
+    """Rule name → rows it changed."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Rule name → rows it left out."""
+    notes: dict[str, int] = field(default_factory=dict)
+    """Oddities that change no row, e.g. ``out of submit order`` → lines."""
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    """Rule or note → the first line numbers it met, for `simkit trace check`."""
+
+    @property
+    def jobs(self) -> int:
+        """Rows that became jobs."""
+        return self.accepted + sum(self.repaired.values())
+
+    def balanced(self) -> bool:
+        """Tell whether every row read is accounted for."""
+        return self.read == self.jobs + sum(self.dropped.values())
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a reader returns: the workload, what became of the rows, and the files read."""
+
+    workload: Workload
+    report: RowReport
+    inputs: tuple[Path, ...] = ()

@@ -1,0 +1,485 @@
+"""Good run folders, made without simkit: a small reference scheduler and a writer of its records.
+
+A `World` is a run in memory. Tests change one thing in it, save it and look which check objects.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pytest
+
+TABLES = ("jobs", "tasks", "allocations", "timeline", "events")
+
+
+class Task(NamedTuple):
+    """A task of a job; `request` is what one instance asks for."""
+
+    task_id: int
+    instances: int
+    run: float
+    gang: bool = True
+    request: Mapping[str, float] = {"processors": 1.0}
+
+
+class Job(NamedTuple):
+    job_id: int
+    submit: float
+    tasks: tuple[Task, ...]
+    requested: float
+    queue: int = -1
+    status: str = "finished"
+    reason: str = ""
+    estimate: float | None = None
+
+
+class Segment(NamedTuple):
+    """An allocation from start to end."""
+
+    job_id: int
+    task_id: int
+    machine: int
+    first: int
+    count: int
+    start: float
+    end: float | None
+    outcome: str = "finished"
+    attempt: int = 1
+
+
+def rigid(job_id: int, submit: float, run: float, size: int, requested: float) -> Job:
+    """A job of one gang, as a log of rigid jobs has it."""
+    return Job(job_id, float(submit), (Task(0, size, float(run)),), float(requested))
+
+
+def schedule(
+    jobs: Sequence[Job], machines: Sequence[int], *, easy: bool = True, kill: bool = False
+) -> list[Segment]:
+    """FCFS, with EASY or without, of rigid jobs on machines of so many processors; first fit."""
+    free, queue, running = list(machines), [], []  # running: (expected end, rank, end, places)
+    waiting = sorted(jobs, key=lambda job: (job.submit, job.job_id))
+    done: list[Segment] = []
+
+    def start(job: Job, now: float) -> None:
+        (task,), first = job.tasks, 0
+        late = kill and job.requested < task.run
+        end = now + (job.requested if late else task.run)
+        places = []
+        for machine, room in enumerate(free):
+            if count := min(room, task.instances - first):
+                places.append((machine, count))
+                outcome = "killed" if late else "finished"
+                done.append(Segment(job.job_id, 0, machine, first, count, now, end, outcome))
+                free[machine] -= count
+                first += count
+        running.append((now + job.requested, len(done), end, places))
+
+    def decide(now: float) -> None:
+        while queue and queue[0].tasks[0].instances <= sum(free):
+            start(queue.pop(0), now)
+        if not (easy and queue):
+            return
+        shadow, extra, room = now, 0, sum(free)
+        freed = sorted((max(e[0], now), sum(c for _, c in e[3])) for e in running)
+        for expected, count in freed:  # every release of the shadow instant counts
+            if room >= queue[0].tasks[0].instances and expected > shadow:
+                break
+            shadow, room = expected, room + count
+        extra = room - queue[0].tasks[0].instances
+        for job in queue[1:]:
+            size = job.tasks[0].instances
+            if size <= sum(free) and (now + job.requested <= shadow or size <= extra):
+                extra -= 0 if now + job.requested <= shadow else size
+                queue.remove(job)
+                start(job, now)
+
+    while waiting or running:
+        now = min([e[2] for e in running] + [job.submit for job in waiting[:1]])
+        for entry in [e for e in running if e[2] == now]:
+            running.remove(entry)
+            for machine, count in entry[3]:
+                free[machine] += count
+        while waiting and waiting[0].submit == now:
+            queue.append(waiting.pop(0))
+        decide(now)
+    return done
+
+
+@dataclass
+class World:
+    """A run in memory, consistent when it is made."""
+
+    manifest: dict[str, Any]
+    tables: dict[str, pl.DataFrame]
+    metrics: dict[str, Any]
+    files: dict[str, bytes] = field(default_factory=dict)
+    """Input files, by name."""
+
+    def cell(self, table: str, row: int, column: str) -> Any:
+        return self.tables[table][column][row]
+
+    def set(self, table: str, row: int, **values: Any) -> None:
+        """Change some columns of a row; a function gets the old value."""
+        frame = self.tables[table]
+        for column, value in values.items():
+            cells = frame[column].to_list()
+            cells[row] = value(cells[row]) if callable(value) else value
+            frame = frame.with_columns(pl.Series(column, cells, dtype=frame.schema[column]))
+        self.tables[table] = frame
+
+    def drop(self, table: str, row: int) -> None:
+        frame = self.tables[table].with_row_index("nth")
+        self.tables[table] = frame.filter(pl.col("nth") != row).drop("nth")
+
+    def append(self, table: str, rows: pl.DataFrame) -> None:
+        self.tables[table] = pl.concat([self.tables[table], rows])
+
+    def row_of(self, table: str, **wanted: Any) -> int:
+        """Return the number of the first row with these values."""
+        frame = self.tables[table].with_row_index("nth")
+        found = frame.filter(*(pl.col(name) == value for name, value in wanted.items()))
+        return int(found["nth"][0])
+
+    def save(self, folder: Path, *, digest: bool = True, inputs: bool = True) -> Path:
+        """Write the run folder, with the inputs' and the run's digests brought up to date."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, content in self.files.items():
+            (folder / name).write_bytes(content)
+        manifest = dict(self.manifest)
+        if inputs:
+            manifest["inputs"] = [
+                {"path": name, "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+                for name, data in self.files.items()
+            ]
+        if digest:
+            manifest["digest"] = digest_by_hand(self.tables, self.metrics)
+        for name, table in self.tables.items():
+            table.write_parquet(folder / f"{name}.parquet")
+        (folder / "run.json").write_text(json.dumps(manifest))
+        (folder / "metrics.json").write_text(json.dumps(self.metrics, indent=1))
+        self.manifest = manifest
+        return folder
+
+
+def digest_by_hand(tables: Mapping[str, pl.DataFrame], metrics: Any) -> str:
+    """The run's digest, value by value."""
+
+    def encode(value: Any, kind: str) -> bytes:
+        if kind == "Float64":
+            nan = bytes.fromhex("000000000000f87f")
+            return nan if value is None else struct.pack("<d", value)
+        if kind == "Int64":
+            return struct.pack("<q", -(2**63) if value is None else value)
+        if kind == "Boolean":
+            return bytes([2 if value is None else int(value)])
+        return b"\xff\x00" if value is None else value.encode() + b"\x00"
+
+    lines = ""
+    for name in TABLES:
+        for column in tables[name].columns:
+            kind = str(tables[name].schema[column])
+            values = b"".join(encode(value, kind) for value in tables[name][column].to_list())
+            lines += f"{name}.{column}:{hashlib.sha256(values).hexdigest()}\n"
+    text = json.dumps(metrics, sort_keys=True, separators=(",", ":"))
+    lines += f"metrics:{hashlib.sha256(text.encode()).hexdigest()}\n"
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def build(
+    jobs: Sequence[Job],
+    segments: Sequence[Segment],
+    capacity: Sequence[Mapping[str, float]],
+    *,
+    events: Iterable[tuple[float, str, int | None, str]] = (),
+    partitions: Sequence[Mapping[str, Any]] = (),
+    **scenario: Any,
+) -> World:
+    """Return the run in which `segments` happened; `events` are (time, kind, machine, detail)."""
+    resources = sorted({name for machine in capacity for name in machine})
+    rows = [_job_row(job, segments, resources) for job in jobs]
+    tables = {
+        "jobs": pl.DataFrame(rows, schema=_job_schema(resources), orient="row"),
+        "tasks": _tasks(jobs, segments, resources),
+        "allocations": pl.DataFrame(
+            [
+                (s.job_id, s.task_id, s.machine, s.first, s.count, s.attempt, s.start, s.end,
+                 s.outcome)
+                for s in sorted(segments, key=lambda s: float("inf") if s.end is None else s.end)
+            ],
+            schema={
+                **dict.fromkeys(
+                    ("job_id", "task_id", "machine_id", "first_instance", "count", "attempt"),
+                    pl.Int64,
+                ),
+                "start_time_s": pl.Float64, "end_time_s": pl.Float64, "outcome": pl.String,
+            },
+            orient="row",
+        ),
+        "events": pl.DataFrame(
+            [(time, kind, None, None, machine, detail) for time, kind, machine, detail in events],
+            schema={
+                "time_s": pl.Float64, "kind": pl.String, "job_id": pl.Int64,
+                "task_id": pl.Int64, "machine_id": pl.Int64, "detail": pl.String,
+            },
+            orient="row",
+        ),
+    }  # fmt: skip
+    tables["timeline"] = _timeline(jobs, segments, capacity, resources, list(events))
+    manifest = {
+        "format": 1,
+        "status": "complete",
+        "scenario": {
+            "workload": {"type": "jobs"},
+            "cluster": {},
+            "policy": {"order": "fcfs", "backfill": "easy", "placement": "first-fit"},
+            "estimates": "requested",
+            "walltime": "ignore",
+            "admission": {"slots": None, "backlog": None, "refill": "at_once"},
+            "scheduling": {"every": None},
+            "metrics": {"tau": 10.0, "warmup": 0.0, "cooldown": 0.0},
+        }
+        | scenario,
+        "inputs": [],
+        "trace": {"read": len(jobs), "accepted": len(jobs), "repaired": {}, "dropped": {},
+                  "notes": {}},
+        "epoch_s": 0.0,
+        "cluster": {
+            "resources": resources,
+            "machines": [
+                {"id": i, "name": f"m{i}", "capacity": dict(c)} for i, c in enumerate(capacity)
+            ],
+            "partitions": list(partitions),
+        },
+        "digest": None,
+    }  # fmt: skip
+    return World(manifest, tables, metrics_of(tables["jobs"]))
+
+
+def _job_schema(resources: Sequence[str]) -> dict[str, Any]:
+    floats = (
+        "submit_time_s", "start_time_s", "end_time_s", "wait_time_s", "turnaround_time_s",
+        "run_time_s", "requested_time_s", "estimate_s", "trace_run_time_s", "suspended_time_s",
+        "lost_time_s",
+    )  # fmt: skip
+    numbers = ("job_id", "user", "group", "executable", "queue", "partition")
+    return (
+        dict.fromkeys(numbers, pl.Int64)
+        | dict.fromkeys(floats, pl.Float64)
+        | {"attempts": pl.Int64, "status": pl.String, "reason": pl.String}
+        | dict.fromkeys(resources, pl.Float64)
+    )
+
+
+def _job_row(job: Job, segments: Sequence[Segment], resources: Sequence[str]) -> tuple[Any, ...]:
+    mine = sorted((s for s in segments if s.job_id == job.job_id), key=lambda s: s.start)
+    start = mine[0].start if mine else None
+    over = job.status in ("finished", "killed")
+    end = max(s.end for s in mine) if over and mine else None
+    last = max((s.attempt for s in mine), default=0)
+    turns = sorted({(s.attempt, s.start, s.end) for s in mine if s.task_id == mine[0].task_id})
+    gaps = [b[1] - a[2] for a, b in zip(turns, turns[1:], strict=False) if a[0] == b[0]]
+    return (
+        job.job_id, -1, -1, -1, job.queue, -1, job.submit, start, end,
+        None if start is None else start - job.submit,
+        None if end is None else end - job.submit,
+        sum(e - s for a, s, e in turns if a == last) if end is not None else None,
+        job.requested,
+        job.requested if job.estimate is None else job.estimate,
+        max(task.run for task in job.tasks),
+        float(sum(gaps)),
+        float(sum(e - s for a, s, e in turns if a < last and e is not None)),
+        last, job.status, job.reason,
+        *(float(sum(t.instances * t.request.get(r, 0.0) for t in job.tasks)) for r in resources),
+    )  # fmt: skip
+
+
+def _tasks(
+    jobs: Sequence[Job], segments: Sequence[Segment], resources: Sequence[str]
+) -> pl.DataFrame:
+    rows = []
+    for job in jobs:
+        for task in job.tasks:
+            mine = [s for s in segments if (s.job_id, s.task_id) == (job.job_id, task.task_id)]
+            over = job.status in ("finished", "killed") and mine
+            rows.append((
+                job.job_id, task.task_id, task.instances, task.gang,
+                min((s.start for s in mine), default=None),
+                max(s.end for s in mine) if over else None,
+                job.status,
+                *(float(task.request.get(r, 0.0)) for r in resources),
+            ))  # fmt: skip
+    schema = {
+        "job_id": pl.Int64, "task_id": pl.Int64, "instances": pl.Int64, "gang": pl.Boolean,
+        "start_time_s": pl.Float64, "end_time_s": pl.Float64, "status": pl.String,
+        **dict.fromkeys(resources, pl.Float64),
+    }  # fmt: skip
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _timeline(
+    jobs: Sequence[Job],
+    segments: Sequence[Segment],
+    capacity: Sequence[Mapping[str, float]],
+    resources: Sequence[str],
+    events: Sequence[tuple[float, str, int | None, str]],
+) -> pl.DataFrame:
+    request = {(j.job_id, t.task_id): t.request for j in jobs for t in j.tasks}
+    instants = {j.submit for j in jobs} | {s.start for s in segments}
+    instants |= {s.end for s in segments if s.end is not None} | {event[0] for event in events}
+    rows, now_there = [], [dict(machine) for machine in capacity]
+    for now in sorted(instants):
+        for time, kind, machine, detail in events:
+            if time == now and kind == "capacity" and machine is not None:
+                now_there[machine] |= json.loads(detail)["capacity"]
+        held = [s for s in segments if s.start <= now and (s.end is None or now < s.end)]
+        used = [
+            sum(s.count * request[s.job_id, s.task_id].get(r, 0.0) for s in held)
+            for r in resources
+        ]
+        there = [sum(machine.get(r, 0.0) for machine in now_there) for r in resources]
+        tasks = len({(s.job_id, s.task_id) for s in held})
+        rows.append((now, 0, 0, tasks, *map(float, used), *map(float, there)))
+    columns = [f"{kind}_{r}" for kind in ("allocated", "capacity") for r in resources]
+    counts = dict.fromkeys(("waiting", "backlog", "running"), pl.Int64)
+    schema = {"time_s": pl.Float64, **counts, **dict.fromkeys(columns, pl.Float64)}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def metrics_of(jobs: pl.DataFrame) -> dict[str, Any]:
+    """The metrics that the auditor knows, in plain Python; without utilisation."""
+    rows = list(jobs.iter_rows(named=True))
+    found: dict[str, Any] = {"jobs": {"submitted": len(rows), "unit": "jobs"}}
+    for status in ("finished", "killed", "rejected", "running", "waiting"):
+        found["jobs"][status] = sum(row["status"] == status for row in rows)
+    ends = [row["end_time_s"] for row in rows if row["end_time_s"] is not None]
+    first = min(row["submit_time_s"] for row in rows)
+    found["makespan_s"] = {"value": max(ends) - first if ends else None, "unit": "s"}
+    ended = [row for row in rows if row["end_time_s"] is not None]
+    for name, values in {
+        "wait_time_s": [r["wait_time_s"] for r in rows if r["wait_time_s"] is not None],
+        "turnaround_time_s": [r["turnaround_time_s"] for r in ended],
+        "bounded_slowdown": [
+            max(1.0, (r["wait_time_s"] + r["run_time_s"]) / max(r["run_time_s"], 10.0))
+            for r in ended
+        ],
+    }.items():
+        ranked, n = sorted(values), len(values)
+        found[name] = {
+            "mean": sum(values) / n if n else None,
+            "p50": (ranked[(n - 1) // 2] + ranked[n // 2]) / 2 if n else None,
+            "max": ranked[-1] if n else None,
+            "count": n,
+            "censored": len(rows) - n,
+        }
+    for name in (column for column in jobs.columns[jobs.columns.index("reason") + 1 :]):
+        found[f"utilisation_{name}"] = {"value": None}
+    return found
+
+
+def with_utilisation(world: World) -> World:
+    """Fill in the utilisation of a run with constant capacity: area / (capacity × makespan)."""
+    jobs = world.tables["jobs"]
+    ask = world.tables["tasks"]
+    for name in world.manifest["cluster"]["resources"]:
+        total = sum(m["capacity"].get(name, 0.0) for m in world.manifest["cluster"]["machines"])
+        area = sum(
+            a["count"] * t[name] * (a["end_time_s"] - a["start_time_s"])
+            for a in world.tables["allocations"].iter_rows(named=True)
+            for t in ask.iter_rows(named=True)
+            if (a["job_id"], a["task_id"]) == (t["job_id"], t["task_id"])
+        )
+        length = jobs["end_time_s"].max() - jobs["submit_time_s"].min()
+        world.metrics[f"utilisation_{name}"] = {"value": area / (total * length) if length else 0.0}
+    return world
+
+
+def swf_of(jobs: Sequence[Job]) -> bytes:
+    """The jobs as a log, with two lines that the rules leave out."""
+    lines = ["; UnixStartTime: 0", "; MaxProcs: 8"]
+    rows = [(j.job_id, j.submit, j.tasks[0].run, j.tasks[0].instances, j.requested) for j in jobs]
+    rows += [(901, 3, -1, 2, 60), (902, 4, 50, -1, 60)]
+    for number, submit, run, size, requested in rows:
+        lines.append(
+            f"{number} {submit:.17g} -1 {run:.17g} {size} -1 -1 {size} {requested:.17g} -1 1 "
+            "-1 -1 -1 -1 -1 -1 -1"
+        )
+    return "\n".join((*lines, "")).encode()
+
+
+def replayed(
+    jobs: Sequence[Job], machines: Sequence[int], *, easy: bool = True, kill: bool = False
+) -> World:
+    """Return the run of a log of rigid jobs under the reference scheduler."""
+    segments = schedule(jobs, machines, easy=easy, kill=kill)
+    stopped = {s.job_id for s in segments if s.outcome == "killed"}
+    jobs = [
+        replace_job(j, status="killed", reason="reached its requested time (walltime)")
+        if j.job_id in stopped
+        else j
+        for j in jobs
+    ]
+    world = build(
+        jobs, segments, [{"processors": float(m)} for m in machines],
+        workload={"type": "swf", "path": "log.swf", "load": 1.0, "window": None},
+        policy={"order": "fcfs", "backfill": "easy" if easy else "none"},
+        walltime="kill" if kill else "ignore",
+    )  # fmt: skip
+    world.files["log.swf"] = swf_of(jobs)
+    world.manifest["trace"] |= {"read": len(jobs) + 2, "dropped": {"rules": 2}}
+    return with_utilisation(world)
+
+
+def replace_job(job: Job, **changes: Any) -> Job:
+    return job._replace(**changes)
+
+
+class Kit(NamedTuple):
+    """What the tests use of this file."""
+
+    rigid: Callable[..., Job]
+    replayed: Callable[..., World]
+    build: Callable[..., World]
+    schedule: Callable[..., list[Segment]]
+    with_utilisation: Callable[[World], World]
+    digest_by_hand: Callable[..., str]
+    Task: type[Task]
+    Job: type[Job]
+    Segment: type[Segment]
+
+
+@pytest.fixture(scope="session")
+def kit() -> Kit:
+    return Kit(
+        rigid, replayed, build, schedule, with_utilisation, digest_by_hand, Task, Job, Segment
+    )
+
+
+@pytest.fixture(scope="session")
+def plain_jobs() -> list[Job]:
+    """Eight processors: a blocked head, jobs backfilled by both conditions, ties, early ends."""
+    return [
+        rigid(1, 0, 100, 5, 100),
+        rigid(2, 1, 50, 6, 60),  # blocked until 100: the head
+        rigid(3, 2, 80, 3, 90),  # backfilled: ends before the shadow time
+        rigid(4, 3, 30, 4, 40),
+        rigid(5, 60, 200, 2, 300),  # backfilled at 82: two extra processors
+        rigid(6, 61, 10, 1, 10),
+        rigid(7, 61, 10, 8, 20),  # needs the whole machine
+        rigid(8, 62, 5, 1, 5),
+        rigid(9, 400, 20, 8, 20),
+    ]
+
+
+@pytest.fixture
+def good(plain_jobs: list[Job]) -> World:
+    return replayed(plain_jobs, [8])
+
+
+__all__ = ["Kit", "World", "replace"]

@@ -1,0 +1,98 @@
+"""Tables of jobs are fed as they are: no rule repairs or drops, what is wrong is an error."""
+
+import gzip
+
+import numpy as np
+import polars as pl
+import pytest
+from simkit.traces.jobs_table import read_jobs_table
+
+from simkit.errors import TraceError
+
+HEAD = "job_id,submit_time_s,run_time_s,processors"
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(*rows, head=HEAD, name="jobs.csv"):
+        path = tmp_path / name
+        path.write_text("".join(f"{line}\n" for line in (head, *rows)))
+        return path
+
+    return write
+
+
+def message(path):
+    with pytest.raises(TraceError) as caught:
+        read_jobs_table(path)
+    return str(caught.value).removeprefix(f"{path}")
+
+
+def test_columns_are_fed_as_they_are_in_any_order(table):
+    head = "x,processors,job_id,run_time_s,submit_time_s,requested_time_s,user"
+    path = table("?,4,2,0,9.5,,3", "?,2,1,100,7,50,", head=head)
+    trace = read_jobs_table(path)
+    jobs = trace.workload
+    assert jobs.job_id.tolist() == [1, 2]
+    assert jobs.submit_time_s.tolist() == [7, 9.5]
+    assert jobs.run_time_s.tolist() == [100, 0]
+    assert jobs.requested_time_s.tolist() == pytest.approx([50, np.nan], nan_ok=True)
+    assert jobs.instances.tolist() == [2, 4]
+    assert jobs.user.tolist() == [-1, 3]
+    assert (trace.report.read, trace.report.accepted) == (2, 2)
+
+
+def test_job_ids_may_be_text(table):
+    jobs = read_jobs_table(table("b,0,1,1", "7,0,1,1")).workload
+    assert jobs.job_id.dtype == object
+    assert jobs.job_id.tolist() == ["7", "b"]
+
+
+def test_csv_gzip_and_parquet_are_told_by_content(table, tmp_path):
+    path = table("1,0,1.5,1", "2,3,4,5")
+    expected = read_jobs_table(path).workload
+    packed, parquet = tmp_path / "packed", tmp_path / "parquet"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    pl.read_csv(path).write_parquet(parquet)
+    for copy in (packed, parquet):
+        jobs = read_jobs_table(copy).workload
+        for name in ("job_id", "submit_time_s", "run_time_s", "instances"):
+            assert getattr(jobs, name).tolist() == getattr(expected, name).tolist()
+
+
+BROKEN = [
+    # rows, what the message says after the file's name
+    ([], ": no jobs: the table has no rows"),
+    (["1,2,3"], ":2: 3 fields, the header has 4"),
+    (["1,0,1,1", "2,x,1,1"], ":3: submit_time_s is 'x', not a number"),
+    (["1,0,1,1", ",2,1,1"], ":3: job_id is empty"),
+    (["1,,1,1"], ":2: submit_time_s is empty"),
+    (["1,nan,1,1"], ":2: submit_time_s is nan, it must be finite"),
+    (["1,0,-1,1"], ":2: run_time_s is -1, it must be finite and at least 0"),
+    (["1,0,1,-4"], ":2: processors is -4, it must be whole and at least 1"),
+    (["1,0,1,2.5"], ":2: processors is 2.5, it must be whole and at least 1"),
+]
+
+
+@pytest.mark.parametrize(("rows", "expected"), BROKEN)
+def test_a_broken_row_is_an_error_with_its_line(table, rows, expected):
+    assert message(table(*rows)).startswith(expected)
+
+
+def test_a_missing_column_is_an_error_with_a_suggestion(table):
+    path = table("1,0,1,1", head="job_id,submit_time,run_time_s,processors")
+    assert "no column submit_time_s; did you mean 'submit_time'?" in message(path)
+
+
+def test_damaged_parquet_and_rows_of_parquet_are_named(table, tmp_path):
+    path = tmp_path / "jobs.parquet"
+    frame = pl.read_csv(table("1,0,1,1", "2,3,4,0"))
+    frame.write_parquet(path)
+    assert message(path).startswith(": row 2: processors is 0")
+    path.write_bytes(path.read_bytes()[:60])
+    assert message(path).startswith(": damaged Parquet file")
+
+
+def test_negative_requested_time_is_refused(table):
+    path = table("1,0,1,1,-1", head=f"{HEAD},requested_time_s")
+    assert message(path).startswith(":2: requested_time_s is -1, it must be finite and at least 0")

@@ -1,0 +1,264 @@
+"""Reading Slurm's accounting: fields by header, steps, arrays, cancelled jobs, formats."""
+
+import gzip
+
+import pytest
+from simkit.traces import rules
+from simkit.traces.sacct import read_sacct
+
+from simkit.errors import TraceError
+
+COLUMNS = (
+    "JobID", "JobIDRaw", "User", "Account", "Partition", "QOS", "State", "Submit", "Start", "End",
+    "Elapsed", "Timelimit", "AllocCPUS", "ReqCPUS", "NNodes", "ReqMem",
+)  # fmt: skip
+JOB = {
+    "JobID": "10", "User": "ann", "Account": "physics", "Partition": "batch", "QOS": "normal",
+    "State": "COMPLETED", "Submit": "2024-05-01T12:00:00", "Start": "2024-05-01T12:00:10",
+    "End": "2024-05-01T13:00:10", "Elapsed": "01:00:00", "Timelimit": "02:00:00",
+    "AllocCPUS": "8", "ReqCPUS": "8", "NNodes": "2", "ReqMem": "16G",
+}  # fmt: skip
+
+
+def job(number="10", **fields):
+    return JOB | {"JobID": number, "JobIDRaw": number} | fields
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(*jobs, columns=COLUMNS, tail="", name="sacct.txt"):
+        path = tmp_path / name
+        lines = ["|".join(columns), *("|".join(j[c] for c in columns) for j in jobs)]
+        path.write_text("".join(f"{line}{tail}\n" for line in lines))
+        return path
+
+    return write
+
+
+def message(path, **choices):
+    with pytest.raises(TraceError) as caught:
+        read_sacct(path, **choices)
+    return str(caught.value).removeprefix(f"{path}")
+
+
+def without(*names):
+    return tuple(c for c in COLUMNS if c not in names)
+
+
+def test_rows_become_rigid_jobs_with_names_behind_the_numbers(table):
+    path = table(
+        job("10"),
+        job("11", User="bob", Account="", Submit="2024-05-01T12:00:30", AllocCPUS="16"),
+        job("12", Submit="2024-05-01T12:01:00", Partition="gpu"),
+    )
+    trace = read_sacct(path)
+    jobs = trace.workload
+    assert jobs.job_id.tolist() == [10, 11, 12]
+    assert jobs.submit_time_s.tolist() == [0, 30, 60]
+    assert jobs.run_time_s.tolist() == [3600] * 3
+    assert jobs.requested_time_s.tolist() == [7200] * 3
+    assert jobs.instances.tolist() == [8, 16, 8]
+    assert jobs.user.tolist() == [0, 1, 0]
+    assert jobs.group.tolist() == [0, -1, 0]
+    assert jobs.partition.tolist() == [0, 0, 1]
+    assert jobs.labels == {
+        "user": ("ann", "bob"),
+        "group": ("physics",),
+        "queue": ("normal",),
+        "partition": ("batch", "gpu"),
+    }
+    assert jobs.epoch_s == 1714564800  # 2024-05-01 12:00 UTC
+    assert trace.report.accepted == trace.report.read == 3
+
+
+LEFT_OUT = [
+    # fields of the row, the rule that leaves it out
+    ({"JobID": "9.batch", "JobIDRaw": "9.batch"}, rules.JOB_STEP),
+    ({"JobID": "9.0", "JobIDRaw": "9.0"}, rules.JOB_STEP),
+    ({"JobID": "9_2.extern", "JobIDRaw": "11.extern"}, rules.JOB_STEP),
+    ({"JobID": "9_[1-5%2]", "State": "PENDING", "Start": "Unknown"}, rules.PENDING_ARRAY),
+    ({"State": "CANCELLED by 1000", "Start": "Unknown", "Elapsed": "00:00:00"}, rules.CANCELLED),
+    ({"State": "CANCELLED", "Start": "None", "AllocCPUS": "0"}, rules.CANCELLED),
+    ({"State": "CANCELLED by 0", "Elapsed": "00:00:00"}, rules.CANCELLED),
+    ({"State": "PENDING", "Start": "Unknown", "End": "Unknown"}, rules.NOT_STARTED),
+    ({"State": "RUNNING", "End": "Unknown"}, rules.STILL_RUNNING),
+    ({"State": "COMPLETED", "Elapsed": "00:00:00"}, rules.ZERO_RUN),
+    ({"AllocCPUS": "0", "ReqCPUS": ""}, rules.NO_PROCESSORS),
+    ({"Submit": "Unknown"}, rules.NO_SUBMIT),
+    ({"Elapsed": ""}, rules.NO_RUN),
+]
+
+
+@pytest.mark.parametrize(("fields", "rule"), LEFT_OUT)
+def test_rows_that_are_no_finished_jobs_are_dropped_and_counted(table, fields, rule):
+    report = read_sacct(table(job("8"), job("9", **fields))).report
+    assert report.dropped == {rule: 1}
+    assert report.lines == {rule: [3]}
+    assert report.balanced()
+    assert report.read == 2
+
+
+def test_a_job_cancelled_while_it_ran_is_a_job(table):
+    assert len(read_sacct(table(job(State="CANCELLED by 7"))).workload) == 1
+
+
+def test_array_tasks_have_text_ids_in_numerical_order_unless_raw_ids_are_there(table):
+    rows = [job("12_10", JobIDRaw="30"), job("12_9", JobIDRaw="20"), job("4", JobIDRaw="4")]
+    assert read_sacct(table(*rows)).workload.job_id.tolist() == [4, 20, 30]
+    jobs = read_sacct(table(*rows, columns=without("JobIDRaw"))).workload
+    assert jobs.job_id.dtype == object
+    assert jobs.job_id.tolist() == ["4", "12_9", "12_10"]
+
+
+DURATIONS = [
+    # text of Elapsed, seconds
+    ("00:01", 1),
+    ("10:30", 630),
+    ("01:00:00", 3600),
+    ("1-02:03:04", 93784),
+    ("00:01.500", 1.5),
+    ("10-00:00:00", 864000),
+]
+
+
+@pytest.mark.parametrize(("text", "seconds"), DURATIONS)
+def test_durations(table, text, seconds):
+    assert read_sacct(table(job(Elapsed=text))).workload.run_time_s[0] == seconds
+
+
+LIMITS = [
+    # column, text, requested time kept raw
+    ("Timelimit", "1-00:00:00", 86400),
+    ("Timelimit", "UNLIMITED", None),
+    ("Timelimit", "Partition_Limit", None),
+    ("Timelimit", "", None),
+    ("TimelimitRaw", "90", 5400),
+    ("TimelimitRaw", "UNLIMITED", None),
+]
+
+
+@pytest.mark.parametrize(("column", "text", "seconds"), LIMITS)
+def test_time_limits(table, column, text, seconds):
+    columns = (*without("Timelimit"), column)
+    path = table(job(**{column: text}), columns=columns)
+    raw = read_sacct(path, requested_time="raw").workload.requested_time_s[0]
+    assert raw == pytest.approx(float("nan") if seconds is None else seconds, nan_ok=True)
+    repaired = read_sacct(path)
+    assert repaired.workload.requested_time_s[0] == (3600 if seconds is None else seconds)
+    assert repaired.report.repaired == ({rules.NO_REQUEST: 1} if seconds is None else {})
+
+
+MEMORY = [
+    # ReqMem of a job with 8 processors on 2 machines, GiB a processor
+    ("16G", 2),
+    ("4000M", 4000 / 1024 / 8),
+    ("4Gc", 4),
+    ("16Gn", 4),
+    ("1T", 128),
+    ("1048576K", 1 / 8),
+    ("0", 0),
+    ("", 0),
+]
+
+
+@pytest.mark.parametrize(("text", "gib"), MEMORY)
+def test_memory_becomes_a_second_resource_on_request(table, text, gib):
+    jobs = read_sacct(table(job(ReqMem=text)), memory=True).workload
+    assert jobs.resources == ("processors", "mem")
+    assert jobs.request.tolist() == [[1, pytest.approx(gib)]]
+
+
+PROCESSORS = [
+    # columns instead of AllocCPUS, ReqCPUS and NNodes; processors; note
+    ({"NCPUS": "24"}, 24, {}),
+    ({"AllocTRES": "billing=9,cpu=12,mem=1G,node=3"}, 12, {}),
+    ({"AllocTRES": "", "ReqTRES": "cpu=5"}, 5, {}),
+    ({"NNodes": "3"}, 3, {rules.NODES_COUNTED: 1}),
+]
+
+
+@pytest.mark.parametrize(("fields", "count", "notes"), PROCESSORS)
+def test_processors_come_from_the_columns_there_are(table, fields, count, notes):
+    columns = (*without("AllocCPUS", "ReqCPUS", "NNodes"), *fields)
+    trace = read_sacct(table(job(**fields), columns=columns))
+    assert trace.workload.instances.tolist() == [count]
+    assert trace.report.notes == notes
+
+
+def test_the_run_time_is_end_minus_start_without_elapsed(table):
+    path = table(job(), columns=without("Elapsed"))
+    assert read_sacct(path).workload.run_time_s.tolist() == [3600]
+
+
+def test_a_time_zone_counts_the_hours_across_the_end_of_summer_time(table):
+    path = table(
+        job("1", Submit="2024-10-27T00:30:00"),
+        job("2", Submit="2024-10-27T04:30:00"),
+    )
+    assert read_sacct(path).workload.submit_time_s.tolist() == [0, 4 * 3600]
+    jobs = read_sacct(path, time_zone="Europe/Berlin").workload
+    assert jobs.submit_time_s.tolist() == [0, 5 * 3600]
+    assert (jobs.epoch_s, jobs.time_zone) == (1729981800, "Europe/Berlin")
+
+
+def test_parsable_gzipped_windows_and_joined_files_read_alike(table, tmp_path):
+    rows = [job("1"), job("2", User="bob")]
+    plain = table(*rows)
+    text = plain.read_text()
+    header = text.partition("\n")[0]
+    shapes = {
+        "parsable": table(*rows, tail="|", name="p.txt").read_bytes(),
+        "gzip": gzip.compress(text.encode()),
+        "windows": text.replace("\n", "\r\n").encode(),
+        "joined": text.replace("\n2|", f"\n{header}\n2|").encode(),
+    }
+    for name, content in shapes.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+        trace = read_sacct(path)
+        assert trace.workload.job_id.tolist() == [1, 2], name
+        assert trace.workload.labels["user"] == ("ann", "bob"), name
+        assert trace.report.notes == ({rules.REPEATED_HEADER: 1} if name == "joined" else {})
+
+
+def test_blocks_do_not_show(table, monkeypatch):
+    path = table(*(job(str(i), User=f"u{i % 5}") for i in range(1, 60)))
+    whole = read_sacct(path)
+    monkeypatch.setattr("simkit.traces.files.text_blocks.__defaults__", (400,))
+    pieces = read_sacct(path)
+    assert pieces.report == whole.report
+    assert pieces.workload.user.tolist() == whole.workload.user.tolist()
+    assert pieces.workload.labels == whole.workload.labels
+
+
+def test_broken_tables_are_errors_with_line_and_remedy(table, tmp_path):
+    def text(content):
+        path = tmp_path / "broken.txt"
+        path.write_text(content)
+        return message(path)
+
+    assert text("") == ": no jobs: the file is empty or holds only comments; check it"
+    assert text("10|ann|batch\n").startswith(":1: the first line names no column JobID")
+    assert text("JobID|JobID\n1|1\n").startswith(":1: two columns JobID")
+    assert text("JobID|User\n1|a\n\n2|b|c\n").startswith(":4: 3 fields, the header has 2;")
+    assert text("JobID\n1\n") == ": no column Submit; add it to sacct's --format"
+    assert message(table(job(), columns=without("Elapsed", "End"))).startswith(
+        ": no column Elapsed"
+    )
+    columns = without("AllocCPUS", "ReqCPUS", "NNodes")
+    assert message(table(job(), columns=columns)).startswith(": no column AllocCPUS or NCPUS")
+    for field, value in (
+        ("Submit", "yesterday"),
+        ("Elapsed", "3 h"),
+        ("Timelimit", "soon"),
+        ("AllocCPUS", "4K"),
+        ("ReqMem", "much"),
+    ):
+        expected = f":3: {field} is {value!r}; it should look like "
+        assert message(table(job("1"), job("2", **{field: value}))).startswith(expected)
+    assert "JobIDRaw is 'x'" in message(table(job("x")))
+
+
+def test_an_unknown_time_zone_is_refused(table):
+    with pytest.raises(TraceError, match="'Mars/Olympus' is no IANA time zone"):
+        read_sacct(table(job()), time_zone="Mars/Olympus")

@@ -1,0 +1,167 @@
+"""Trace files: blocks of whole lines from plain or gzipped text; writing that is whole or nothing.
+
+A reader sees a log through blocks of a few megabytes, so that a long log costs no more memory
+than a short one. A writer fills a file beside the target and renames it at the end, so that
+nothing half-written ever looks whole.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+from simkit.errors import TraceError
+
+BLOCK_BYTES = 4 << 20
+LONGEST_LINE_BYTES = 16 << 20
+
+_GZIP = b"\x1f\x8b"
+_OTHER_FORMATS = {
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"PK\x03\x04": "zip",
+    b"(\xb5/\xfd": "zstd",
+    b"PAR1": "Parquet",
+}
+_CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines of a text file."""
+
+    first_line: int
+    """Number of the first line, from 1."""
+    text: bytes
+    """The lines; each, also the last, ends in a newline."""
+
+
+def text_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Yield the lines of a text file, plain or gzipped (told by content, not by name).
+
+    Args:
+        path: the file.
+        block_bytes: about how much text a block holds.
+
+    Raises TraceError, with the line reached, if the file is missing, unreadable, binary, packed
+    otherwise, or if its gzip data end early.
+    """
+    line, rest = 1, b""
+    with opened(path) as stream:
+        while piece := _read(stream, block_bytes, path, line):
+            if line == 1 and not rest:
+                piece = piece.removeprefix(_BYTE_ORDER_MARK)
+                _refuse_binary(piece, _CONTROL, path, line)
+            _refuse_binary(piece, b"\0", path, line)
+            lines, newline, tail = piece.rpartition(b"\n")
+            if newline:
+                block = Block(line, b"".join((rest, lines, newline)))
+                yield block
+                line, rest = line + block.text.count(b"\n"), tail
+            else:
+                rest += tail
+            if len(rest) > LONGEST_LINE_BYTES:
+                raise TraceError(
+                    f"{path}:{line}: no line end in {LONGEST_LINE_BYTES >> 20} MiB, so this is no "
+                    "log of lines; check which file it is"
+                )
+    if rest:
+        yield Block(line, rest + b"\n")
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading, unpacking gzip; what goes wrong is a TraceError with a remedy."""
+    try:
+        raw = path.open("rb")
+    except FileNotFoundError:
+        raise TraceError(f"{path}: no such file{_near(path)}") from None
+    except IsADirectoryError:
+        raise TraceError(f"{path}: is a folder; name a log file in it") from None
+    except PermissionError:
+        raise TraceError(f"{path}: may not be read; ask its owner for read permission") from None
+    except (OSError, ValueError) as error:
+        raise TraceError(f"{path}: cannot be opened: {error}; check the path") from None
+    with raw:
+        head = raw.peek(8)
+        for magic, name in _OTHER_FORMATS.items():
+            if head.startswith(magic):
+                raise TraceError(
+                    f"{path}: holds {name} data; unpack or convert it, plain text and gzip are read"
+                )
+        if head.startswith(_GZIP):
+            with gzip.open(raw) as unpacked:
+                yield cast("IO[bytes]", unpacked)
+        else:
+            yield raw
+
+
+def _read(stream: IO[bytes], size: int, path: Path, line: int) -> bytes:
+    try:
+        return stream.read(size)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceError(
+            f"{path}:{line}: the gzip data are cut off or damaged after this line ({error}); "
+            "fetch or copy the file again"
+        ) from None
+    except OSError as error:
+        raise TraceError(f"{path}:{line}: reading failed: {error}; check the disk") from None
+
+
+def _refuse_binary(piece: bytes, control: bytes, path: Path, line: int) -> None:
+    if len(piece) == len(piece.translate(None, control)):
+        return
+    position = next(i for i, byte in enumerate(piece) if byte in control)
+    raise TraceError(
+        f"{path}:{line + piece.count(10, 0, position)}: byte 0x{piece[position]:02x} does not "
+        "occur in text, so this is a binary file; give the log as text, plain or gzipped"
+    )
+
+
+def _near(path: Path) -> str:
+    """Return a suggestion for a missing file, from the names beside it."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f": there is no folder {folder}; check the path"
+    try:
+        names = [entry.name for entry in folder.iterdir()]
+    except OSError:
+        return "; check the path"
+    near = get_close_matches(path.name, names, n=1, cutoff=0.6)
+    return f"; did you mean {str(folder / near[0])!r}?" if near else f"; {folder} has no such name"
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[BinaryIO]:
+    """Open a file for writing that appears under its name only when all of it is written.
+
+    A name ending in ``.gz`` is gzipped (without a time stamp: equal content, equal bytes). What
+    was there before stays if anything fails.
+
+    Raises TraceError if the file cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as raw:
+            if path.suffix == ".gz":
+                with gzip.GzipFile("", "wb", fileobj=raw, compresslevel=6, mtime=0) as packed:
+                    yield cast("BinaryIO", packed)
+            else:
+                yield cast("BinaryIO", raw)
+        temporary.replace(path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise TraceError(
+            f"{path}: cannot be written: {reason}; choose another place or make room"
+        ) from None
+    finally:
+        with suppress(OSError):  # renamed, or never made
+            temporary.unlink()

@@ -1,0 +1,161 @@
+"""Rigid jobs gathered block by block in narrow columns, then made a workload.
+
+Whole numbers are held in four bytes until the end, and each column is freed as its successor is
+made, so that reading costs little more than the workload itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.workload import JOB_COLUMNS, Floats, Ints, Workload
+
+from . import rules
+from .rules import Tally
+
+Column = npt.NDArray[Any]
+
+
+class GrowingColumn:
+    """Numbers that arrive in pieces: four bytes each while they are whole, none while constant."""
+
+    def __init__(self) -> None:
+        self._data: Column = np.empty(0, np.int32)
+        self._constant: float | None = None
+        self._size = 0
+
+    def append(self, piece: Column) -> None:
+        """Add numbers at the end."""
+        if self._size == 0 and len(piece):
+            self._constant = float(piece[0])
+        if self._constant is not None and not (piece == self._constant).all():
+            self._data = _narrow(np.full(self._size, self._constant))
+            self._constant = None
+        if self._constant is None:
+            self._store(_narrow(piece))
+        self._size += len(piece)
+
+    def _store(self, piece: Column) -> None:
+        dtype = np.promote_types(self._data.dtype, piece.dtype)
+        end = self._size + len(piece)
+        if end > len(self._data) or dtype != self._data.dtype:
+            room = np.empty(max(end + end // 4, 1024), dtype)
+            room[: self._size] = self._data[: self._size]
+            self._data = room
+        self._data[self._size : end] = piece
+
+    def values(self) -> Column:
+        """Return all numbers, (n,) int32 or float64."""
+        if self._constant is not None:
+            return np.broadcast_to(_narrow(np.array([self._constant])), (self._size,))
+        return self._data[: self._size]
+
+
+class RigidJobs:
+    """Columns under construction, by name, in the order in which rows come.
+
+    They are line, job, submit, run, processors, requested_time, the numbers of users, queues, …,
+    and memory (GiB a processor) where it counts.
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[str, GrowingColumn] = {}
+        self._jobs = 0
+
+    def __len__(self) -> int:
+        """Return the number of jobs so far."""
+        return self._jobs
+
+    def add(self, columns: Mapping[str, Column]) -> None:
+        """Append jobs; every call gives the same columns, all of one length."""
+        for name, column in columns.items():
+            self._columns.setdefault(name, GrowingColumn()).append(column)
+        self._jobs += len(next(iter(columns.values())))
+
+    def column(self, name: str) -> Column:
+        """Return one column, whole, in the order in which jobs were added."""
+        return self._columns[name].values()
+
+    def note_oddities(self, tally: Tally, capacity: Mapping[str, float]) -> None:
+        """Note rows out of order, job ids that repeat, and jobs larger than the machine."""
+        line, job, submit = (self.column(name) for name in ("line", "job", "submit"))
+        if (submit[1:] < submit[:-1]).any():
+            tally.note(rules.OUT_OF_ORDER, line[submit < np.maximum.accumulate(submit)])
+        if not (job[1:] > job[:-1]).all():
+            tally.note(rules.REPEATED_ID, line[_repeats(job)])
+        if (size := capacity.get("processors")) is not None:
+            tally.note(rules.TOO_LARGE, line[self.column("processors") > size])
+
+    def workload(self, *, zero_s: float = 0.0, **facts: Any) -> Workload:
+        """Make the workload, sorted by (submit, job), and give up the columns.
+
+        Args:
+            zero_s: subtracted from the submit times.
+            facts: further fields of the workload (``job_id`` replaces the numbers in ``job``
+                and is in the order in which jobs were added).
+        """
+        order, size = self.order(), len(self)
+        self._columns.pop("line", None)
+        ids = facts.pop("job_id", None)
+        for name in JOB_COLUMNS:
+            if (numbers := self._numbers(name, order)) is not None:
+                facts[name] = numbers
+        job = self._final("job", np.int64, order)
+        submit = self._final("submit", np.float64, order)
+        submit -= zero_s
+        request = np.broadcast_to(1.0, (size, 1))
+        if with_memory := "memory" in self._columns:
+            memory = self._final("memory", np.float64, order)
+            request = np.column_stack((request, memory))
+        return Workload(
+            resources=("processors", "mem") if with_memory else ("processors",),
+            job_id=job if ids is None else ids[order],
+            submit_time_s=submit,
+            first_task=np.arange(size + 1),
+            task_id=np.broadcast_to(np.int64(0), (size,)),
+            instances=self._final("processors", np.int64, order),
+            request=request,
+            run_time_s=self._final("run", np.float64, order),
+            requested_time_s=self._final("requested_time", np.float64, order),
+            gang=np.broadcast_to(np.True_, (size,)),
+            **facts,
+        )
+
+    def order(self) -> Any:
+        """Return the rows by (submit, job); a slice of all where they are so already."""
+        submit, job = self.column("submit"), self.column("job")
+        later = submit[1:] > submit[:-1]
+        if (later | ((submit[1:] == submit[:-1]) & (job[1:] >= job[:-1]))).all():
+            return slice(None)
+        return np.lexsort((job, submit))
+
+    def _final(self, name: str, dtype: type, order: Any) -> Any:
+        column = self.column(name)
+        del self._columns[name]
+        return column[order].astype(dtype)
+
+    def _numbers(self, name: str, order: Any) -> Ints | None:
+        """Return a column of numbers, or None where all are unknown."""
+        if name not in self._columns or (self.column(name) == -1).all():
+            self._columns.pop(name, None)
+            return None
+        numbers: Ints = self._final(name, np.int64, order)
+        return numbers
+
+
+def _narrow(column: Column) -> Column:
+    """Return whole numbers as int32 where they fit, anything else as it is."""
+    with np.errstate(invalid="ignore"):
+        narrow = column.astype(np.int32)
+    return narrow if np.array_equal(narrow, column) else column.astype(np.float64)
+
+
+def _repeats(ids: Floats | Ints) -> npt.NDArray[np.int64]:
+    """Return the rows whose id an earlier row has."""
+    order = np.argsort(ids, kind="stable")
+    same = ids[order][1:] == ids[order][:-1]
+    return np.sort(order[1:][same])

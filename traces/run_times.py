@@ -1,0 +1,117 @@
+"""Laws of run times for simple job models, in continuous time or in whole time steps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from simkit.errors import TraceError
+from simkit.workload import Floats
+
+from .draws import BLOCK
+
+
+class RunTimes(Protocol):
+    """A distribution of run times in seconds."""
+
+    @property
+    def mean_s(self) -> float:
+        """The expected run time."""
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Return (BLOCK,) independent run times."""
+
+    def on_steps(self, step_s: float) -> RunTimes:
+        """Return the like law on whole multiples of `step_s`; TraceError if there is none."""
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """Run times without memory: exponential, or geometric on steps."""
+
+    mean_s: float
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Return (BLOCK,) exponential run times."""
+        return self.mean_s * rng.standard_exponential(BLOCK)
+
+    def on_steps(self, step_s: float) -> RunTimes:
+        """Return the geometric law on 1, 2, … steps with the same mean."""
+        if self.mean_s < step_s:
+            raise TraceError(
+                f"generate: mean run time {self.mean_s:g} s is below the time step, {step_s:g} s; "
+                "a job takes at least one step, so shorten the step"
+            )
+        return _Geometric(self.mean_s, step_s)
+
+
+@dataclass(frozen=True)
+class _Geometric:
+    mean_s: float
+    step_s: float
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        steps = rng.geometric(self.step_s / self.mean_s, BLOCK)
+        return self.step_s * steps.astype(np.float64)
+
+    def on_steps(self, step_s: float) -> RunTimes:
+        return _Geometric(self.mean_s, step_s)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Run times spread evenly over a range, or over its multiples of a step."""
+
+    low_s: float
+    high_s: float
+    step_s: float = 0.0
+    """0: any time in the range; else only whole multiples, both bounds included."""
+
+    @property
+    def mean_s(self) -> float:
+        """The expected run time."""
+        return (self.low_s + self.high_s) / 2
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Return (BLOCK,) run times of the range."""
+        if not self.step_s:
+            return rng.uniform(self.low_s, self.high_s, BLOCK)
+        low, high = round(self.low_s / self.step_s), round(self.high_s / self.step_s)
+        return self.step_s * rng.integers(low, high, BLOCK, endpoint=True).astype(np.float64)
+
+    def on_steps(self, step_s: float) -> RunTimes:
+        """Return the law over the multiples of `step_s` within the range."""
+        low, high = math.ceil(self.low_s / step_s), math.floor(self.high_s / step_s)
+        if low > high:
+            raise TraceError(
+                f"generate: run times {self.low_s:g} … {self.high_s:g} s hold no whole multiple of "
+                f"the time step, {step_s:g} s; widen them or shorten the step"
+            )
+        return Uniform(low * step_s, high * step_s, step_s)
+
+
+@dataclass(frozen=True)
+class Bimodal:
+    """Short run times with probability `short_share`, long ones else."""
+
+    short_share: float
+    short: RunTimes
+    long: RunTimes
+
+    @property
+    def mean_s(self) -> float:
+        """The expected run time."""
+        return self.short_share * self.short.mean_s + (1 - self.short_share) * self.long.mean_s
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Return (BLOCK,) run times, short and long ones mixed."""
+        short = rng.random(BLOCK) < self.short_share
+        return np.where(short, self.short.draw(rng), self.long.draw(rng))
+
+    def on_steps(self, step_s: float) -> RunTimes:
+        """Return the like law with both modes on steps."""
+        short, long = self.short.on_steps(step_s), self.long.on_steps(step_s)
+        return Bimodal(self.short_share, short, long)

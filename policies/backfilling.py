@@ -7,14 +7,14 @@ predictability, workloads, and user runtime estimates in scheduling the IBM SP2 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 
 import numpy as np
 
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy_bases import Entry, Lane
-from simkit.room import Room
+from simkit.room import Room, make_room
 from simkit.task import Task
 
 _LONG = 48  # from this many waiting tasks on, arrays find the ones that fit faster than a loop
@@ -37,79 +37,106 @@ class Easy:
         self._head: Task | None = None
         self._seen = (-1, -1)
         self._shadow = inf
-        self._extra: Room | None = None
-        self._single = info.capacity.size == 1
+        self._spare = 0.0  # extra nodes of a pool
+        self._extra: Room = make_room(info.capacity)  # extra nodes, machine by machine
+        self._pool = info.capacity.size == 1
 
-    def fill(self, state: State, lane: Lane) -> Iterator[Place]:
+    def fill(self, state: State, lane: Lane) -> Iterable[Place]:
         """See `Backfill.fill`."""
-        if self._single and state.room.total_free()[0] <= 0:
-            return
         if state.constrained:
-            yield from self._fill_profile(state, lane)
-            return
-        head = lane.entries[0][3]
-        entries: Sequence[Entry]
-        seen = (state.releases, state.starts)
-        if head is self._head and seen == self._seen and state.now <= self._shadow:
-            # Nothing came free and nothing else started since this head was last found blocked,
-            # so whatever could not overtake it then cannot now: only newcomers are to be tried.
+            return self._fill_profile(state, lane)
+        if not self._pool:
+            return self._fill_machines(state, lane)
+        if state.room.total_free()[0] <= 0:
+            return ()
+        if not self._still_blocked(state, lane):
+            self._reserve_pool(state, lane.entries[0][3])
+            entries = self._promising(state, lane)
+        elif state.arrived:
             entries = lane.in_order(state.arrived)
         else:
-            self._find_shadow(state, lane, head)
-            entries = self._promising(state, lane)
-        yield from (self._fill_pool if self._single else self._fill_machines)(state, lane, entries)
-        self._seen = (state.releases, state.starts)
+            return ()
+        return self._fill_pool(state, lane, entries)
 
-    def _find_shadow(self, state: State, lane: Lane, head: Task) -> None:
-        extra = state.room.copy()
-        shadow = extra.release_until(head, state.expected_ends, state.now)
-        if shadow is not None and (on := extra.fit(head, lane.rule)) is not None:
-            extra.take(on, head.request)
-        self._head, self._extra = head, extra
-        self._shadow = inf if shadow is None else shadow
+    def _still_blocked(self, state: State, lane: Lane) -> bool:
+        """Tell whether all but newcomers have been tried.
+
+        If nothing came free and nothing else started since this head was last found blocked,
+        whatever could not overtake it then cannot now.
+        """
+        return (
+            lane.entries[0][3] is self._head
+            and self._seen == (state.releases, state.starts)
+            and state.now <= self._shadow
+        )
+
+    def _reserve_pool(self, state: State, head: Task) -> None:
+        """Find shadow time and extra nodes of one machine with one resource."""
+        self._head = head
+        demand = head.demand[0] if head.gang else head.request[0]
+        free, now = state.room.total_free()[0], state.now
+        shadow = inf
+        for end, _, allocation in state.expected_ends:
+            if free >= demand and end > shadow:
+                break
+            free += allocation.held[0]
+            if shadow == inf and free >= demand:
+                shadow = end if end > now else now
+        self._shadow, self._spare = shadow, free - demand
 
     def _promising(self, state: State, lane: Lane) -> Sequence[Entry]:
-        """Return the entries behind the head that may start; in a long queue, only those."""
-        if not self._single or len(lane.entries) < _LONG:
+        """Return the entries behind the head; of a long queue only those that may start."""
+        if len(lane.entries) < _LONG:
             return lane.entries[1:]
-        assert self._extra is not None
         columns = state.queue.columns()
         demand = columns.demand[0]
         fits = demand <= state.room.total_free()[0]
-        fits &= (columns.estimate_s <= self._shadow - state.now) | (
-            demand <= self._extra.total_free()[0]
-        )
-        head = lane.entries[0][3]
-        rows = np.flatnonzero(fits).tolist()
-        return lane.in_order([task for row in rows if (task := state.queue[row]) is not head])
+        fits &= (columns.estimate_s <= self._shadow - state.now) | (demand <= self._spare)
+        fits |= columns.remaining * 1.0 > demand  # bags of small requests: look closer
+        queue = state.queue
+        return lane.in_order([queue[row] for row in np.flatnonzero(fits).tolist()])
 
     def _fill_pool(self, state: State, lane: Lane, entries: Sequence[Entry]) -> Iterator[Place]:
         """One machine, one resource: two numbers decide."""
-        assert self._extra is not None
-        free, extra = state.room.total_free(), self._extra.total_free()[0]
+        free, spare = state.room.total_free(), self._spare
         slack, head = self._shadow - state.now, self._head
         for entry in entries:
             task = entry[3]
             demand = task.demand[0]
             if not task.gang:
-                yield from self._fill_machines(state, lane, [entry])
-                extra = self._extra.total_free()[0]
+                demand, count = self._fitting(task, free[0], slack, spare)
+            else:
+                count = task.instances
+            if demand > free[0] or task is head or not count:
                 continue
-            if demand > free[0] or task is head:
-                continue
-            on = ((0, task.instances),)
             if task.estimate_s > slack:
-                if demand > extra:
+                if demand > spare:
                     continue
-                self._extra.take(on, task.request)
-                extra -= demand
-            yield Place(task, on)
-            lane.remove(entry)
+                spare -= demand
+            yield Place(task, ((0, count),))
+            if not task.remaining:
+                lane.remove(entry)
             if free[0] <= 0:
-                return
+                break
+        self._spare = spare
+        self._seen = (state.releases, state.starts)
 
-    def _fill_machines(self, state: State, lane: Lane, entries: Sequence[Entry]) -> Iterator[Place]:
-        assert self._extra is not None
+    @staticmethod
+    def _fitting(task: Task, free: float, slack: float, spare: float) -> tuple[float, int]:
+        """Return what and how many instances of a bag may start beside the head."""
+        room = free if task.estimate_s <= slack else min(free, spare)
+        request = task.request[0]
+        count = task.remaining if request <= 0 else min(task.remaining, int(room // request))
+        return request * max(count, 0), max(count, 0)
+
+    def _fill_machines(self, state: State, lane: Lane) -> Iterator[Place]:
+        """Any number of machines and resources."""
+        entries: Sequence[Entry]
+        if self._still_blocked(state, lane):
+            entries = lane.in_order(state.arrived)
+        else:
+            self._reserve(state, lane)
+            entries = lane.entries[1:]
         for entry in entries:
             task = entry[3]
             if task is self._head or (on := state.fit(task, lane.rule)) is None:
@@ -122,6 +149,16 @@ class Easy:
             yield Place(task, on)
             if not task.remaining:
                 lane.remove(entry)
+        self._seen = (state.releases, state.starts)
+
+    def _reserve(self, state: State, lane: Lane) -> None:
+        """Find shadow time and extra nodes, machine by machine."""
+        head = self._head = lane.entries[0][3]
+        self._extra = state.room.copy()
+        shadow = self._extra.release_until(head, state.expected_ends, state.now)
+        self._shadow = inf if shadow is None else shadow
+        if shadow is not None and (on := self._extra.fit(head, lane.rule)) is not None:
+            self._extra.take(on, head.request)
 
     def _fill_profile(self, state: State, lane: Lane) -> Iterator[Place]:
         """The general form, with everything that is known ahead."""

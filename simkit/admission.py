@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -42,26 +41,24 @@ class Admission:
         self.rule = rule
         self._queue = queue
         self._arrived = arrived
-        self._backlog: deque[Task] = deque()
+        self.held: deque[Task] = deque()
+        """Tasks held back, oldest first."""
         self.limited = rule.slots is not None
         """Whether there is anything to do when a task leaves the queue."""
-
-    def __len__(self) -> int:
-        """Return how many tasks are held back."""
-        return len(self._backlog)
-
-    def __iter__(self) -> Iterator[Task]:
-        return iter(self._backlog)
 
     def submit(self, task: Task) -> bool:
         """Show a task to the policy or hold it back; return False if there is no space for it."""
         slots, backlog = self.rule.slots, self.rule.backlog
-        if slots is None or (len(self._queue) < slots and not self._backlog):
+        if slots is None:
+            self._queue.add(task)
+            self._arrived.append(task)
+            return True
+        if (len(self._queue) < slots) and not self.held:
             self.show(task)
             return True
-        if backlog is not None and len(self._backlog) >= backlog:
+        if backlog is not None and len(self.held) >= backlog:
             return False
-        self._backlog.append(task)
+        self.held.append(task)
         return True
 
     def show(self, task: Task) -> None:
@@ -71,8 +68,8 @@ class Admission:
 
     def withdraw(self, task: Task) -> bool:
         """Take a task out of the backlog; return whether it was there."""
-        if task in self._backlog:
-            self._backlog.remove(task)
+        if task in self.held:
+            self.held.remove(task)
             return True
         return False
 
@@ -84,5 +81,5 @@ class Admission:
     def refill(self) -> None:
         """Fill free slots from the backlog."""
         slots = self.rule.slots
-        while self._backlog and (slots is None or len(self._queue) < slots):
-            self.show(self._backlog.popleft())
+        while self.held and (slots is None or len(self._queue) < slots):
+            self.show(self.held.popleft())

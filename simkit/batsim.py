@@ -65,7 +65,7 @@ def batsim_frame(run: Run) -> pl.DataFrame:
     status, length = pl.col("status"), end - start
     overrun = (status == "killed") & (pl.col("run_time_s") >= pl.col("requested_time_s"))
     state = status.replace_strict(_BATSIM_STATES, return_dtype=pl.String)
-    places = pl.Series([numbers.get(job, "") for job in jobs["job_id"]], dtype=pl.String)
+    places = pl.Series([numbers.get(job) for job in jobs["job_id"]], dtype=pl.String)
     columns: dict[str, pl.Expr | pl.Series] = {
         "job_id": pl.col("job_id"),
         "workload_name": pl.lit("w0"),
@@ -107,7 +107,8 @@ def processor_numbers(run: Run) -> dict[Any, str]:
     held = run.scan("allocations").join(request, on=["job_id", "task_id"], how="left")
     held = held.with_columns((pl.col("count") * pl.col("request")).alias("amount"))
     last = pl.col("attempt") == pl.col("attempt").max().over("job_id")
-    rows = held.with_columns(last.alias("last")).collect()
+    order = ("start_time_s", "job_id", "task_id", "first_instance")
+    rows = held.with_columns(last.alias("last")).sort(order, maintain_order=True).collect()
     amount = rows["amount"].to_numpy()
     spans: dict[Any, Spans] = defaultdict(list)
     if np.all((amount >= 1) & (amount == np.floor(amount))):

@@ -13,6 +13,9 @@ from simkit.task import Allocation, Instances, Task
 from simkit.workload import Workload
 
 _NO_REASON = 0
+# Plain numbers: looking a member of an enum up costs more than the comparison.
+_FINISHED, _KILLED = int(Outcome.FINISHED), int(Outcome.KILLED)
+_SUSPENDED, _LOST = int(Outcome.SUSPENDED), int(Outcome.LOST)
 
 
 class _OpenJob:
@@ -24,7 +27,7 @@ class _OpenJob:
         self.tasks = tasks
         self.left = len(tasks)
         self.start_s = nan
-        self.status = Status.FINISHED
+        self.status: int = Status.FINISHED
         self.reason = _NO_REASON
 
 
@@ -48,11 +51,11 @@ class Bookkeeping:
         for task in tasks:
             self._open[task] = entry
 
-    def instances(self, task: Task, count: int) -> tuple[Instances, ...]:
+    def instances(self, task: Task, count: int) -> tuple[Instances, ...] | None:
         """Return which instances of a task start when `count` of them do: the lowest left."""
         if task.gang:
             task._attempt += 1
-            return ((0, count, task._attempt),)
+            return None
         if task._unplaced is None:
             task._unplaced = [(0, task.instances, 0)]
         chosen: list[Instances] = []
@@ -69,10 +72,10 @@ class Bookkeeping:
     def give_back(self, task: Task, allocation: Allocation) -> None:
         """Note that the work of these instances is lost; they will start again."""
         if task._unplaced is not None:
-            task._unplaced = sorted([*allocation._instances, *task._unplaced])
+            task._unplaced = sorted([*(allocation._instances or ()), *task._unplaced])
 
     def end_allocation(
-        self, allocation: Allocation, now: float, outcome: Outcome, executed_s: float
+        self, allocation: Allocation, now: float, outcome: int, executed_s: float
     ) -> None:
         """Write down an allocation that ends now, and its task and job if that was all of them.
 
@@ -80,36 +83,35 @@ class Bookkeeping:
         """
         self.record(allocation, now, outcome)
         task = allocation.task
-        if outcome == Outcome.LOST:
+        if outcome == _LOST:
             task._lost_s += executed_s
-        elif outcome != Outcome.SUSPENDED:
+        elif outcome != _SUSPENDED:
             task._executed_s = executed_s
-            task._open -= allocation.count
+            task._ended += allocation.count
             if self._learn is not None:
                 self._learn(task.user, executed_s)
-            if outcome == Outcome.KILLED:
+            if outcome == _KILLED:
                 task._killed = self._recorder.reason("requested time is over")
-            if not task._open:
+            if task._ended == task.instances:
                 self._end_task(task, now)
 
-    def record(self, allocation: Allocation, now: float, outcome: Outcome) -> None:
+    def record(self, allocation: Allocation, now: float, outcome: int) -> None:
         """Write the rows of an allocation: one for each machine and run of instances."""
-        task, instances, on = allocation.task, allocation._instances, allocation.on
-        rows = self._recorder.allocations
-        if len(on) == 1 and len(instances) == 1:
-            first, count, attempt = instances[0]
-            rows.append((task.job_index, task.index, on[0][0], first, count, attempt,
-                         allocation.start_time_s, now, outcome))  # fmt: skip
+        task, on, instances = allocation.task, allocation.on, allocation._instances
+        write, start = self._recorder.allocations.extend, allocation.start_time_s
+        if instances is None and len(on) == 1:
+            write((task.job_index, task.index, on[0][0], 0, task.instances, task._attempt, start,
+                   now, outcome))  # fmt: skip
             return
-        for machine, first, count, attempt in _spread(on, instances):
-            rows.append((task.job_index, task.index, machine, first, count, attempt,
-                         allocation.start_time_s, now, outcome))  # fmt: skip
+        whole = instances or ((0, task.instances, task._attempt),)
+        for machine, first, count, attempt in _spread(on, whole):
+            write((task.job_index, task.index, machine, first, count, attempt, start, now, outcome))
 
     def kill(self, task: Task, now: float, reason: str, executed_s: float) -> None:
         """Write down that a task was ended for good; its allocations have been recorded."""
         task._killed = self._recorder.reason(reason)
         task._executed_s = executed_s
-        task._open = 0
+        task._ended = task.instances
         self._end_task(task, now)
 
     def reject(self, job: Submitted, now: float, reason: str) -> None:
@@ -118,36 +120,35 @@ class Bookkeeping:
         self._recorder.events.append((now, "rejected", job.row, -1, -1, reason))
         for task in job.tasks:
             del self._open[task]
-            self._recorder.tasks.append((task.index, nan, nan, Status.REJECTED))
+            self._recorder.tasks.extend((task.index, nan, nan, Status.REJECTED))
         self._record_job(job.row, job.tasks, nan, nan, Status.REJECTED, number)
 
     def _end_task(self, task: Task, now: float) -> None:
-        status = Status.KILLED if task._killed else Status.FINISHED
-        self._recorder.tasks.append((task.index, task._first_start_s, now, status))
+        status = _KILLED if task._killed else _FINISHED  # the same numbers in `Status`
+        self._recorder.tasks.extend((task.index, task._first_start_s, now, status))
         job = self._open.pop(task)
         if job is None:
             self.jobs_ended += 1
-            started = task._first_start_s == task._first_start_s
-            executed = task._executed_s if task.gang else now - task._first_start_s
-            self._recorder.jobs.append((
-                task.job_index, task._first_start_s, now, executed if started else nan,
-                task.estimate_s, task._suspended_s, task._lost_s, task._attempt, status,
-                task._killed,
+            start = task._first_start_s
+            executed = task._executed_s if task.gang and start == start else now - start
+            self._recorder.jobs.extend((
+                task.job_index, start, now, executed, task.estimate_s, task._suspended_s,
+                task._lost_s, task._attempt, status, task._killed,
             ))  # fmt: skip
             return
         job.left -= 1
         job.start_s = _earlier(job.start_s, task._first_start_s)
         if task._killed:
-            job.status, job.reason = Status.KILLED, task._killed
+            job.status, job.reason = _KILLED, task._killed
         if not job.left:
             self._record_job(task.job_index, job.tasks, job.start_s, now, job.status, job.reason)
 
     def _record_job(
-        self, row: int, tasks: Sequence[Task], start: float, end: float, status: Status, reason: int
+        self, row: int, tasks: Sequence[Task], start: float, end: float, status: int, reason: int
     ) -> None:
         if status in (Status.FINISHED, Status.KILLED, Status.REJECTED):
             self.jobs_ended += 1
-        self._recorder.jobs.append((
+        self._recorder.jobs.extend((
             row, start, end, end - start,
             max(task.estimate_s for task in tasks),
             max(task._suspended_s for task in tasks),
@@ -173,7 +174,7 @@ class Bookkeeping:
         jobs: dict[int, list[Task]] = {}
         for task in self._open:
             status = Status.RUNNING if task in in_progress else Status.WAITING
-            self._recorder.tasks.append((task.index, task._first_start_s, nan, status))
+            self._recorder.tasks.extend((task.index, task._first_start_s, nan, status))
             jobs.setdefault(task.job_index, []).append(task)
         for row, tasks in jobs.items():
             whole = self._open[tasks[0]]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from simkit.errors import RunError, did_you_mean
-from simkit.metric import Floats, Metric, Window, distribution
+from simkit.metric import Floats, Metric, Window, batches, distribution
 from simkit.records import STATUSES
 
 if TYPE_CHECKING:
@@ -101,14 +101,18 @@ def job_metric(name: str) -> JobMetric:
 
 
 def distributions(jobs: pl.LazyFrame, window: Window, *, tau: float, resource: str) -> list[Metric]:
-    """Return each job metric's distribution over the window's jobs; one column is held at a time.
+    """Return each job metric's distribution over the window's jobs; one is held at a time.
 
     `tau` in s; `resource` is the one whose amount stands for a job's processors.
     """
-    kept, found = window.jobs(jobs), []
+    found = []
     for metric in JOB_METRICS:
-        column = kept.select(metric.value(tau, resource).alias("value")).collect()["value"]
-        values = column.drop_nulls().to_numpy(writable=True).astype(np.float64, copy=False)
+        value, jobs_seen = metric.value(tau, resource).alias("value"), 0
+        parts = [np.empty(0)]
+        for rows in batches(jobs, [value], window):
+            jobs_seen += len(rows)
+            parts.append(rows["value"].drop_nulls().to_numpy().astype(np.float64, copy=False))
+        values = np.concatenate(parts)
         found.append(
             Metric(
                 name=metric.name,
@@ -116,7 +120,7 @@ def distributions(jobs: pl.LazyFrame, window: Window, *, tau: float, resource: s
                 formula=metric.formula.format(tau=tau, resource=resource),
                 window=window.jobs_text,
                 count=len(values),
-                censored=len(column) - len(values),
+                censored=jobs_seen - len(values),
                 values=distribution(values),
             )
         )
@@ -132,19 +136,22 @@ def weighted_response(jobs: pl.LazyFrame, window: Window, resource: str) -> Metr
 
     area = pl.col(resource) * pl.col("run_time_s")
     columns = [area.alias("area"), pl.col("turnaround_time_s")]
-    frame = window.jobs(jobs).select(columns).collect()
-    ended = frame.drop_nulls()
-    weight, turnaround = ended["area"].to_numpy(), ended["turnaround_time_s"].to_numpy()
-    total = float(weight.sum())
+    count, censored, total, weighted = 0, 0, 0.0, 0.0
+    for rows in batches(jobs, columns, window):
+        ended = rows.drop_nulls()
+        weight, turnaround = ended["area"].to_numpy(), ended["turnaround_time_s"].to_numpy()
+        count, censored = count + len(ended), censored + len(rows) - len(ended)
+        total += float(weight.sum())
+        weighted += float((weight * turnaround).sum())
     return Metric(
         name="awrt_s",
         unit="s",
         formula=f"sum(w * turnaround) / sum(w), w = {resource} * run (average weighted response "
         'time; Schwiegelshohn and Yahyapour, "Fairness in parallel job scheduling", 2000)',
         window=window.jobs_text,
-        count=len(ended),
-        censored=len(frame) - len(ended),
-        values={"value": float((weight * turnaround).sum()) / total if total > 0 else None},
+        count=count,
+        censored=censored,
+        values={"value": weighted / total if total > 0 else None},
     )
 
 
@@ -157,9 +164,17 @@ def fairness(jobs: pl.LazyFrame, window: Window, tau: float) -> Metric:
     import polars as pl
 
     columns = [pl.col("user"), _bounded(tau, "").alias("value")]
-    frame = window.jobs(jobs).select(columns).collect()
-    known = frame.drop_nulls().filter(~pl.col("user").cast(pl.String).is_in(["-1", ""]))
-    means = _mean_by_group(known["user"], known["value"].to_numpy())
+    sums: dict[int | str, list[float]] = {}  # user → sum and number of values
+    seen = 0
+    for rows in batches(jobs, columns, window):
+        seen += len(rows)
+        known = rows.drop_nulls().filter(~pl.col("user").cast(pl.String).is_in(["-1", ""]))
+        for user, total, count in _by_group(known["user"], known["value"].to_numpy()):
+            entry = sums.setdefault(user, [0.0, 0.0])
+            entry[0] += total
+            entry[1] += count
+    means = np.array([sums[user][0] / sums[user][1] for user in sorted(sums)])
+    number = int(sum(count for _, count in sums.values()))
     index = float(means.sum()) ** 2 / (len(means) * float((means**2).sum())) if len(means) else None
     return Metric(
         name="fairness_jain",
@@ -168,18 +183,18 @@ def fairness(jobs: pl.LazyFrame, window: Window, tau: float) -> Metric:
         f"{tau:g} s), n = {len(means)} users (Jain, Chiu and Hawe 1984); 1 is fairest; jobs "
         "without a known user count as censored",
         window=window.jobs_text,
-        count=len(known),
-        censored=len(frame) - len(known),
+        count=number,
+        censored=seen - number,
         values={"value": index},
     )
 
 
-def _mean_by_group(group: pl.Series, values: Floats) -> Floats:
-    """Return the mean of each group's values; summed in the order of rows, so always alike."""
-    if not len(group):
-        return np.empty(0)
-    codes = group.rank("dense").to_numpy().astype(np.int64) - 1
-    return np.bincount(codes, weights=values) / np.bincount(codes)
+def _by_group(group: pl.Series, values: Floats) -> Iterator[tuple[int | str, float, float]]:
+    """Yield each group, the sum and the number of its values, summed in the order of rows."""
+    if len(group):
+        codes = group.rank("dense").to_numpy().astype(np.int64) - 1
+        sums, counts = np.bincount(codes, weights=values), np.bincount(codes)
+        yield from zip(group.unique().sort(), sums.tolist(), counts.tolist(), strict=True)
 
 
 def makespan(jobs: pl.LazyFrame) -> Metric:

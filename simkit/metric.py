@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +119,20 @@ class Window:
             f"first submit + {format_duration(self.warmup_s)} to last submit - "
             f"{format_duration(self.cooldown_s)}: {self.start_s:.15g} s to {self.end_s:.15g} s"
         )
+
+
+def batches(
+    frame: pl.LazyFrame, columns: Sequence[Any], window: Window | None = None
+) -> Iterator[pl.DataFrame]:
+    """Read some columns (names or expressions), `BATCH_ROWS` rows of the table at a time.
+
+    With a window, the rows are jobs, and only those that count are given.
+    """
+    import polars as pl
+
+    for offset in range(0, int(frame.select(pl.len()).collect().item()), BATCH_ROWS):
+        rows = frame.slice(offset, BATCH_ROWS)
+        yield (window.jobs(rows) if window else rows).select(columns).collect()
 
 
 def plain(value: float | int | None) -> float | int | None:

@@ -136,9 +136,10 @@ def _common_bins(runs: Sequence[Run]) -> tuple[float, tuple[float, float]]:
         if window is None:
             raise SimkitError(f"{run.folder}: the run has no jobs, so there is nothing to draw")
         windows.append(window)
-    start, end = min(w.start_s for w in windows), max(w.end_s for w in windows)
+    start = min(w.start_s for w in windows)
+    end = max(start + 1.0, *(w.end_s for w in windows))
     most = 800 if len(runs) == 1 else 200  # lines that cross need wider bins than one that fills
-    return bin_length(max(end - start, 1.0), most), (start, end)
+    return bin_length(end - start, most), (start, end)
 
 
 def _draw_over_time(

@@ -67,17 +67,12 @@ def find(group: str, name: str, *, kind: str | None = None, base: Path | None = 
     return _load(_entry_point(group, name, kind))
 
 
-def check(group: str, name: str, *, kind: str | None = None) -> None:
-    """Raise the PluginError of `find` if `name` is no known entry point, importing nothing.
-
-    Names with a colon pass, because only their import can tell.
-    """
-    if ":" not in name:
-        _entry_point(group, name, kind)
-
-
 def checker() -> Callable[[str, str, str | None], None]:
-    """Return `check` as a function of (group, name, kind) that reads each group only once."""
+    """Return a function of (group, name, kind) that raises the PluginError of `find`.
+
+    It imports nothing and reads the entry points of a group only once; names with a colon pass,
+    because only their import can tell.
+    """
     tables: dict[str, tuple[EntryPoint, ...]] = {}
 
     def check_name(group: str, name: str, kind: str | None) -> None:

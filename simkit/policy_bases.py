@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -45,8 +46,8 @@ class Backfill(Protocol):
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run."""
 
-    def fill(self, state: State, lane: Lane) -> Iterator[Place]:
-        """Yield placements of tasks behind the lane's blocked head.
+    def fill(self, state: State, lane: Lane) -> Iterable[Place]:
+        """Return or yield placements of tasks behind the lane's blocked head.
 
         The lane is brought up to date by its owner after each placement.
         """
@@ -76,17 +77,18 @@ class Lane:
             return
         entries = self.entries
         for task in state.arrived:
-            if task.waiting and (self._alone or task.partition in self._partitions):
-                self._insert(self._entry(task))
-        while entries and not entries[0][3].waiting:
+            if task._waiting and (self._alone or task.partition in self._partitions):
+                entry = self._entry(task)
+                if entries and entries[-1] > entry:
+                    self._insert(entry)
+                else:
+                    entries.append(entry)
+        while entries and not entries[0][3]._waiting:
             del entries[0]
 
     def _insert(self, entry: Entry) -> None:
         """Put an entry in its place; a task that came back may still be there."""
         entries = self.entries
-        if not entries or entries[-1] < entry:
-            entries.append(entry)
-            return
         position = bisect_left(entries, entry[:3])
         if position == len(entries) or entries[position][3] is not entry[3]:
             entries.insert(position, entry)
@@ -156,27 +158,23 @@ class OrderedPolicy:
 
     def schedule(self, state: State) -> Iterator[Action]:
         """See `Policy.schedule`."""
-        if state.suspended:
+        if state._suspended:
             yield from self._resume(state)
+        fit = partial(_fit_ahead, state) if state.constrained else state.room.fit
         for lane in self._lanes:
             lane.update(state)
-            yield from self._start(state, lane)
-
-    def _start(self, state: State, lane: Lane) -> Iterator[Action]:
-        entries = lane.entries
-        fit = _fit_ahead if state.constrained else State.fit
-        while entries:
-            task = entries[0][3]
-            on = fit(state, task, lane.rule)
-            if on is None:
-                break
-            yield Place(task, on)
-            if not task.remaining:
-                del entries[0]
-        else:
-            return
-        if self.backfill is not None and len(entries) > 1:
-            yield from self.backfill.fill(state, lane)
+            entries, rule = lane.entries, lane.rule
+            while entries:
+                task = entries[0][3]
+                on = fit(task, rule)
+                if on is None:
+                    break
+                yield Place(task, on)
+                if not task.remaining:
+                    del entries[0]
+            if len(entries) > 1 and self.backfill is not None:
+                for place in self.backfill.fill(state, lane):
+                    yield place
 
     def _resume(self, state: State) -> Iterator[Action]:
         for allocation in tuple(state.suspended):

@@ -15,6 +15,7 @@ import simpy
 
 from simkit.policy import CapacityStep
 from simkit.submission import Submitted
+from simkit.task import Allocation
 
 
 class Rank(IntEnum):
@@ -30,6 +31,9 @@ class Rank(IntEnum):
 class Occurrence(simpy.Event):
     """Something that happens at a set time, to a subject."""
 
+    _ok = True
+    _value = None
+
     def __init__(
         self,
         env: simpy.Environment,
@@ -40,11 +44,26 @@ class Occurrence(simpy.Event):
     ) -> None:
         self.env = env
         self.callbacks = [] if callback is None else [callback]
-        self._ok = True
-        self._value = None
-        self._defused = False
         self.subject = subject
         env.schedule(self, rank, time_s - env.now)  # type: ignore[arg-type]
+
+
+class Completion(simpy.Event):
+    """The end of an allocation."""
+
+    _ok = True
+    _value = None
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        after_s: float,
+        callbacks: list[Callable[[Any], None]],
+        allocation: Allocation,
+    ) -> None:
+        self.callbacks = callbacks  # shared by all completions: nobody else may wait for one
+        self.allocation = allocation
+        env.schedule(self, 0, after_s)  # type: ignore[arg-type] # Rank.COMPLETION
 
 
 def run_instant(env: simpy.Environment) -> float | None:
@@ -66,10 +85,11 @@ def arrivals(
 ) -> Generator[simpy.Event, None, None]:
     """Submit every job at its time; a process."""
     due = None
+    rank = int(Rank.ARRIVAL)
     for job in jobs:
         if job.time_s != due:
             due = job.time_s
-            yield Occurrence(env, due, Rank.ARRIVAL)
+            yield Occurrence(env, due, rank)
         submit(job)
 
 

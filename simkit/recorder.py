@@ -6,6 +6,7 @@ holds a chunk of them and no more.
 
 from __future__ import annotations
 
+from array import array
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -49,7 +50,10 @@ class Sink(Protocol):
 
 
 class Recorder:
-    """Rows of a run. The engine appends to the lists and calls `flush` now and then."""
+    """Rows of a run. The engine extends the arrays and calls `flush` now and then.
+
+    Four tables are plain arrays of doubles, row after row: no object stays alive for a row.
+    """
 
     def __init__(self, workload: Workload, resources: tuple[str, ...], sink: Sink) -> None:
         self._workload = workload
@@ -57,14 +61,16 @@ class Recorder:
         self._sink = sink
         self._reasons: dict[str, int] = {"": 0}
         self._job_request = None if workload.tasks == len(workload) else workload.job_request()
-        self.jobs: list[tuple[float, ...]] = []
-        """(row, start, end, run, estimate, suspended, lost, attempts, status, reason number)"""
-        self.tasks: list[tuple[float, ...]] = []
-        """(row, start, end, status)"""
-        self.allocations: list[tuple[float, ...]] = []
-        """(job row, task row, machine, first, count, attempt, start, end, outcome)"""
-        self.timeline: list[tuple[float, ...]] = []
-        """(time, waiting, backlog, running, allocated…, capacity…)"""
+        self.jobs = array("d")
+        """10 a row: (row, start, end, run, estimate, suspended, lost, attempts, status, reason number)"""
+        self.tasks = array("d")
+        """4 a row: (row, start, end, status)"""
+        self.allocations = array("d")
+        """9 a row: (job row, task row, machine, first, count, attempt, start, end, outcome)"""
+        self.timeline = array("d")
+        """4 + R a row: (time, waiting, backlog, running, free…)"""
+        self.capacity = [0.0] * len(resources)
+        """Present capacity of each resource; the timeline is flushed before it changes."""
         self.events: list[tuple[float, str, int, int, int, str]] = []
         """(time, kind, job row, task row, machine, detail); a row of -1 means none"""
 
@@ -72,22 +78,31 @@ class Recorder:
         """Return the number that stands for a reason."""
         return self._reasons.setdefault(text, len(self._reasons))
 
-    def flush(self, least: int = 1) -> None:
-        """Hand on every table that holds at least so many rows."""
-        for name in ("jobs", "tasks", "allocations", "timeline", "events"):
-            rows = getattr(self, name)
-            if len(rows) >= least:
-                self._sink.write(name, getattr(self, f"_{name}_frame")(rows))
-                rows.clear()
+    def change_capacity(self, capacity: list[float]) -> None:
+        """Take note of new totals."""
+        if self.timeline:
+            self._hand_on("timeline")
+        self.capacity = capacity
+
+    def flush(self) -> None:
+        """Hand on every table that holds a chunk of rows."""
+        width = len(self._resources)
+        for name, columns in (("jobs", 10), ("tasks", 4), ("allocations", 9), ("events", 1),
+                              ("timeline", 4 + width)):  # fmt: skip
+            if len(getattr(self, name)) >= CHUNK * columns // 2:
+                self._hand_on(name)
 
     def close(self) -> None:
         """Hand on all that is left; every table is written, if only its header."""
         for name in ("jobs", "tasks", "allocations", "timeline", "events"):
-            rows = getattr(self, name)
-            self._sink.write(name, getattr(self, f"_{name}_frame")(rows))
-            rows.clear()
+            self._hand_on(name)
 
-    def _jobs_frame(self, rows: list[tuple[float, ...]]) -> pl.DataFrame:
+    def _hand_on(self, name: str) -> None:
+        rows = getattr(self, name)
+        self._sink.write(name, getattr(self, f"_{name}_frame")(rows))
+        del rows[:]
+
+    def _jobs_frame(self, rows: array[float]) -> pl.DataFrame:
         load = self._workload
         row, start, end, run, estimate, suspended, lost, attempts, status, reason = _columns(rows, 10)
         at = row.astype(np.int64)
@@ -133,7 +148,7 @@ class Recorder:
             return numbers
         return np.array([*names, ""], dtype=object)[numbers]  # -1 finds the empty name
 
-    def _tasks_frame(self, rows: list[tuple[float, ...]]) -> pl.DataFrame:
+    def _tasks_frame(self, rows: array[float]) -> pl.DataFrame:
         load = self._workload
         row, start, end, status = _columns(rows, 4)
         at = row.astype(np.int64)
@@ -154,7 +169,7 @@ class Recorder:
             return tasks
         return np.searchsorted(self._workload.first_task, tasks, side="right") - 1
 
-    def _allocations_frame(self, rows: list[tuple[float, ...]]) -> pl.DataFrame:
+    def _allocations_frame(self, rows: array[float]) -> pl.DataFrame:
         load = self._workload
         job, task, machine, first, count, attempt, start, end, outcome = _columns(rows, 9)
         columns = {
@@ -170,14 +185,15 @@ class Recorder:
         }
         return _frame(columns, load.job_id)
 
-    def _timeline_frame(self, rows: list[tuple[float, ...]]) -> pl.DataFrame:
+    def _timeline_frame(self, rows: array[float]) -> pl.DataFrame:
         width = len(self._resources)
-        time, *rest = _columns(rows, 4 + 2 * width)
-        names = ("waiting", "backlog", "running")
-        columns = {"time_s": time}
-        columns |= {n: c.astype(np.int64) for n, c in zip(names, rest[:3], strict=True)}
-        for kind, part in (("allocated", rest[3 : 3 + width]), ("capacity", rest[3 + width :])):
-            columns |= {f"{kind}_{n}": c for n, c in zip(self._resources, part, strict=True)}
+        time, waiting, backlog, running, *free = _columns(rows, 4 + width)
+        counts = {"waiting": waiting, "backlog": backlog, "running": running}
+        columns = {"time_s": time} | {n: c.astype(np.int64) for n, c in counts.items()}
+        totals = dict(zip(self._resources, self.capacity, strict=True))
+        for (name, total), left in zip(totals.items(), free, strict=True):
+            columns[f"allocated_{name}"] = total - left
+        columns |= {f"capacity_{name}": np.full(len(time), t) for name, t in totals.items()}
         return _frame(columns, self._workload.job_id)
 
     def _events_frame(self, rows: list[tuple[float, str, int, int, int, str]]) -> pl.DataFrame:
@@ -196,17 +212,15 @@ class Recorder:
         return pl.DataFrame(data, schema=dict(zip(EVENTS, kinds, strict=True)), orient="row")
 
 
-def _columns(rows: list[tuple[float, ...]], width: int) -> list[Any]:
-    table = np.array(rows, dtype=np.float64).reshape(len(rows), width)
+def _columns(rows: array[float], width: int) -> list[Any]:
+    table = np.array(rows).reshape(-1, width)
     return [np.ascontiguousarray(column) for column in table.T]
 
 
 def _words(numbers: Any, words: tuple[str, ...]) -> Any:
     import polars as pl
 
-    return pl.Series(numbers.astype(np.int64)).replace_strict(
-        list(range(len(words))), list(words), return_dtype=pl.String
-    )
+    return pl.Series(words, dtype=pl.String).gather(pl.Series(numbers).cast(pl.UInt32))
 
 
 def _plain(value: Any) -> Any:

@@ -80,7 +80,7 @@ class Room(Protocol):
         """Return (M, R): free amounts; for reading."""
 
     def total_free(self) -> Sequence[float]:
-        """Return (R,): free amounts over all machines."""
+        """Return (R,): free amounts over all machines; a live list, for reading."""
 
     def change_capacity(self, machine: int, capacity: Sequence[float]) -> None:
         """Give a machine another capacity; what runs there stays."""
@@ -103,16 +103,13 @@ class PoolRoom:
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
         """See `Room.fit`; with one machine there is nothing for the rule to choose."""
         free = self._free
-        if task.machines is not None and not task.machines:
-            return None
-        if task.remaining == task.instances:
-            for amount, left in zip(task.demand, free, strict=True):
-                if amount > left:
-                    break
-            else:
-                return ((0, task.instances),)
         if task.gang:
-            return None
+            if len(free) == 1:
+                return ((0, task.instances),) if task.demand[0] <= free[0] else None
+            for amount, left in zip(task.demand, free):  # noqa: B905 - one line, hot
+                if amount > left:
+                    return None
+            return ((0, task.instances),)
         count = task.remaining
         for amount, left in zip(task.request, free, strict=True):
             if amount > 0:
@@ -128,8 +125,9 @@ class PoolRoom:
     def give(self, on: Placement, request: tuple[float, ...]) -> None:
         """See `Room.give`."""
         free, count = self._free, on[0][1]
-        for r, amount in enumerate(request):
-            free[r] += amount * count
+        free[0] += request[0] * count
+        for r in range(1, len(free)):
+            free[r] += request[r] * count
 
     def claim(self, on: Placement, request: tuple[float, ...]) -> bool:
         """See `Room.claim`."""
@@ -164,9 +162,8 @@ class PoolRoom:
 
     def release_until(self, fits: Task, releases: Sequence[Release], now: float) -> float | None:
         """See `Room.release_until`; one pass over the running tasks."""
-        free, demand = self._free, fits.demand
-        if not fits.gang or fits.remaining < fits.instances:
-            demand = fits.request  # one instance of a bag is enough
+        free = self._free
+        demand = fits.demand if fits.gang else fits.request  # one instance of a bag is enough
         resources = range(len(free))
         short = [r for r in resources if demand[r] > free[r]]
         if not short:
@@ -201,7 +198,7 @@ class PoolRoom:
     def change_capacity(self, machine: int, capacity: Sequence[float]) -> None:
         """See `Room.change_capacity`."""
         old = self.capacity[machine]
-        self._free = [f + float(c - o) for f, c, o in zip(self._free, capacity, old, strict=True)]
+        self._free[:] = [f + float(c - o) for f, c, o in zip(self._free, capacity, old, strict=True)]
         self.capacity = np.array([capacity], dtype=np.float64)
 
 
@@ -320,7 +317,7 @@ class MachineRoom:
         self._free[machine] += new - self.capacity[machine]
         self.capacity = self.capacity.copy()
         self.capacity[machine] = new
-        self._total = [float(x) for x in self._free.sum(axis=0)]
+        self._total[:] = [float(x) for x in self._free.sum(axis=0)]
 
 
 def _by_instant(

@@ -68,11 +68,11 @@ __all__ = ["Cluster", "Scenario", "json_schema", "refuse_sweep", "scenario_hash"
 class ComposedPolicy(Section):
     """A policy composed of an order, a backfilling rule and a placement rule."""
 
-    order: Order = Order(type="fcfs")
+    order: Order = Field("fcfs", validate_default=True)
     """The order in which waiting tasks are tried: a name, or {type: name, and its arguments}."""
-    backfill: Backfill = Backfill(type="none")
+    backfill: Backfill = Field("none", validate_default=True)
     """What may start before the queue's head while that waits: none, easy, conservative, …."""
-    placement: PlacementChoice = PlacementChoice(type="first-fit")
+    placement: PlacementChoice = Field("first-fit", validate_default=True)
     """Which machines a task goes to."""
 
 
@@ -126,14 +126,14 @@ class Admission(Section):
 
 
 class Scheduling(Section):
-    """When the policy is called."""
+    """The instants of decisions."""
 
     every: PositiveDuration | None = None
     """At multiples of this time if something changed; null: at every change."""
 
 
 class Metrics(Section):
-    """How the metrics are taken."""
+    """Settings of the metrics."""
 
     tau: PositiveDuration = 10.0
     """Bound of the bounded slowdown: shorter jobs count as this long."""
@@ -152,19 +152,19 @@ class Scenario(Section):
     """From it comes every random number of the run; 0 is a seed like any other."""
     workload: Workload
     """Which jobs arrive."""
-    cluster: Cluster = Cluster()
+    cluster: Cluster = Field(default_factory=Cluster)
     """The machines; absent: one pool of the size in the log's header."""
-    policy: Policy = ComposedPolicy()
+    policy: Policy = Field({}, validate_default=True)
     """Decides what starts when and where."""
-    estimates: Estimator = Estimator(type="requested")
+    estimates: Estimator = Field("requested", validate_default=True)
     """Run times that the policy is told: requested, actual, user-mean, or {type: perturbed, …}."""
     walltime: Literal["kill", "ignore"] = "ignore"
     """kill: at its requested time a job is killed; ignore: it runs to its end."""
-    admission: Admission = Admission()
+    admission: Admission = Field(default_factory=Admission)
     """Which submitted tasks the policy sees."""
-    scheduling: Scheduling = Scheduling()
+    scheduling: Scheduling = Field(default_factory=Scheduling)
     """When the policy is called."""
-    metrics: Metrics = Metrics()
+    metrics: Metrics = Field(default_factory=Metrics)
     """How the metrics are taken."""
     sweep: dict[str, Many[Free]] = Field(default_factory=dict)
     """Dotted key → list of values: a run for each combination. Only `simkit sweep` takes it."""

@@ -26,8 +26,14 @@ from simkit.scenario_names import Context, Plugin, check_file
 from simkit.scenario_paths import cut_at_scalar, dotted, set_value, split, starts_with
 from simkit.scenario_problems import problems_of
 from simkit.scenario_types import mark_of
-from simkit.yaml_source import Path as KeyPath
-from simkit.yaml_source import Problem, Values, from_python, parse_scalar, parse_yaml
+from simkit.yaml_source import (
+    KeyPath,
+    Problem,
+    Values,
+    from_python,
+    parse_scalar,
+    parse_yaml,
+)
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -116,7 +122,7 @@ class Document:
         problems = list(self.values.problems)
         data = self.laid_over({}, problems)
         scenario, found = self.validate(data)
-        told = {problem.path for problem in problems}
+        told = {problem.path for problem in problems if problem.line is None}
         problems += [problem for problem in found if problem.path not in told]
         if scenario is None or problems:
             raise ScenarioError(self.locate(problems))

@@ -63,9 +63,9 @@ class RateWorkload(ModelWorkload):
     def _one_rate_and_sizes_that_fit(self) -> Self:
         given = [key for key in ("offered_load", self.rate_key) if getattr(self, key) is not None]
         if len(given) != 1:
-            counted = "both" if given else "neither"
+            counted = "both are" if given else "neither is"
             raise ValueError(
-                f"needs offered_load or {self.rate_key}, and {counted} is there; give one of them"
+                f"needs offered_load or {self.rate_key}, and {counted} there; give one of them"
             )
         if self.sizes is not None and self.sizes[1] > self.processors:
             text = f"must be at most the machine's {self.processors}, not {self.sizes[1]}"

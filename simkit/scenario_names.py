@@ -43,29 +43,36 @@ class Context(NamedTuple):
 def _file(value: str, info: ValidationInfo) -> str:
     if not isinstance(info.context, Context):
         return value
-    path = (info.context.base / Path(value).expanduser()).absolute()
+    try:
+        path = info.context.base / Path(value).expanduser()
+        path = path.parent.resolve() / path.name  # the file itself may be a link: it keeps its name
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"{value!r} cannot be a path: {error}") from error
     check_file(path)
     return str(path)
 
 
 def check_file(path: Path) -> None:
-    """Raise ValueError, naming a similar file beside it, unless `path` is a file."""
+    """Raise ValueError, naming a similar file beside it, unless the absolute `path` is a file."""
+    try:
+        problem = _file_problem(path)
+    except OSError as error:
+        problem = f"{path} cannot be reached: {error.strerror}"
+    if problem:
+        raise ValueError(problem)
+
+
+def _file_problem(path: Path) -> str:
     if path.is_file():
-        return
+        return ""
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; name a file in it")
+        return f"{path} is a folder; name a file in it"
     folder = next(parent for parent in path.parents if parent.is_dir())
-    if folder != path.parent:
-        raise ValueError(
-            f"there is no file {path}; the folder {folder} has no {_step(path, folder)!r}"
-        )
-    siblings = [entry.name for entry in folder.iterdir()] if len(path.name) else []
-    near = did_you_mean(path.name, siblings)
-    raise ValueError(f"there is no file {path}{near if 'did you mean' in near else ''}")
-
-
-def _step(path: Path, folder: Path) -> str:
-    return path.relative_to(folder).parts[0]
+    missing = path.relative_to(folder).parts
+    if len(missing) > 1:
+        return f"there is no file {path}; the folder {folder} has no {missing[0]!r}"
+    near = did_you_mean(path.name, [entry.name for entry in folder.iterdir()])
+    return f"there is no file {path}{near if 'did you mean' in near else ''}"
 
 
 File = Annotated[str, AfterValidator(_file), WithJsonSchema({"type": "string", "format": "path"})]
@@ -185,7 +192,7 @@ class Backfill(Choice):
 
 
 class PlacementChoice(Choice):
-    """Which machines a task goes to."""
+    """A rule that picks machines."""
 
     type: Annotated[str, Plugin("simkit.policies", "placement")]
 

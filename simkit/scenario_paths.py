@@ -7,25 +7,25 @@ from typing import Any
 from simkit.scenario import Scenario
 from simkit.scenario_names import Choice
 from simkit.scenario_problems import Place, shown
-from simkit.yaml_source import Path
+from simkit.yaml_source import KeyPath
 
 
-def dotted(path: Path) -> str:
+def dotted(path: KeyPath) -> str:
     """Return ``cluster.machines.0.count`` of a path."""
     return ".".join(map(str, path))
 
 
-def split(text: str) -> Path:
+def split(text: str) -> KeyPath:
     """Return the path of a dotted text; numbers are rows of lists."""
     return tuple(int(part) if part.isdecimal() else part for part in text.split("."))
 
 
-def starts_with(path: Path, head: Path) -> bool:
+def starts_with(path: KeyPath, head: KeyPath) -> bool:
     """Tell whether `path` is `head` or lies below it."""
     return path[: len(head)] == head
 
 
-def cut_at_scalar(path: Path, data: Any) -> Path:
+def cut_at_scalar(path: KeyPath, data: Any) -> KeyPath:
     """Return the path up to the first value that holds no keys: its short form says it all."""
     for depth, step in enumerate(path):
         if isinstance(data, dict):
@@ -37,7 +37,7 @@ def cut_at_scalar(path: Path, data: Any) -> Path:
     return path
 
 
-def set_value(data: dict[str, Any], path: Path, value: Any) -> None:
+def set_value(data: dict[str, Any], path: KeyPath, value: Any) -> None:
     """Put `value` at `path`, in place; absent sections are made and short forms written out.
 
     Raises ValueError if the path leads through a value that holds no keys, or past a list's end.
@@ -58,7 +58,7 @@ def set_value(data: dict[str, Any], path: Path, value: Any) -> None:
             inside = _enter(inside, step, path[: depth + 1])
 
 
-def _enter(inside: Any, step: int | str, path: Path) -> Any:
+def _enter(inside: Any, step: int | str, path: KeyPath) -> Any:
     """Return what is at `step`, made able to hold keys where a scenario allows it."""
     below = inside.get(step) if isinstance(inside, dict) else inside[step]
     if below is None:
@@ -69,5 +69,5 @@ def _enter(inside: Any, step: int | str, path: Path) -> Any:
     return below
 
 
-def _has_short_form(path: Path) -> bool:
+def _has_short_form(path: KeyPath) -> bool:
     return any(issubclass(model, Choice) for model in Place(Scenario, path).inner.values())

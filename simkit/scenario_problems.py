@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from simkit.errors import did_you_mean
 from simkit.scenario_types import BrokenRulesError
-from simkit.yaml_source import Path, Problem
+from simkit.yaml_source import KeyPath, Problem
 
 _NOT = "must be {}, not {}".format
 _KINDS = {
@@ -27,6 +27,7 @@ _KINDS = {
     "model_type": "a mapping of keys to values",
     "model_attributes_type": "a mapping of keys to values",
     "finite_number": "a finite number",
+    "invalid-json-value": "text, a number, true, false, null, a list or a mapping",
 }
 _BOUNDS = {
     "greater_than": ("gt", "more than"),
@@ -58,7 +59,7 @@ class Place:
     """
 
     def __init__(self, model: type[BaseModel], loc: tuple[int | str, ...]) -> None:
-        self.path: Path = ()
+        self.path: KeyPath = ()
         self.field: FieldInfo | None = None
         self.models: dict[str, type[BaseModel]] = {}
         self.others: dict[str, type[BaseModel]] = {}

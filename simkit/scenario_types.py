@@ -69,7 +69,10 @@ class BrokenRulesError(ValueError):
 def _duration(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError(f"must be a duration, not {value!r}; write seconds, or 15s, 30m, 3h, 7d")
-    return parse_duration(value)
+    try:
+        return parse_duration(value)
+    except OverflowError:
+        raise ValueError(f"{value!r} is longer than any time; write a shorter one") from None
 
 
 class Unit(NamedTuple):

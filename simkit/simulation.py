@@ -11,7 +11,7 @@ which order, is in `simkit.processes`.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf, nan
 from typing import Any, Literal
@@ -20,7 +20,7 @@ import simpy
 
 from simkit.admission import Admission, AdmissionRule
 from simkit.bookkeeping import Bookkeeping
-from simkit.cluster import Cluster, WhenTaken
+from simkit.cluster import Cluster
 from simkit.errors import PolicyError, ScenarioError
 from simkit.estimates import Predictor, Requested
 from simkit.policy import (
@@ -36,7 +36,7 @@ from simkit.policy import (
     SystemInfo,
     WakeAt,
 )
-from simkit.processes import Occurrence, Rank, arrivals, capacity_changes, run_instant
+from simkit.processes import Completion, Occurrence, Rank, arrivals, capacity_changes, run_instant
 from simkit.recorder import CHUNK, Outcome, Recorder
 from simkit.room import make_room
 from simkit.seeds import stream
@@ -56,27 +56,6 @@ class Rules:
     every_s: float | None = None
     """Decisions only at multiples of this time at which something has changed; None: always."""
     admission: AdmissionRule = AdmissionRule()
-
-
-class _Running:
-    """What the engine alone knows of an allocation: its completion and the work it will do."""
-
-    __slots__ = ("done_s", "outcome", "work_s")
-
-    def __init__(self, done_s: float, work_s: float, outcome: Outcome) -> None:
-        self.done_s = done_s  # in earlier segments of the attempt
-        self.work_s = work_s  # in all
-        self.outcome = outcome
-
-
-class _Suspended:
-    """A suspended allocation: its work, and since when it stands still."""
-
-    __slots__ = ("since_s", "work")
-
-    def __init__(self, since_s: float, work: _Running) -> None:
-        self.since_s = since_s
-        self.work = work
 
 
 class Simulation:
@@ -101,6 +80,7 @@ class Simulation:
             raise ScenarioError(f"scheduling: every is {self.rules.every_s}; it must be positive")
         self._every = self.rules.every_s and float(time_on_grid(self.rules.every_s))
         self._workload = workload
+        self._run_times = workload.run_time_s
         self._cluster = cluster
         self.recorder = recorder
         self._predictor = predictor or Requested()
@@ -120,13 +100,13 @@ class Simulation:
         self._room = make_room(cluster.capacity.copy())
         self.state = state = State(self.info, self._room, self._queue)
         state._steps = steps
-        self._running: dict[Allocation, _Running] = state._running
-        self._suspended: dict[Allocation, _Suspended] = state._suspended
+        self._running: dict[Allocation, Completion] = state._running
+        self._suspended: dict[Allocation, float] = state._suspended
         self._releases = state._releases
         self._admission = Admission(self.rules.admission, self._queue, state.arrived)
         self._books = Bookkeeping(workload, recorder, self._predictor)
-        self._capacity = [float(x) for x in cluster.capacity.sum(axis=0)]
-        self._drained: list[tuple[int, WhenTaken]] = []
+        recorder.capacity = [float(x) for x in cluster.capacity.sum(axis=0)]
+        self._on_completion: list[Callable[[Any], None]] = [self._complete]
         self._changed = False
         self._tick_due: float | None = None
         self._ticked = self._every is None
@@ -139,7 +119,6 @@ class Simulation:
         if steps:
             self._env.process(capacity_changes(self._env, tuple(steps), self._change_capacity))
         self._actions: dict[type, Callable[[Any], None]] = {
-            Place: self._place,
             Cancel: self._cancel,
             WakeAt: self._wake_at,
             Suspend: self._suspend,
@@ -176,7 +155,11 @@ class Simulation:
         What a policy's actions cause at the same instant (a run time of 0) makes a further round.
         After the last decision, tasks that still wait or run are recorded as such.
         """
-        state, env, timeline = self.state, self._env, self.recorder.timeline
+        state, env, admission, recorder = self.state, self._env, self._admission, self.recorder
+        row, full = recorder.timeline.extend, CHUNK * (4 + len(self.info.resources))
+        arrived, ended, timeline = state.arrived, state.ended, recorder.timeline
+        waiting, running, held = self._queue.tasks, self._running, admission.held
+        free = self._room.total_free()
         while (now := run_instant(env)) is not None:
             if not self._changed:
                 continue
@@ -186,22 +169,16 @@ class Simulation:
             self._changed = False
             self._ticked = self._every is None
             state.now = now
-            if self._admission.limited:
-                self._admission.refill()
+            if admission.limited:
+                admission.refill()
             self.decisions_made += 1
             yield state
-            state.arrived.clear()
-            state.ended.clear()
-            timeline.append(self._timeline_row(now))
-            if len(timeline) >= CHUNK:
-                self.recorder.flush(CHUNK // 4)
+            arrived.clear()
+            ended.clear()
+            row((now, len(waiting), len(held), len(running), *free))
+            if len(timeline) >= full:
+                recorder.flush()
         self._record_unfinished()
-
-    def _timeline_row(self, now: float) -> tuple[float, ...]:
-        free = self._room.total_free()
-        held = [c - f for c, f in zip(self._capacity, free, strict=True)]
-        return (now, len(self._queue), len(self._admission), len(self._running), *held,
-                *self._capacity)  # fmt: skip
 
     def _await_tick(self, now: float) -> None:
         """Put the decision off to the next multiple of the scheduler's period."""
@@ -238,37 +215,33 @@ class Simulation:
                 self._admission.withdraw(task)
         self._books.reject(job, self.now, reason)
 
-    def _complete(self, event: Occurrence) -> None:
-        allocation: Allocation
-        allocation, work = event.subject
-        if self._running.get(allocation) is not work:
+    def _complete(self, completion: Completion) -> None:
+        allocation = completion.allocation
+        if self._running.get(allocation) is not completion:
             return  # suspended, killed or lost in the meantime
         self._changed = True
         self._release(allocation)
-        self._end_segment(allocation, work, work.outcome)
+        self._books.end_allocation(
+            allocation, self._env.now, allocation._outcome, allocation._work_s
+        )
 
     def _release(self, allocation: Allocation) -> None:
         """Free what an allocation holds."""
-        del self._running[allocation]
+        state, releases = self.state, self._releases
+        del releases[bisect_left(releases, (allocation.expected_end_s, allocation.rank))]
         self._room.give(allocation.on, allocation.task.request)
-        releases = self._releases
-        position = bisect_left(releases, (allocation.expected_end_s, allocation.rank))
-        del releases[position]
-        self.state.releases += 1
-        self.state.ended.append(allocation)
-
-    def _end_segment(self, allocation: Allocation, work: _Running, outcome: Outcome) -> None:
-        executed = work.done_s + self.now - allocation.start_time_s
-        self._books.end_allocation(allocation, self.now, outcome, executed)
+        state.releases += 1
+        state.ended.append(allocation)
+        del self._running[allocation]
 
     def _change_capacity(self, step: CapacityStep) -> None:
         """A known step takes place; capacity in use is taken as the window says."""
         self._changed = True
         self.state._steps.remove(step)
         self.state.releases += 1
-        row = self._room.capacity[step.machine]
-        self._room.change_capacity(step.machine, [c + d for c, d in zip(row, step.change, strict=True)])
-        self._capacity = [c + d for c, d in zip(self._capacity, step.change, strict=True)]
+        row = self._room.capacity[step.machine].tolist()
+        self._room.change_capacity(step.machine, _sum(row, step.change))
+        self.recorder.change_capacity(_sum(self.recorder.capacity, step.change))
         window = next(w for w in self._cluster.maintenance if step in w.steps())
         self._books.capacity(self.now, step.machine, self._room.capacity[step.machine],
                              self._cluster.resources, window.running)  # fmt: skip
@@ -290,24 +263,35 @@ class Simulation:
 
         Raises PolicyError if it is illegal; nothing has changed then.
         """
-        try:
-            carry_out = self._actions[action.__class__]
-        except KeyError:
-            raise PolicyError(f"{self._policy_name}: {action!r} is no action of simkit.policy") from None
-        carry_out(action)
-
-    def _place(self, action: Place) -> None:
-        task, on, start = action
+        if action.__class__ is not Place:
+            self._apply_other(action)
+            return
+        task, on, start = action  # type: ignore[misc]
         if not task._waiting:
             raise self._illegal(task, "is not waiting")
         if start is not None and start > self._env.now:
-            self._reserve(action)
+            self._reserve(action)  # type: ignore[arg-type]
             return
-        count = self._checked_count(task, on)
+        count = on[0][1] if len(on) == 1 else 0
+        if count != task.remaining or task.machines is not None:
+            count = self._checked_count(task, on)
         if not self._room.claim(on, task.request):
             raise self._illegal(task, self._why_not(task, on))
-        self._leave_queue(task, count)
-        self._start(task, on, count, self._books.instances(task, count), None)
+        task.remaining -= count
+        if task.remaining:
+            self._queue.refresh(task)
+        else:
+            self._leave_queue(task)
+        self._start(task, on, count, self._books.instances(task, count))
+
+    def _apply_other(self, action: Action) -> None:
+        try:
+            carry_out = self._actions[action.__class__]
+        except KeyError:
+            raise PolicyError(
+                f"{self._policy_name}: {action!r} is no action of simkit.policy"
+            ) from None
+        carry_out(action)
 
     def _checked_count(self, task: Task, on: Placement) -> int:
         count = on[0][1] if len(on) == 1 else sum([pair[1] for pair in on])
@@ -317,43 +301,50 @@ class Simulation:
                 task, f"places {count} of {task.remaining} remaining instances ({kind})"
             )
         if task.machines is not None:
-            for machine, _ in on:
-                if machine not in task.machines:
-                    raise self._illegal(task, f"may not use machine {machine}: other partition")
+            self._check_partition(task, on)
         return count
 
-    def _leave_queue(self, task: Task, count: int) -> None:
-        task.remaining -= count
-        if task.remaining:
-            self._queue.refresh(task)
-            return
+    def _check_partition(self, task: Task, on: Placement) -> None:
+        for machine, _ in on:
+            if machine not in (task.machines or ()):
+                partition = self._cluster.partitions[task.partition].name
+                raise self._illegal(
+                    task, f"is in partition {partition}, which has no machine {machine}"
+                )
+
+    def _leave_queue(self, task: Task) -> None:
         self._queue.remove(task)
         if self._admission.limited:
             self._admission.on_departure()
 
     def _start(
-        self, task: Task, on: Placement, count: int, instances: tuple[Instances, ...],
-        work: _Running | None,
-    ) -> None:  # fmt: skip
-        """Let instances run; `work` is what a suspended allocation still has to do."""
-        now = self._env.now
-        if work is None:
-            work = self._new_work(task)
+        self,
+        task: Task,
+        on: Placement,
+        count: int,
+        instances: tuple[Instances, ...] | None,
+        suspended: Allocation | None = None,
+    ) -> None:
+        """Let instances run, from the beginning or on from where they were suspended."""
+        env, state = self._env, self.state
+        now = env.now
+        if suspended is None:
+            done, work, outcome = 0.0, float(self._run_times[task.index]), 0  # Outcome.FINISHED
+            if self._kill_at_limit and task.requested_time_s < work:
+                work, outcome = task.requested_time_s, int(Outcome.KILLED)
+        else:
+            done, work, outcome = suspended._done_s, suspended._work_s, suspended._outcome
         if task._first_start_s != task._first_start_s:  # NaN: its first start
             task._first_start_s = now
-        expected = now + task.estimate_s - work.done_s
-        rank = self.state.starts = self.state.starts + 1
-        allocation = Allocation(rank, task, on, count, now, max(expected, now), instances)
-        self._running[allocation] = work
-        insort(self._releases, (allocation.expected_end_s, rank, allocation))
-        end = now + work.work_s - work.done_s
-        Occurrence(self._env, end, Rank.COMPLETION, self._complete, (allocation, work))  # type: ignore[arg-type]
-
-    def _new_work(self, task: Task) -> _Running:
-        run = float(self._workload.run_time_s[task.index])
-        if self._kill_at_limit and task.requested_time_s < run:
-            return _Running(0.0, task.requested_time_s, Outcome.KILLED)
-        return _Running(0.0, run, Outcome.FINISHED)
+        rank = state.starts = state.starts + 1
+        expected = now + task.estimate_s - done
+        if expected < now:
+            expected = now
+        allocation = Allocation(
+            rank, task, on, count, now, expected, instances, work, done, outcome
+        )
+        insort(self._releases, (expected, rank, allocation))
+        self._running[allocation] = Completion(env, work - done, self._on_completion, allocation)
 
     def _reserve(self, action: Place) -> None:
         """Keep a place for later; the task leaves the queue until then."""
@@ -365,9 +356,7 @@ class Simulation:
             raise self._illegal(task, self._why_not(task, on))
         due = float(time_on_grid(start))  # type: ignore[arg-type]
         place = Place(task, on, due)
-        self._queue.remove(task)
-        if self._admission.limited:
-            self._admission.on_departure()
+        self._leave_queue(task)
         self.state.reservations[task] = place
         self._books.event(self.now, "reserved", task, f"starts at {due:g} s")
         Occurrence(self._env, due, Rank.RESERVATION, self._fall_due, place)  # type: ignore[arg-type]
@@ -382,7 +371,7 @@ class Simulation:
         del self.state.reservations[task]
         if self._room.claim(place.on, task.request):
             count, task.remaining = task.remaining, 0
-            self._start(task, place.on, count, self._books.instances(task, count), None)
+            self._start(task, place.on, count, self._books.instances(task, count))
             return
         self._books.event(self.now, "reservation_failed", task, self._why_not(task, place.on))
         self._admission.show(task)
@@ -412,17 +401,16 @@ class Simulation:
         self._stop(action.allocation, keep_work=action.keep_work)
 
     def _stop(self, allocation: Allocation, *, keep_work: bool) -> None:
-        work = self._running[allocation]
         self._release(allocation)
         task, now = allocation.task, self.now
+        allocation._done_s += now - allocation.start_time_s
+        outcome = Outcome.SUSPENDED if keep_work else Outcome.LOST
+        self._books.end_allocation(allocation, now, outcome, allocation._done_s)
         if keep_work:
-            self._end_segment(allocation, work, Outcome.SUSPENDED)
-            work.done_s += now - allocation.start_time_s
-            self._suspended[allocation] = _Suspended(now, work)
-            self._books.event(now, "suspended", task, f"{work.done_s:g} s of work kept")
-            return
-        self._end_segment(allocation, work, Outcome.LOST)
-        self._start_over(task, allocation)
+            self._suspended[allocation] = now
+            self._books.event(now, "suspended", task, f"{allocation._done_s:g} s of work kept")
+        else:
+            self._start_over(task, allocation)
 
     def _start_over(self, task: Task, allocation: Allocation) -> None:
         """Put instances whose work is lost back in the queue."""
@@ -442,14 +430,13 @@ class Simulation:
         count = sum(pair[1] for pair in on)
         if count != allocation.count:
             raise self._illegal(task, f"resumes {count} of {allocation.count} instances")
-        if task.machines is not None and any(m not in task.machines for m, _ in on):
-            raise self._illegal(task, "may not use these machines: other partition")
+        if task.machines is not None:
+            self._check_partition(task, on)
         if not self._room.claim(on, task.request):
             raise self._illegal(task, self._why_not(task, on))
-        suspended = self._suspended.pop(allocation)
-        task._suspended_s += self.now - suspended.since_s
+        task._suspended_s += self.now - self._suspended.pop(allocation)
         self._books.event(self.now, "resumed", task, "")
-        self._start(task, on, count, allocation._instances, suspended.work)
+        self._start(task, on, count, allocation._instances, allocation)
 
     def _kill(self, action: Kill) -> None:
         task = action.task
@@ -460,21 +447,18 @@ class Simulation:
         if not (running or suspended or reserved or held or task._waiting):
             raise self._illegal(task, "has ended, it cannot be killed")
         if task._waiting:
-            self._queue.remove(task)
-            if self._admission.limited:
-                self._admission.on_departure()
+            self._leave_queue(task)
         task.remaining = 0
         self._books.event(self.now, "killed", task, action.reason)
         executed = 0.0
         for allocation in running:
-            work = self._running[allocation]
             self._release(allocation)
-            executed = max(executed, work.done_s + self.now - allocation.start_time_s)
+            done = allocation._done_s + self.now - allocation.start_time_s
+            executed = max(executed, done)
             self._books.record(allocation, self.now, Outcome.KILLED)
         for allocation in suspended:
-            gone = self._suspended.pop(allocation)
-            executed = max(executed, gone.work.done_s)
-            task._suspended_s += self.now - gone.since_s
+            executed = max(executed, allocation._done_s)
+            task._suspended_s += self.now - self._suspended.pop(allocation)
         self._books.kill(task, self.now, action.reason, executed)
 
     # ---- errors and the end -------------------------------------------------------------------
@@ -509,3 +493,7 @@ class Simulation:
             self._books.record(allocation, nan, Outcome.RUNNING)
         self._books.close({allocation.task for allocation in (*self._running, *self._suspended)})
         self.recorder.close()
+
+
+def _sum(amounts: Sequence[float], changes: Sequence[float]) -> list[float]:
+    return [amount + change for amount, change in zip(amounts, changes, strict=True)]

@@ -44,6 +44,10 @@ class Submission:
             for name in cluster.resources
         ]
 
+        first = cluster.partitions[0]
+        self._only = first if cluster.partitions == (Partition(first.name),) else None
+        """The partition that takes every job, where there is just one and without limits."""
+
     def jobs(self) -> Iterator[Submitted]:
         """Yield every job in order of submission."""
         for first in range(0, len(self._workload), _BLOCK):
@@ -54,6 +58,8 @@ class Submission:
         bounds = load.first_task[first : last + 1].tolist()
         tasks = slice(bounds[0], bounds[-1])
         requests = self._requests(tasks)
+        demands = self._demands(tasks)
+        doubtful = self._doubtful(tasks)
         instances = load.instances[tasks].tolist()
         gangs = load.gang[tasks].tolist()
         requested = load.requested_time_s[tasks].tolist()
@@ -67,24 +73,23 @@ class Submission:
             strict=True,
         )
         learn = self._predictor.on_submission if self._predictor.learns else None
+        only = self._only
         for row, (submit, user, group, queue, number) in enumerate(columns, first):
-            choice = self._partition(queue, number)
             job = Submitted(row, submit, [])
-            if choice is None:
+            position, partition = (0, only) if only else self._partition(queue, number)
+            if position < 0:
                 job.refusal = f"no partition takes queue {queue}, partition {number}"
-                partition, position = _NOWHERE, -1
-            else:
-                position, partition = choice
             for index in range(bounds[row - first], bounds[row - first + 1]):
                 at = index - tasks.start
                 estimate = estimates[at] if learn is None else learn(user, estimates[at])
                 task = Task(
                     index, row, submit, requests[at], instances[at], gangs[at], estimate,
                     requested[at], user, group, queue, position, partition.priority,
-                    partition.machines,
+                    partition.machines, demands[at],
                 )  # fmt: skip
                 job.tasks.append(task)
-                job.refusal = job.refusal or self._refusal(task, partition)
+                if doubtful[at]:
+                    job.refusal = job.refusal or self._refusal(task, partition)
             yield job
 
     def _requests(self, tasks: slice) -> list[tuple[float, ...]]:
@@ -97,7 +102,26 @@ class Submission:
     def _sorted(self, row: list[float]) -> tuple[float, ...]:
         return tuple([row[r] if r >= 0 else 0.0 for r in self._order])
 
-    def _partition(self, queue: int, number: int) -> tuple[int, Partition] | None:
+    def _demands(self, tasks: slice) -> list[tuple[float, ...]]:
+        """Return what all instances of each task ask for together."""
+        load = self._workload
+        amounts = load.request[tasks] * load.instances[tasks, None]
+        none = [0.0] * len(amounts)
+        columns = [amounts[:, r].tolist() if r >= 0 else none for r in self._order]
+        return list(zip(*columns, strict=True))
+
+    def _doubtful(self, tasks: slice) -> list[bool]:
+        """Tell which tasks have to be looked at one by one, because they might never run."""
+        if self._only is None or len(self._cluster.capacity) > 1:
+            return [True] * (tasks.stop - tasks.start)
+        load = self._workload
+        columns = [i for i, r in enumerate(self._order) if r >= 0]
+        demand = load.request[tasks] * load.instances[tasks, None]
+        asked = demand[:, [self._order[i] for i in columns]]
+        room = self._cluster.capacity[0][columns]
+        return (asked > room).any(axis=1).tolist()
+
+    def _partition(self, queue: int, number: int) -> tuple[int, Partition]:
         """Return the first partition that takes the job; one that names no numbers takes all."""
         for position, partition in enumerate(self._cluster.partitions):
             if (
@@ -106,7 +130,7 @@ class Submission:
                 or not (partition.queues or partition.partitions)
             ):
                 return position, partition
-        return None
+        return -1, _NOWHERE
 
     def _refusal(self, task: Task, partition: Partition) -> str:
         room = self._cluster.most_instances(task.request, partition.machines)

@@ -17,7 +17,7 @@ from simkit.scenario import Scenario
 from simkit.scenario_file import Document, Source
 from simkit.scenario_paths import dotted, split, starts_with
 from simkit.scenario_problems import shown
-from simkit.yaml_source import Path, Problem
+from simkit.yaml_source import KeyPath, Problem
 
 LARGEST = 100_000
 """Most combinations of one sweep: a larger one is a slip."""
@@ -34,7 +34,7 @@ class GridPoint(NamedTuple):
 
 class _Axis(NamedTuple):
     key: str
-    path: Path
+    path: KeyPath
     values: tuple[Any, ...]
 
 
@@ -70,7 +70,7 @@ def expand_sweep(
     return points
 
 
-def _axes(scenario: Scenario, overrides: Mapping[Path, Any]) -> list[_Axis]:
+def _axes(scenario: Scenario, overrides: Mapping[KeyPath, Any]) -> list[_Axis]:
     axes = [_Axis(key, split(key), values) for key, values in scenario.sweep.items()]
     return [axis for axis in axes if not any(starts_with(axis.path, above) for above in overrides)]
 

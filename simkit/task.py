@@ -19,33 +19,16 @@ class Task:
     by job id, and settles every tie between tasks.
     """
 
-    __slots__ = (
-        "_attempt",
-        "_executed_s",
-        "_first_start_s",
-        "_killed",
-        "_lost_s",
-        "_open",
-        "_suspended_s",
-        "_unplaced",
-        "_waiting",
-        "demand",
-        "estimate_s",
-        "gang",
-        "group",
-        "index",
-        "instances",
-        "job_index",
-        "machines",
-        "partition",
-        "priority",
-        "queue",
-        "remaining",
-        "request",
-        "requested_time_s",
-        "submit_time_s",
-        "user",
-    )
+    # What only the engine needs; here, so that a task that leads a quiet life costs nothing.
+    _waiting = False
+    _ended = 0  # instances that have ended
+    _attempt = 0  # attempts begun
+    _killed = 0  # number of the reason, if it was
+    _unplaced: list[Instances] | None = None  # of a bag; None: all of them
+    _first_start_s = nan
+    _executed_s = 0.0  # of the attempt that ended last
+    _lost_s = 0.0
+    _suspended_s = 0.0
 
     def __init__(
         self,
@@ -63,6 +46,7 @@ class Task:
         partition: int = 0,
         priority: float = 0.0,
         machines: tuple[int, ...] | None = None,
+        demand: tuple[float, ...] | None = None,
     ) -> None:
         self.index: Final = index
         self.job_index: Final = job_index
@@ -73,7 +57,7 @@ class Task:
         self.instances: Final = instances
         self.gang: Final = gang
         """All instances start together (True) or one by one as they fit (False)."""
-        self.demand: Final = tuple([amount * instances for amount in request])
+        self.demand: Final = demand or tuple([amount * instances for amount in request])
         """What all its instances ask of each resource."""
         self.estimate_s: Final = estimate_s
         """The scenario's estimate of the run time of an instance."""
@@ -91,16 +75,6 @@ class Task:
         """The machines it may run on; None: all."""
         self.remaining = instances
         """Instances that have not been placed."""
-        # What only the engine needs:
-        self._waiting = False
-        self._open = instances  # instances that have not ended
-        self._unplaced: list[Instances] | None = None  # of a bag; None: all of them
-        self._attempt = 0  # attempts begun
-        self._killed = 0  # number of the reason, if it was
-        self._first_start_s = nan
-        self._executed_s = 0.0  # of the attempt that ended last
-        self._lost_s = 0.0
-        self._suspended_s = 0.0
 
     @property
     def waiting(self) -> bool:
@@ -114,7 +88,7 @@ class Task:
 class Allocation:
     """Resources that instances of a task hold together from one start to one end."""
 
-    __slots__ = ("_instances", "count", "expected_end_s", "held", "on", "rank", "start_time_s",
+    __slots__ = ("_done_s", "_instances", "_outcome", "_work_s", "count", "expected_end_s", "held", "on", "rank", "start_time_s",
                  "task")  # fmt: skip
 
     def __init__(
@@ -125,7 +99,10 @@ class Allocation:
         count: int,
         start_s: float,
         end_s: float,
-        instances: tuple[Instances, ...],
+        instances: tuple[Instances, ...] | None = None,
+        work_s: float = nan,
+        done_s: float = 0.0,
+        outcome: int = 0,
     ) -> None:
         self.rank: Final = rank
         """How many allocations were made before this one: settles ties."""
@@ -139,7 +116,11 @@ class Allocation:
         self.start_time_s: Final = start_s
         self.expected_end_s: Final = end_s
         """Start + estimate (less what was done before a suspension); it may overrun."""
-        self._instances: Final = instances
+        # What only the engine may know:
+        self._instances = instances  # None: the whole gang
+        self._work_s = work_s  # all the work of the attempt, in seconds of run time
+        self._done_s = done_s  # what earlier segments of the attempt did of it
+        self._outcome = outcome  # of its completion
 
     def __repr__(self) -> str:
         return f"<Allocation {self.rank} of {self.task!r} on {self.on}>"

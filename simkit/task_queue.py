@@ -95,12 +95,13 @@ class TaskQueue:
     kept up to date; a queue that nobody looks at as columns costs none.
     """
 
-    __slots__ = ("_indices", "_resources", "_start", "_synced", "_table", "_tasks")
+    __slots__ = ("_indices", "_resources", "_start", "_synced", "_table", "tasks")
 
     def __init__(self, resources: int) -> None:
         self._resources = resources
         self._indices: list[int] = []
-        self._tasks: list[Task] = []
+        self.tasks: list[Task] = []
+        """The waiting tasks in order; the queue's own list, for reading."""
         # The first `_synced` tasks stand in columns _start : _start + _synced of the table. Free
         # columns on the left make it cheap to take the head away, which is what happens most.
         self._table: Floats = np.empty((_FACTS + resources, 64))
@@ -108,18 +109,18 @@ class TaskQueue:
         self._synced = 0
 
     def __len__(self) -> int:
-        return len(self._tasks)
+        return len(self.tasks)
 
     def __bool__(self) -> bool:
-        return bool(self._tasks)
+        return bool(self.tasks)
 
     def __iter__(self) -> Iterator[Task]:
-        for task in tuple(self._tasks):
+        for task in tuple(self.tasks):
             if task._waiting:
                 yield task
 
     def __getitem__(self, position: int) -> Task:
-        return self._tasks[position]
+        return self.tasks[position]
 
     def add(self, task: Task) -> None:
         """Put a task in its place."""
@@ -127,11 +128,11 @@ class TaskQueue:
         task._waiting = True
         if not indices or index > indices[-1]:
             indices.append(index)
-            self._tasks.append(task)
+            self.tasks.append(task)
             return
         position = bisect_left(indices, index)
         indices.insert(position, index)
-        self._tasks.insert(position, task)
+        self.tasks.insert(position, task)
         self._synced = min(self._synced, position)
 
     def remove(self, task: Task) -> None:
@@ -139,7 +140,7 @@ class TaskQueue:
         task._waiting = False
         indices = self._indices
         position = 0 if indices[0] == task.index else bisect_left(indices, task.index)
-        del indices[position], self._tasks[position]
+        del indices[position], self.tasks[position]
         if position >= self._synced:
             return
         start, end = self._start, self._start + self._synced
@@ -159,17 +160,17 @@ class TaskQueue:
 
     def columns(self) -> QueueColumns:
         """Return the queue as arrays."""
-        if self._synced < len(self._tasks):
+        if self._synced < len(self.tasks):
             self._sync()
-        return QueueColumns(self._table[:, self._start : self._start + len(self._tasks)])
+        return QueueColumns(self._table[:, self._start : self._start + len(self.tasks)])
 
     def _sync(self) -> None:
-        size, synced = len(self._tasks), self._synced
+        size, synced = len(self.tasks), self._synced
         if self._start + size > self._table.shape[1]:
             width = max(64, 2 * size)
             table = np.empty((self._table.shape[0], width))
             table[:, :synced] = self._table[:, self._start : self._start + synced]
             self._table, self._start = table, 0
-        new = [_row(task) for task in self._tasks[synced:]]
+        new = [_row(task) for task in self.tasks[synced:]]
         self._table[:, self._start + synced : self._start + size] = np.array(new).T
         self._synced = size

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simkit.metric import BATCH_ROWS, Floats, Metric, Window
+from simkit.metric import Floats, Metric, Window, batches
 
 if TYPE_CHECKING:
     import polars as pl
 
 Steps = Sequence[tuple[float, Mapping[str, float]]]
 """(time in s, capacity of each resource from then on), by ascending time."""
-
-
-def batches(frame: pl.LazyFrame, columns: Sequence[Any]) -> Iterator[pl.DataFrame]:
-    """Read some columns (names or expressions) of a table, `BATCH_ROWS` rows at a time."""
-    wanted = frame.select(columns)
-    for offset in range(0, 1 << 62, BATCH_ROWS):
-        rows = wanted.slice(offset, BATCH_ROWS).collect()
-        if len(rows):
-            yield rows
-        if len(rows) < BATCH_ROWS:
-            return
 
 
 class StepIntegral:
@@ -174,9 +163,9 @@ def offered_loads(
     import polars as pl
 
     area = dict.fromkeys(available, 0.0)
-    count, kept = 0, window.jobs(jobs)
+    count = 0
     demand = [(pl.col(name) * pl.col("trace_run_time_s")).alias(name) for name in available]
-    for rows in batches(kept, demand):
+    for rows in batches(jobs, demand, window):
         count += len(rows)
         for name in area:
             area[name] += float(rows[name].to_numpy().sum())

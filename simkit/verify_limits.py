@@ -120,7 +120,12 @@ def check_rejections(run: RunFolder) -> Check:
         tasks = tasks.join(
             shapes, on=["instances", "gang", *run.asked], how="left", maintain_order="left"
         )
-        fits = fits | (here & pl.col(column).fill_null(False) & ~_over_limits(partition))
+        in_time = pl.lit(True)
+        if partition.get("max_time_s") is not None:
+            # Only the first task's requested time is recorded: of others it cannot be told.
+            in_time = pl.len().over("job_id") == 1
+        room = pl.col(column).fill_null(False)
+        fits = fits | (here & room & in_time & ~_over_limits(partition))
     whole = tasks.group_by("job_id").agg(fits.all().alias("fits"))
     wrong = rejected.join(whole.filter("fits"), on="job_id", how="semi", maintain_order="left")
     check.add_rows("rejected, but it would fit", wrong)

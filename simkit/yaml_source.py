@@ -18,7 +18,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from simkit.errors import ScenarioError
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 _TAG = "tag:yaml.org,2002:"
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
@@ -27,7 +27,7 @@ _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 class Problem(NamedTuple):
     """Something wrong at a path."""
 
-    path: Path
+    path: KeyPath
     text: str
     """What is wrong, the value, and what to do."""
     line: int | None = None
@@ -40,12 +40,12 @@ class Values:
 
     data: Any = None
     """Dicts, lists, text, numbers, booleans and None."""
-    lines: dict[Path, int] = field(default_factory=dict)
-    """Path → line of its key, from 1; empty if the values came from Python."""
+    lines: dict[KeyPath, int] = field(default_factory=dict)
+    """KeyPath → line of its key, from 1; empty if the values came from Python."""
     problems: list[Problem] = field(default_factory=list)
     """What is wrong in itself: duplicate keys, variables that are not set."""
 
-    def line(self, path: Path) -> int | None:
+    def line(self, path: KeyPath) -> int | None:
         """Return the line of a path or of the nearest key above it."""
         for end in range(len(path), -1, -1):
             if path[:end] in self.lines:
@@ -143,7 +143,7 @@ class _Reader:
         self._values.data = self._value(root, ())
         return self._values
 
-    def _value(self, node: Node, path: Path) -> Any:
+    def _value(self, node: Node, path: KeyPath) -> Any:
         if id(node) in self._above:
             self._report(path, "an alias holds itself; write the value out")
             return None
@@ -157,7 +157,7 @@ class _Reader:
         finally:
             self._above.pop()
 
-    def _mapping(self, node: MappingNode, path: Path) -> dict[str, Any]:
+    def _mapping(self, node: MappingNode, path: KeyPath) -> dict[str, Any]:
         found: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         for key, value in node.value:
@@ -177,7 +177,7 @@ class _Reader:
             found[name] = self._value(value, (*path, name))
         return merged | found
 
-    def _merge(self, node: Node, path: Path) -> dict[str, Any]:
+    def _merge(self, node: Node, path: KeyPath) -> dict[str, Any]:
         """Return the mapping (or the earlier ones of a list first) that ``<<`` brings in."""
         parts = node.value if isinstance(node, SequenceNode) else [node]
         merged: dict[str, Any] = {}
@@ -190,12 +190,12 @@ class _Reader:
                 self._report(path, "<< merges mappings only; give it an alias of a mapping")
         return merged
 
-    def _sequence(self, node: SequenceNode, path: Path) -> list[Any]:
+    def _sequence(self, node: SequenceNode, path: KeyPath) -> list[Any]:
         for row, part in enumerate(node.value):
             self._values.lines[(*path, row)] = part.start_mark.line + 1
         return [self._value(part, (*path, row)) for row, part in enumerate(node.value)]
 
-    def _scalar(self, node: Node, path: Path) -> Any:
+    def _scalar(self, node: Node, path: KeyPath) -> Any:
         tag, text = str(node.tag), str(node.value)
         if self._expand and "${" in text:
             text = expand(text, lambda problem: self._report(path, problem))
@@ -215,11 +215,11 @@ class _Reader:
             self._report(path, f"{text!r} is no {kind}; put text in quotes")
             return text
 
-    def _report(self, path: Path, problem: str, line: int | None = None) -> None:
+    def _report(self, path: KeyPath, problem: str, line: int | None = None) -> None:
         self._values.problems.append(Problem(path, problem, line))
 
 
-def _plain(value: Any, path: Path, problems: list[Problem]) -> Any:
+def _plain(value: Any, path: KeyPath, problems: list[Problem]) -> Any:
     """Return a Python value as YAML would have given it."""
     if isinstance(value, Mapping):
         return {str(key): _plain(part, (*path, str(key)), problems) for key, part in value.items()}

@@ -12,6 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from simkit.records import JOBS, TASKS
+
 Tables = dict[str, pl.DataFrame]
 
 
@@ -51,8 +53,6 @@ def tables_of(jobs: Mapping[str, Any] | pl.DataFrame, capacity: float) -> Tables
         instances=pl.col("processors").cast(pl.Int64),
     )
     table = table.sort("end_time_s", "job_id", nulls_last=True)
-    from simkit.records import JOBS, TASKS
-
     started = table.filter(start.is_not_null())
     allocations = started.select(
         "job_id",

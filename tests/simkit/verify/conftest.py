@@ -6,10 +6,11 @@ A `World` is a run in memory. Tests change one thing in it, save it and look whi
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -86,17 +87,17 @@ def schedule(
             start(queue.pop(0), now)
         if not (easy and queue):
             return
-        shadow, extra, room = now, 0, sum(free)
-        freed = sorted((max(e[0], now), sum(c for _, c in e[3])) for e in running)
-        for expected, count in freed:  # every release of the shadow instant counts
-            if room >= queue[0].tasks[0].instances and expected > shadow:
-                break
-            shadow, room = expected, room + count
-        extra = room - queue[0].tasks[0].instances
+        need, room, shadow = queue[0].tasks[0].instances, sum(free), None
+        for expected, count in sorted((max(e[0], now), sum(c for _, c in e[3])) for e in running):
+            if shadow is not None and expected > shadow:
+                break  # every release of the shadow instant counts
+            room += count
+            shadow = expected if shadow is None and room >= need else shadow
+        extra = room - need
         for job in queue[1:]:
-            size = job.tasks[0].instances
-            if size <= sum(free) and (now + job.requested <= shadow or size <= extra):
-                extra -= 0 if now + job.requested <= shadow else size
+            size, in_time = job.tasks[0].instances, now + job.requested <= shadow
+            if size <= sum(free) and (in_time or size <= extra):
+                extra -= 0 if in_time else size
                 queue.remove(job)
                 start(job, now)
 
@@ -284,7 +285,7 @@ def _job_row(job: Job, segments: Sequence[Segment], resources: Sequence[str]) ->
     end = max(s.end for s in mine) if over and mine else None
     last = max((s.attempt for s in mine), default=0)
     turns = sorted({(s.attempt, s.start, s.end) for s in mine if s.task_id == mine[0].task_id})
-    gaps = [b[1] - a[2] for a, b in zip(turns, turns[1:], strict=False) if a[0] == b[0]]
+    gaps = [b[1] - a[2] for a, b in itertools.pairwise(turns) if a[0] == b[0]]
     return (
         job.job_id, -1, -1, -1, job.queue, -1, job.submit, start, end,
         None if start is None else start - job.submit,
@@ -340,8 +341,7 @@ def _timeline(
                 now_there[machine] |= json.loads(detail)["capacity"]
         held = [s for s in segments if s.start <= now and (s.end is None or now < s.end)]
         used = [
-            sum(s.count * request[s.job_id, s.task_id].get(r, 0.0) for s in held)
-            for r in resources
+            sum(s.count * request[s.job_id, s.task_id].get(r, 0.0) for s in held) for r in resources
         ]
         there = [sum(machine.get(r, 0.0) for machine in now_there) for r in resources]
         tasks = len({(s.job_id, s.task_id) for s in held})
@@ -420,7 +420,7 @@ def replayed(
     segments = schedule(jobs, machines, easy=easy, kill=kill)
     stopped = {s.job_id for s in segments if s.outcome == "killed"}
     jobs = [
-        replace_job(j, status="killed", reason="reached its requested time (walltime)")
+        j._replace(status="killed", reason="reached its requested time (walltime)")
         if j.job_id in stopped
         else j
         for j in jobs
@@ -434,10 +434,6 @@ def replayed(
     world.files["log.swf"] = swf_of(jobs)
     world.manifest["trace"] |= {"read": len(jobs) + 2, "dropped": {"rules": 2}}
     return with_utilisation(world)
-
-
-def replace_job(job: Job, **changes: Any) -> Job:
-    return job._replace(**changes)
 
 
 class Kit(NamedTuple):
@@ -480,6 +476,3 @@ def plain_jobs() -> list[Job]:
 @pytest.fixture
 def good(plain_jobs: list[Job]) -> World:
     return replayed(plain_jobs, [8])
-
-
-__all__ = ["Kit", "World", "replace"]

@@ -1,0 +1,203 @@
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from simkit import plugins
+from simkit.errors import PluginError
+
+POLICIES = "simkit.policies"
+
+
+@pytest.fixture(autouse=True)
+def entry_points(monkeypatch):
+    """The installed plug-ins, as a list that a test may extend."""
+    table = [
+        EntryPoint("order.fcfs", "collections:OrderedDict", POLICIES),
+        EntryPoint("order.sjf", "collections:Counter", POLICIES),
+        EntryPoint("backfill.easy", "collections:deque", POLICIES),
+        EntryPoint("swf", "json:loads", "simkit.readers"),
+    ]
+    monkeypatch.setattr(
+        plugins, "entry_points", lambda group: [p for p in table if p.group == group]
+    )
+    return table
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(
+        "from dataclasses import dataclass\n"
+        "@dataclass\n"
+        "class Mine:\n"
+        "    weight: float = 1.0\n"
+        "    class Inner: pass\n"
+    )
+    return tmp_path
+
+
+def message(*args, **kwargs) -> str:
+    with pytest.raises(PluginError) as caught:
+        plugins.find(*args, **kwargs)
+    return str(caught.value)
+
+
+def test_names_lists_a_kind_without_its_prefix_sorted():
+    assert plugins.names(POLICIES, "order") == ["fcfs", "sjf"]
+    assert plugins.names(POLICIES) == ["backfill.easy", "order.fcfs", "order.sjf"]
+    assert plugins.names("simkit.learners") == []
+
+
+def test_an_entry_point_is_found_by_name_with_or_without_kind():
+    from collections import Counter
+
+    assert plugins.find(POLICIES, "sjf", kind="order") is Counter
+    assert plugins.find(POLICIES, "order.sjf") is Counter
+
+
+def test_module_and_attribute_are_imported():
+    assert plugins.find(POLICIES, "os.path:join", kind="order") is __import__("os").path.join
+
+
+def test_an_attribute_may_be_dotted(folder):
+    assert plugins.find(POLICIES, "mine.py:Mine.Inner", base=folder).__name__ == "Inner"
+
+
+def test_a_file_is_found_from_the_base_folder_and_its_dataclasses_work(folder):
+    assert plugins.find(POLICIES, "mine.py:Mine", base=folder)().weight == 1.0
+
+
+def test_the_same_file_twice_gives_the_same_class_and_an_edited_one_a_new_class(folder):
+    first = plugins.find(POLICIES, "mine.py:Mine", base=folder)
+    assert plugins.find(POLICIES, "mine.py:Mine", base=folder) is first
+    path = folder / "mine.py"
+    path.write_text(path.read_text().replace("1.0", "2.0"))
+    assert plugins.find(POLICIES, "mine.py:Mine", base=folder)().weight == 2.0
+    assert first().weight == 1.0
+
+
+def test_files_of_the_same_name_in_two_folders_do_not_clash(tmp_path):
+    for name in ("json", "other"):  # json.py must not hide the standard library's
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "json.py").write_text(f"NAME = {name!r}\n")
+    found = [
+        plugins.find(POLICIES, f"{name}/json.py:NAME", base=tmp_path) for name in ("json", "other")
+    ]
+    assert found == ["json", "other"]
+    import json
+
+    assert json.loads("1") == 1
+
+
+def test_loading_a_file_writes_nothing_beside_it(folder):
+    plugins.find(POLICIES, "mine.py:Mine", base=folder)
+    assert [path.name for path in folder.iterdir()] == ["mine.py"]
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "kind", "expected"),
+    [
+        # a near miss, within the kind only
+        (POLICIES, "fcsf", "order", "'fcsf' is not known as an order; did you mean 'fcfs'?"),
+        # nothing near: what there is
+        (POLICIES, "zzz", "order", "'zzz' is not known as an order; known: fcfs, sjf"),
+        ("simkit.readers", "swff", None, "'swff' is not known as a reader; did you mean 'swf'?"),
+        # an order is no backfilling rule
+        (POLICIES, "fcfs", "backfill", "'fcfs' is not known as a backfilling rule; known: easy"),
+        # nothing at all is installed
+        (
+            "simkit.predictors", "actual", None,
+            "'actual' is not known as a run-time estimator: none is installed; run "
+            "`pip install -e .` (or `pip install simkit-cluster`) again",
+        ),
+        # half a reference
+        (
+            POLICIES, "os.path:", None,
+            "'os.path:' names no object; write package.module:attribute or file.py:attribute",
+        ),
+        (
+            POLICIES, ":join", None,
+            "':join' names no object; write package.module:attribute or file.py:attribute",
+        ),
+        # no such module, no such part of a package, no such attribute
+        (
+            POLICIES, "nosuch.part:A", None,
+            "there is no module 'nosuch'; install its package, or write file.py:attribute",
+        ),
+        (
+            POLICIES, "json.nosuch:A", None,
+            "there is no module 'json.nosuch'; install its package, or write file.py:attribute",
+        ),
+        (POLICIES, "json:laods", None, "json defines no 'laods'; did you mean 'loads'?"),
+    ],
+)  # fmt: skip
+def test_a_miss_says_what_was_meant(group, name, kind, expected):
+    assert message(group, name, kind=kind) == expected
+
+
+def test_a_checker_judges_entry_points_alone():
+    check = plugins.checker()
+    check(POLICIES, "fcfs", "order")
+    check(POLICIES, "nosuch:A", "order")
+    with pytest.raises(PluginError, match="did you mean 'fcfs'"):
+        check(POLICIES, "fcsf", "order")
+
+
+def test_two_different_plugins_of_one_name_are_told_apart_by_their_modules(entry_points):
+    entry_points.append(EntryPoint("order.sjf", "collections:Counter", POLICIES))  # the same twice
+    assert plugins.find(POLICIES, "sjf", kind="order").__name__ == "Counter"
+    entry_points.append(EntryPoint("order.sjf", "json:loads", POLICIES))
+    assert message(POLICIES, "sjf", kind="order") == (
+        "'sjf' is ambiguous as an order; write one of: collections:Counter, json:loads"
+    )
+
+
+def test_a_broken_entry_point_quotes_the_cause(entry_points):
+    entry_points.append(EntryPoint("order.bad", "nosuch.module:A", POLICIES))
+    assert message(POLICIES, "bad", kind="order") == (
+        "plug-in 'order.bad' (nosuch.module:A) cannot be loaded: "
+        "ModuleNotFoundError: No module named 'nosuch'"
+    )
+
+
+def test_a_broken_module_quotes_the_cause(tmp_path, monkeypatch):
+    (tmp_path / "broken_by_import.py").write_text("import nosuch_helper\n")
+    (tmp_path / "broken_by_name.py").write_text("x = undefined_name\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert message(POLICIES, "broken_by_import:A") == (
+        "module broken_by_import cannot be loaded: "
+        "ModuleNotFoundError: No module named 'nosuch_helper'"
+    )
+    assert message(POLICIES, "broken_by_name:A") == (
+        "module broken_by_name cannot be loaded: NameError: name 'undefined_name' is not defined"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x = 1\ny = z\n", "2: cannot be loaded: NameError: name 'z' is not defined"),
+        ("x = 1\n\ndef f(:\n", "3: cannot be loaded: SyntaxError: invalid syntax"),
+        ("import sys\nsys.exit(3)\n", "2: cannot be loaded: SystemExit: 3"),
+        ("import json\njson.loads('{')\n", "2: cannot be loaded: json.decoder.JSONDecodeError: "
+         "Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+    ],
+)  # fmt: skip
+def test_a_broken_file_gives_the_line_and_the_cause_and_leaves_nothing_behind(
+    tmp_path, text, expected
+):
+    path = tmp_path / "bad.py"
+    path.write_text(text)
+    assert message(POLICIES, f"{path}:A") == f"{path}:{expected}"
+    path.write_text("A = 1\n")
+    assert plugins.find(POLICIES, f"{path}:A") == 1
+
+
+def test_a_missing_file_and_a_missing_attribute_are_named(folder):
+    path = folder / "mine.py"
+    assert message(POLICIES, f"{folder}/none.py:A") == (
+        f"{folder}/none.py: cannot be read: No such file or directory"
+    )
+    assert message(POLICIES, "mine.py:Min", base=folder) == (
+        f"{path} defines no 'Min'; did you mean 'Mine'?"
+    )

@@ -1,0 +1,376 @@
+"""Gangs over machines, bags, suspensions, lost work, changing capacity, partitions, rejections."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from simkit.verify import verify_run
+
+OWN = {"policy": {"path": "mine.py:Mine", "args": {}}}
+"""A policy of the user's: it may do what an ordering does not."""
+
+
+def found_by(world: Any, folder: Path) -> dict[str, int]:
+    return verify_run(world.save(folder)).found
+
+
+def messages(world: Any, folder: Path) -> set[str]:
+    return {violation.message for violation in verify_run(world.save(folder)).violations}
+
+
+# --- gangs over several machines -----------------------------------------------------------------
+
+
+@pytest.fixture
+def spread(kit: Any) -> Any:
+    """Two machines of four: job 1 holds three and two of them, job 2 the rest and then more."""
+    jobs = [kit.rigid(1, 0, 10, 5, 10), kit.rigid(2, 0, 20, 3, 20), kit.rigid(3, 5, 10, 4, 10)]
+    return kit.replayed(jobs, [4, 4])
+
+
+def test_a_gang_over_machines_is_right(spread: Any, tmp_path: Path) -> None:
+    assert spread.tables["allocations"].filter(job_id=1).height == 2
+    assert found_by(spread, tmp_path) == {}
+
+
+SPREAD = [
+    # change of a row of job 1's allocations, check that must object
+    ({"start_time_s": 1.0}, "gangs"),
+    ({"end_time_s": 11.0}, "gangs"),
+    ({"outcome": "killed"}, "gangs"),
+    ({"machine_id": 0}, "capacity"),
+    ({"machine_id": -1}, "machines"),
+    ({"first_instance": 0}, "instances"),
+    ({"attempt": 2}, "gangs"),
+]
+
+
+@pytest.mark.parametrize(("change", "check"), SPREAD)
+def test_a_gang_that_is_torn_apart_is_caught(
+    change: dict[str, Any], check: str, spread: Any, tmp_path: Path
+) -> None:
+    spread.set("allocations", spread.row_of("allocations", job_id=1, machine_id=1), **change)
+    assert check in found_by(spread, tmp_path)
+
+
+# --- bags, several tasks, several resources ------------------------------------------------------
+
+
+@pytest.fixture
+def mixed(kit: Any) -> Any:
+    """Job 1: a bag of three and a gang of two, on machines with cpu and mem."""
+    small, large = {"cpu": 1.0, "mem": 0.25}, {"cpu": 2.0, "mem": 0.5}
+    tasks = (kit.Task(7, 3, 10.0, False, small), kit.Task(8, 2, 6.0, True, large))
+    job = kit.Job(1, 0.0, tasks, 10.0)
+    segments = [
+        kit.Segment(1, 7, 0, 0, 2, 0.0, 10.0),
+        kit.Segment(1, 7, 0, 2, 1, 10.0, 20.0),
+        kit.Segment(1, 8, 1, 0, 2, 0.0, 6.0),
+    ]
+    machines = [{"cpu": 2.0, "mem": 1.0}, {"cpu": 4.0, "mem": 1.0}]
+    return kit.with_utilisation(kit.build([job], segments, machines, **OWN))
+
+
+def test_a_bag_and_a_gang_in_one_job_are_right(mixed: Any, tmp_path: Path) -> None:
+    assert found_by(mixed, tmp_path) == {}
+
+
+MIXED = [
+    # row of the allocations (by task and first instance), its change, the check that must object
+    (7, 2, {"start_time_s": 9.0}, "capacity"),
+    (7, 2, {"first_instance": 1}, "instances"),  # instance 1 twice, instance 2 never
+    (7, 2, {"first_instance": 3}, "instances"),
+    (7, 2, {"attempt": 2, "outcome": "lost"}, "instances"),
+    (7, 2, {"end_time_s": 21.0}, "run-time"),
+    (8, 0, {"machine_id": 0}, "capacity"),
+    (8, 0, {"count": 1}, "gangs"),
+]
+
+
+@pytest.mark.parametrize(("task", "first", "change", "check"), MIXED)
+def test_wrong_bags_are_caught(
+    task: int, first: int, change: dict[str, Any], check: str, mixed: Any, tmp_path: Path
+) -> None:
+    row = mixed.row_of("allocations", task_id=task, first_instance=first)
+    mixed.set("allocations", row, **change)
+    assert check in found_by(mixed, tmp_path)
+
+
+def test_every_resource_counts(mixed: Any, tmp_path: Path) -> None:
+    mixed.manifest["cluster"]["machines"][0]["capacity"]["mem"] = 0.375
+    assert "capacity" in found_by(mixed, tmp_path)
+
+
+def test_a_resource_nobody_asks_for_has_no_column(mixed: Any, tmp_path: Path) -> None:
+    for table in ("jobs", "tasks"):
+        mixed.tables[table] = mixed.tables[table].drop("mem")
+    mixed.set("timeline", 0, allocated_mem=0.0)
+    assert set(found_by(mixed, tmp_path)) == {"timeline"}  # its other rows still say mem is used
+
+
+# --- suspended, lost and resumed -----------------------------------------------------------------
+
+
+@pytest.fixture
+def broken_off(kit: Any) -> Any:
+    """Job 1 is suspended at 4, resumes at 10; job 2 is lost at 5 and starts over at 20."""
+    jobs = [kit.rigid(1, 0, 10, 4, 10), kit.rigid(2, 0, 8, 4, 8)]
+    segments = [
+        kit.Segment(1, 0, 0, 0, 4, 0.0, 4.0, "suspended"),
+        kit.Segment(1, 0, 0, 0, 4, 10.0, 16.0),
+        kit.Segment(2, 0, 0, 0, 4, 0.0, 5.0, "lost"),
+        kit.Segment(2, 0, 0, 0, 4, 20.0, 28.0, attempt=2),
+    ]
+    world = kit.build(jobs, segments, [{"processors": 8.0}], **OWN)
+    return kit.with_utilisation(world)
+
+
+def test_work_is_kept_by_suspension_and_gone_when_lost(broken_off: Any, tmp_path: Path) -> None:
+    assert found_by(broken_off, tmp_path) == {}
+    jobs = broken_off.tables["jobs"].sort("job_id")
+    assert jobs["suspended_time_s"].to_list() == [6.0, 0.0]
+    assert jobs["lost_time_s"].to_list() == [0.0, 5.0]
+
+
+BROKEN_OFF = [
+    # start of the segment, its change, the check that must object
+    (10.0, {"attempt": 2}, "instances"),  # resuming keeps the number
+    (20.0, {"attempt": 1}, "instances"),  # starting over raises it
+    (10.0, {"start_time_s": 9.0}, "run-time"),
+    (10.0, {"start_time_s": 3.0}, "instances"),  # runs twice at one time
+    (20.0, {"end_time_s": 23.0}, "run-time"),  # the lost work does not count
+]
+
+
+@pytest.mark.parametrize(("start", "change", "check"), BROKEN_OFF)
+def test_wrong_segments_are_caught(
+    start: float, change: dict[str, Any], check: str, broken_off: Any, tmp_path: Path
+) -> None:
+    row = broken_off.row_of("allocations", start_time_s=start)
+    broken_off.set("allocations", row, **change)
+    assert check in found_by(broken_off, tmp_path)
+
+
+def test_a_job_that_runs_on_after_its_end_is_caught(broken_off: Any, tmp_path: Path) -> None:
+    row = broken_off.row_of("allocations", job_id=1, start_time_s=0.0)
+    broken_off.set("allocations", row, outcome="finished")
+    assert "runs again after it finished or was killed" in messages(broken_off, tmp_path)
+
+
+# --- capacity that changes -----------------------------------------------------------------------
+
+
+def step(time: float, processors: float, running: str) -> tuple[float, str, int, str]:
+    detail = json.dumps({"capacity": {"processors": processors}, "running": running})
+    return (time, "capacity", 0, detail)
+
+
+def under_maintenance(kit: Any, running: str, segments: list[Any], window: Any = None) -> Any:
+    """Two jobs of four on a pool of eight, half of which is away from 5 to 15."""
+    window = {"start": 5.0, "duration": 10.0, "processors": 4, "running": running} | (window or {})
+    jobs = [kit.rigid(n, 0, 10, 4, 10) for n in sorted({s.job_id for s in segments})]
+    return kit.build(
+        jobs, segments, [{"processors": 8.0}],
+        events=[step(5.0, 4.0, running), step(15.0, 8.0, running)],
+        cluster={"maintenance": [window]}, **OWN,
+    )  # fmt: skip
+
+
+def whole(kit: Any, *starts: float) -> list[Any]:
+    return [kit.Segment(n, 0, 0, 0, 4, s, s + 10.0) for n, s in enumerate(starts, 1)]
+
+
+CAPACITY = [
+    # what becomes of running jobs, the starts of the jobs, whether that is right
+    ("drain", (0.0, 0.0), True),  # both run on to 10
+    ("drain", (0.0, 0.0, 10.0), True),  # from 10 on there are four
+    ("drain", (0.0, 5.0), False),  # starts although half is away
+    ("drain", (0.0, 0.0, 9.0), False),  # starts while the machine is over
+    ("drain", (0.0, 4.0, 10.0), False),
+    ("requeue", (0.0, 10.0), True),
+    ("requeue", (0.0, 0.0), False),  # one had to go
+    ("suspend", (0.0, 0.0), False),
+    ("drain", (0.0, 10.0, 15.0), True),  # all are back at 15
+]
+
+
+@pytest.mark.parametrize(("running", "starts", "right"), CAPACITY)
+def test_capacity_holds_while_machines_are_away(
+    running: str, starts: tuple[float, ...], right: bool, kit: Any, tmp_path: Path
+) -> None:
+    world = under_maintenance(kit, running, whole(kit, *starts))
+    assert ("capacity" not in found_by(world, tmp_path)) == right
+
+
+def test_making_room_by_suspending_is_right(kit: Any, tmp_path: Path) -> None:
+    segments = [
+        kit.Segment(1, 0, 0, 0, 4, 0.0, 10.0),
+        kit.Segment(2, 0, 0, 0, 4, 0.0, 5.0, "suspended"),
+        kit.Segment(2, 0, 0, 0, 4, 10.0, 15.0),
+    ]
+    assert found_by(under_maintenance(kit, "suspend", segments), tmp_path) == {}
+
+
+WINDOWS = [
+    # the window as the scenario has it, whether the recorded steps agree with it
+    ({}, True),
+    ({"start": "5s", "duration": "10s"}, True),
+    ({"duration": None, "end": 15.0}, True),
+    ({"start": "1970-01-01T00:00:05+00:00"}, True),
+    ({"every": 1000.0}, True),
+    ({"processors": 2}, False),
+    ({"start": 6.0, "duration": 2.0}, False),
+    ({"every": 13.0, "duration": 6.0}, False),
+]
+
+
+@pytest.mark.parametrize(("window", "right"), WINDOWS)
+def test_the_capacity_is_what_the_windows_leave(
+    window: dict[str, Any], right: bool, kit: Any, tmp_path: Path
+) -> None:
+    world = under_maintenance(kit, "drain", whole(kit, 0.0, 10.0, 20.0), window)
+    assert ("maintenance" not in found_by(world, tmp_path)) == right
+
+
+def test_a_window_that_no_event_tells_of_is_caught(kit: Any, tmp_path: Path) -> None:
+    world = under_maintenance(kit, "drain", whole(kit, 0.0, 6.0))
+    world.tables["events"] = world.tables["events"].clear()
+    assert "maintenance" in found_by(world, tmp_path)
+
+
+def test_an_event_that_makes_no_sense_is_caught(kit: Any, tmp_path: Path) -> None:
+    world = under_maintenance(kit, "drain", whole(kit, 0.0))
+    world.set("events", 0, detail="half of it")
+    assert "the capacity event cannot be understood" in messages(world, tmp_path)
+
+
+ZERO = [
+    # size of a job of length zero at 5 s, beside one of size 6 from 0 to 10 on a pool of 8
+    (2, set()),
+    (3, {"capacity"}),
+]
+
+
+@pytest.mark.parametrize(("size", "found"), ZERO)
+def test_a_job_of_length_zero_has_to_fit_its_instant(
+    size: int, found: set[str], kit: Any, tmp_path: Path
+) -> None:
+    jobs = [kit.rigid(1, 0, 10, 6, 10), kit.rigid(2, 5, 0, size, 0)]
+    segments = [
+        kit.Segment(1, 0, 0, 0, 6, 0.0, 10.0),
+        kit.Segment(2, 0, 0, 0, size, 5.0, 5.0),
+    ]
+    world = kit.with_utilisation(kit.build(jobs, segments, [{"processors": 8.0}], **OWN))
+    assert set(found_by(world, tmp_path)) == found
+
+
+# --- killed at the requested time ----------------------------------------------------------------
+
+
+@pytest.fixture
+def killing(kit: Any) -> Any:
+    jobs = [kit.rigid(1, 0, 50, 4, 20), kit.rigid(2, 0, 30, 4, 40)]
+    world = kit.replayed(jobs, [8], kill=True)
+    world.manifest["scenario"]["workload"]["requested_time"] = "raw"
+    return world
+
+
+KILLING = [
+    # table, change of the killed job's row
+    ("allocations", {"end_time_s": 21.0}),  # ran past its requested time
+    ("allocations", {"end_time_s": 19.0}),  # killed too early
+]
+
+
+@pytest.mark.parametrize(("table", "change"), KILLING)
+def test_jobs_are_killed_exactly_at_their_requested_time(
+    table: str, change: dict[str, Any], killing: Any, tmp_path: Path
+) -> None:
+    assert found_by(killing, tmp_path) == {}
+    killing.set(table, killing.row_of(table, job_id=1), **change)
+    assert "walltime" in found_by(killing, tmp_path)
+
+
+def test_a_killed_job_cannot_pass_for_a_finished_one(killing: Any, tmp_path: Path) -> None:
+    for table, column in (("jobs", "status"), ("tasks", "status"), ("allocations", "outcome")):
+        killing.set(table, killing.row_of(table, job_id=1), **{column: "finished"})
+    assert {"run-time", "statuses"} <= set(found_by(killing, tmp_path))
+
+
+# --- partitions and rejections -------------------------------------------------------------------
+
+EXPRESS = {"name": "express", "machines": [0], "queues": [1], "partitions": [],
+           "max_time_s": 100.0, "max_processors": 4, "priority": 10.0}  # fmt: skip
+BATCH = EXPRESS | {"name": "batch", "machines": [1], "queues": [], "max_time_s": None,
+                   "max_processors": None}  # fmt: skip
+
+
+def divided(kit: Any, queue: int, machine: int, requested: float, size: int) -> Any:
+    job = kit.rigid(1, 0, 10, size, requested)._replace(queue=queue)
+    segments = [kit.Segment(1, 0, machine, 0, size, 0.0, 10.0)]
+    capacity = [{"processors": 8.0}, {"processors": 8.0}]
+    world = kit.build([job], segments, capacity, partitions=[EXPRESS, BATCH])
+    return kit.with_utilisation(world)
+
+
+DIVIDED = [
+    # queue of the job, its machine, requested time, size, whether that is right
+    (1, 0, 50, 4, True),
+    (1, 1, 50, 4, False),  # the other partition's machine
+    (1, 0, 101, 4, False),  # too long
+    (1, 0, 50, 5, False),  # too large
+    (2, 1, 101, 5, True),
+    (2, 0, 50, 4, False),
+]
+
+
+@pytest.mark.parametrize(("queue", "machine", "requested", "size", "right"), DIVIDED)
+def test_jobs_keep_to_their_partition(
+    queue: int, machine: int, requested: float, size: int, right: bool, kit: Any, tmp_path: Path
+) -> None:
+    world = divided(kit, queue, machine, requested, size)
+    assert set(found_by(world, tmp_path)) == (set() if right else {"partitions"})
+
+
+def test_a_job_that_no_partition_takes_must_not_run(kit: Any, tmp_path: Path) -> None:
+    world = divided(kit, 3, 0, 50, 4)
+    world.manifest["cluster"]["partitions"] = [EXPRESS]
+    assert "no partition takes this job" in messages(world, tmp_path)
+
+
+REJECTED = [
+    # size of a rejected job and its queue, whether it had to be rejected
+    (4, 1, False),
+    (5, 1, True),  # express takes four
+    (8, 2, False),
+    (9, 2, True),  # batch has eight
+]
+
+
+@pytest.mark.parametrize(("size", "queue", "right"), REJECTED)
+def test_only_what_cannot_run_is_rejected(
+    size: int, queue: int, right: bool, kit: Any, tmp_path: Path
+) -> None:
+    turned_away = kit.rigid(2, 0, 10, size, 10)._replace(
+        queue=queue, status="rejected", reason="too large"
+    )
+    capacity = [{"processors": 8.0}, {"processors": 8.0}]
+    ran, segment = kit.rigid(1, 0, 10, 8, 10), kit.Segment(1, 0, 1, 0, 8, 0.0, 10.0)
+    world = kit.build([ran, turned_away], [segment], capacity, partitions=[EXPRESS, BATCH])
+    kit.with_utilisation(world)
+    assert set(found_by(world, tmp_path)) == (set() if right else {"rejections"})
+    world.manifest["scenario"]["admission"]["backlog"] = 3
+    audit = verify_run(world.save(tmp_path))
+    assert "backlog" in audit.not_applicable["rejections"]
+
+
+def test_tables_without_rows_are_right(kit: Any, tmp_path: Path) -> None:
+    job = kit.rigid(1, 0, 10, 9, 10)._replace(status="rejected", reason="too large")
+    world = kit.build([job], [], [{"processors": 8.0}])
+    assert world.tables["allocations"].schema["job_id"] == pl.Int64
+    assert found_by(world, tmp_path) == {}

@@ -1,0 +1,224 @@
+"""Good runs have no violations, and the audit says what it did."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from simkit.errors import RunError
+from simkit.verify import CHECKS, verify_run
+
+SETTINGS = settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def audited(world: Any, folder: Path) -> Any:
+    return verify_run(world.save(folder))
+
+
+def test_a_good_run_has_no_violations(good: Any, tmp_path: Path) -> None:
+    audit = audited(good, tmp_path / "run")
+    assert audit.violations == ()
+    assert audit.ok
+    assert audit.found == {}
+
+
+def test_every_check_is_done_or_says_why_not(good: Any, tmp_path: Path) -> None:
+    audit = audited(good, tmp_path / "run")
+    assert len(audit.checks) == len(CHECKS)
+    assert set(audit.not_applicable) == {"partitions", "maintenance", "fcfs-order"}
+    assert all(audit.not_applicable.values())
+    assert all(check.examined > 0 for check in audit.done if check.name != "rejections")
+
+
+def test_the_audit_as_json_holds_plain_values(good: Any, tmp_path: Path) -> None:
+    good.set("jobs", 0, wait_time_s=77.0)
+    answer = json.loads(json.dumps(audited(good, tmp_path / "run").to_dict()))
+    (times,) = [check for check in answer["checks"] if check["name"] == "times"]
+    assert answer["ok"] is False
+    assert times["violations"] == 1
+    assert times["first"][0]["row"]["wait_time_s"] == 77.0
+
+
+def test_only_the_first_violations_are_kept_and_all_are_counted(kit: Any, tmp_path: Path) -> None:
+    world = kit.replayed([kit.rigid(i, i, 10, 1, 10) for i in range(40)], [8])
+    for row in range(40):
+        world.set("jobs", row, wait_time_s=-1.0)
+    (times,) = [c for c in audited(world, tmp_path / "run").checks if c.name == "times"]
+    assert (times.found, len(times.violations)) == (40, 10)
+
+
+jobs_of_a_log = st.lists(
+    st.tuples(
+        st.integers(0, 60),  # submit
+        st.integers(1, 40),  # run
+        st.integers(1, 8),  # processors
+        st.integers(0, 30),  # requested beyond run
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+@SETTINGS
+@given(rows=jobs_of_a_log, easy=st.booleans(), machines=st.sampled_from([[8], [3, 5], [4, 2, 2]]))
+def test_whatever_the_reference_scheduler_does_is_right(
+    rows: list[Any], easy: bool, machines: list[int], kit: Any, tmp_path_factory: Any
+) -> None:
+    jobs = [
+        kit.rigid(number, submit, run, size, run + more)
+        for number, (submit, run, size, more) in enumerate(rows, 1)
+    ]
+    world = kit.replayed(jobs, machines, easy=easy)
+    assert audited(world, tmp_path_factory.mktemp("run")).violations == ()
+
+
+@SETTINGS
+@given(rows=jobs_of_a_log, short=st.integers(1, 25), kill=st.booleans())
+def test_runs_in_which_jobs_ask_for_too_little_time_are_right(
+    rows: list[Any], short: int, kill: bool, kit: Any, tmp_path_factory: Any
+) -> None:
+    jobs = [
+        kit.rigid(number, submit, run, size, max(run + more - short, 1))
+        for number, (submit, run, size, more) in enumerate(rows, 1)
+    ]
+    world = kit.replayed(jobs, [8], kill=kill)
+    world.manifest["scenario"]["workload"]["requested_time"] = "raw"
+    assert audited(world, tmp_path_factory.mktemp("run")).violations == ()
+
+
+@SETTINGS
+@given(
+    rows=jobs_of_a_log,
+    which=st.integers(0, 24),
+    table=st.sampled_from(["jobs", "tasks", "allocations"]),
+    shift=st.sampled_from([-1.0, 1.0]),
+)
+def test_a_start_moved_by_a_second_is_always_found(
+    rows: list[Any], which: int, table: str, shift: float, kit: Any, tmp_path_factory: Any
+) -> None:
+    jobs = [
+        kit.rigid(number, submit, run, size, run + more)
+        for number, (submit, run, size, more) in enumerate(rows, 1)
+    ]
+    world = kit.replayed(jobs, [8])
+    world.set(table, which % len(rows), start_time_s=lambda start: start + shift)
+    assert not audited(world, tmp_path_factory.mktemp("run")).ok
+
+
+def test_jobs_that_overran_void_the_promise_to_the_head(kit: Any, tmp_path: Path) -> None:
+    # Job 1 says 10 s and runs for 50: job 2 cannot start at its shadow time 10.
+    world = kit.replayed([kit.rigid(1, 0, 50, 8, 10), kit.rigid(2, 1, 5, 8, 5)], [8])
+    world.manifest["scenario"]["workload"]["requested_time"] = "raw"
+    audit = audited(world, tmp_path / "run")
+    (delay,) = [check for check in audit.checks if check.name == "head-delay"]
+    assert audit.violations == ()
+    assert list(delay.notes.values()) == [1]
+
+
+def test_jobs_of_length_zero_come_and_go_in_rounds_of_one_instant(kit: Any, tmp_path: Path) -> None:
+    jobs = [kit.rigid(1, 0, 10, 6, 10), *(kit.rigid(i, 0, 0, 2, 0) for i in range(2, 6))]
+    world = kit.replayed(jobs, [8])
+    world.manifest["scenario"]["workload"]["keep_zero_run"] = True
+    assert audited(world, tmp_path / "run").violations == ()
+
+
+def test_ids_may_be_text(kit: Any, tmp_path: Path) -> None:
+    world = kit.replayed([kit.rigid(n, 0, 5 * n, 3, 5 * n) for n in range(1, 9)], [8])
+    world.manifest["scenario"]["workload"] = {"type": "jobs"}
+    for name in ("jobs", "tasks", "allocations", "events"):
+        text = pl.format("job-{}", "job_id").alias("job_id")
+        world.tables[name] = world.tables[name].with_columns(text)
+    assert audited(world, tmp_path / "good").violations == ()
+    world.tables["jobs"] = world.tables["jobs"].with_columns(job_id=pl.lit(7, pl.Int64))
+    with pytest.raises(RunError, match="job_id has different types in different tables"):
+        audited(world, tmp_path / "bad")
+
+
+def test_a_missing_input_is_reported_as_not_checked(good: Any, tmp_path: Path) -> None:
+    folder = good.save(tmp_path / "run")
+    (folder / "log.swf").unlink()
+    audit = verify_run(folder)
+    assert audit.ok
+    assert audit.not_applicable["inputs"] == "no input file is there"
+
+
+REFUSED = [
+    # what is done to run.json, what the message says
+    ({"status": "interrupted"}, "only a complete run can be verified"),
+    ({"format": 2}, "format is 2, this version reads format 1"),
+    ({"cluster": {"resources": ["processors"]}}, "the cluster is damaged"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED)
+def test_what_is_no_whole_run_is_refused(
+    changes: dict[str, Any], message: str, good: Any, tmp_path: Path
+) -> None:
+    good.manifest |= changes
+    with pytest.raises(RunError, match=message):
+        audited(good, tmp_path / "run")
+
+
+DAMAGED = [
+    # file, its new content (None: no file), what the message says
+    ("run.json", None, "no such file"),
+    ("run.json", b"{", "cannot be read"),
+    ("run.json", b"[]", "holds a list"),
+    ("metrics.json", None, "no such file"),
+    ("jobs.parquet", None, "cannot be read"),
+    ("jobs.parquet", b"PAR1", "cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "message"), DAMAGED)
+def test_a_damaged_folder_is_refused(
+    name: str, content: bytes | None, message: str, good: Any, tmp_path: Path
+) -> None:
+    folder = good.save(tmp_path / "run")
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_bytes(content)
+    with pytest.raises(RunError, match=message):
+        verify_run(folder)
+
+
+def test_a_table_without_a_column_is_refused(good: Any, tmp_path: Path) -> None:
+    good.tables["jobs"] = good.tables["jobs"].drop("wait_time_s")
+    with pytest.raises(RunError, match="column wait_time_s is missing, expected Float64"):
+        audited(good, tmp_path / "run")
+
+
+def test_a_log_that_repeats_job_ids_is_checked_as_far_as_rows_can_be_told_apart(
+    good: Any, tmp_path: Path
+) -> None:
+    good.manifest["trace"]["notes"] = {"repeated job id": 2}
+    audit = audited(good, tmp_path / "run")
+    assert [check.name for check in audit.done] == ["digest", "inputs", "trace"]
+    assert "rows cannot be told apart" in audit.not_applicable["capacity"]
+
+
+def test_an_interrupted_run_is_checked_for_what_it_has(kit: Any, tmp_path: Path) -> None:
+    jobs = [
+        kit.rigid(1, 0, 10, 4, 10),
+        kit.rigid(2, 0, 50, 4, 50)._replace(status="running"),
+        kit.rigid(3, 5, 9, 8, 9)._replace(status="waiting"),
+    ]
+    segments = [
+        kit.Segment(1, 0, 0, 0, 4, 0.0, 10.0),
+        kit.Segment(2, 0, 0, 0, 4, 0.0, None, "running"),
+    ]
+    world = kit.build(jobs, segments, [{"processors": 8.0}])
+    world.manifest |= {"status": "interrupted", "digest": None}
+    audit = verify_run(world.save(tmp_path / "run", digest=False), allow_partial=True)
+    assert audit.violations == ()
+    assert audit.not_applicable["digest"] == "the run is not complete and has no digest"
+    world.set("allocations", 0, machine_id=3)
+    assert not verify_run(world.save(tmp_path / "bad", digest=False), allow_partial=True).ok

@@ -1,0 +1,258 @@
+"""One change to a good run, one check that names it: each kind of corruption is caught."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from simkit.verify import verify_run
+
+Change = Callable[[Any], None]
+
+
+def found_by(world: Any, folder: Path) -> dict[str, int]:
+    return verify_run(world.save(folder)).found
+
+
+def move(world: Any, job: int, shift: float) -> None:
+    """Move a job as a whole, all its records consistent."""
+    for table in ("jobs", "tasks", "allocations"):
+        for row, number in enumerate(world.tables[table]["job_id"].to_list()):
+            if number == job:
+                world.set(
+                    table, row, start_time_s=lambda t: t + shift, end_time_s=lambda t: t + shift
+                )
+    row = world.row_of("jobs", job_id=job)
+    world.set("jobs", row, wait_time_s=lambda t: t + shift, turnaround_time_s=lambda t: t + shift)
+
+
+def stretch(world: Any, job: int, more: float) -> None:
+    """Let a job end later, all its records consistent."""
+    for table in ("jobs", "tasks", "allocations"):
+        world.set(table, world.row_of(table, job_id=job), end_time_s=lambda t: t + more)
+    row = world.row_of("jobs", job_id=job)
+    world.set("jobs", row, run_time_s=lambda t: t + more, turnaround_time_s=lambda t: t + more)
+
+
+def drop_job(world: Any, job: int) -> None:
+    for table in ("jobs", "tasks", "allocations"):
+        world.drop(table, world.row_of(table, job_id=job))
+
+
+def grow(world: Any, job: int) -> None:
+    """Let a job hold one more processor, all its records consistent."""
+    world.set("jobs", world.row_of("jobs", job_id=job), processors=lambda n: n + 1)
+    world.set("tasks", world.row_of("tasks", job_id=job), instances=lambda n: n + 1)
+    world.set("allocations", world.row_of("allocations", job_id=job), count=lambda n: n + 1)
+
+
+def kill(world: Any, job: int, reason: str) -> None:
+    for table in ("jobs", "tasks"):
+        world.set(table, world.row_of(table, job_id=job), status="killed")
+    world.set("jobs", world.row_of("jobs", job_id=job), reason=reason)
+    world.set("allocations", world.row_of("allocations", job_id=job), outcome="killed")
+
+
+def reject(world: Any, job: int) -> None:
+    """Turn away a job that would fit, all its records consistent."""
+    world.drop("allocations", world.row_of("allocations", job_id=job))
+    names = ("start_time_s", "end_time_s")
+    never = dict.fromkeys((*names, "wait_time_s", "turnaround_time_s", "run_time_s"))
+    row = world.row_of("jobs", job_id=job)
+    world.set("jobs", row, **never, status="rejected", reason="too large", attempts=0)
+    row = world.row_of("tasks", job_id=job)
+    world.set("tasks", row, **dict.fromkeys(names), status="rejected")
+
+
+def copy(world: Any, table: str, row: int) -> None:
+    world.append(table, world.tables[table][row])
+
+
+def cell(table: str, row: int, **values: Any) -> Change:
+    return lambda world: world.set(table, row, **values)
+
+
+def in_metrics(metric: str, number: str, value: Any) -> Change:
+    return lambda world: world.metrics[metric].update({number: value})
+
+
+def more(amount: float) -> Callable[[float], float]:
+    return lambda value: value + amount
+
+
+MUTATIONS: list[tuple[str, Change, str]] = [
+    # what is done to the run, how, the check that must object
+    ("start before submit", lambda w: move(w, 9, -1.0), "causality"),
+    ("end before start", cell("allocations", 0, end_time_s=-5.0), "causality"),
+    ("no start", cell("allocations", 0, start_time_s=None), "causality"),
+    ("no submit time", cell("jobs", 0, submit_time_s=None), "causality"),
+    ("job's start moved", cell("jobs", 1, start_time_s=more(1)), "times"),
+    ("job's end moved", cell("jobs", 1, end_time_s=more(1)), "times"),
+    ("task's end moved", cell("tasks", 1, end_time_s=more(-1)), "times"),
+    ("wait changed", cell("jobs", 1, wait_time_s=more(1)), "times"),
+    ("turnaround missing", cell("jobs", 1, turnaround_time_s=None), "times"),
+    ("run time changed", cell("jobs", 1, run_time_s=more(1)), "times"),
+    ("attempts changed", cell("jobs", 1, attempts=2), "times"),
+    ("lost time invented", cell("jobs", 1, lost_time_s=5.0), "times"),
+    ("suspended time invented", cell("jobs", 1, suspended_time_s=5.0), "times"),
+    ("ran for longer", lambda w: stretch(w, 9, 1.0), "run-time"),
+    ("trace's run time changed", cell("jobs", 1, trace_run_time_s=more(1)), "run-time"),
+    ("job dropped", lambda w: drop_job(w, 9), "trace"),
+    ("job invented", cell("jobs", 1, job_id=77), "trace"),
+    ("job's row twice", lambda w: copy(w, "jobs", 3), "identity"),
+    ("task's row twice", lambda w: copy(w, "tasks", 3), "identity"),
+    ("task without a job", lambda w: w.drop("jobs", 3), "identity"),
+    ("job without a task", lambda w: w.drop("tasks", 3), "identity"),
+    ("job that asks for more than its task", cell("jobs", 3, processors=more(1)), "identity"),
+    ("requested time changed", cell("jobs", 3, requested_time_s=more(1)), "trace"),
+    ("submit time changed", cell("jobs", 3, submit_time_s=more(0.5)), "trace"),
+    ("allocation dropped", lambda w: w.drop("allocations", 3), "statuses"),
+    ("allocation twice", lambda w: copy(w, "allocations", 3), "instances"),
+    ("instance that is not there", cell("allocations", 3, first_instance=1), "instances"),
+    ("an instance too few", cell("allocations", 0, count=more(-1)), "gangs"),
+    ("no instance at all", cell("allocations", 0, count=0), "instances"),
+    ("wrong attempt", cell("allocations", 3, attempt=2), "instances"),
+    ("one more processor than there is", lambda w: grow(w, 9), "capacity"),
+    ("machine that is not there", cell("allocations", 3, machine_id=1), "machines"),
+    ("waits though it is head and fits", lambda w: move(w, 9, 1.0), "head-fits"),
+    ("unknown status", cell("jobs", 3, status="done"), "statuses"),
+    ("unknown outcome", cell("allocations", 3, outcome="done"), "statuses"),
+    ("status swapped", cell("jobs", 3, status="waiting"), "statuses"),
+    ("task not finished", cell("tasks", 3, status="waiting"), "statuses"),
+    ("rejected, yet it ran", cell("jobs", 3, status="rejected", reason="no"), "statuses"),
+    ("reason without need", cell("jobs", 3, reason="because"), "statuses"),
+    ("allocation that never ends", cell("allocations", 3, end_time_s=None), "statuses"),
+    ("killed without a reason", lambda w: kill(w, 9, ""), "statuses"),
+    ("killed for an ignored walltime", lambda w: kill(w, 9, "walltime"), "walltime"),
+    ("killed though nothing kills", lambda w: kill(w, 9, "killed by the policy"), "walltime"),
+    ("rejected though it fits", lambda w: reject(w, 9), "rejections"),
+    ("estimate changed", cell("jobs", 3, estimate_s=more(1)), "estimates"),
+    ("timeline goes back", cell("timeline", 3, time_s=0.0), "timeline"),
+    ("timeline's use changed", cell("timeline", 3, allocated_processors=more(1)), "timeline"),
+    ("timeline's capacity changed", cell("timeline", 3, capacity_processors=9.0), "timeline"),
+    ("timeline's tasks changed", cell("timeline", 3, running=more(1)), "timeline"),
+    ("mean wait changed", in_metrics("wait_time_s", "mean", 1.0), "metrics"),
+    ("mean wait missing", in_metrics("wait_time_s", "mean", None), "metrics"),
+    ("count changed", in_metrics("jobs", "finished", 8), "metrics"),
+    ("makespan changed", in_metrics("makespan_s", "value", 1.0), "metrics"),
+    ("slowdown changed", in_metrics("bounded_slowdown", "mean", 1.0), "metrics"),
+    ("utilisation changed", in_metrics("utilisation_processors", "value", 1.0), "metrics"),
+    ("metric missing", lambda w: w.metrics.pop("turnaround_time_s"), "metrics"),
+    ("rows that are not conserved", lambda w: w.manifest["trace"].update(read=99), "trace"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "check"), [m[1:] for m in MUTATIONS], ids=[m[0] for m in MUTATIONS]
+)
+def test_each_kind_of_corruption_is_caught_by_its_check(
+    change: Change, check: str, good: Any, tmp_path: Path
+) -> None:
+    change(good)
+    assert check in found_by(good, tmp_path / "run")
+
+
+def test_a_violation_shows_the_row(good: Any, tmp_path: Path) -> None:
+    move(good, 9, -1.0)
+    audit = verify_run(good.save(tmp_path / "run"))
+    causality = [v for v in audit.violations if v.check == "causality"]
+    assert causality[0].message == "starts before its submission"
+    assert causality[0].row["job_id"] == 9
+    assert str(causality[0]).startswith("causality: starts before its submission (job_id=9, ")
+
+
+DIGESTED = [
+    # what is changed after the digest was taken
+    cell("jobs", 0, user=5),
+    cell("tasks", 0, gang=False),
+    cell("events", 0, detail="other"),
+    in_metrics("jobs", "unit", "job"),
+    lambda world: world.tables.update(jobs=world.tables["jobs"].reverse()),
+]
+
+
+@pytest.mark.parametrize("change", DIGESTED)
+def test_whatever_changes_after_the_run_changes_the_digest(
+    change: Change, good: Any, tmp_path: Path
+) -> None:
+    event = {"time_s": 1.0, "kind": "cancelled", "detail": "it"}
+    good.tables["events"] = pl.DataFrame([event], schema=good.tables["events"].schema)
+    good.save(tmp_path / "before")
+    assert verify_run(tmp_path / "before").ok
+    change(good)
+    good.save(tmp_path / "after", digest=False)
+    assert "digest" in verify_run(tmp_path / "after").found
+
+
+def test_a_column_of_a_foreign_type_has_no_digest(good: Any, tmp_path: Path) -> None:
+    good.save(tmp_path / "before")
+    good.tables["jobs"] = good.tables["jobs"].with_columns(pl.col("user").cast(pl.Int32))
+    audit = verify_run(good.save(tmp_path / "after", digest=False))
+    (violation,) = [v for v in audit.violations if v.check == "digest"]
+    assert "jobs.user has type Int32" in violation.row["problem"]
+
+
+def test_a_byte_changed_in_the_input_is_caught(good: Any, tmp_path: Path) -> None:
+    good.save(tmp_path / "run")
+    good.files["log.swf"] = good.files["log.swf"].replace(b"MaxProcs: 8", b"MaxProcs: 9")
+    good.save(tmp_path / "run", inputs=False)
+    assert set(verify_run(tmp_path / "run").found) == {"inputs"}
+
+
+# --- schedules that break a promise of the policy, all records consistent ------------------------
+
+
+def rescheduled(kit: Any, jobs: list[Any], starts: list[float], backfill: str) -> Any:
+    segments = [
+        kit.Segment(j.job_id, 0, 0, 0, j.tasks[0].instances, s, s + j.tasks[0].run)
+        for j, s in zip(jobs, starts, strict=True)
+    ]
+    policy = {"order": "fcfs", "backfill": backfill}
+    world = kit.build(jobs, segments, [{"processors": 8.0}], policy=policy)
+    return kit.with_utilisation(world)
+
+
+QUEUES = [
+    # jobs as (submit, run, size, requested); their starts; backfilling; the one check that objects
+    ([(0, 10, 6, 10), (1, 10, 8, 10), (2, 20, 2, 20)], [0, 22, 2], "easy", "head-delay"),
+    ([(0, 10, 6, 10), (1, 10, 6, 10), (2, 20, 2, 20)], [0, 10, 2], "easy", None),
+    ([(0, 10, 6, 10), (1, 10, 8, 10), (2, 8, 2, 8)], [0, 10, 2], "easy", None),
+    ([(0, 10, 6, 10), (1, 10, 8, 10), (2, 8, 2, 8)], [0, 10, 2], "none", "fcfs-order"),
+    ([(0, 10, 6, 10), (1, 10, 8, 10), (2, 8, 2, 8)], [0, 10, 20], "none", None),
+    ([(0, 10, 6, 10), (1, 10, 8, 10), (2, 8, 2, 8)], [0, 11, 21], "none", "head-fits"),
+    ([(0, 10, 6, 10), (1, 10, 2, 10)], [0, 2], "easy", "head-fits"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "starts", "backfill", "check"), QUEUES)
+def test_the_queue_keeps_its_promises(
+    rows: list[Any], starts: list[float], backfill: str, check: str | None, kit: Any,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    jobs = [kit.rigid(n, s, run, size, asked) for n, (s, run, size, asked) in enumerate(rows, 1)]
+    world = rescheduled(kit, jobs, [float(start) for start in starts], backfill)
+    assert set(found_by(world, tmp_path / "run")) == ({check} if check else set())
+
+
+NOT_FOLLOWED = [
+    # settings under which the head of the queue cannot be followed
+    {"policy": {"order": "sjf", "backfill": "easy"}},
+    {"policy": {"order": {"type": "fcfs"}, "backfill": {"type": "conservative"}}},
+    {"policy": {"path": "mine.py:Mine", "args": {}}},
+    {"admission": {"slots": 3, "backlog": None}},
+    {"scheduling": {"every": 30.0}},
+]
+
+
+@pytest.mark.parametrize("settings", NOT_FOLLOWED)
+def test_other_policies_make_other_promises(
+    settings: dict[str, Any], good: Any, tmp_path: Path
+) -> None:
+    good.manifest["scenario"] |= settings
+    move(good, 9, 1.0)  # would break head-fits
+    audit = verify_run(good.save(tmp_path / "run"))
+    assert {"head-fits", "head-delay"} <= set(audit.not_applicable)

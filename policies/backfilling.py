@@ -49,14 +49,12 @@ class Easy:
             return self._fill_machines(state, lane)
         if state.room.total_free()[0] <= 0:
             return ()
-        if not self._still_blocked(state, lane):
+        if self._still_blocked(state, lane):
+            entries = lane.newcomers(state)
+        else:
             self._reserve_pool(state, lane.entries[0][3])
             entries = self._promising(state, lane)
-        elif state.arrived:
-            entries = lane.in_order(state.arrived)
-        else:
-            return ()
-        return self._fill_pool(state, lane, entries)
+        return self._fill_pool(state, lane, entries) if entries else ()
 
     def _still_blocked(self, state: State, lane: Lane) -> bool:
         """Tell whether all but newcomers have been tried.
@@ -96,30 +94,38 @@ class Easy:
         queue = state.queue
         return lane.in_order([queue[row] for row in np.flatnonzero(fits).tolist()])
 
-    def _fill_pool(self, state: State, lane: Lane, entries: Sequence[Entry]) -> Iterator[Place]:
-        """One machine, one resource: two numbers decide."""
-        free, spare = state.room.total_free(), self._spare
+    def _fill_pool(self, state: State, lane: Lane, entries: Sequence[Entry]) -> list[Place]:
+        """One machine, one resource: two numbers decide, and nothing that is placed changes more.
+
+        Returns the placements; their entries have left the lane.
+        """
+        free, spare = state.room.total_free()[0], self._spare
         slack, head = self._shadow - state.now, self._head
+        chosen: list[tuple[Entry, int]] = []
         for entry in entries:
             task = entry[3]
             demand = task.demand[0]
+            if demand > free and task.gang:
+                continue
+            count = task.instances
             if not task.gang:
-                demand, count = self._fitting(task, free[0], slack, spare)
-            else:
-                count = task.instances
-            if demand > free[0] or task is head or not count:
+                demand, count = self._fitting(task, free, slack, spare)
+            if task is head or not count:
                 continue
             if task.estimate_s > slack:
                 if demand > spare:
                     continue
                 spare -= demand
-            yield Place(task, ((0, count),))
-            if not task.remaining:
-                lane.remove(entry)
-            if free[0] <= 0:
+            free -= demand
+            chosen.append((entry, count))
+            if free <= 0:
                 break
         self._spare = spare
-        self._seen = (state.releases, state.starts)
+        self._seen = (state.releases, state.starts + len(chosen))
+        for entry, count in chosen:
+            if count == entry[3].remaining:
+                lane.remove(entry)
+        return [Place(entry[3], ((0, count),)) for entry, count in chosen]
 
     @staticmethod
     def _fitting(task: Task, free: float, slack: float, spare: float) -> tuple[float, int]:
@@ -133,7 +139,7 @@ class Easy:
         """Any number of machines and resources."""
         entries: Sequence[Entry]
         if self._still_blocked(state, lane):
-            entries = lane.in_order(state.arrived)
+            entries = lane.newcomers(state)
         else:
             self._reserve(state, lane)
             entries = lane.entries[1:]

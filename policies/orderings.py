@@ -1,6 +1,11 @@
-"""Orderings by a number that a task keeps while it waits; ties go by submission."""
+"""Orderings by a number that a task keeps while it waits; ties go by submission.
+
+The processors of a task are what all its instances ask of the first resource together.
+"""
 
 from __future__ import annotations
+
+from math import log10, sqrt
 
 import numpy as np
 
@@ -19,9 +24,122 @@ class FCFS:
         return task.submit_time_s
 
 
+class LCFS(FCFS):
+    """Last come, first served: by submission backwards, also among jobs of one instant."""
+
+    def key(self, task: Task) -> float:
+        """See `Order.key`."""
+        return -float(task.index)
+
+
 class SJF(FCFS):
     """Shortest job first: by the estimated run time."""
 
     def key(self, task: Task) -> float:
         """See `Order.key`."""
         return task.estimate_s
+
+
+class LJF(FCFS):
+    """Longest job first: by the estimated run time, downwards."""
+
+    def key(self, task: Task) -> float:
+        """See `Order.key`."""
+        return -task.estimate_s
+
+
+class SAF(FCFS):
+    """Smallest area first: by processors × estimated run time."""
+
+    def key(self, task: Task) -> float:
+        """See `Order.key`."""
+        return task.demand[0] * task.estimate_s
+
+
+class LAF(FCFS):
+    """Largest area first: by processors × estimated run time, downwards."""
+
+    def key(self, task: Task) -> float:
+        """See `Order.key`."""
+        return -task.demand[0] * task.estimate_s
+
+
+class _Learned(FCFS):
+    """Functions found by regression over simulated schedules; smaller goes first.
+
+    D. Carastan-Santos and R. Y. de Camargo, "Obtaining dynamic scheduling policies with
+    simulation and machine learning" (SC 2017). r is the estimate in seconds, n the processors and
+    s the submission in seconds since the first job of the workload. Floors, which the paper leaves
+    open: s is at least 1, and the argument of every logarithm, r as well as s, is at least 2; so
+    every job of the first two seconds has s taken as 2. r and n outside logarithms have no floor.
+    """
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run: note when the first job comes."""
+        self._first_submit_s = info.first_submit_s
+
+    def _log_submit(self, task: Task) -> float:
+        return _log(max(1.0, task.submit_time_s - self._first_submit_s))
+
+
+class F1(_Learned):
+    """F1 = log10(r)·n + 870·log10(s)."""
+
+    def key(self, task: Task) -> float:
+        """See `Order.key`."""
+        return _log(task.estimate_s) * task.demand[0] + 870.0 * self._log_submit(task)
+
+
+class F2(_Learned):
+    """F2 = √r·n + 25 600·log10(s)."""
+
+    def key(self, task: Task) -> float:
+        """See `Order.key`."""
+        return sqrt(task.estimate_s) * task.demand[0] + 25_600.0 * self._log_submit(task)
+
+
+class F3(_Learned):
+    """F3 = r·n + 6 860 000·log10(s)."""
+
+    def key(self, task: Task) -> float:
+        """See `Order.key`."""
+        return task.estimate_s * task.demand[0] + 6_860_000.0 * self._log_submit(task)
+
+
+class F4(_Learned):
+    """F4 = r·√n + 530 000·log10(s)."""
+
+    def key(self, task: Task) -> float:
+        """See `Order.key`."""
+        return task.estimate_s * sqrt(task.demand[0]) + 530_000.0 * self._log_submit(task)
+
+
+class Random(FCFS):
+    """A random order: each task draws a number, which depends on the seed and its rank alone.
+
+    So a task keeps its number whenever it is asked for, whatever arrives before or beside it.
+    """
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run: draw the run's own seed."""
+        self._seed = int(rng.integers(2**63))
+
+    def key(self, task: Task) -> float:
+        """See `Order.key`; uniform in [0, 1)."""
+        return _splitmix(self._seed + task.index) / 2.0**64
+
+
+def _log(x: float) -> float:
+    return log10(max(x, 2.0))
+
+
+def _splitmix(number: int) -> int:
+    """Return 64 well-mixed bits: the function of SplitMix64.
+
+    G. L. Steele, D. Lea and C. H. Flood, "Fast splittable pseudorandom number generators" (2014).
+    """
+    mask = 2**64 - 1
+    z = (number + 1) * 0x9E3779B97F4A7C15 & mask
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask
+    z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
+    return z ^ z >> 31

@@ -81,8 +81,10 @@ class Bookkeeping:
 
         `executed_s` counts all segments of the attempt.
         """
-        self.record(allocation, now, outcome)
         task = allocation.task
+        if outcome == _FINISHED and allocation._instances is None and self._finish(allocation, now):
+            return
+        self.record(allocation, now, outcome)
         if outcome == _LOST:
             task._lost_s += executed_s
         elif outcome != _SUSPENDED:
@@ -94,6 +96,23 @@ class Bookkeeping:
                 task._killed = self._recorder.reason("requested time is over")
             if task._ended == task.instances:
                 self._end_task(task, now)
+
+    def _finish(self, allocation: Allocation, now: float) -> bool:
+        """The usual end, in one go: a gang on one machine, its job's only task, well."""
+        task, on = allocation.task, allocation.on
+        if len(on) > 1 or self._learn is not None or self._open[task] is not None:
+            return False
+        del self._open[task]
+        self.jobs_ended += 1
+        recorder, row, index = self._recorder, task.job_index, task.index
+        first, start = task._first_start_s, allocation.start_time_s
+        recorder.allocations.extend(
+            (row, index, on[0][0], 0, task.instances, task._attempt, start, now, 0)
+        )
+        recorder.tasks.extend((index, first, now, 0))
+        recorder.jobs.extend((row, first, now, allocation._work_s, task.estimate_s,
+                              task._suspended_s, task._lost_s, task._attempt, 0, 0))  # fmt: skip
+        return True
 
     def record(self, allocation: Allocation, now: float, outcome: int) -> None:
         """Write the rows of an allocation: one for each machine and run of instances."""

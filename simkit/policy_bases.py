@@ -65,6 +65,7 @@ class Lane:
         self._partitions = frozenset(partitions)
         self._alone = False
         self.entries: list[Entry] = []
+        self._fresh: list[Entry] = []
 
     def stand_alone(self) -> None:
         """Say that there is no other lane: every waiting task is of this one."""
@@ -76,9 +77,11 @@ class Lane:
             self._sort_all(state, self._keys(state))
             return
         entries = self.entries
+        fresh = self._fresh = []
         for task in state.arrived:
             if task._waiting and (self._alone or task.partition in self._partitions):
-                entry = self._entry(task)
+                entry = (-task.priority, self._key(task), task.index, task)
+                fresh.append(entry)
                 if entries and entries[-1] > entry:
                     self._insert(entry)
                 else:
@@ -114,6 +117,14 @@ class Lane:
         entries = self.entries
         position = 0 if entries[0] is entry else bisect_left(entries, entry[:3])
         del entries[position]
+
+    def newcomers(self, state: State) -> Sequence[Entry]:
+        """Return the entries that arrived since the last decision, in order."""
+        if self._keys is not None:
+            return self.in_order(state.arrived)
+        if len(self._fresh) > 1:
+            self._fresh.sort()
+        return self._fresh
 
     def in_order(self, tasks: Sequence[Task]) -> list[Entry]:
         """Return the entries of some waiting tasks of this lane, in the lane's order."""

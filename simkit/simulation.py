@@ -282,7 +282,12 @@ class Simulation:
             self._queue.refresh(task)
         else:
             self._leave_queue(task)
-        self._start(task, on, count, self._books.instances(task, count))
+        instances = None
+        if task.gang:
+            task._attempt += 1
+        else:
+            instances = self._books.instances(task, count)
+        self._start(task, on, count, instances)
 
     def _apply_other(self, action: Action) -> None:
         try:

@@ -109,27 +109,28 @@ def check_rejections(run: RunFolder) -> Check:
     rejected = run.jobs.filter(pl.col("status") == "rejected")
     tasks = _tasks_by_partition(run).join(rejected, on="job_id", how="semi", maintain_order="left")
     check.examined = tasks["job_id"].n_unique()
-    everywhere = {"machines": list(run.capacity)}
-    fits = pl.lit(False)
-    for number, partition in enumerate(_partitions(run) or [everywhere]):
-        here = pl.col("position") == (number if _partitions(run) else -1)
-        shapes = tasks.filter(here).select("instances", "gang", *run.asked).unique()
-        room = [_fits(run, _machines(run, partition), *shape) for shape in shapes.iter_rows()]
-        column = f"fits_{number}"
-        shapes = shapes.with_columns(pl.Series(column, room, dtype=pl.Boolean))
-        tasks = tasks.join(
-            shapes, on=["instances", "gang", *run.asked], how="left", maintain_order="left"
-        )
-        in_time = pl.lit(True)
-        if partition.get("max_time_s") is not None:
-            # Only the first task's requested time is recorded: of others it cannot be told.
-            in_time = pl.len().over("job_id") == 1
-        room = pl.col(column).fill_null(False)
-        fits = fits | (here & room & in_time & ~_over_limits(partition))
-    whole = tasks.group_by("job_id").agg(fits.all().alias("fits"))
-    wrong = rejected.join(whole.filter("fits"), on="job_id", how="semi", maintain_order="left")
-    check.add_rows("rejected, but it would fit", wrong)
+    choices = list(enumerate(_partitions(run))) or [(-1, {"machines": list(run.capacity)})]
+    for number, partition in choices:
+        fitting = _fitting(run, partition, tasks.filter(pl.col("position") == number))
+        wrong = rejected.join(fitting, on="job_id", how="semi", maintain_order="left")
+        check.add_rows("rejected, but it would fit", wrong)
     return check
+
+
+def _fitting(run: RunFolder, partition: dict[str, Any], tasks: pl.DataFrame) -> pl.DataFrame:
+    """Return the ids of the jobs of which every task could run in the empty partition."""
+    import polars as pl
+
+    key = ["instances", "gang", *run.asked]
+    shapes = tasks.select(key).unique(maintain_order=True)
+    room = [_fits(run, _machines(run, partition), *shape) for shape in shapes.iter_rows()]
+    rows = tasks.join(shapes.with_columns(pl.Series("room", room, dtype=pl.Boolean)), on=key)
+    fits = pl.col("room") & ~_over_limits(partition)
+    jobs = rows.group_by("job_id").agg(fits.all().alias("fits"), pl.len().alias("tasks"))
+    if partition.get("max_time_s") is not None:
+        # Only the first task's requested time is on record: of several it cannot be told.
+        jobs = jobs.filter(pl.col("tasks") == 1)
+    return jobs.filter("fits").select("job_id")
 
 
 def _fits(run: RunFolder, machines: list[int], instances: int, gang: bool, *request: float) -> bool:

@@ -1,0 +1,66 @@
+"""Orderings that change as tasks wait; worked out anew at every decision, for the whole queue.
+
+In the formulas, wait is the time since submission, r the estimate (at least 2⁻²⁰ s, the grid of
+time, so that an estimate of 0 divides nothing by 0) and n the processors: what all instances of
+the task ask of the first resource together. Larger values go first; ties go by submission.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.policy import State, SystemInfo
+from simkit.units import TIME_GRID
+
+Floats = npt.NDArray[np.float64]
+
+
+class HRRN:
+    """Largest expansion factor first: (wait + r) / r.
+
+    P. Brinch Hansen, "Short-term scheduling in multiprogramming systems" (1971), who calls it the
+    highest response ratio next.
+    """
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run."""
+
+    def keys(self, state: State) -> Floats:
+        """See `ChangingOrder.keys`."""
+        wait, estimate, _ = _facts(state)
+        return -(wait + estimate) / estimate
+
+
+class WFP3(HRRN):
+    """Large (wait / r)³·n first: long waits compared with the estimate, and large jobs.
+
+    W. Tang, Z. Lan, N. Desai and D. Buettner, "Fault-aware, utility-based job scheduling on Blue
+    Gene/P systems" (2009); W. Tang, N. Desai, D. Buettner and Z. Lan, "Analyzing and adjusting
+    user runtime estimates to improve job scheduling on the Blue Gene/P" (2010). The production
+    policy of Argonne's Intrepid.
+    """
+
+    def keys(self, state: State) -> Floats:
+        """See `ChangingOrder.keys`."""
+        wait, estimate, processors = _facts(state)
+        return -((wait / estimate) ** 3) * processors
+
+
+class UNICEF(HRRN):
+    """Large wait / (log2(n)·r) first: quick turnaround for small jobs.
+
+    From the same papers as `WFP3`. n in the logarithm is at least 2, so that it is at least 1.
+    """
+
+    def keys(self, state: State) -> Floats:
+        """See `ChangingOrder.keys`."""
+        wait, estimate, processors = _facts(state)
+        return -wait / (np.log2(np.maximum(processors, 2.0)) * estimate)
+
+
+def _facts(state: State) -> tuple[Floats, Floats, Floats]:
+    """Return wait, estimate and processors of every waiting task, (n,) each."""
+    columns = state.queue.columns()
+    wait = state.now - columns.submit_time_s
+    return wait, np.maximum(columns.estimate_s, TIME_GRID), columns.demand[0]

@@ -35,7 +35,7 @@ class Easy:
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run."""
         self._head: Task | None = None
-        self._seen = (-1, -1)
+        self._releases = self._starts = -1
         self._shadow = inf
         self._spare = 0.0  # extra nodes of a pool
         self._extra: Room = make_room(info.capacity)  # extra nodes, machine by machine
@@ -47,69 +47,44 @@ class Easy:
             return self._fill_profile(state, lane)
         if not self._pool:
             return self._fill_machines(state, lane)
-        if state.room.total_free()[0] <= 0:
-            return ()
-        if self._still_blocked(state, lane):
-            entries = lane.newcomers(state)
-        else:
-            self._reserve_pool(state, lane.entries[0][3])
-            entries = self._promising(state, lane)
-        return self._fill_pool(state, lane, entries) if entries else ()
+        return self._fill_pool(state, lane) if state.room.total_free()[0] > 0 else ()
 
-    def _still_blocked(self, state: State, lane: Lane) -> bool:
+    def _still_blocked(self, state: State, head: Task) -> bool:
         """Tell whether all but newcomers have been tried.
 
         If nothing came free and nothing else started since this head was last found blocked,
         whatever could not overtake it then cannot now.
         """
         return (
-            lane.entries[0][3] is self._head
-            and self._seen == (state.releases, state.starts)
+            head is self._head
+            and state.starts == self._starts
+            and state.releases == self._releases
             and state.now <= self._shadow
         )
 
-    def _reserve_pool(self, state: State, head: Task) -> None:
-        """Find shadow time and extra nodes of one machine with one resource."""
-        self._head = head
-        demand = head.demand[0] if head.gang else head.request[0]
-        free, now = state.room.total_free()[0], state.now
-        shadow = inf
-        for end, _, allocation in state.expected_ends:
-            if free >= demand and end > shadow:
-                break
-            free += allocation.held[0]
-            if shadow == inf and free >= demand:
-                shadow = end if end > now else now
-        self._shadow, self._spare = shadow, free - demand
-
-    def _promising(self, state: State, lane: Lane) -> Sequence[Entry]:
-        """Return the entries behind the head; of a long queue only those that may start."""
-        if len(lane.entries) < _LONG:
-            return lane.entries[1:]
-        columns = state.queue.columns()
-        demand = columns.demand[0]
-        fits = demand <= state.room.total_free()[0]
-        fits &= (columns.estimate_s <= self._shadow - state.now) | (demand <= self._spare)
-        fits |= columns.remaining * 1.0 > demand  # bags of small requests: look closer
-        queue = state.queue
-        return lane.in_order([queue[row] for row in np.flatnonzero(fits).tolist()])
-
-    def _fill_pool(self, state: State, lane: Lane, entries: Sequence[Entry]) -> list[Place]:
-        """One machine, one resource: two numbers decide, and nothing that is placed changes more.
+    def _fill_pool(self, state: State, lane: Lane) -> Sequence[Place]:
+        """One machine, one resource: two numbers decide, and no placement changes more than them.
 
         Returns the placements; their entries have left the lane.
         """
-        free, spare = state.room.total_free()[0], self._spare
-        slack, head = self._shadow - state.now, self._head
+        free = state.room.total_free()[0]
+        head = lane.entries[0][3]
+        if self._still_blocked(state, head):
+            entries = lane.newcomers(state)
+            if not entries:
+                return ()
+        else:
+            self._reserve_pool(state, head)
+            entries = lane.entries if len(lane.entries) < _LONG else self._promising(state, lane)
+        slack, spare = self._shadow - state.now, self._spare
         chosen: list[tuple[Entry, int]] = []
         for entry in entries:
             task = entry[3]
-            demand = task.demand[0]
-            if demand > free and task.gang:
-                continue
-            count = task.instances
+            demand, count = task.demand[0], task.instances
             if not task.gang:
                 demand, count = self._fitting(task, free, slack, spare)
+            elif demand > free:
+                continue
             if task is head or not count:
                 continue
             if task.estimate_s > slack:
@@ -121,11 +96,39 @@ class Easy:
             if free <= 0:
                 break
         self._spare = spare
-        self._seen = (state.releases, state.starts + len(chosen))
+        self._releases, self._starts = state.releases, state.starts
+        return self._leaving(lane, chosen) if chosen else ()
+
+    def _leaving(self, lane: Lane, chosen: list[tuple[Entry, int]]) -> list[Place]:
+        """Take the chosen out of the lane and return their placements."""
+        self._starts += len(chosen)
         for entry, count in chosen:
             if count == entry[3].remaining:
                 lane.remove(entry)
         return [Place(entry[3], ((0, count),)) for entry, count in chosen]
+
+    def _reserve_pool(self, state: State, head: Task) -> None:
+        """Find shadow time and extra nodes of one machine with one resource."""
+        self._head = head
+        demand = head.demand[0] if head.gang else head.request[0]
+        free, shadow = state.room.total_free()[0], inf
+        for end, _, allocation in state.expected_ends:
+            if end > shadow:  # all releases of the shadow time itself count
+                break
+            free += allocation.held[0]
+            if shadow == inf and free >= demand:
+                shadow = end if end > state.now else state.now
+        self._shadow, self._spare = shadow, free - demand
+
+    def _promising(self, state: State, lane: Lane) -> Sequence[Entry]:
+        """Return the entries of a long queue that may start, found with arrays."""
+        columns = state.queue.columns()
+        demand = columns.demand[0]
+        fits = demand <= state.room.total_free()[0]
+        fits &= (columns.estimate_s <= self._shadow - state.now) | (demand <= self._spare)
+        fits |= ~columns.gang
+        queue = state.queue
+        return lane.in_order([queue[row] for row in np.flatnonzero(fits).tolist()])
 
     @staticmethod
     def _fitting(task: Task, free: float, slack: float, spare: float) -> tuple[float, int]:
@@ -138,7 +141,7 @@ class Easy:
     def _fill_machines(self, state: State, lane: Lane) -> Iterator[Place]:
         """Any number of machines and resources."""
         entries: Sequence[Entry]
-        if self._still_blocked(state, lane):
+        if self._still_blocked(state, lane.entries[0][3]):
             entries = lane.newcomers(state)
         else:
             self._reserve(state, lane)
@@ -155,7 +158,7 @@ class Easy:
             yield Place(task, on)
             if not task.remaining:
                 lane.remove(entry)
-        self._seen = (state.releases, state.starts)
+        self._releases, self._starts = state.releases, state.starts
 
     def _reserve(self, state: State, lane: Lane) -> None:
         """Find shadow time and extra nodes, machine by machine."""

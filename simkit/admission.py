@@ -49,11 +49,7 @@ class Admission:
     def submit(self, task: Task) -> bool:
         """Show a task to the policy or hold it back; return False if there is no space for it."""
         slots, backlog = self.rule.slots, self.rule.backlog
-        if slots is None:
-            self._queue.add(task)
-            self._arrived.append(task)
-            return True
-        if (len(self._queue) < slots) and not self.held:
+        if slots is None or (len(self._queue) < slots and not self.held):
             self.show(task)
             return True
         if backlog is not None and len(self.held) >= backlog:

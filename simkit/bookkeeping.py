@@ -82,8 +82,6 @@ class Bookkeeping:
         `executed_s` counts all segments of the attempt.
         """
         task = allocation.task
-        if outcome == _FINISHED and allocation._instances is None and self._finish(allocation, now):
-            return
         self.record(allocation, now, outcome)
         if outcome == _LOST:
             task._lost_s += executed_s
@@ -97,27 +95,34 @@ class Bookkeeping:
             if task._ended == task.instances:
                 self._end_task(task, now)
 
-    def _finish(self, allocation: Allocation, now: float) -> bool:
-        """The usual end, in one go: a gang on one machine, its job's only task, well."""
+    def finish(self, allocation: Allocation, now: float) -> bool:
+        """Write the usual end in one row: a gang on one machine, its job's only task, well.
+
+        Returns False, having done nothing, if this is not it.
+        """
         task, on = allocation.task, allocation.on
-        if len(on) > 1 or self._learn is not None or self._open[task] is not None:
+        if (
+            allocation._outcome
+            or allocation._instances is not None
+            or len(on) > 1
+            or self._learn is not None
+            or task._attempt > 1
+            or allocation._done_s
+            or self._open[task] is not None
+        ):
             return False
         del self._open[task]
         self.jobs_ended += 1
-        recorder, row, index = self._recorder, task.job_index, task.index
-        first, start = task._first_start_s, allocation.start_time_s
-        recorder.allocations.extend(
-            (row, index, on[0][0], 0, task.instances, task._attempt, start, now, 0)
-        )
-        recorder.tasks.extend((index, first, now, 0))
-        recorder.jobs.extend((row, first, now, allocation._work_s, task.estimate_s,
-                              task._suspended_s, task._lost_s, task._attempt, 0, 0))  # fmt: skip
+        self._recorder.simple.extend((
+            task.index, task.job_index, on[0][0], task.instances, allocation.start_time_s, now,
+            allocation._work_s, task.estimate_s,
+        ))  # fmt: skip
         return True
 
     def record(self, allocation: Allocation, now: float, outcome: int) -> None:
         """Write the rows of an allocation: one for each machine and run of instances."""
         task, on, instances = allocation.task, allocation.on, allocation._instances
-        write, start = self._recorder.allocations.extend, allocation.start_time_s
+        write, start = self._recorder.spilled().allocations.extend, allocation.start_time_s
         if instances is None and len(on) == 1:
             write((task.job_index, task.index, on[0][0], 0, task.instances, task._attempt, start,
                    now, outcome))  # fmt: skip
@@ -139,18 +144,18 @@ class Bookkeeping:
         self._recorder.events.append((now, "rejected", job.row, -1, -1, reason))
         for task in job.tasks:
             del self._open[task]
-            self._recorder.tasks.extend((task.index, nan, nan, Status.REJECTED))
+            self._recorder.spilled().tasks.extend((task.index, nan, nan, Status.REJECTED))
         self._record_job(job.row, job.tasks, nan, nan, Status.REJECTED, number)
 
     def _end_task(self, task: Task, now: float) -> None:
         status = _KILLED if task._killed else _FINISHED  # the same numbers in `Status`
-        self._recorder.tasks.extend((task.index, task._first_start_s, now, status))
+        self._recorder.spilled().tasks.extend((task.index, task._first_start_s, now, status))
         job = self._open.pop(task)
         if job is None:
             self.jobs_ended += 1
             start = task._first_start_s
             executed = task._executed_s if task.gang and start == start else now - start
-            self._recorder.jobs.extend((
+            self._recorder.spilled().jobs.extend((
                 task.job_index, start, now, executed, task.estimate_s, task._suspended_s,
                 task._lost_s, task._attempt, status, task._killed,
             ))  # fmt: skip
@@ -167,7 +172,7 @@ class Bookkeeping:
     ) -> None:
         if status in (Status.FINISHED, Status.KILLED, Status.REJECTED):
             self.jobs_ended += 1
-        self._recorder.jobs.extend((
+        self._recorder.spilled().jobs.extend((
             row, start, end, end - start,
             max(task.estimate_s for task in tasks),
             max(task._suspended_s for task in tasks),
@@ -193,7 +198,7 @@ class Bookkeeping:
         jobs: dict[int, list[Task]] = {}
         for task in self._open:
             status = Status.RUNNING if task in in_progress else Status.WAITING
-            self._recorder.tasks.extend((task.index, task._first_start_s, nan, status))
+            self._recorder.spilled().tasks.extend((task.index, task._first_start_s, nan, status))
             jobs.setdefault(task.job_index, []).append(task)
         for row, tasks in jobs.items():
             whole = self._open[tasks[0]]

@@ -15,7 +15,7 @@ until it returns, each action is applied at once, and the state it holds shows t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, KeysView, Sequence
+from collections.abc import Iterable, KeysView, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -125,8 +125,8 @@ class CapacityStep(NamedTuple):
 class State:
     """The system at a decision instant; read-only for policies."""
 
-    __slots__ = ("_releases", "_room", "_running", "_steps", "_suspended", "arrived", "ended", "info", "now",
-                 "queue", "releases", "reservations", "starts")  # fmt: skip
+    __slots__ = ("_releases", "_running", "_steps", "_suspended", "arrived", "constrained", "ended", "info", "now",
+                 "queue", "releases", "reservations", "room", "starts")  # fmt: skip
 
     def __init__(self, info: SystemInfo, room: Room, queue: TaskQueue) -> None:
         self.info = info
@@ -144,7 +144,10 @@ class State:
         """Rises whenever resources came free or capacities changed: then look at everything."""
         self.starts = 0
         """Rises whenever something starts."""
-        self._room = room
+        self.constrained = False
+        """Whether what fits now may still collide later: with a reservation or a capacity step."""
+        self.room = room
+        """Free amounts on each machine now."""
         self._running: dict[Allocation, Any] = {}
         self._suspended: dict[Allocation, Any] = {}
         self._releases: list[Release] = []
@@ -161,19 +164,14 @@ class State:
         return self._suspended.keys()
 
     @property
-    def room(self) -> Room:
-        """Free amounts on each machine now."""
-        return self._room
-
-    @property
     def free(self) -> npt.NDArray[np.float64]:
         """(M, R) free amounts now."""
-        return self._room.free()
+        return self.room.free()
 
     @property
     def capacity(self) -> npt.NDArray[np.float64]:
         """(M, R) capacities now."""
-        return self._room.capacity
+        return self.room.capacity
 
     @property
     def expected_ends(self) -> Sequence[Release]:
@@ -185,18 +183,13 @@ class State:
         """Changes of capacity that are known ahead, soonest first."""
         return self._steps
 
-    @property
-    def constrained(self) -> bool:
-        """Whether what fits now may still collide later: with a reservation or a capacity step."""
-        return bool(self._steps or self.reservations)
-
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
         """Return machines on which the task fits now, or None; `rule` says which come first.
 
         Looks at what is free at this instant alone; `profile` also sees reservations and
         capacity steps.
         """
-        return self._room.fit(task, rule)
+        return self.room.fit(task, rule)
 
     def profile(self) -> Profile:
         """Return the free resources over future time, a fresh copy to plan in.
@@ -213,7 +206,7 @@ class Policy(Protocol):
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Forget everything; a run begins. `rng` is the policy's own stream."""
 
-    def schedule(self, state: State) -> Iterator[Action]:
+    def schedule(self, state: State) -> Iterable[Action]:
         """Yield actions; each is applied before the next is asked for.
 
         An illegal action raises PolicyError in the run, naming task, machine, requested and free.

@@ -63,13 +63,10 @@ class Lane:
         self._key = getattr(order, "key", None)  # of one that does not
         self.rule = rule
         self._partitions = frozenset(partitions)
-        self._alone = False
+        self.alone = False
+        """Whether there is no other lane, so that every waiting task is of this one."""
         self.entries: list[Entry] = []
         self._fresh: list[Entry] = []
-
-    def stand_alone(self) -> None:
-        """Say that there is no other lane: every waiting task is of this one."""
-        self._alone = True
 
     def update(self, state: State) -> None:
         """Take in what has arrived since the last decision, or sort everything anew."""
@@ -79,7 +76,7 @@ class Lane:
         entries = self.entries
         fresh = self._fresh = []
         for task in state.arrived:
-            if task._waiting and (self._alone or task.partition in self._partitions):
+            if task._waiting and (self.alone or task.partition in self._partitions):
                 entry = (-task.priority, self._key(task), task.index, task)
                 fresh.append(entry)
                 if entries and entries[-1] > entry:
@@ -109,7 +106,7 @@ class Lane:
             (ahead[row], values[row], task.index, task)
             for row in order.tolist()
             for task in (queue[row],)
-            if self._alone or task.partition in self._partitions
+            if self.alone or task.partition in self._partitions
         ]
 
     def remove(self, entry: Entry) -> None:
@@ -134,7 +131,7 @@ class Lane:
         mine = [
             self._entry(task)
             for task in tasks
-            if task.waiting and (self._alone or task.partition in self._partitions)
+            if task.waiting and (self.alone or task.partition in self._partitions)
         ]
         return sorted(mine) if len(mine) > 1 else mine
 
@@ -165,15 +162,34 @@ class OrderedPolicy:
         groups = _groups_sharing_machines(info)
         self._lanes = [Lane(self.order, self.placement, group) for group in groups]
         if len(groups) == 1:
-            self._lanes[0].stand_alone()
+            self._lanes[0].alone = True
 
-    def schedule(self, state: State) -> Iterator[Action]:
+    def schedule(self, state: State) -> Iterable[Action]:
         """See `Policy.schedule`."""
-        if state._suspended:
+        for lane in self._lanes:
+            lane.update(state)
+        if lane.alone and not state.constrained and not state._suspended:
+            # Most decisions end here: nobody waits, or there is nobody behind the head, or the
+            # head still does not fit.
+            entries = lane.entries
+            if not entries:
+                return ()
+            head = entries[0][3]
+            on = state.room.fit(head, lane.rule)
+            if on is None:
+                if self.backfill is None or len(entries) == 1:
+                    return ()
+                return self.backfill.fill(state, lane)
+            if len(entries) == 1 and head.gang:
+                entries.clear()
+                return (Place(head, on),)
+        return self._start(state)
+
+    def _start(self, state: State) -> Iterator[Action]:
+        if state.suspended:
             yield from self._resume(state)
         fit = partial(_fit_ahead, state) if state.constrained else state.room.fit
         for lane in self._lanes:
-            lane.update(state)
             entries, rule = lane.entries, lane.rule
             while entries:
                 task = entries[0][3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from simkit import plugins
@@ -26,13 +27,24 @@ def build_policy(scenario: Scenario) -> Policy:
     """
     section = scenario.policy
     if isinstance(section, ComposedPolicy):
-        parts = {
-            kind: _part(kind, getattr(section, kind)) for kind in ("order", "backfill", "placement")
-        }
-        return OrderedPolicy(**parts)
+        return _composed(section)
     name = section.name if isinstance(section, NamedPolicy) else section.path
     factory = plugins.find(POLICIES, name, kind="policy")
     return checked_policy(construct(f"policy: {name!r}", factory, section.args), name)
+
+
+def _composed(section: ComposedPolicy) -> Policy:
+    """Put order, backfilling and placement together, or let the backfilling rule do it.
+
+    A rule with a method ``compose(order, placement)`` decides about the queue's head as well, and
+    so makes the policy itself; conservative backfilling is one.
+    """
+    order = _part("order", section.order)
+    backfill = _part("backfill", section.backfill)
+    placement = _part("placement", section.placement)
+    if hasattr(backfill, "compose"):
+        return checked_policy(backfill.compose(order, placement), section.backfill.type)
+    return OrderedPolicy(order, backfill, placement)
 
 
 def checked_policy(policy: Any, name: str = "") -> Policy:
@@ -78,18 +90,18 @@ def _part(kind: str, choice: Choice) -> Any:
 
 
 def policy_label(scenario: Scenario) -> str:
-    """Return ``fcfs + easy`` for a composed policy, the name of another."""
+    """Return ``fcfs+easy`` for a composed policy, the class's name of another."""
     section = scenario.policy
     if not isinstance(section, ComposedPolicy):
-        return section.name if isinstance(section, NamedPolicy) else section.path
-    parts = [_words(section.order)]
-    if section.backfill.type != "none":
-        parts.append(_words(section.backfill))
-    if section.placement.type != "first-fit":
-        parts.append(_words(section.placement))
-    return " + ".join(parts)
+        name = section.name if isinstance(section, NamedPolicy) else section.path
+        return _words(name.rpartition(":")[2], section.args)
+    parts = [_words(section.order.type, section.order.args)]
+    for choice, plain in ((section.backfill, "none"), (section.placement, "first-fit")):
+        if choice.type != plain:
+            parts.append(_words(choice.type, choice.args))
+    return "+".join(parts)
 
 
-def _words(choice: Choice) -> str:
-    arguments = ", ".join(f"{name}={value}" for name, value in choice.args.items())
-    return f"{choice.type}({arguments})" if arguments else choice.type
+def _words(name: str, arguments: Mapping[str, Any]) -> str:
+    given = ",".join(f"{key}={value}" for key, value in arguments.items())
+    return f"{name}({given})" if given else name

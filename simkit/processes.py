@@ -84,12 +84,14 @@ def arrivals(
     env: simpy.Environment, jobs: Iterable[Submitted], submit: Callable[[Submitted], None]
 ) -> Generator[simpy.Event, None, None]:
     """Submit every job at its time; a process."""
-    due = None
-    rank = int(Rank.ARRIVAL)
+    due, rank = None, int(Rank.ARRIVAL)
+    alarm = Occurrence.__new__(Occurrence)  # one event, wound again for every instant
     for job in jobs:
         if job.time_s != due:
             due = job.time_s
-            yield Occurrence(env, due, rank)
+            alarm.callbacks = []
+            env.schedule(alarm, rank, due - env.now)  # type: ignore[arg-type]
+            yield alarm
         submit(job)
 
 

@@ -37,10 +37,20 @@ class Profile(Protocol):
         It must fit through its whole estimate. None if it never fits.
         """
 
-    def fit(
-        self, task: Task, start: float, rule: PlacementRule | None = None
-    ) -> Placement | None:
+    def earlier(
+        self, task: Task, start: float, on: Placement, rule: PlacementRule | None = None
+    ) -> tuple[float, Placement] | None:
+        """Return the first instant before `start` from which the task fits, and where, or None.
+
+        The place that the task holds in this profile, `on` in ``[start, start + estimate)``,
+        counts as free.
+        """
+
+    def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
         """Return where the task fits through ``[start, start + estimate)``, or None."""
+
+    def advance(self, now: float) -> None:
+        """Forget what lies before now, and steps at which nothing changes."""
 
     def take(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
         """Take resources in ``[start, end)``; `end` may be infinite."""
@@ -110,9 +120,24 @@ class PoolProfile:
             if position == size or times[position] >= start + duration:
                 return start
 
-    def fit(
-        self, task: Task, start: float, rule: PlacementRule | None = None
-    ) -> Placement | None:
+    def earlier(
+        self, task: Task, start: float, on: Placement, rule: PlacementRule | None = None
+    ) -> tuple[float, Placement] | None:
+        """See `Profile.earlier`; what lies after `start` is the task's own, and fits."""
+        demand, duration = task.request[0] * on[0][1], task.estimate_s
+        since: float | None = None
+        for time, free in zip(self._times, self._free, strict=True):
+            if since is not None and (time >= start or time >= since + duration):
+                return since, on
+            if time >= start:
+                return None
+            if free < demand:
+                since = None
+            elif since is None:
+                since = time
+        return None if since is None else (since, on)
+
+    def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
         """See `Profile.fit`."""
         if task.machines is not None and not task.machines:
             return None
@@ -133,6 +158,13 @@ class PoolProfile:
         """See `Profile.give`."""
         self._add(start, end, request[0] * on[0][1])
 
+    def advance(self, now: float) -> None:
+        """See `Profile.advance`; steps at which nothing changes are gone already."""
+        passed = bisect_right(self._times, now) - 1
+        if passed >= 0:
+            del self._times[:passed], self._free[:passed]
+            self._times[0] = now
+
     def _add(self, start: float, end: float, amount: float) -> None:
         if start >= end:
             return
@@ -141,6 +173,9 @@ class PoolProfile:
         free = self._free
         for position in range(first, last):
             free[position] += amount
+        for position in (last, first):
+            if 0 < position < len(free) and free[position] == free[position - 1]:
+                del self._times[position], free[position]
 
     def _cut(self, time: float) -> int:
         """Return the position of the step that begins at `time`, making one if need be."""
@@ -177,17 +212,41 @@ class MachineProfile:
     def earliest(
         self, task: Task, rule: PlacementRule | None = None, after: float | None = None
     ) -> tuple[float, Placement] | None:
-        """See `Profile.earliest`; tries now and then every step."""
+        """See `Profile.earliest`; looks closely at steps where machines together have enough."""
         start = self._times[0] if after is None else max(after, self._times[0])
-        first = bisect_right(self._times, start)
-        for instant in (start, *self._times[first:]):
+        first = bisect_right(self._times, start) - 1
+        steps = np.array(self._times[first:])
+        short = np.where(self._enough(task, first), np.inf, steps)
+        next_short = np.minimum.accumulate(short[::-1])[::-1]
+        instants = np.maximum(steps, start)
+        open_ = (next_short >= instants + task.estimate_s) & (next_short > instants)
+        for instant in instants[open_].tolist():
             if on := self.fit(task, instant, rule):
                 return instant, on
         return None
 
-    def fit(
-        self, task: Task, start: float, rule: PlacementRule | None = None
-    ) -> Placement | None:
+    def _enough(self, task: Task, first: int) -> npt.NDArray[np.bool_]:
+        """Return (S,): whether the task would fit if a step from the `first` on went on forever."""
+        free = self._free[first:]
+        if task.machines is not None:
+            free = free[:, list(task.machines)]
+        counts = np.full(free.shape[:2], float(task.instances))
+        for r, amount in enumerate(task.request):
+            if amount > 0:
+                np.minimum(counts, free[:, :, r] // amount, out=counts)
+        enough: npt.NDArray[np.bool_] = np.maximum(counts, 0.0).sum(axis=1) >= _together(task)
+        return enough
+
+    def earlier(
+        self, task: Task, start: float, on: Placement, rule: PlacementRule | None = None
+    ) -> tuple[float, Placement] | None:
+        """See `Profile.earlier`; tries every step before `start`."""
+        without = self.copy()
+        without.give(on, task.request, start, start + task.estimate_s)
+        found = without.earliest(task, rule)
+        return found if found is not None and found[0] < start else None
+
+    def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
         """See `Profile.fit`."""
         first = max(bisect_right(self._times, start) - 1, 0)
         last = max(bisect_left(self._times, start + task.estimate_s), first + 1)
@@ -200,6 +259,16 @@ class MachineProfile:
     def give(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
         """See `Profile.give`."""
         self._add(on, request, start, end, 1.0)
+
+    def advance(self, now: float) -> None:
+        """See `Profile.advance`."""
+        passed = max(bisect_right(self._times, now) - 1, 0)
+        free = self._free[passed:]
+        kept = np.append(True, (free[1:] != free[:-1]).any(axis=(1, 2)))
+        if passed or not kept.all():
+            self._free = free[kept]
+            self._times = [t for t, keep in zip(self._times[passed:], kept, strict=True) if keep]
+        self._times[0] = max(self._times[0], now)
 
     def _add(
         self, on: Placement, request: tuple[float, ...], start: float, end: float, sign: float

@@ -67,6 +67,9 @@ class Recorder:
         """4 a row: (row, start, end, status)"""
         self.allocations = array("d")
         """9 a row: (job row, task row, machine, first, count, attempt, start, end, outcome)"""
+        self.simple = array("d")
+        """8 a row, for the usual case in which one end makes a row in each of the three tables:
+        (task row, job row, machine, instances, start, end, run, estimate)"""
         self.timeline = array("d")
         """4 + R a row: (time, waiting, backlog, running, free…)"""
         self.capacity = [0.0] * len(resources)
@@ -84,8 +87,20 @@ class Recorder:
             self._hand_on("timeline")
         self.capacity = capacity
 
+    def spilled(self) -> Recorder:
+        """Write `simple` rows out into the three tables, so that others can follow in order."""
+        if self.simple:
+            task, job, machine, count, start, end, run, estimate = _columns(self.simple, 8)
+            none, one = np.zeros(len(task)), np.ones(len(task))
+            _append(self.allocations, job, task, machine, none, count, one, start, end, none)
+            _append(self.tasks, task, start, end, none)
+            _append(self.jobs, job, start, end, run, estimate, none, none, one, none, none)
+            del self.simple[:]
+        return self
+
     def flush(self) -> None:
         """Hand on every table that holds a chunk of rows."""
+        self.spilled()
         width = len(self._resources)
         for name, columns in (("jobs", 10), ("tasks", 4), ("allocations", 9), ("events", 1),
                               ("timeline", 4 + width)):  # fmt: skip
@@ -94,6 +109,7 @@ class Recorder:
 
     def close(self) -> None:
         """Hand on all that is left; every table is written, if only its header."""
+        self.spilled()
         for name in ("jobs", "tasks", "allocations", "timeline", "events"):
             self._hand_on(name)
 
@@ -215,6 +231,10 @@ class Recorder:
 def _columns(rows: array[float], width: int) -> list[Any]:
     table = np.array(rows).reshape(-1, width)
     return [np.ascontiguousarray(column) for column in table.T]
+
+
+def _append(rows: array[float], *columns: Any) -> None:
+    rows.frombytes(np.column_stack(columns).tobytes())
 
 
 def _words(numbers: Any, words: tuple[str, ...]) -> Any:

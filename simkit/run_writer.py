@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simkit.digest import TABLES, RunDigest
 from simkit.errors import RunError
+from simkit.run_folder import Run
 
 if TYPE_CHECKING:
     import polars as pl
@@ -91,20 +92,24 @@ class RunWriter:
             del self._open[table]
         self.wall_time_s += perf_counter() - begin
 
-    def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str, Any]:
-        """Write the metrics, then `run.json` with status "complete" and the digest; return it.
+    def results(self) -> Run:
+        """Return the run as it stands, its tables closed, to be measured."""
+        return Run(self.folder, self._info)
+
+    def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
+        """Write the metrics, then `run.json` with status "complete"; return the finished run.
 
         Raises FailedRunError if they cannot be written.
         """
         self._info |= info
-        self._info["digest"] = self.digest.finish(metrics)
+        self._info |= {"digest": self.digest.finish(metrics), "error": ""}
         try:
             _write_json(self.folder / "metrics.json", metrics)
             self._put_info("complete")
         except OSError as error:
             raise self._gone(error) from error
         self._unlock()
-        return self._info
+        return self.results()
 
     def abandon(self, status: str, error: str, info: Mapping[str, Any]) -> None:
         """Keep the rows so far as valid tables and mark the run "interrupted" or "failed"."""
@@ -147,6 +152,8 @@ class RunWriter:
             f"{self.folder}: cannot be written ({_reason(error)}); free some space or choose "
             "another place with --output, and run again: the folder is marked as not complete"
         )
+        for writer in self._open.values():
+            writer.is_open = False  # or it would try to write once more when it is collected
         self._open.clear()
         for path in self.folder.glob(f"*{PART}"):
             path.unlink(missing_ok=True)  # room for run.json, and nothing half valid stays

@@ -100,6 +100,7 @@ class Simulation:
         self._room = make_room(cluster.capacity.copy())
         self.state = state = State(self.info, self._room, self._queue)
         state._steps = steps
+        state.constrained = bool(steps)
         self._running: dict[Allocation, Completion] = state._running
         self._suspended: dict[Allocation, float] = state._suspended
         self._releases = state._releases
@@ -200,6 +201,11 @@ class Simulation:
         if job.refusal:
             self._reject(job, job.refusal)
             return
+        if not self._admission.limited:
+            for task in job.tasks:
+                self._queue.add(task)
+            self.state.arrived += job.tasks
+            return
         for task in job.tasks:
             if not self._admission.submit(task):
                 self._reject(job, "the backlog is full")
@@ -221,9 +227,9 @@ class Simulation:
             return  # suspended, killed or lost in the meantime
         self._changed = True
         self._release(allocation)
-        self._books.end_allocation(
-            allocation, self._env.now, allocation._outcome, allocation._work_s
-        )
+        now = self._env.now
+        if not self._books.finish(allocation, now):
+            self._books.end_allocation(allocation, now, allocation._outcome, allocation._work_s)
 
     def _release(self, allocation: Allocation) -> None:
         """Free what an allocation holds."""
@@ -238,6 +244,7 @@ class Simulation:
         """A known step takes place; capacity in use is taken as the window says."""
         self._changed = True
         self.state._steps.remove(step)
+        self._note_constraints()
         self.state.releases += 1
         row = self._room.capacity[step.machine].tolist()
         self._room.change_capacity(step.machine, _sum(row, step.change))
@@ -363,8 +370,12 @@ class Simulation:
         place = Place(task, on, due)
         self._leave_queue(task)
         self.state.reservations[task] = place
+        self.state.constrained = True
         self._books.event(self.now, "reserved", task, f"starts at {due:g} s")
         Occurrence(self._env, due, Rank.RESERVATION, self._fall_due, place)  # type: ignore[arg-type]
+
+    def _note_constraints(self) -> None:
+        self.state.constrained = bool(self.state._steps or self.state.reservations)
 
     def _fall_due(self, event: Occurrence) -> None:
         """Start a reserved task; or, if it does not fit, put it back in its place."""
@@ -374,6 +385,7 @@ class Simulation:
             return  # cancelled in the meantime
         self._changed = True
         del self.state.reservations[task]
+        self._note_constraints()
         if self._room.claim(place.on, task.request):
             count, task.remaining = task.remaining, 0
             self._start(task, place.on, count, self._books.instances(task, count))
@@ -384,6 +396,7 @@ class Simulation:
     def _cancel(self, action: Cancel) -> None:
         if self.state.reservations.pop(action.task, None) is None:
             raise self._illegal(action.task, "has no reservation to cancel")
+        self._note_constraints()
         self._books.event(self.now, "cancelled", action.task, "reservation taken back")
         self.state.releases += 1
         self._admission.show(action.task)
@@ -448,6 +461,7 @@ class Simulation:
         running = [a for a in self._running if a.task is task]
         suspended = [a for a in self._suspended if a.task is task]
         reserved = self.state.reservations.pop(task, None) is not None
+        self._note_constraints()
         held = self._admission.withdraw(task)
         if not (running or suspended or reserved or held or task._waiting):
             raise self._illegal(task, "has ended, it cannot be killed")

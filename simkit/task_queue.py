@@ -12,13 +12,13 @@ from simkit.task import Task
 
 Floats = npt.NDArray[np.float64]
 
-_FACTS = 9  # columns before the demands; in the order of `_row`
+_FACTS = 10  # columns before the demands; in the order of `_row`
 
 
 def _row(task: Task) -> tuple[float, ...]:
     return (
         task.index, task.submit_time_s, task.estimate_s, task.requested_time_s, task.remaining,
-        task.user, task.queue, task.priority, task.partition, *task.demand,
+        task.user, task.queue, task.priority, task.partition, task.gang, *task.demand,
     )  # fmt: skip
 
 
@@ -80,6 +80,11 @@ class QueueColumns:
     def partition(self) -> Floats:
         """Row of the task's partition in the cluster."""
         return self._table[8]
+
+    @property
+    def gang(self) -> npt.NDArray[np.bool_]:
+        """Whether all instances start together."""
+        return self._table[9] > 0
 
     @property
     def demand(self) -> Floats:

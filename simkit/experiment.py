@@ -1,0 +1,236 @@
+"""An experiment: a scenario made into workload, cluster and policy; run, measured and written.
+
+    experiment = prepare(load_scenario("scenario.yaml"))
+    run = carry_out(experiment, output="runs/mine")
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Protocol
+
+from simkit.cluster import Cluster
+from simkit.cluster_source import build_cluster
+from simkit.errors import PolicyError, SimkitError
+from simkit.estimates import Predictor
+from simkit.interrupt import DeferredInterrupt
+from simkit.memory_run import MemoryStore
+from simkit.metrics import compute_metrics
+from simkit.policy import Policy
+from simkit.policy_source import build_policy, build_predictor, build_rules
+from simkit.recorder import Recorder, Sink
+from simkit.run_folder import Run
+from simkit.run_info import first_info, peak_memory_bytes
+from simkit.run_writer import FailedRunError, RunWriter
+from simkit.scenario import Scenario, refuse_sweep
+from simkit.simulation import Rules, Simulation
+from simkit.workload import RowReport, Trace, Workload
+from simkit.workload_source import read_trace
+
+Watch = Callable[[Simulation], None]
+"""Is called after every decision, e.g. to show progress."""
+
+
+class Store(Sink, Protocol):
+    """Where the records of a run go: a folder or memory."""
+
+    wall_time_s: float
+    """Time spent in writing."""
+
+    def close_tables(self) -> None:
+        """Finish the tables."""
+
+    def results(self) -> Run:
+        """Return the run as it stands, its tables closed."""
+
+    def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
+        """Add the last of what is known, and return the finished run."""
+
+    def abandon(self, status: str, error: str, info: Mapping[str, Any]) -> None:
+        """Keep what there is of a run that was "interrupted" or "failed"."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that a run needs, built and checked; nothing has been simulated yet."""
+
+    scenario: Scenario
+    trace: Trace
+    cluster: Cluster
+    policy: Policy
+    predictor: Predictor
+    rules: Rules
+    wall_time_s: dict[str, float] = field(default_factory=dict)
+    """Phase → seconds it took."""
+
+
+def prepare(
+    scenario: Scenario,
+    *,
+    policy: Policy | None = None,
+    workload: Workload | None = None,
+    cluster: Cluster | None = None,
+) -> Experiment:
+    """Read the trace and build cluster, policy and predictor of a scenario.
+
+    Args:
+        scenario: without a sweep.
+        policy: takes the place of the scenario's.
+        workload: takes the place of the scenario's and its transforms.
+        cluster: takes the place of the scenario's.
+
+    Raises ScenarioError, PluginError, TraceError or PolicyError; nothing has been written then.
+    """
+    refuse_sweep(scenario)
+    chosen = build_policy(scenario) if policy is None else policy
+    predictor = build_predictor(scenario)
+    rules = build_rules(scenario)
+    begin = perf_counter()
+    if workload is None:
+        trace = read_trace(scenario.workload, scenario.seed)
+    else:
+        trace = Trace(workload, RowReport(read=len(workload), accepted=len(workload)))
+    if cluster is None:
+        cluster = build_cluster(scenario.cluster, trace.workload)
+    times = {"read": perf_counter() - begin}
+    return Experiment(scenario, trace, cluster, chosen, predictor, rules, times)
+
+
+def carry_out(
+    experiment: Experiment,
+    output: str | PathLike[str] | None = None,
+    *,
+    watch: Watch | None = None,
+) -> Run:
+    """Run an experiment and return its results.
+
+    Args:
+        experiment: from `prepare`; its policy and predictor begin anew.
+        output: the run folder to write; None keeps the records in memory and writes nothing.
+        watch: see `Watch`.
+
+    Raises RunError if the folder cannot be used or written, PolicyError if the policy breaks a
+    rule or fails. After an error or an interruption the folder keeps the rows so far and says so.
+    """
+    info = first_info(experiment.scenario, experiment.trace, experiment.cluster)
+    store: Store = MemoryStore(info) if output is None else RunWriter(Path(output), info)
+    times = dict(experiment.wall_time_s)
+    with _accounted_for(store):
+        recorder = Recorder(experiment.trace.workload, experiment.cluster.resources, store)
+        with _timed(times, "simulate"):
+            simulation = _simulate(experiment, recorder, watch)
+        times["simulate"] -= store.wall_time_s  # spent in between by the recorder
+        store.close_tables()
+        times["write"] = store.wall_time_s
+        with _timed(times, "metrics"):
+            metrics = measure(store.results(), experiment.scenario)
+        last = {
+            "decisions": simulation.decisions_made,
+            "wall_time_s": {name: round(seconds, 6) for name, seconds in times.items()},
+            "peak_memory_bytes": peak_memory_bytes(),
+        }
+        return store.complete(last, metrics)
+
+
+def measure(run: Run, scenario: Scenario) -> dict[str, dict[str, Any]]:
+    """Return the metrics of a run's records with the scenario's settings."""
+    settings = scenario.metrics
+    return compute_metrics(
+        run.scan("jobs"),
+        run.scan("allocations"),
+        run.scan("timeline"),
+        resources=run.resources,
+        capacity=run.capacity,
+        tau=settings.tau,
+        warmup=settings.warmup,
+        cooldown=settings.cooldown,
+    )
+
+
+def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:
+    """Replay everything; if it stops half way, the recorder still hands on what it holds."""
+    simulation = Simulation(
+        experiment.trace.workload,
+        experiment.cluster,
+        recorder,
+        rules=experiment.rules,
+        predictor=experiment.predictor,
+        seed=experiment.scenario.seed,
+    )
+    with DeferredInterrupt() as interrupt:
+
+        def after_decision(_now: float) -> None:
+            if interrupt.requested:
+                raise KeyboardInterrupt
+            if watch is not None:
+                watch(simulation)
+
+        try:
+            simulation.run(experiment.policy, experiment.scenario.seed, after_decision)
+        except FailedRunError:
+            raise
+        except SimkitError:
+            recorder.close()
+            raise
+        except Exception as error:
+            recorder.close()
+            raise _blamed(error, experiment.policy, simulation.now) from error
+        except KeyboardInterrupt:
+            recorder.close()
+            raise
+    return simulation
+
+
+def _blamed(error: Exception, policy: Policy, now: float) -> Exception:
+    """Return a PolicyError if the error comes from a file of the policy's author; else it."""
+    own = _files_of_author(policy)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in own]
+    if not frames:
+        return error
+    what = " ".join(traceback.format_exception_only(error)[-1].split())
+    place = f"{frames[-1].filename}:{frames[-1].lineno}"
+    return PolicyError(f"{place}: {type(policy).__name__} failed at {now:g} s: {what}")
+
+
+def _files_of_author(policy: Policy) -> set[str | None]:
+    """Return the files that define the policy and its parts, simkit's own left out."""
+    parts = [policy, *getattr(policy, "__dict__", {}).values()]
+    modules = {base.__module__ for part in parts for base in type(part).__mro__}
+    own = {name for name in modules if name != "builtins" and not name.startswith("simkit.")}
+    return {getattr(sys.modules.get(name), "__file__", None) for name in own} - {None}
+
+
+@contextmanager
+def _accounted_for(store: Store) -> Iterator[None]:
+    """Mark the run if it does not come to its end."""
+    try:
+        yield
+    except FailedRunError:
+        raise  # the folder says so already
+    except KeyboardInterrupt:
+        store.abandon("interrupted", "interrupted by the user", _last_words())
+        raise
+    except BaseException as error:
+        with suppress(OSError):
+            store.abandon("failed", str(error) or type(error).__name__, _last_words())
+        raise
+
+
+def _last_words() -> dict[str, Any]:
+    return {"peak_memory_bytes": peak_memory_bytes()}
+
+
+@contextmanager
+def _timed(times: dict[str, float], phase: str) -> Iterator[None]:
+    begin = perf_counter()
+    try:
+        yield
+    finally:
+        times[phase] = perf_counter() - begin

@@ -1,0 +1,95 @@
+"""Progress of a simulation: simulated date, jobs done and jobs a second, as a bar on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from math import isfinite
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from simkit.units import format_duration
+
+if TYPE_CHECKING:
+    from simkit.simulation import Simulation
+
+PATIENCE_S = 2.0
+"""Nothing is shown before; most runs end earlier."""
+_LOOK_EVERY = 256
+"""Decisions between two looks at the clock."""
+_DRAW_EVERY_S = 0.1
+
+
+class RunProgress:
+    """A bar that appears when a simulation takes longer than `PATIENCE_S`."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._decisions = 0
+        self._begin = self._drawn = perf_counter()
+        self._bar: Any = None
+        self._row: Any = None
+
+    def __call__(self, simulation: Simulation) -> None:
+        """Take note of a decision."""
+        self._decisions += 1
+        if self._decisions % _LOOK_EVERY:
+            return
+        now = perf_counter()
+        if now - self._begin < PATIENCE_S or now - self._drawn < _DRAW_EVERY_S:
+            return
+        self._drawn = now
+        if self._bar is None:
+            self._bar = progress_bar("[cyan]{task.fields[date]}", "{task.fields[rate]} jobs/s")
+            self._row = self._bar.add_task("", total=self._jobs, date="", rate="")
+            self._bar.start()
+        done = simulation.jobs_ended
+        self._bar.update(
+            self._row,
+            completed=done,
+            date=simulated_date(simulation.now, simulation.info.epoch_s),
+            rate=f"{done / (now - self._begin):,.0f}",
+        )
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+@contextmanager
+def watch_progress(jobs: int, *, enabled: bool) -> Iterator[Callable[[Any], None] | None]:
+    """Yield what to call at every decision: a bar, or None where stderr is no terminal."""
+    if not (enabled and sys.stderr.isatty()):
+        yield None
+        return
+    progress = RunProgress(jobs)
+    try:
+        yield progress
+    finally:
+        progress.close()
+
+
+def simulated_date(now_s: float, epoch_s: float) -> str:
+    """Return the date (UTC) of an instant, or the time since the trace's zero."""
+    if not isfinite(epoch_s):
+        return format_duration(now_s)
+    return datetime.fromtimestamp(epoch_s + now_s, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def progress_bar(before: str, after: str) -> Any:
+    """Return a bar of rich's on stderr, which vanishes when it stops."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    return Progress(
+        before,
+        BarColumn(),
+        MofNCompleteColumn(),
+        after,
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

@@ -1,0 +1,46 @@
+"""The scenarios that come with simkit, by name; found as data, nothing of them is imported."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from simkit.errors import ScenarioError, did_you_mean
+
+_SUFFIX = ".yaml"
+
+
+def scenario_names() -> list[str]:
+    """Return the names of the scenarios that come with simkit, such as ``quickstart``."""
+    files = resources.files("simkit.scenarios").iterdir()
+    return sorted(file.name.removesuffix(_SUFFIX) for file in files if file.name.endswith(_SUFFIX))
+
+
+def scenario_path(name: str) -> Path:
+    """Return the file of a scenario that comes with simkit.
+
+    Raises ScenarioError, with the nearest name, if there is none.
+    """
+    if name not in scenario_names():
+        raise ScenarioError(f"no scenario is called {name!r}{did_you_mean(name, scenario_names())}")
+    return Path(str(resources.files("simkit.scenarios").joinpath(name + _SUFFIX)))
+
+
+def find_scenario(text: str) -> Path:
+    """Return the file that a user names: a path, or the name of one that comes with simkit.
+
+    Raises ScenarioError for a plain word that is neither.
+    """
+    path = Path(text).expanduser()
+    if path.exists() or path.suffix or len(path.parts) != 1:
+        return path  # `load_scenario` says what is wrong with it, if anything is
+    if text in scenario_names():
+        return scenario_path(text)
+    known = did_you_mean(text, scenario_names())
+    raise ScenarioError(f"{text}: there is no such file, and no scenario of that name{known}")
+
+
+def scenario_summary(path: Path) -> str:
+    """Return the first line of comment in a scenario file; empty if it does not begin with one."""
+    first = path.read_text(encoding="utf-8").partition("\n")[0]
+    return first.lstrip("# ").rstrip() if first.startswith("#") else ""

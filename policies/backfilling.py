@@ -80,16 +80,17 @@ class Easy:
         chosen: list[tuple[Entry, int]] = []
         for entry in entries:
             task = entry[3]
-            demand, count = task.demand[0], task.instances
+            demand = task.least[0]
+            if demand > free or task is head:
+                continue
+            overtakes = task.estimate_s > slack  # it would run on beside the head
+            if overtakes and demand > spare:
+                continue
+            count = task.instances
             if not task.gang:
-                demand, count = self._fitting(task, free, slack, spare)
-            elif demand > free:
-                continue
-            if task is head or not count:
-                continue
-            if task.estimate_s > slack:
-                if demand > spare:
-                    continue
+                count = _fitting(task, min(free, spare) if overtakes else free)
+                demand *= count
+            if overtakes:
                 spare -= demand
             free -= demand
             chosen.append((entry, count))
@@ -110,14 +111,17 @@ class Easy:
     def _reserve_pool(self, state: State, head: Task) -> None:
         """Find shadow time and extra nodes of one machine with one resource."""
         self._head = head
-        demand = head.demand[0] if head.gang else head.request[0]
-        free, shadow = state.room.total_free()[0], inf
-        for end, _, allocation in state.expected_ends:
-            if end > shadow:  # all releases of the shadow time itself count
+        demand, free = head.least[0], state.room.total_free()[0]
+        shadow, releases = inf, iter(state.expected_ends)
+        for end, _, allocation in releases:
+            free += allocation.held[0]
+            if free >= demand:
+                shadow = max(end, state.now)
+                break
+        for end, _, allocation in releases:  # all releases of that very instant count
+            if end > shadow:
                 break
             free += allocation.held[0]
-            if shadow == inf and free >= demand:
-                shadow = end if end > state.now else state.now
         self._shadow, self._spare = shadow, free - demand
 
     def _promising(self, state: State, lane: Lane) -> Sequence[Entry]:
@@ -129,14 +133,6 @@ class Easy:
         fits |= ~columns.gang
         queue = state.queue
         return lane.in_order([queue[row] for row in np.flatnonzero(fits).tolist()])
-
-    @staticmethod
-    def _fitting(task: Task, free: float, slack: float, spare: float) -> tuple[float, int]:
-        """Return what and how many instances of a bag may start beside the head."""
-        room = free if task.estimate_s <= slack else min(free, spare)
-        request = task.request[0]
-        count = task.remaining if request <= 0 else min(task.remaining, int(room // request))
-        return request * max(count, 0), max(count, 0)
 
     def _fill_machines(self, state: State, lane: Lane) -> Iterator[Place]:
         """Any number of machines and resources."""
@@ -186,3 +182,9 @@ class Easy:
                 profile.take(fitting, task.request, state.now, state.now + task.estimate_s)
                 if not task.remaining:
                     lane.remove(entry)
+
+
+def _fitting(task: Task, room: float) -> int:
+    """Return how many instances of a bag fit in a pool's room."""
+    request = task.request[0]
+    return task.remaining if request <= 0 else min(task.remaining, int(room // request))

@@ -63,6 +63,7 @@ class Plan:
                 self.promised.pop(task.index, None)  # if it starts over, it gets a new one
             elif sum(_instances(piece.on) for piece in pieces) != task.remaining:
                 self._drop(task)  # a bag, of which more is to be done now: plan it anew
+                freed = True
         return freed
 
     def _holds(self, state: State) -> bool:

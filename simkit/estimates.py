@@ -18,6 +18,9 @@ Floats = npt.NDArray[np.float64]
 class Predictor(Protocol):
     """Estimates run times; sees what has finished so far, and nothing that has not."""
 
+    learns: bool
+    """Whether `on_submission` and `on_end` have anything to do."""
+
     def reset(self, workload: Workload, rng: np.random.Generator) -> None:
         """Begin a run."""
 

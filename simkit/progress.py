@@ -72,6 +72,17 @@ def watch_progress(jobs: int, *, enabled: bool) -> Iterator[Callable[[Any], None
         progress.close()
 
 
+@contextmanager
+def sweep_progress(runs: int, *, enabled: bool) -> Iterator[Callable[[Any], None]]:
+    """Yield what to call at the end of every run of a sweep."""
+    if not (enabled and sys.stderr.isatty()):
+        yield lambda _outcome: None
+        return
+    with progress_bar("runs", "{task.fields[last]}") as bar:
+        row = bar.add_task("", total=runs, last="")
+        yield lambda outcome: bar.update(row, advance=1, last=str(outcome.folder.name))
+
+
 def simulated_date(now_s: float, epoch_s: float) -> str:
     """Return the date (UTC) of an instant, or the time since the trace's zero."""
     if not isfinite(epoch_s):
@@ -93,3 +104,14 @@ def progress_bar(before: str, after: str) -> Any:
         console=Console(stderr=True),
         transient=True,
     )
+
+
+@contextmanager
+def download_progress(*, enabled: bool) -> Iterator[Callable[[int, int | None], None] | None]:
+    """Yield what a download tells of (bytes received, bytes in all), or None."""
+    if not (enabled and sys.stderr.isatty()):
+        yield None
+        return
+    with progress_bar("bytes", "") as bar:
+        row = bar.add_task("", total=None)
+        yield lambda received, total: bar.update(row, completed=received, total=total)

@@ -125,9 +125,11 @@ class PoolRoom:
     def give(self, on: Placement, request: tuple[float, ...]) -> None:
         """See `Room.give`."""
         free, count = self._free, on[0][1]
-        free[0] += request[0] * count
-        for r in range(1, len(free)):
-            free[r] += request[r] * count
+        if len(free) == 1:
+            free[0] += request[0] * count
+            return
+        for r, amount in enumerate(request):
+            free[r] += amount * count
 
     def claim(self, on: Placement, request: tuple[float, ...]) -> bool:
         """See `Room.claim`."""

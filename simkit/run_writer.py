@@ -31,6 +31,9 @@ PART: Final = ".part"
 class FailedRunError(RunError):
     """A run that had begun could not be brought to its end, e.g. as the disk is full."""
 
+    failed_run = True
+    """Nothing was wrong with the command: its exit code is that of a failed run."""
+
 
 class RunWriter:
     """The folder of a run that is being made; a `Sink` for the recorder.

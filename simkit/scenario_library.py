@@ -1,4 +1,7 @@
-"""The scenarios that come with simkit, by name; found as data, nothing of them is imported."""
+"""The scenarios and sample logs that come with simkit, by name.
+
+They are found as data, with `importlib.resources`; the modules beside them do not matter.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,9 @@ from pathlib import Path
 from simkit.errors import ScenarioError, did_you_mean
 
 _SUFFIX = ".yaml"
+_SAMPLE_SUFFIX = ".swf.gz"
+SAMPLE = "sample:"
+"""What a path in a scenario begins with if it is the name of a sample log."""
 
 
 def scenario_names() -> list[str]:
@@ -44,3 +50,20 @@ def scenario_summary(path: Path) -> str:
     """Return the first line of comment in a scenario file; empty if it does not begin with one."""
     first = path.read_text(encoding="utf-8").partition("\n")[0]
     return first.lstrip("# ").rstrip() if first.startswith("#") else ""
+
+
+def sample_names() -> list[str]:
+    """Return the names of the sample logs that come with simkit, such as ``lublin_1000``."""
+    files = resources.files("simkit.traces.samples").iterdir()
+    return sorted(
+        file.name.removesuffix(_SAMPLE_SUFFIX)
+        for file in files
+        if file.name.endswith(_SAMPLE_SUFFIX)
+    )
+
+
+def sample_path(name: str) -> Path:
+    """Return the file of a sample log; raises ValueError, with the nearest name, if there is none."""
+    if name not in sample_names():
+        raise ValueError(f"no sample log is called {name!r}{did_you_mean(name, sample_names())}")
+    return Path(str(resources.files("simkit.traces.samples").joinpath(name + _SAMPLE_SUFFIX)))

@@ -28,6 +28,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from simkit.errors import PluginError, did_you_mean
 from simkit.plugins import split_reference
+from simkit.scenario_library import SAMPLE, sample_path
 from simkit.scenario_types import Section
 
 
@@ -43,6 +44,8 @@ class Context(NamedTuple):
 def _file(value: str, info: ValidationInfo) -> str:
     if not isinstance(info.context, Context):
         return value
+    if value.startswith(SAMPLE):
+        return str(sample_path(value.removeprefix(SAMPLE)))
     try:
         path = info.context.base / Path(value).expanduser()
         path = path.parent.resolve() / path.name  # the file itself may be a link: it keeps its name
@@ -76,7 +79,9 @@ def _file_problem(path: Path) -> str:
 
 
 File = Annotated[str, AfterValidator(_file), WithJsonSchema({"type": "string", "format": "path"})]
-"""An existing file; a relative path starts from the scenario's folder."""
+"""An existing file; a relative path starts from the scenario's folder.
+
+``sample:NAME`` is a log that comes with simkit."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,10 @@ which order, is in `simkit.processes`.
 
 from __future__ import annotations
 
+import gc
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf, nan
 from typing import Any, Literal
@@ -144,11 +146,12 @@ class Simulation:
         self._policy_name = type(policy).__name__
         policy.reset(self.info, stream(seed, "policy"))
         apply = self.apply
-        for state in self.decisions():
-            for action in policy.schedule(state):
-                apply(action)
-            if watch is not None:
-                watch(state.now)
+        with _seldom_collected():
+            for state in self.decisions():
+                for action in policy.schedule(state):
+                    apply(action)
+                if watch is not None:
+                    watch(state.now)
 
     def decisions(self) -> Iterator[State]:
         """Yield the state at every instant at which something has changed, until nothing will.
@@ -197,6 +200,9 @@ class Simulation:
 
     def _submit(self, job: Submitted) -> None:
         self._changed = True
+        if self._predictor.learns:
+            for task in job.tasks:
+                task.estimate_s = self._predictor.on_submission(task.user, task.estimate_s)
         self._books.open(job)
         if job.refusal:
             self._reject(job, job.refusal)
@@ -512,6 +518,17 @@ class Simulation:
             self._books.record(allocation, nan, Outcome.RUNNING)
         self._books.close({allocation.task for allocation in (*self._running, *self._suspended)})
         self.recorder.close()
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Look for cyclic garbage less often: the engine makes many objects, none in a cycle."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _sum(amounts: Sequence[float], changes: Sequence[float]) -> list[float]:

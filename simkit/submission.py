@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
 
 from simkit.cluster import Cluster
 from simkit.errors import ScenarioError
@@ -43,7 +47,6 @@ class Submission:
             workload.resources.index(name) if name in workload.resources else -1
             for name in cluster.resources
         ]
-
         first = cluster.partitions[0]
         self._only = first if cluster.partitions == (Partition(first.name),) else None
         """The partition that takes every job, where there is just one and without limits."""
@@ -55,16 +58,11 @@ class Submission:
 
     def _block(self, first: int, last: int) -> Iterator[Submitted]:
         load = self._workload
-        bounds = load.first_task[first : last + 1].tolist()
-        tasks = slice(bounds[0], bounds[-1])
-        requests = self._requests(tasks)
-        demands = self._demands(tasks)
-        doubtful = self._doubtful(tasks)
-        instances = load.instances[tasks].tolist()
-        gangs = load.gang[tasks].tolist()
-        requested = load.requested_time_s[tasks].tolist()
-        estimates = self._predictor.estimates(tasks.start, tasks.stop).tolist()
-        columns = zip(
+        begin, end = int(load.first_task[first]), int(load.first_task[last])
+        tasks = self._task_facts(slice(begin, end))
+        jobs = zip(
+            range(first, last),
+            np.diff(load.first_task[first : last + 1]).tolist(),
             load.submit_time_s[first:last].tolist(),
             load.user[first:last].tolist(),
             load.group[first:last].tolist(),
@@ -72,25 +70,38 @@ class Submission:
             load.partition[first:last].tolist(),
             strict=True,
         )
-        learn = self._predictor.on_submission if self._predictor.learns else None
         only = self._only
-        for row, (submit, user, group, queue, number) in enumerate(columns, first):
+        for row, size, submit, user, group, queue, number in jobs:
             job = Submitted(row, submit, [])
             position, partition = (0, only) if only else self._partition(queue, number)
             if position < 0:
                 job.refusal = f"no partition takes queue {queue}, partition {number}"
-            for index in range(bounds[row - first], bounds[row - first + 1]):
-                at = index - tasks.start
-                estimate = estimates[at] if learn is None else learn(user, estimates[at])
+            for index, request, demand, doubtful, count, gang, requested, estimate in islice(
+                tasks, size
+            ):
                 task = Task(
-                    index, row, submit, requests[at], instances[at], gangs[at], estimate,
-                    requested[at], user, group, queue, position, partition.priority,
-                    partition.machines, demands[at],
+                    index, row, submit, request, count, gang, estimate, requested, user, group,
+                    queue, position, partition.priority, partition.machines, demand,
                 )  # fmt: skip
                 job.tasks.append(task)
-                if doubtful[at]:
+                if doubtful:
                     job.refusal = job.refusal or self._refusal(task, partition)
             yield job
+
+    def _task_facts(self, tasks: slice) -> Iterator[tuple[Any, ...]]:
+        """Yield what a block's tasks are made of, in order."""
+        load = self._workload
+        return zip(
+            range(tasks.start, tasks.stop),
+            self._requests(tasks),
+            self._demands(tasks),
+            self._doubtful(tasks),
+            load.instances[tasks].tolist(),
+            load.gang[tasks].tolist(),
+            load.requested_time_s[tasks].tolist(),
+            self._predictor.estimates(tasks.start, tasks.stop).tolist(),
+            strict=True,
+        )
 
     def _requests(self, tasks: slice) -> list[tuple[float, ...]]:
         """Return a request per task, in the order of the cluster's resources."""

@@ -59,7 +59,9 @@ class Task:
         """All instances start together (True) or one by one as they fit (False)."""
         self.demand: Final = demand or tuple([amount * instances for amount in request])
         """What all its instances ask of each resource."""
-        self.estimate_s: Final = estimate_s
+        self.least: Final = self.demand if gang else request
+        """What must be free for anything of it to start: all of a gang, one instance of a bag."""
+        self.estimate_s = estimate_s
         """The scenario's estimate of the run time of an instance."""
         self.requested_time_s: Final = requested_time_s
         """The user's own estimate; NaN if there is none."""

@@ -56,6 +56,8 @@ def replay(
         need, shadow = free, now
         head = size[waiting[0][1]]
         for expected, job in releases:
+            if expected < now:
+                expected = now  # it overran: it is expected to end now
             if need >= head and expected != shadow:
                 break
             need += size[job]

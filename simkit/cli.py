@@ -1,0 +1,84 @@
+"""The command line: `simkit run`, `sweep`, `compare`, `verify`, … one function a command.
+
+Exit codes: 0 all is well; 1 a rule is violated or a run failed; 2 wrong usage, scenario or folder;
+3 a trace cannot be read; 4 a policy broke a rule; 130 interrupted. Only light modules are imported
+here; each command imports what it needs when it is called.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from simkit import cli_catalogue, cli_results, cli_run, cli_trace
+from simkit.errors import (
+    PluginError,
+    PolicyError,
+    RunError,
+    ScenarioError,
+    SimkitError,
+    TraceError,
+)
+
+EXIT_CODES = {ScenarioError: 2, PluginError: 2, RunError: 2, TraceError: 3, PolicyError: 4}
+"""Kind of error → exit code; what is not listed is 1."""
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="simkit",
+    help="Replays HPC logs and cloud traces under scheduling policies.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+app.command("run")(cli_run.run)
+app.command("sweep")(cli_run.sweep)
+app.command("validate")(cli_run.validate)
+app.command("show")(cli_run.show)
+app.command("compare")(cli_results.compare)
+app.command("verify")(cli_results.verify)
+app.command("export")(cli_results.export)
+app.command("plot")(cli_results.plot)
+app.command("policies")(cli_catalogue.policies)
+app.command("scenarios")(cli_catalogue.scenarios)
+app.command("schema")(cli_catalogue.schema)
+app.command("version")(cli_catalogue.version)
+app.add_typer(cli_trace.app, name="trace")
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    """Replays HPC logs and cloud traces under scheduling policies."""
+    if version:
+        cli_catalogue.version()
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line; errors of the user's are told in words, without a traceback."""
+    try:
+        app()
+    except SimkitError as error:
+        print(error, file=sys.stderr)
+        sys.exit(exit_code(error))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # the reader of our output, such as `head`, is gone: that is no error of ours
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+def exit_code(error: SimkitError) -> int:
+    """Return the exit code of an error."""
+    if getattr(error, "failed_run", False):
+        return 1
+    return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)

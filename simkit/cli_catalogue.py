@@ -1,0 +1,55 @@
+"""The commands that list what there is: policies, scenarios, schema, version."""
+
+from __future__ import annotations
+
+import typer
+
+from simkit.cli_options import AsJson
+
+KINDS = {
+    "order": "policy.order",
+    "backfill": "policy.backfill",
+    "placement": "policy.placement",
+    "policy": "policy.name",
+}
+
+
+def policies(as_json: AsJson = False) -> None:
+    """List the orders, backfilling and placement rules, policies and estimators by name."""
+    from simkit import plugins
+    from simkit.cli_text import print_json, print_plugins
+
+    found = {key: plugins.names("simkit.policies", kind) for kind, key in KINDS.items()}
+    found["estimates"] = plugins.names("simkit.predictors")
+    found["workload.type"] = plugins.names("simkit.readers")
+    if as_json:
+        print_json(found)
+    else:
+        print_plugins(found)
+
+
+def scenarios(as_json: AsJson = False) -> None:
+    """List the scenarios that come with simkit; `simkit run NAME` runs one."""
+    from simkit.cli_text import print_json, print_pairs
+    from simkit.scenario_library import scenario_names, scenario_path, scenario_summary
+
+    found = {name: scenario_summary(scenario_path(name)) for name in scenario_names()}
+    if as_json:
+        print_json(found)
+    else:
+        print_pairs("Scenario", "What it is", found)
+
+
+def schema() -> None:
+    """Print the JSON Schema of scenario files, for editors."""
+    from simkit.cli_text import print_json
+    from simkit.scenario import json_schema
+
+    print_json(json_schema())
+
+
+def version() -> None:
+    """Print simkit's version."""
+    from importlib.metadata import version as version_of
+
+    typer.echo(f"simkit {version_of('simkit-cluster')}")

@@ -1,0 +1,108 @@
+"""The commands that take run folders: compare, verify, export, plot."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simkit.cli_options import AsJson, Partial, RunFolder
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="A B", help="Two run folders; or with --with, all of A."),
+    ],
+    others: Annotated[
+        list[Path] | None,
+        typer.Option("--with", help="A run of B; repeat it for several seeds, as for A."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option("--metric", "-m", help="Metrics to compare; default: wait, turnaround, …."),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Level of confidence.")] = 0.95,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs job by job: differences B - A with confidence intervals.
+
+    `simkit compare A B` takes two runs; the interval is a bootstrap over weeks. Several seeds:
+    `simkit compare A0 A1 A2 --with B0 --with B1 --with B2`.
+    """
+    from simkit.cli_text import print_comparison, print_json
+    from simkit.compare import DEFAULT_METRICS, compare_runs
+
+    if others:
+        first, second = list(runs), list(others)
+    elif len(runs) == 2:
+        first, second = [runs[0]], [runs[1]]
+    else:
+        raise typer.BadParameter(f"{len(runs)} runs; give two, or several of B by --with")
+    comparison = compare_runs(first, second, metrics=metric or DEFAULT_METRICS, level=level)
+    if as_json:
+        print_json(comparison.as_json())
+    else:
+        print_comparison(comparison)
+
+
+def verify(run: RunFolder, partial: Partial = False, as_json: AsJson = False) -> None:
+    """Audit a run against its inputs and every rule; exit 1 with the violating rows."""
+    from simkit.cli_text import print_audit, print_json
+    from simkit.verify import verify_run
+
+    audit = verify_run(run, allow_partial=partial)
+    if as_json:
+        print_json(audit.to_dict())
+    else:
+        print_audit(audit)
+    if not audit.ok:
+        raise typer.Exit(1)
+
+
+class Form(StrEnum):
+    """What a run can be exported to."""
+
+    SWF = "swf"
+    BATSIM = "batsim"
+
+
+def export(
+    run: RunFolder,
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    form: Annotated[
+        Form | None,
+        typer.Option("--format", "-f", help="Default: batsim for .csv, swf for the rest."),
+    ] = None,
+    partial: Partial = False,
+) -> None:
+    """Write a run's jobs as an SWF log or with the columns of Batsim's jobs.csv."""
+    from simkit.export import export_batsim, export_swf
+    from simkit.run_folder import open_run
+
+    chosen = form or (Form.BATSIM if target.suffix == ".csv" else Form.SWF)
+    opened = open_run(run, allow_partial=partial)
+    if chosen is Form.BATSIM:
+        export_batsim(opened, target)
+    else:
+        export_swf(opened, target)
+    typer.echo(f"{target} written ({chosen.value})")
+
+
+def plot(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run, or several.")],
+    target: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A .png or .svg file; default: plot.png in the run."),
+    ] = None,
+    partial: Partial = False,
+) -> None:
+    """Draw utilisation, queue length and waits; several runs go into one picture."""
+    from simkit.plot import plot_compare
+    from simkit.run_folder import open_run
+
+    opened = [open_run(folder, allow_partial=partial) for folder in runs]
+    path = plot_compare(opened, target or runs[0] / "plot.png")
+    typer.echo(f"picture: {path}")

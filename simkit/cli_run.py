@@ -1,0 +1,125 @@
+"""The commands that take a scenario: run, sweep, validate, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from simkit.cli_options import AsJson, NoProgress, Output, Scenario, Seed, Settings, overrides
+
+if TYPE_CHECKING:
+    from simkit.sweep import Outcome
+
+RUNS = Path("runs")
+"""Where runs go if nobody says otherwise."""
+
+
+def run(
+    scenario: Scenario,
+    output: Output = None,
+    seed: Seed = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Run a scenario; write a run folder and print its metrics.
+
+    The folder is runs/NAME-HASH unless --output names one. A run that is there already is replaced.
+    """
+    from simkit.cli_text import print_json, print_run, print_trace
+    from simkit.experiment import carry_out, prepare
+    from simkit.progress import watch_progress
+    from simkit.scenario import scenario_hash
+    from simkit.scenario_file import load_scenario
+    from simkit.scenario_library import find_scenario
+
+    loaded = load_scenario(
+        find_scenario(scenario), overrides=overrides(settings, seed), single=True
+    )
+    folder = output or RUNS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
+    experiment = prepare(loaded)
+    if not as_json:
+        print_trace(experiment)
+    try:
+        with watch_progress(len(experiment.trace.workload), enabled=not no_progress) as watch:
+            result = carry_out(experiment, folder, watch=watch)
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted; {folder} holds the results so far, marked as such", err=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        print_json({"run": str(folder), "digest": result.digest, "metrics": result.metrics})
+    else:
+        print_run(result)
+
+
+def sweep(
+    scenario: Scenario,
+    output: Output = None,
+    seed: Seed = None,
+    settings: Settings = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Run also what is there already.")] = False,
+    as_json: AsJson = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Run a scenario for every combination of the values under its `sweep` key.
+
+    A run that is finished already, with the same scenario and inputs, is not run again. The
+    folders are scenario=…/policy=…/seed=… below --output (default: runs/NAME-sweep).
+    """
+    from simkit.cli_text import print_json, print_sweep
+    from simkit.progress import sweep_progress
+    from simkit.scenario_library import find_scenario
+    from simkit.sweep import plan_sweep, run_plan
+
+    plan = plan_sweep(find_scenario(scenario), output, overrides=overrides(settings, seed))
+    with sweep_progress(len(plan.points), enabled=not no_progress) as advance:
+        outcomes = run_plan(plan, workers=workers, force=force, on_end=advance)
+    if as_json:
+        print_json({"folder": str(plan.folder), "runs": [o.as_json() for o in outcomes]})
+    else:
+        print_sweep(plan.folder, outcomes)
+    if failed := [outcome for outcome in outcomes if outcome.state == "failed"]:
+        _tell_failures(failed)
+        raise typer.Exit(1)
+
+
+def _tell_failures(failed: list[Outcome]) -> None:
+    for outcome in failed:
+        typer.echo(f"failed: {outcome.folder}: {outcome.error}", err=True)
+
+
+def validate(scenario: Scenario, seed: Seed = None, settings: Settings = None) -> None:
+    """Check a scenario and everything it names, and tell all problems at once."""
+    from simkit.errors import ScenarioError
+    from simkit.scenario_file import check_names
+    from simkit.scenario_library import find_scenario
+    from simkit.sweep_grid import expand_sweep
+
+    path = find_scenario(scenario)
+    points = expand_sweep(path, overrides=overrides(settings, seed))
+    problems = dict.fromkeys(text for point in points for text in check_names(point.scenario))
+    if problems:
+        raise ScenarioError([f"{path}: {text}" for text in problems])
+    runs = f", a sweep of {len(points)} runs" if len(points) > 1 else ""
+    typer.echo(f"{path} is a valid scenario{runs}")
+
+
+def show(
+    scenario: Scenario, seed: Seed = None, settings: Settings = None, as_json: AsJson = False
+) -> None:
+    """Print a scenario with all its defaults."""
+    from simkit.cli_text import print_json
+    from simkit.scenario_file import load_scenario
+    from simkit.scenario_library import find_scenario
+    from simkit.scenario_text import scenario_to_yaml
+
+    loaded: Any = load_scenario(find_scenario(scenario), overrides=overrides(settings, seed))
+    if as_json:
+        print_json(loaded.model_dump(mode="json"))
+    else:
+        typer.echo(scenario_to_yaml(loaded), nl=False)

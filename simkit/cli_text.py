@@ -1,0 +1,230 @@
+"""What the command line prints: tables for people, JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from simkit.policy_source import policy_label
+from simkit.units import format_duration
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simkit.compare import Comparison
+    from simkit.experiment import Experiment
+    from simkit.run_folder import Run
+    from simkit.sweep import Outcome
+    from simkit.verify_audit import Audit
+
+PIPED_WIDTH = 140
+"""Columns of a table that goes into a file or a pipe."""
+DISTRIBUTION = ("mean", "p50", "p90", "p99", "max")
+
+
+def console() -> Console:
+    """Return a console on stdout, as it is now: wide where it is no terminal."""
+    piped = not sys.stdout.isatty()
+    return Console(width=PIPED_WIDTH if piped else None, highlight=False, soft_wrap=False)
+
+
+def print_json(content: Any) -> None:
+    """Print JSON."""
+    print(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=str))
+
+
+def say(label: str, text: str) -> None:
+    """Print a line with a label in a column of its own; long paths are not cut."""
+    print(f"{label:<12}{text}")
+
+
+def table(*columns: str) -> Table:
+    """Return a table whose first column is text and whose others are numbers."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for position, column in enumerate(columns):
+        made.add_column(column, justify="right" if position else "left", no_wrap=True)
+    return made
+
+
+# --- a run -----------------------------------------------------------------------------------
+
+
+def print_trace(experiment: Experiment) -> None:
+    """Say what was read, on which machine it runs, and under which policy."""
+    scenario, trace = experiment.scenario, experiment.trace
+    say("Trace", ", ".join(map(str, trace.inputs)) or f"generated: {scenario.workload.type}")
+    print_rows(trace.report)
+    jobs = len(trace.workload)
+    if jobs != trace.report.jobs:
+        say("", f"{jobs:,} jobs after window and resample")
+    say("Cluster", _cluster_words(experiment))
+    say("Policy", f"{policy_label(scenario)}, estimates {scenario.estimates.type}, "
+        f"walltime {scenario.walltime}, seed {scenario.seed}")  # fmt: skip
+
+
+def print_rows(report: Any) -> None:
+    """Say what became of a trace's rows, rule by rule."""
+    repaired, dropped = sum(report.repaired.values()), sum(report.dropped.values())
+    say("", f"{report.read:,} rows read = {report.accepted:,} accepted + {repaired:,} repaired "
+        f"+ {dropped:,} dropped")  # fmt: skip
+    for what, counts in (
+        ("repaired", report.repaired), ("dropped", report.dropped), ("note", report.notes),
+    ):  # fmt: skip
+        for rule, count in counts.items():
+            say("", f"  {what}: {rule} {count:,}")
+
+
+def _cluster_words(experiment: Experiment) -> str:
+    cluster = experiment.cluster
+    totals = zip(cluster.resources, cluster.capacity.sum(axis=0).tolist(), strict=True)
+    words = [", ".join(f"{amount:,.10g} {name}" for name, amount in totals)]
+    if len(cluster.machine_names) > 1:
+        words.append(f"on {len(cluster.machine_names):,} machines")
+    if len(cluster.partitions) > 1:
+        words.append(f"in {len(cluster.partitions)} partitions")
+    if cluster.maintenance:
+        words.append(f"with {len(cluster.maintenance)} maintenance windows")
+    return " ".join(words)
+
+
+def print_run(run: Run) -> None:
+    """Print the metrics of a run, its counts, and where it is."""
+    out = console()
+    print()
+    out.print(_distributions(run.metrics))
+    print()
+    out.print(_numbers(run.metrics))
+    print()
+    counts = run.metrics["jobs"]
+    states = ("finished", "killed", "rejected", "running", "waiting")
+    shown = [f"{counts[s]:,} {s}" for s in states if counts.get(s) or s == "finished"]
+    say("Jobs", f"{counts['submitted']:,} submitted: {', '.join(shown)}")
+    say("Took", _times(run.info))
+    say("Digest", run.digest)
+    say("Run folder", str(run.folder))
+
+
+def _times(info: Mapping[str, Any]) -> str:
+    times = info["wall_time_s"]
+    phases = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in times.items())
+    rate = info["jobs"] / times["simulate"] if times.get("simulate") else 0.0
+    return f"{phases} ({rate:,.0f} jobs/s, peak memory {(info['peak_memory_bytes'] or 0) / 1e6:,.0f} MB)"
+
+
+def _distributions(metrics: Mapping[str, Any]) -> Table:
+    made = table("Metric", *DISTRIBUTION, "jobs", "no value")
+    for name, values in metrics.items():
+        if "p50" in values:
+            cells = [quantity(values.get(column), values["unit"]) for column in DISTRIBUTION]
+            made.add_row(name, *cells, f"{values['count']:,}", f"{values['censored']:,}")
+    return made
+
+
+def _numbers(metrics: Mapping[str, Any]) -> Table:
+    made = table("Metric", "value", "unit", "over")
+    for name, values in metrics.items():
+        key = "value" if "value" in values else "mean"
+        if "p50" not in values and key in values:
+            unit = "" if values["unit"] in ("1", "s") else values["unit"]
+            text = quantity(values[key], values["unit"])
+            made.add_row(name, text, unit, Text(str(values["window"]), overflow="fold"))
+    made.columns[2].justify = made.columns[3].justify = "left"
+    return made
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """Return a number for people: durations as ``1d 02:03:04``, others with four digits."""
+    if value is None:
+        return "-"
+    if unit == "s":
+        return format_duration(float(value))
+    if float(value).is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:,.2f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+# --- several runs ----------------------------------------------------------------------------
+
+SUMMARY = (("wait_time_s", "mean"), ("bounded_slowdown", "mean"), ("utilisation", "value"))
+"""Metrics that a sweep's table shows: (name or its beginning, key)."""
+
+
+def print_sweep(folder: Path, outcomes: Sequence[Outcome]) -> None:
+    """Print a line a run: what was swept, whether it ran, its main metrics."""
+    keys = list(outcomes[0].assignment) if outcomes else []
+    made = table("Run", *keys, *(name for name, _ in SUMMARY), "seconds")
+    for outcome in outcomes:
+        values = [str(outcome.assignment[key]) for key in keys]
+        found = [_summary(outcome.metrics, name, key) for name, key in SUMMARY]
+        took = f"{outcome.seconds:.1f}" if outcome.state == "done" else ""
+        made.add_row(outcome.state, *values, *found, took)
+    console().print(made)
+    states = [outcome.state for outcome in outcomes]
+    counts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
+    say("Runs", counts)
+    say("Folder", str(folder))
+
+
+def _summary(metrics: Mapping[str, Any], name: str, key: str) -> str:
+    for full, values in metrics.items():
+        if full == name or full.startswith(f"{name}_"):
+            return quantity(values.get(key), values["unit"])
+    return "-"
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print the differences of two runs, then what was left out."""
+    say("A", comparison.a)
+    say("B", comparison.b)
+    made = table("Metric", "mean A", "mean B", "B - A", "low", "high", "better", "equal", "worse",
+                 "jobs")  # fmt: skip
+    for row in comparison.differences:
+        numbers = (row.mean_a, row.mean_b, row.difference, row.interval.low, row.interval.high)
+        shares = ("-" if s is None else f"{s:.0%}" for s in (row.better, row.equal, row.worse))
+        made.add_row(
+            row.metric, *(quantity(n, row.unit) for n in numbers), *shares, f"{row.n:,}"
+        )
+    console().print(made)
+    for row in comparison.differences[:1]:
+        say("Interval", f"{row.interval.level:.0%}, {row.interval.method}")
+    for note in comparison.notes():
+        say("Note", note)
+
+
+def print_audit(audit: Audit) -> None:
+    """Print every check and the rows that break a rule."""
+    made = table("Check", "examined", "violations", "rule")
+    made.columns[3].justify = "left"
+    for check in audit.checks:
+        found = "-" if check.skipped else f"{check.found:,}"
+        rule = f"not applicable: {check.skipped}" if check.skipped else check.rule
+        made.add_row(check.name, f"{check.examined:,}", found, Text(rule, overflow="fold"))
+    console().print(made)
+    for violation in audit.violations:
+        print(violation)
+    broken = ", ".join(f"{name} {count:,}" for name, count in audit.found.items())
+    print(f"{audit.folder}: {'every rule holds' if audit.ok else f'violated: {broken}'}")
+
+
+# --- lists -----------------------------------------------------------------------------------
+
+
+def print_pairs(first: str, second: str, rows: Mapping[str, str]) -> None:
+    """Print a table of two columns of text."""
+    made = table(first, second)
+    made.columns[1].justify = "left"
+    for name, text in rows.items():
+        made.add_row(name, Text(text, overflow="fold"))
+    console().print(made)
+
+
+def print_plugins(found: Mapping[str, Sequence[str]]) -> None:
+    """Print the names that each key of a scenario takes."""
+    print_pairs("Key", "Names", {key: ", ".join(names) or "-" for key, names in found.items()})
+    print("\nOf your own: policy: {path: my_policy.py:MyPolicy, args: {…}}")

@@ -1,0 +1,193 @@
+"""The commands `simkit trace …`: look at a log, clean it, generate one, get one."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from simkit.cli_options import AsJson, NoProgress
+
+if TYPE_CHECKING:
+    from simkit.workload import Trace
+
+app = typer.Typer(help="Look at logs, clean, convert, generate and get them.", no_args_is_help=True)
+
+Log = Annotated[Path, typer.Argument(metavar="LOG", help="A log, plain or .gz.")]
+Target = Annotated[Path, typer.Argument(metavar="FILE", help="The SWF log to write; .gz packs it.")]
+
+
+class Kind(StrEnum):
+    """Formats of logs."""
+
+    SWF = "swf"
+    SACCT = "sacct"
+    JOBS = "jobs"
+
+
+class Model(StrEnum):
+    """Models that generate logs."""
+
+    LUBLIN = "lublin"
+    POISSON = "poisson"
+    BERNOULLI = "bernoulli"
+    UNIFORM = "uniform"
+    BIMODAL = "bimodal"
+
+
+Format = Annotated[
+    Kind | None,
+    typer.Option("--format", "-f", help="Default: by the name; jobs for .csv and .parquet."),
+]
+KeepZeroRun = Annotated[bool, typer.Option(help="Keep jobs whose run time is 0.")]
+
+
+def read(path: Path, kind: Kind | None, options: dict[str, Any] | None = None) -> Trace:
+    """Read a log with the reader of its format."""
+    from simkit import plugins
+
+    trace: Trace = plugins.find("simkit.readers", _kind(path, kind))(path, **(options or {}))
+    return trace
+
+
+def _kind(path: Path, kind: Kind | None) -> str:
+    if kind is not None:
+        return kind.value
+    names = path.name.lower().removesuffix(".gz")
+    if names.endswith((".csv", ".parquet")):
+        return "jobs"
+    return "sacct" if "sacct" in names else "swf"
+
+
+@app.command("info")
+def info(log: Log, kind: Format = None, as_json: AsJson = False) -> None:
+    """Tell what a log holds: jobs, users, span, machine, load."""
+    from simkit.cli_text import print_json, print_pairs
+    from simkit.cli_trace_text import facts_of
+
+    trace = read(log, kind)
+    facts = facts_of(trace)
+    if as_json:
+        print_json(facts)
+    else:
+        print_pairs(str(log), "", {name: str(value) for name, value in facts.items()})
+
+
+@app.command("check")
+def check(
+    log: Log,
+    kind: Format = None,
+    fix: Annotated[
+        Path | None, typer.Option(help="Write the log without what is wrong to this file.")
+    ] = None,
+    keep_zero_run: KeepZeroRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tell which rows of a log are repaired or left out, and why, with line numbers."""
+    from simkit import plugins
+    from simkit.cli_text import print_json
+    from simkit.cli_trace_text import print_check
+    from simkit.errors import TraceError
+
+    options = {"keep_zero_run": True} if keep_zero_run else {}
+    if fix is not None and _kind(log, kind) != "swf":
+        raise TraceError(f"{log}: only SWF logs are cleaned; convert it with `simkit trace convert`")
+    if fix is not None:
+        report = plugins.find("simkit.tools", "trace.clean")(log, fix, **options)
+    else:
+        report = read(log, kind, options).report
+    rows = plugins.find("simkit.tools", "trace.describe")(report)
+    if as_json:
+        found = [
+            {"rule": rule, "rows": count, "meaning": meaning, "lines": lines}
+            for rule, count, meaning, lines in rows
+        ]
+        print_json({"read": report.read, "accepted": report.accepted, "rules": found})
+    else:
+        print_check(log, report, rows)
+        if fix is not None:
+            typer.echo(f"{fix} written: {report.jobs:,} rows")
+
+
+@app.command("convert")
+def convert(log: Log, target: Target, kind: Format = None) -> None:
+    """Write a log of any format as an SWF log."""
+    from simkit import plugins
+
+    trace = read(log, kind)
+    write = plugins.find("simkit.writers", "swf")
+    write(target, trace.workload, notes=(f"converted by simkit from {log.name}",))
+    typer.echo(f"{target} written: {len(trace.workload):,} jobs")
+
+
+@app.command("generate")
+def generate(
+    model: Annotated[Model, typer.Argument(help="The model.")],
+    target: Target,
+    jobs: Annotated[int, typer.Option(min=1, help="How many jobs.")] = 1000,
+    processors: Annotated[int, typer.Option(min=1, help="Size of the machine.")] = 128,
+    load: Annotated[
+        float | None, typer.Option(help="Offered load; the arrival rate follows from it.")
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The seed.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Another key of the model in a scenario."),
+    ] = None,
+) -> None:
+    """Generate a log by a model and write it as SWF.
+
+    The keys of --set are those of the scenario's workload of that type, e.g. --set users=20.
+    """
+    from simkit import plugins
+    from simkit.scenario_file import load_scenario, parse_overrides
+    from simkit.workload_source import read_trace
+
+    keys = {"type": model.value, "jobs": jobs, "processors": processors}
+    if load is not None:
+        keys["offered_load"] = load
+    elif model is not Model.LUBLIN and not settings:
+        keys["offered_load"] = 0.7
+    scenario = load_scenario(
+        {"workload": keys | parse_overrides(settings or ()), "seed": seed}
+    )
+    trace = read_trace(scenario.workload, seed)
+    command = f"model {model.value}, {jobs} jobs, {processors} processors, seed {seed}"
+    write = plugins.find("simkit.writers", "swf")
+    write(target, trace.workload, notes=(f"generated by simkit: {command}",))
+    typer.echo(f"{target} written: {len(trace.workload):,} jobs")
+
+
+@app.command("list")
+def list_logs(as_json: AsJson = False) -> None:
+    """List the public logs of the Parallel Workloads Archive that simkit knows."""
+    from dataclasses import asdict
+
+    from simkit import plugins
+    from simkit.cli_text import print_json
+    from simkit.cli_trace_text import print_catalogue
+
+    entries = plugins.find("simkit.tools", "trace.catalogue")()
+    if as_json:
+        print_json([asdict(entry) for entry in entries])
+    else:
+        print_catalogue(entries)
+
+
+@app.command("fetch")
+def fetch(
+    name: Annotated[str, typer.Argument(help="Name of the log, as `simkit trace list` has it.")],
+    folder: Annotated[Path, typer.Option("--output", "-o", help="Where to put it.")] = Path(),
+    base_url: Annotated[str | None, typer.Option(help="A mirror of the archive.")] = None,
+    no_progress: NoProgress = False,
+) -> None:
+    """Get a public log from the archive, unless it is there, and check that it is whole."""
+    from simkit import plugins
+    from simkit.progress import download_progress
+
+    get = plugins.find("simkit.tools", "trace.fetch")
+    with download_progress(enabled=not no_progress) as progress:
+        path = get(name, folder, base_url=base_url, progress=progress)
+    typer.echo(str(path))

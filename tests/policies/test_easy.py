@@ -1,0 +1,141 @@
+"""EASY backfilling: equal to other people's schedules, and to itself on other forms of a cluster."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simkit.cluster import Cluster, Maintenance
+from simkit.policies.backfilling import Easy
+from simkit.policies.orderings import FCFS, SJF
+from simkit.policy_bases import OrderedPolicy
+
+PROCESSORS = 6
+ORDERS = {"fcfs": FCFS, "sjf": SJF}
+
+# Few different numbers: ties in every column, run times of 0, estimates below the run time.
+JOB = st.tuples(
+    st.integers(0, 3), st.integers(0, 6), st.integers(1, PROCESSORS), st.integers(0, 8)
+)
+JOBS = st.lists(JOB, min_size=1, max_size=24)
+
+
+def composed(order: str, easy: bool) -> OrderedPolicy:
+    return OrderedPolicy(ORDERS[order](), Easy() if easy else None)
+
+
+@pytest.mark.parametrize("order", ["fcfs", "sjf"])
+@pytest.mark.parametrize("easy", [False, True], ids=["none", "easy"])
+def test_equals_a_plain_replay(order, easy, simulate, job_columns, plain_replay):
+    @settings(max_examples=150, deadline=None)
+    @given(JOBS)
+    def check(rows):
+        jobs = job_columns(rows)
+        ours = simulate(composed(order, easy), jobs, PROCESSORS).starts
+        names = ("submit_time_s", "run_time_s", "processors", "requested_time_s")
+        plain = plain_replay(
+            PROCESSORS,
+            *(jobs[name].tolist() for name in names),
+            shortest_first=order == "sjf",
+            easy=easy,
+        )
+        assert ours == plain
+
+    check()
+
+
+LOGS = {"KTH-SP2-1996-2.1-cln": 100, "lublin_256": 256, "SDSC-SP2-1998-4.2-cln": 128}
+LONG_LOGS = {"HPC2N-2002-2.2-cln": 240, "SDSC-BLUE-2000-4.2-cln": 1152}
+
+
+@pytest.mark.parametrize(
+    ("log", "processors"),
+    [*LOGS.items(), *(pytest.param(*item, marks=pytest.mark.slow) for item in LONG_LOGS.items())],
+)
+@pytest.mark.parametrize("order", ["fcfs", "sjf"])
+@pytest.mark.parametrize("easy", [False, True], ids=["none", "easy"])
+def test_equals_the_reference_schedule_job_by_job(
+    log, processors, order, easy, simulate, reference
+):
+    table = reference(log)
+    column = {
+        ("fcfs", False): "start_fcfs_s",
+        ("fcfs", True): "start_easy_s",
+        ("sjf", False): "start_sjf_s",
+        ("sjf", True): "start_sjf_easy_s",
+    }[order, easy]
+    jobs = table.select(
+        "job_id", "submit_time_s", "run_time_s", "processors", "requested_time_s"
+    )
+    run = simulate(composed(order, easy), {c: jobs[c].to_numpy() for c in jobs.columns}, processors)
+    both = run["jobs"].select("job_id", "start_time_s").join(table, on="job_id", how="inner")
+    different = both.filter(pl.col("start_time_s") != pl.col(column))
+    assert len(both) == len(table)
+    assert different.is_empty()
+
+
+@pytest.mark.parametrize("order", ["fcfs", "sjf"])
+def test_is_the_same_in_the_availability_profile(order, simulate, job_columns):
+    """A known step of capacity that changes nothing, far ahead, makes EASY plan in the profile."""
+    never = Maintenance(2.0**31, 2.0**31 + 1, machine=0, amount=(0.0,))
+    planned = Cluster.pool({"processors": PROCESSORS}, maintenance=(never,))
+
+    @settings(max_examples=100, deadline=None)
+    @given(JOBS)
+    def check(rows):
+        jobs = job_columns(rows)
+        expected = simulate(composed(order, easy=True), jobs, PROCESSORS).starts
+        assert simulate(composed(order, easy=True), jobs, planned).starts == expected
+
+    check()
+
+
+@pytest.mark.parametrize("order", ["fcfs", "sjf"])
+def test_is_the_same_on_machines_of_one_processor(order, simulate, job_columns):
+    names = tuple(f"m{row}" for row in range(PROCESSORS))
+    machines = Cluster(("processors",), names, [[1.0]] * PROCESSORS)
+
+    @settings(max_examples=100, deadline=None)
+    @given(JOBS)
+    def check(rows):
+        jobs = job_columns(rows)
+        expected = simulate(composed(order, easy=True), jobs, PROCESSORS).starts
+        assert simulate(composed(order, easy=True), jobs, machines).starts == expected
+
+    check()
+
+
+# A pool of 4: one processor is busy until 10, two until 4 (as estimated); the head, job 2, asks
+# for 3 and has its shadow time at 4 with nothing extra, as 1 + 2 are what it takes.
+HEAD = [(0, 10, 1, 10), (0, 4, 2, 4), (1, 5, 3, 5)]
+
+
+@pytest.mark.parametrize(
+    ("job", "start"),
+    [
+        ((0, 3, 1, 3), 1),  # ends at the shadow time: now + estimate = 4
+        ((0, 4, 1, 4), 9),  # a second longer, and no extra nodes: waits for the head's end
+        ((0, 1, 2, 1), 9),  # ends in time, but does not fit now
+    ],
+)
+def test_shadow_time_by_hand(job, start, simulate, job_columns):
+    starts = simulate(composed("fcfs", easy=True), job_columns([*HEAD, job]), 4).starts
+    assert starts == [0, 0, 4, start]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "starts"),
+    [
+        ([(0, 99, 1, 99)], [1]),  # longer than the shadow time, in the one extra node
+        ([(0, 99, 1, 99), (0, 99, 1, 99)], [1, 9]),  # the extra node is taken only once
+        ([(0, 3, 1, 3), (0, 99, 1, 99)], [1, 4]),  # now all that is free is taken
+    ],
+)
+def test_extra_nodes_by_hand(jobs, starts, simulate, job_columns):
+    """The same with a pool of 5 and a release of two more at the shadow time itself."""
+    running = [(0, 10, 1, 10), (0, 4, 2, 4), (0, 4, 1, 4)]
+    head = (1, 5, 3, 5)
+    found = simulate(composed("fcfs", easy=True), job_columns([*running, head, *jobs]), 5).starts
+    assert found == [0, 0, 0, 4, *starts]

@@ -116,10 +116,15 @@ class ConservativePolicy(OrderedPolicy):
         return next((lane, e) for lane in self._lanes for e in lane.in_order([task]))
 
     def _wake(self, state: State) -> Iterator[WakeAt]:
-        """Ask for a decision at the next planned start, unless one is sure to come by then."""
-        start = self.plan.next_start(state.now + TIME_GRID)
-        if not start < inf or state.now < self._wake_s <= start:
+        """Ask for a decision at the next planned start, unless one is sure to come by then.
+
+        While something overruns, the plan lasts only until it ends or anything else happens.
+        """
+        ends, start = state.expected_ends, self.plan.next_start(state.now)
+        if (ends and ends[0][0] <= state.now) or start == inf:
             return
+        if state.now < self._wake_s <= start:
+            return  # it is asked for already
         if start in (step.time_s for step in state.steps) or _ends_at(state, start):
             return
         self._wake_s = start

@@ -66,7 +66,7 @@ _PLACES = {
 }
 """Public name → the module that defines it."""
 
-__all__ = sorted(["__version__", *_PLACES])  # noqa: PLE0605 - the names above
+__all__ = sorted(["__version__", *_PLACES])
 
 
 def __getattr__(name: str) -> Any:

@@ -1,9 +1,9 @@
 """The Python API: a scenario in, the results of its run out.
 
-    import simkit
+import simkit
 
-    run = simkit.simulate("scenario.yaml", policy=my_policy)
-    print(run.metrics["wait_time_s"]["mean"], run.jobs)
+run = simkit.simulate("scenario.yaml", policy=my_policy)
+print(run.metrics["wait_time_s"]["mean"], run.jobs)
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from simkit.policy import Policy
 from simkit.policy_source import checked_policy
 from simkit.progress import watch_progress
 from simkit.run_folder import Run
-from simkit.scenario import NamedPolicy, PluginWorkload, Scenario
+from simkit.scenario import NamedPolicy, Scenario
 from simkit.scenario_file import load_scenario
 from simkit.scenario_library import find_scenario
+from simkit.scenario_workload import PluginWorkload
 from simkit.workload import Workload
 
 ScenarioSource = str | os.PathLike[str] | Mapping[str, Any] | Scenario

@@ -50,15 +50,22 @@ app.command("version")(cli_catalogue.version)
 app.add_typer(cli_trace.app, name="trace")
 
 
-@app.callback()
-def root(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
-) -> None:
-    """Replays HPC logs and cloud traces under scheduling policies."""
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         cli_catalogue.version()
         raise typer.Exit
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and stop.", is_eager=True, callback=_print_version
+        ),
+    ] = False,
+) -> None:
+    """Replays HPC logs and cloud traces under scheduling policies."""
 
 
 def main() -> None:

@@ -15,9 +15,7 @@ Scenario = Annotated[
         show_default=False,
     ),
 ]
-RunFolder = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)
-]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
 Seed = Annotated[
     int | None, typer.Option("--seed", min=0, help="Use this seed.", show_default=False)
 ]

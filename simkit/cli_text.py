@@ -114,7 +114,8 @@ def _times(info: Mapping[str, Any]) -> str:
     times = info["wall_time_s"]
     phases = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in times.items())
     rate = info["jobs"] / times["simulate"] if times.get("simulate") else 0.0
-    return f"{phases} ({rate:,.0f} jobs/s, peak memory {(info['peak_memory_bytes'] or 0) / 1e6:,.0f} MB)"
+    memory = (info["peak_memory_bytes"] or 0) / 1e6
+    return f"{phases} ({rate:,.0f} jobs/s, peak memory {memory:,.0f} MB)"
 
 
 def _distributions(metrics: Mapping[str, Any]) -> Table:
@@ -187,9 +188,7 @@ def print_comparison(comparison: Comparison) -> None:
     for row in comparison.differences:
         numbers = (row.mean_a, row.mean_b, row.difference, row.interval.low, row.interval.high)
         shares = ("-" if s is None else f"{s:.0%}" for s in (row.better, row.equal, row.worse))
-        made.add_row(
-            row.metric, *(quantity(n, row.unit) for n in numbers), *shares, f"{row.n:,}"
-        )
+        made.add_row(row.metric, *(quantity(n, row.unit) for n in numbers), *shares, f"{row.n:,}")
     console().print(made)
     for row in comparison.differences[:1]:
         say("Interval", f"{row.interval.level:.0%}, {row.interval.method}")

@@ -93,7 +93,9 @@ def check(
 
     options = {"keep_zero_run": True} if keep_zero_run else {}
     if fix is not None and _kind(log, kind) != "swf":
-        raise TraceError(f"{log}: only SWF logs are cleaned; convert it with `simkit trace convert`")
+        raise TraceError(
+            f"{log}: only SWF logs are cleaned; convert it with `simkit trace convert`"
+        )
     if fix is not None:
         report = plugins.find("simkit.tools", "trace.clean")(log, fix, **options)
     else:
@@ -145,14 +147,12 @@ def generate(
     from simkit.scenario_file import load_scenario, parse_overrides
     from simkit.workload_source import read_trace
 
-    keys = {"type": model.value, "jobs": jobs, "processors": processors}
+    keys: dict[str, Any] = {"type": model.value, "jobs": jobs, "processors": processors}
     if load is not None:
         keys["offered_load"] = load
     elif model is not Model.LUBLIN and not settings:
         keys["offered_load"] = 0.7
-    scenario = load_scenario(
-        {"workload": keys | parse_overrides(settings or ()), "seed": seed}
-    )
+    scenario = load_scenario({"workload": keys | parse_overrides(settings or ()), "seed": seed})
     trace = read_trace(scenario.workload, seed)
     command = f"model {model.value}, {jobs} jobs, {processors} processors, seed {seed}"
     write = plugins.find("simkit.writers", "swf")

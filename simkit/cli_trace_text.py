@@ -61,7 +61,9 @@ def print_check(log: Path, report: RowReport, rows: Sequence[Rule]) -> None:
     say("Log", str(log))
     print_rows(report)
     for rule, count, meaning, lines in rows:
-        first = f" (line {', '.join(map(str, lines))}{', …' * (count > len(lines))})" if lines else ""
+        first = (
+            f" (line {', '.join(map(str, lines))}{', …' * (count > len(lines))})" if lines else ""
+        )
         print(f"\n{rule}: {count:,} rows{first}\n  {meaning}")
     if not rows:
         print("\nNothing is wrong with it.")

@@ -82,9 +82,7 @@ class Cluster:
         capacity = np.array([list(amounts.values())], dtype=np.float64)
         return cls(tuple(amounts), ("pool",), capacity, **facts)  # type: ignore[arg-type]
 
-    def most_instances(
-        self, request: tuple[float, ...], machines: tuple[int, ...] | None
-    ) -> float:
+    def most_instances(self, request: tuple[float, ...], machines: tuple[int, ...] | None) -> float:
         """Return how many instances of a request the empty machines have room for at once."""
         key = (request, machines)
         if key not in self._fit_counts:

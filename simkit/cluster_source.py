@@ -24,7 +24,7 @@ MOST_WINDOWS = 100_000
 
 
 def build_cluster(section: ClusterSection, workload: Workload) -> Cluster:
-    """Return the cluster; without processors and machines, a pool as large as the log's header says.
+    """Return the cluster; by default a pool as large as the log's header says.
 
     Raises ScenarioError if nothing tells how large the machine is, or a window has no place in
     time.

@@ -31,9 +31,7 @@ def construct(what: str, factory: Callable[..., Any], arguments: Mapping[str, An
         raise ScenarioError(f"{what}: {error}") from error
 
 
-def _check_arguments(
-    what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]
-) -> None:
+def _check_arguments(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """An experiment: a scenario made into workload, cluster and policy; run, measured and written.
 
-    experiment = prepare(load_scenario("scenario.yaml"))
-    run = carry_out(experiment, output="runs/mine")
+experiment = prepare(load_scenario("scenario.yaml"))
+run = carry_out(experiment, output="runs/mine")
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Store(Sink, Protocol):
     def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
         """Add the last of what is known, and return the finished run."""
 
-    def abandon(self, status: str, error: str, info: Mapping[str, Any]) -> None:
+    def abandon(self, status: str, error: str, info: Mapping[str, Any], /) -> None:
         """Keep what there is of a run that was "interrupted" or "failed"."""
 
 

@@ -60,10 +60,12 @@ class MemoryStore:
     def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
         """Return the finished run."""
         digest = self._digest.finish(metrics)
-        run = MemoryRun({**self._info, **info, "status": "complete", "digest": digest}, self._tables)
+        run = MemoryRun(
+            {**self._info, **info, "status": "complete", "digest": digest}, self._tables
+        )
         run.__dict__["metrics"] = dict(metrics)  # in place of what would be read from a file
         return run
 
-    def abandon(self, status: str, error: str, info: Mapping[str, Any]) -> None:
+    def abandon(self, _status: str, _error: str, _info: Mapping[str, Any]) -> None:
         """Forget everything: what failed leaves nothing behind."""
         self._chunks.clear()

@@ -125,8 +125,22 @@ class CapacityStep(NamedTuple):
 class State:
     """The system at a decision instant; read-only for policies."""
 
-    __slots__ = ("_releases", "_running", "_steps", "_suspended", "arrived", "constrained", "ended", "info", "now",
-                 "queue", "releases", "reservations", "room", "starts")  # fmt: skip
+    __slots__ = (
+        "_releases",
+        "_running",
+        "_steps",
+        "_suspended",
+        "arrived",
+        "constrained",
+        "ended",
+        "info",
+        "now",
+        "queue",
+        "releases",
+        "reservations",
+        "room",
+        "starts",
+    )
 
     def __init__(self, info: SystemInfo, room: Room, queue: TaskQueue) -> None:
         self.info = info

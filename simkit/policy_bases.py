@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from simkit.errors import PolicyError
 from simkit.policy import Action, Place, Resume, State, SystemInfo
 from simkit.room import PlacementRule
 from simkit.task import Placement, Task
@@ -59,8 +60,9 @@ class Lane:
     def __init__(
         self, order: Order | ChangingOrder, rule: PlacementRule | None, partitions: Sequence[int]
     ) -> None:
-        self._keys = getattr(order, "keys", None)  # of an order that changes
-        self._key = getattr(order, "key", None)  # of one that does not
+        # An order that changes has `keys`, one that does not has `key`.
+        self._keys: Callable[[State], Floats] | None = getattr(order, "keys", None)
+        self._key: Callable[[Task], float] = getattr(order, "key", _no_key)
         self.rule = rule
         self._partitions = frozenset(partitions)
         self.alone = False
@@ -94,7 +96,6 @@ class Lane:
             entries.insert(position, entry)
 
     def _entry(self, task: Task) -> Entry:
-        assert self._key is not None
         return (-task.priority, self._key(task), task.index, task)
 
     def _sort_all(self, state: State, keys: Floats) -> None:
@@ -157,8 +158,8 @@ class OrderedPolicy:
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """See `Policy.reset`."""
         for part in (self.order, self.backfill, self.placement):
-            if hasattr(part, "reset"):
-                part.reset(info, rng)
+            if (reset := getattr(part, "reset", None)) is not None:
+                reset(info, rng)
         groups = _groups_sharing_machines(info)
         self._lanes = [Lane(self.order, self.placement, group) for group in groups]
         if len(groups) == 1:
@@ -200,8 +201,7 @@ class OrderedPolicy:
                 if not task.remaining:
                     del entries[0]
             if len(entries) > 1 and self.backfill is not None:
-                for place in self.backfill.fill(state, lane):
-                    yield place
+                yield from self.backfill.fill(state, lane)
 
     def _resume(self, state: State) -> Iterator[Action]:
         for allocation in tuple(state.suspended):
@@ -219,6 +219,10 @@ class OrderedPolicy:
                     return "it is first in the queue and does not fit into what is free"
                 return f"{position} tasks are before it in the queue"
         return "it does not wait for the policy"
+
+
+def _no_key(task: Task) -> float:
+    raise PolicyError(f"an order needs a method key(task) or keys(state); found none for {task}")
 
 
 def _fit_ahead(state: State, task: Task, rule: PlacementRule | None) -> Placement | None:

@@ -53,10 +53,10 @@ class Profile(Protocol):
         """Forget what lies before now, and steps at which nothing changes."""
 
     def take(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        """Take resources in ``[start, end)``; `end` may be infinite."""
+        """Take resources in ``[start, end)``, at least for a tick; `end` may be infinite."""
 
     def give(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        """Give resources back in ``[start, end)``."""
+        """Give resources back in ``[start, end)``, likewise."""
 
     def total_free(self, at: float) -> tuple[float, ...]:
         """Return (R,): what is free over all machines at an instant."""
@@ -166,8 +166,7 @@ class PoolProfile:
             self._times[0] = now
 
     def _add(self, start: float, end: float, amount: float) -> None:
-        if start >= end:
-            return
+        end = max(end, start + TIME_GRID)
         first = self._cut(start)
         last = self._cut(end) if end < np.inf else len(self._times)
         free = self._free
@@ -273,8 +272,7 @@ class MachineProfile:
     def _add(
         self, on: Placement, request: tuple[float, ...], start: float, end: float, sign: float
     ) -> None:
-        if start >= end:
-            return
+        end = max(end, start + TIME_GRID)
         first = self._cut(start)
         last = self._cut(end) if end < np.inf else len(self._times)
         amounts = np.array(request) * sign

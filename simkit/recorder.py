@@ -62,7 +62,8 @@ class Recorder:
         self._reasons: dict[str, int] = {"": 0}
         self._job_request = None if workload.tasks == len(workload) else workload.job_request()
         self.jobs = array("d")
-        """10 a row: (row, start, end, run, estimate, suspended, lost, attempts, status, reason number)"""
+        """10 a row: (row, start, end, run, estimate, suspended, lost, attempts, status, number of
+        the reason)"""
         self.tasks = array("d")
         """4 a row: (row, start, end, status)"""
         self.allocations = array("d")
@@ -120,7 +121,9 @@ class Recorder:
 
     def _jobs_frame(self, rows: array[float]) -> pl.DataFrame:
         load = self._workload
-        row, start, end, run, estimate, suspended, lost, attempts, status, reason = _columns(rows, 10)
+        row, start, end, run, estimate, suspended, lost, attempts, status, reason = _columns(
+            rows, 10
+        )
         at = row.astype(np.int64)
         submit = load.submit_time_s[at]
         first = load.first_task[at]
@@ -148,7 +151,7 @@ class Recorder:
             else self._job_request[at]
         )
         columns |= {name: demand[:, r] for r, name in enumerate(load.resources)}
-        return _frame(columns, load.job_id)
+        return _frame(columns)
 
     def _longest_run(self, at: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
         load = self._workload
@@ -178,7 +181,7 @@ class Recorder:
             "status": _words(status, STATUSES),
         }
         columns |= {name: load.request[at, r] for r, name in enumerate(load.resources)}
-        return _frame(columns, load.job_id)
+        return _frame(columns)
 
     def _job_of(self, tasks: Any) -> Any:
         if self._workload.tasks == len(self._workload):
@@ -199,7 +202,7 @@ class Recorder:
             "end_time_s": end,
             "outcome": _words(outcome, OUTCOMES),
         }
-        return _frame(columns, load.job_id)
+        return _frame(columns)
 
     def _timeline_frame(self, rows: array[float]) -> pl.DataFrame:
         width = len(self._resources)
@@ -210,7 +213,7 @@ class Recorder:
         for (name, total), left in zip(totals.items(), free, strict=True):
             columns[f"allocated_{name}"] = total - left
         columns |= {f"capacity_{name}": np.full(len(time), t) for name, t in totals.items()}
-        return _frame(columns, self._workload.job_id)
+        return _frame(columns)
 
     def _events_frame(self, rows: list[tuple[float, str, int, int, int, str]]) -> pl.DataFrame:
         import polars as pl
@@ -247,7 +250,7 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _frame(columns: dict[str, Any], ids: Any) -> pl.DataFrame:
+def _frame(columns: dict[str, Any]) -> pl.DataFrame:
     """Make a frame; NaN, which in numbers stands for "not yet" or "unknown", becomes null."""
     import polars as pl
 

@@ -57,12 +57,12 @@ ALLOCATIONS: Final = {
 """One row per (placement, machine), in order of end."""
 
 TIMELINE: Final = {
-    "time_s": "Float64, the instant of a decision",
-    "waiting": "Int64, tasks in the queue after the decision",
+    "time_s": "Float64, an instant at which something changed",
+    "waiting": "Int64, tasks in the queue after the decision, if there was one",
     "backlog": "Int64, tasks that admission holds back",
     "running": "Int64, allocations that hold resources",
 }
-"""One row a decision; then `allocated_<resource>` and `capacity_<resource>` (Float64)."""
+"""One row an instant at which something changed; then `allocated_<resource>` and `capacity_<resource>` (Float64)."""
 
 EVENTS: Final = {
     "time_s": "Float64",

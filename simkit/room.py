@@ -200,7 +200,9 @@ class PoolRoom:
     def change_capacity(self, machine: int, capacity: Sequence[float]) -> None:
         """See `Room.change_capacity`."""
         old = self.capacity[machine]
-        self._free[:] = [f + float(c - o) for f, c, o in zip(self._free, capacity, old, strict=True)]
+        self._free[:] = [
+            f + float(c - o) for f, c, o in zip(self._free, capacity, old, strict=True)
+        ]
         self.capacity = np.array([capacity], dtype=np.float64)
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -89,9 +90,9 @@ class RunWriter:
         begin = perf_counter()
         for table in tuple(self._open):
             self._write_waiting(table)
-            self._writing(table, self._open[table].close)
+            self._writing(self._open[table].close)
             path = self._path(table)
-            os.replace(path, path.with_name(path.name.removesuffix(PART)))
+            path.replace(path.with_name(path.name.removesuffix(PART)))
             del self._open[table]
         self.wall_time_s += perf_counter() - begin
 
@@ -130,7 +131,7 @@ class RunWriter:
         if waiting:
             rows = pl.concat(waiting) if len(waiting) > 1 else waiting[0]
             waiting.clear()
-            self._writing(table, lambda: self._writer(table, rows).write_table(rows.to_arrow()))
+            self._writing(lambda: self._writer(table, rows).write_table(rows.to_arrow()))
 
     def _writer(self, table: str, rows: pl.DataFrame) -> Any:
         from pyarrow.parquet import ParquetWriter
@@ -143,7 +144,7 @@ class RunWriter:
     def _path(self, table: str) -> Path:
         return self.folder / f"{table}.parquet{PART}"
 
-    def _writing(self, table: str, step: Any) -> None:
+    def _writing(self, step: Callable[[], Any]) -> None:
         """Do a step of writing; if it fails, drop what is half written and say so in run.json."""
         try:
             step()
@@ -165,10 +166,8 @@ class RunWriter:
 
     def _mark(self, status: str, error: str) -> None:
         self._info["error"] = error
-        try:
+        with suppress(OSError):  # run.json then still says "incomplete", which is true
             self._put_info(status)
-        except OSError:
-            pass  # run.json then still says "incomplete", which is true
         self._unlock()
 
     def _put_info(self, status: str) -> None:
@@ -224,7 +223,7 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     part = path.with_name(path.name + PART)
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     part.write_text(text + "\n", encoding="utf-8")
-    os.replace(part, path)
+    part.replace(path)
 
 
 def _unwritable(folder: Path, error: OSError) -> RunError:

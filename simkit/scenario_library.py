@@ -63,7 +63,10 @@ def sample_names() -> list[str]:
 
 
 def sample_path(name: str) -> Path:
-    """Return the file of a sample log; raises ValueError, with the nearest name, if there is none."""
+    """Return the file of a sample log.
+
+    Raises ValueError, with the nearest name, if there is none.
+    """
     if name not in sample_names():
         raise ValueError(f"no sample log is called {name!r}{did_you_mean(name, sample_names())}")
     return Path(str(resources.files("simkit.traces.samples").joinpath(name + _SAMPLE_SUFFIX)))

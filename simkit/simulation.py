@@ -14,7 +14,7 @@ import gc
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, nan
 from typing import Any, Literal
 
@@ -57,7 +57,7 @@ class Rules:
     """Whether a task is killed when its requested time is over."""
     every_s: float | None = None
     """Decisions only at multiples of this time at which something has changed; None: always."""
-    admission: AdmissionRule = AdmissionRule()
+    admission: AdmissionRule = field(default_factory=AdmissionRule)
 
 
 class Simulation:
@@ -141,7 +141,9 @@ class Simulation:
 
     # ---- the run ------------------------------------------------------------------------------
 
-    def run(self, policy: Policy, seed: int = 0, watch: Callable[[float], None] | None = None) -> None:
+    def run(
+        self, policy: Policy, seed: int = 0, watch: Callable[[float], None] | None = None
+    ) -> None:
         """Replay everything under a policy; `watch` is called with the time at every decision."""
         self._policy_name = type(policy).__name__
         policy.reset(self.info, stream(seed, "policy"))
@@ -168,6 +170,7 @@ class Simulation:
             if not self._changed:
                 continue
             if not self._ticked:
+                row((now, len(waiting), len(held), len(running), *free))
                 self._await_tick(now)
                 continue
             self._changed = False
@@ -279,11 +282,11 @@ class Simulation:
         if action.__class__ is not Place:
             self._apply_other(action)
             return
-        task, on, start = action  # type: ignore[misc]
+        task, on, start = action
         if not task._waiting:
             raise self._illegal(task, "is not waiting")
         if start is not None and start > self._env.now:
-            self._reserve(action)  # type: ignore[arg-type]
+            self._reserve(action)
             return
         count = on[0][1] if len(on) == 1 else 0
         if count != task.remaining or task.machines is not None:
@@ -378,7 +381,7 @@ class Simulation:
         self.state.reservations[task] = place
         self.state.constrained = True
         self._books.event(self.now, "reserved", task, f"starts at {due:g} s")
-        Occurrence(self._env, due, Rank.RESERVATION, self._fall_due, place)  # type: ignore[arg-type]
+        Occurrence(self._env, due, Rank.RESERVATION, self._fall_due, place)
 
     def _note_constraints(self) -> None:
         self.state.constrained = bool(self.state._steps or self.state.reservations)

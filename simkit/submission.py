@@ -130,7 +130,8 @@ class Submission:
         demand = load.request[tasks] * load.instances[tasks, None]
         asked = demand[:, [self._order[i] for i in columns]]
         room = self._cluster.capacity[0][columns]
-        return (asked > room).any(axis=1).tolist()
+        doubtful: list[bool] = (asked > room).any(axis=1).tolist()
+        return doubtful
 
     def _partition(self, queue: int, number: int) -> tuple[int, Partition]:
         """Return the first partition that takes the job; one that names no numbers takes all."""
@@ -147,8 +148,9 @@ class Submission:
         room = self._cluster.most_instances(task.request, partition.machines)
         needed = task.instances if task.gang else 1
         if needed > room:
-            return f"asks for {needed} x {_words(task.request, self._cluster.resources)} at once" + (
-                f", the machines hold {room}" if room else ", no machine can hold one"
+            return (
+                f"asks for {needed} x {_words(task.request, self._cluster.resources)} at once"
+                + (f", the machines hold {room}" if room else ", no machine can hold one")
             )
         limit = task.requested_time_s if task.requested_time_s >= 0 else task.estimate_s
         if limit > partition.max_time_s:
@@ -165,7 +167,6 @@ class Submission:
 
 
 _NOWHERE = Partition("none", machines=())
-
 
 
 def _words(request: tuple[float, ...], resources: tuple[str, ...]) -> str:

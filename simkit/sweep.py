@@ -146,7 +146,9 @@ def plan_sweep(
 ) -> SweepPlan:
     """Return the runs of a sweep and their folders; see `run_sweep`."""
     points = tuple(expand_sweep(source, overrides=overrides))
-    folder = Path(output) if output is not None else Path("runs") / f"{points[0].scenario.name}-sweep"
+    folder = (
+        Path(output) if output is not None else Path("runs") / f"{points[0].scenario.name}-sweep"
+    )
     folders = tuple(folder / run_path(point) for point in points)
     twice = [path for path in folders if folders.count(path) > 1]
     if twice:
@@ -219,12 +221,13 @@ def is_finished(folder: Path, scenario: Scenario) -> bool:
     except RunError:
         return False
     same = run.info.get("scenario_sha256") == scenario_hash(scenario)
-    return same and bool(run.digest) and all(map(_unchanged, run.info.get("inputs", ())))
+    return bool(same and run.digest and all(map(_unchanged, run.info.get("inputs", ()))))
 
 
 def _unchanged(recorded: Mapping[str, Any]) -> bool:
     path = Path(recorded["path"])
     try:
-        return path.stat().st_size == recorded["bytes"] and file_sha256(path) == recorded["sha256"]
+        same_size = path.stat().st_size == recorded["bytes"]
+        return bool(same_size and file_sha256(path) == recorded["sha256"])
     except OSError:
         return False

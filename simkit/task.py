@@ -90,8 +90,19 @@ class Task:
 class Allocation:
     """Resources that instances of a task hold together from one start to one end."""
 
-    __slots__ = ("_done_s", "_instances", "_outcome", "_work_s", "count", "expected_end_s", "held", "on", "rank", "start_time_s",
-                 "task")  # fmt: skip
+    __slots__ = (
+        "_done_s",
+        "_instances",
+        "_outcome",
+        "_work_s",
+        "count",
+        "expected_end_s",
+        "held",
+        "on",
+        "rank",
+        "start_time_s",
+        "task",
+    )
 
     def __init__(
         self,

@@ -28,68 +28,35 @@ class QueueColumns:
     Views of the queue's own store: valid until the queue changes.
     """
 
-    __slots__ = ("_table",)
+    __slots__ = ("demand", "estimate_s", "gang", "index", "partition", "priority", "queue",
+                 "remaining", "requested_time_s", "submit_time_s", "user")  # fmt: skip
 
     def __init__(self, table: Floats) -> None:
-        self._table = table
+        self.index: Floats = table[0]
+        """The tasks' `index`, ascending."""
+        self.submit_time_s: Floats = table[1]
+        """When the job was submitted."""
+        self.estimate_s: Floats = table[2]
+        """Estimated run time of an instance."""
+        self.requested_time_s: Floats = table[3]
+        """The user's own estimate; NaN if there is none."""
+        self.remaining: Floats = table[4]
+        """Instances that have not been placed."""
+        self.user: Floats = table[5]
+        """User number, -1 unknown."""
+        self.queue: Floats = table[6]
+        """The trace's queue number, -1 unknown."""
+        self.priority: Floats = table[7]
+        """Priority of the task's partition."""
+        self.partition: Floats = table[8]
+        """Row of the task's partition in the cluster."""
+        self.gang: npt.NDArray[np.bool_] = table[9] > 0
+        """Whether all instances start together."""
+        self.demand: Floats = table[_FACTS:]
+        """(R, n): what all instances of the task ask of each resource."""
 
     def __len__(self) -> int:
-        return self._table.shape[1]
-
-    @property
-    def index(self) -> Floats:
-        """The tasks' `index`, ascending."""
-        return self._table[0]
-
-    @property
-    def submit_time_s(self) -> Floats:
-        """When the job was submitted."""
-        return self._table[1]
-
-    @property
-    def estimate_s(self) -> Floats:
-        """Estimated run time of an instance."""
-        return self._table[2]
-
-    @property
-    def requested_time_s(self) -> Floats:
-        """The user's own estimate; NaN if there is none."""
-        return self._table[3]
-
-    @property
-    def remaining(self) -> Floats:
-        """Instances that have not been placed."""
-        return self._table[4]
-
-    @property
-    def user(self) -> Floats:
-        """User number, -1 unknown."""
-        return self._table[5]
-
-    @property
-    def queue(self) -> Floats:
-        """The trace's queue number, -1 unknown."""
-        return self._table[6]
-
-    @property
-    def priority(self) -> Floats:
-        """Priority of the task's partition."""
-        return self._table[7]
-
-    @property
-    def partition(self) -> Floats:
-        """Row of the task's partition in the cluster."""
-        return self._table[8]
-
-    @property
-    def gang(self) -> npt.NDArray[np.bool_]:
-        """Whether all instances start together."""
-        return self._table[9] > 0
-
-    @property
-    def demand(self) -> Floats:
-        """(R, n): what all instances of the task ask of each resource."""
-        return self._table[_FACTS:]
+        return len(self.index)
 
 
 class TaskQueue:

@@ -1,0 +1,281 @@
+"""Conservative backfilling: nobody starts later than promised, and the plan is the right one."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simkit.admission import AdmissionRule
+from simkit.cluster import Cluster, Maintenance
+from simkit.errors import PolicyError
+from simkit.policies.changing_orders import WFP3
+from simkit.policies.conservative import Conservative, ConservativePolicy
+from simkit.policies.orderings import FCFS, SJF, Random
+from simkit.policies.placement import BestFit, WorstFit
+from simkit.policies.placement import Random as RandomPlacement
+from simkit.policy import Partition
+from simkit.policy_bases import OrderedPolicy
+from simkit.simulation import Rules
+from simkit.workload import Workload
+
+PROCESSORS = 6
+SIZES = st.integers(1, PROCESSORS)
+# (gap, run time, processors, how much longer the estimate is)
+JOBS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 6), SIZES, st.integers(0, 6)),
+    min_size=1,
+    max_size=20,
+)
+
+
+class Promises(ConservativePolicy):
+    """Keeps every promise that is made on arrival."""
+
+    def reset(self, info, rng):
+        super().reset(info, rng)
+        self.first = {}
+
+    def schedule(self, state):
+        yield from super().schedule(state)
+        for task in state.arrived:
+            self.first.setdefault(task.index, self.promised[task.index])
+
+
+def over_estimated(rows):
+    return [(gap, run, size, run + more) for gap, run, size, more in rows]
+
+
+def assert_kept(policy, run):
+    tasks = run["tasks"].sort("job_id", "task_id")["status", "start_time_s"].rows()
+    starts = {i: start for i, (status, start) in enumerate(tasks) if status != "rejected"}
+    assert sorted(policy.first) == sorted(starts)
+    late = {i: (policy.first[i], s) for i, s in starts.items() if not s <= policy.first[i]}
+    assert late == {}
+    assert policy.promised == {}, "promises to tasks that have ended are forgotten"
+
+
+@pytest.mark.parametrize("order", [FCFS, SJF, WFP3, Random])
+def test_no_job_starts_later_than_promised(order, simulate, job_columns):
+    @settings(max_examples=60, deadline=None)
+    @given(JOBS)
+    def check(rows):
+        policy = Promises(order())
+        run = simulate(policy, job_columns(over_estimated(rows)), PROCESSORS)
+        assert_kept(policy, run)
+
+    check()
+
+
+def test_no_job_of_a_real_log_starts_later_than_promised(simulate, reference):
+    jobs = reference("KTH-SP2-1996-2.1-cln").select(
+        "job_id", "submit_time_s", "run_time_s", "processors", "requested_time_s"
+    )
+    policy = Promises(FCFS())
+    run = simulate(policy, {c: jobs[c].to_numpy() for c in jobs.columns}, 100)
+    by_arrival = run["jobs"].sort("submit_time_s", "job_id")["start_time_s"].to_numpy()
+    promised = np.array([policy.first[row] for row in range(len(jobs))])
+    assert len(by_arrival) == len(jobs) == 28_467
+    assert (by_arrival <= promised).all()
+    assert (by_arrival < promised).any()
+
+
+# ---- which plan ---------------------------------------------------------------------------------
+
+
+def plan_by_hand(rows):
+    """FCFS with conservative backfilling, the long way round: plans over lists of intervals."""
+    jobs = []
+    submit = 0
+    for gap, run, size, estimate in rows:
+        submit += gap
+        jobs.append((submit, run, size, estimate))
+    planned, running, ends, starts = {}, {}, {}, {}
+
+    def taken(instant, but):
+        held = [(start, jobs[j]) for j, start in (running | planned).items() if j != but]
+        return sum(job[2] for start, job in held if start <= instant < start + job[3])
+
+    def earliest(j, now):
+        _, _, size, estimate = jobs[j]
+        everything = running | planned
+        edges = {now, *everything.values(), *(s + jobs[k][3] for k, s in everything.items())}
+        edges = sorted(edge for edge in edges if edge >= now)
+        for start in edges:
+            inside = [start, *(edge for edge in edges if start < edge < start + estimate)]
+            if all(taken(instant, j) + size <= PROCESSORS for instant in inside):
+                return start
+        raise AssertionError("the machine is empty at last")
+
+    while len(starts) < len(jobs) or ends:
+        coming = [job[0] for j, job in enumerate(jobs) if j not in starts and j not in planned]
+        now = min([*ends.values(), *coming, *planned.values()])
+        early = False
+        for j in [j for j, end in ends.items() if end == now]:
+            early |= running[j] + jobs[j][3] > now
+            del running[j], ends[j]
+        if early:
+            for j in sorted(planned):
+                planned[j] = min(planned[j], earliest(j, now))
+        for j, job in enumerate(jobs):
+            if job[0] == now and j not in starts and j not in planned:
+                planned[j] = earliest(j, now)
+        for j in [j for j, start in planned.items() if start == now]:
+            starts[j] = running[j] = planned.pop(j)
+            ends[j] = now + jobs[j][1]
+    return [starts[j] for j in range(len(jobs))]
+
+
+def test_equals_a_plan_made_by_hand_with_exact_estimates(simulate, job_columns):
+    @settings(max_examples=80, deadline=None)
+    @given(JOBS)
+    def check(rows):
+        rows = [(gap, 1 + run, size, 1 + run) for gap, run, size, _ in rows]
+        run = simulate(ConservativePolicy(FCFS()), job_columns(rows), PROCESSORS)
+        assert run.starts == plan_by_hand(rows)
+
+    check()
+
+
+def test_equals_a_plan_made_by_hand_when_tasks_end_early(simulate, job_columns):
+    @settings(max_examples=120, deadline=None)
+    @given(JOBS)
+    def check(rows):
+        rows = [(gap, run, size, 1 + run + more) for gap, run, size, more in rows]
+        run = simulate(ConservativePolicy(FCFS()), job_columns(rows), PROCESSORS)
+        assert run.starts == plan_by_hand(rows)
+
+    check()
+
+
+def test_is_fcfs_on_one_processor(simulate, job_columns):
+    @settings(max_examples=60, deadline=None)
+    @given(JOBS)
+    def check(rows):
+        jobs = job_columns([(gap, run, 1, run + more) for gap, run, _, more in rows])
+        ours = simulate(ConservativePolicy(FCFS()), jobs, 1).starts
+        assert ours == simulate(OrderedPolicy(FCFS()), jobs, 1).starts
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("jobs", "starts"),
+    [
+        # Nobody may delay the third job, which EASY, with the second as its head, would let happen.
+        (
+            [(0, 9, 3, 9), (0, 5, 4, 5), (0, 5, 2, 5), (0, 9, 1, 9), (0, 15, 1, 15)],
+            [0, 9, 14, 0, 14],
+        ),
+        # The first ends at 4 instead of 9: the rest moves up in order.
+        ([(0, 4, 4, 9), (0, 5, 4, 5), (0, 1, 2, 1)], [0, 4, 9]),
+        # The first overruns by 3: everything is planned anew, and waits for its real end.
+        ([(0, 9, 4, 6), (0, 5, 3, 5), (0, 8, 1, 8)], [0, 9, 9]),
+    ],
+)
+def test_by_hand(jobs, starts, simulate, job_columns):
+    assert simulate(ConservativePolicy(FCFS()), job_columns(jobs), 4).starts == starts
+
+
+def test_lives_with_estimates_that_are_too_short(simulate, job_columns):
+    @settings(max_examples=60, deadline=None)
+    @given(JOBS)
+    def check(rows):
+        jobs = job_columns([(gap, run, size, more) for gap, run, size, more in rows])
+        run = simulate(ConservativePolicy(FCFS()), jobs, PROCESSORS)
+        assert run["jobs"]["status"].to_list() == ["finished"] * len(rows)
+
+    check()
+
+
+# ---- clusters of all kinds ----------------------------------------------------------------------
+
+MACHINES = np.array([[4.0, 2.0], [4.0, 2.0], [2.0, 4.0]])
+NAMES = ("a", "b", "c")
+HALVES = (Partition("ab", machines=(0, 1), queues=frozenset({0})), Partition("c", machines=(2,)))
+SHARED = (Partition("all", queues=frozenset({0}), priority=1.0), Partition("b", machines=(1,)))
+DOWN = Maintenance(10.0, 25.0, machine=0, amount=(4.0, 2.0))
+CLUSTERS = {
+    "machines": Cluster(("cpu", "mem"), NAMES, MACHINES),
+    "pool of two resources": Cluster.pool({"cpu": 8.0, "mem": 6.0}),
+    "partitions apart": Cluster(("cpu", "mem"), NAMES, MACHINES, HALVES),
+    "partitions that share": Cluster(("cpu", "mem"), NAMES, MACHINES, SHARED),
+    "drained": Cluster(("cpu", "mem"), NAMES, MACHINES, maintenance=(DOWN,)),
+    "requeued": Cluster(
+        ("cpu", "mem"), NAMES, MACHINES, maintenance=(Maintenance(10, 25, 0, (4, 2), "requeue"),)
+    ),
+    "a pool that shrinks": Cluster.pool(
+        {"cpu": 8.0, "mem": 6.0}, maintenance=(Maintenance(10, 25, 0, (6, 5), "requeue"),)
+    ),
+}
+
+
+def mixed_workload(seed, jobs=40):
+    """Return gangs and bags that ask for two resources, over-estimated, in jobs of 1 to 3 tasks."""
+    rng = np.random.default_rng(seed)
+    tasks = rng.integers(1, 4, jobs)
+    total = int(tasks.sum())
+    run = rng.integers(0, 8, total).astype(float)
+    return Workload(
+        resources=("cpu", "mem"),
+        job_id=np.arange(jobs),
+        submit_time_s=np.cumsum(rng.integers(0, 4, jobs)).astype(float),
+        first_task=np.concatenate(([0], np.cumsum(tasks))),
+        task_id=np.arange(total),
+        instances=rng.integers(1, 4, total),
+        request=rng.choice([0.0, 0.5, 1.0], (total, 2)),
+        run_time_s=run,
+        requested_time_s=run + rng.integers(0, 6, total),
+        gang=rng.random(total) < 0.6,
+        queue=rng.integers(0, 2, jobs),
+        user=rng.integers(0, 4, jobs),
+    )
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
+@pytest.mark.parametrize("rule", [None, BestFit, WorstFit, RandomPlacement])
+def test_promises_are_kept_on_every_kind_of_cluster(cluster, rule, simulate):
+    for seed in range(3):
+        policy = Promises(FCFS(), rule and rule())
+        run = simulate(policy, mixed_workload(seed), cluster, seed=seed)
+        assert_kept(policy, run)
+        assert set(run["jobs"]["status"]) <= {"finished", "rejected"}
+
+
+def test_runs_everything_when_tasks_are_suspended(simulate):
+    cluster = Cluster(
+        ("cpu", "mem"), NAMES, MACHINES, maintenance=(Maintenance(10, 25, 0, (4, 2), "suspend"),)
+    )
+    suspended = 0
+    for seed in range(5):
+        jobs = mixed_workload(seed)
+        jobs = jobs.with_columns(requested_time_s=jobs.run_time_s / 2)  # or none would be there then
+        run = simulate(ConservativePolicy(FCFS()), jobs, cluster)
+        assert run["jobs"]["status"].unique().to_list() == ["finished"]
+        suspended += run["events"].filter(pl.col("kind") == "suspended").height
+    assert suspended > 0
+
+
+@pytest.mark.parametrize("refill", ["at_once", "next_decision"])
+def test_runs_everything_that_admission_shows_it(refill, simulate, job_columns):
+    rules = Rules(admission=AdmissionRule(slots=2, refill=refill))
+    jobs = job_columns([(0, 3, 1, 3)] * 12)
+    run = simulate(ConservativePolicy(FCFS()), jobs, 4, rules=rules)
+    assert run["jobs"]["status"].to_list() == ["finished"] * 12
+
+
+def test_runs_everything_with_periodic_decisions(simulate, job_columns):
+    jobs = job_columns([(1, 3, 2, 5), (1, 4, 3, 4), (0, 7, 1, 8), (2, 1, 4, 1)] * 6)
+    run = simulate(ConservativePolicy(FCFS()), jobs, 4, rules=Rules(every_s=10.0))
+    assert run["jobs"]["status"].to_list() == ["finished"] * 24
+    assert (run["jobs"]["start_time_s"] % 10.0 == 0).all()
+
+
+def test_the_rule_makes_the_policy_and_refuses_to_be_a_part(simulate, job_columns):
+    jobs = job_columns([(0, 3, 3, 3), (0, 3, 3, 3), (0, 3, 1, 3)])
+    composed = Conservative().compose(FCFS(), BestFit())
+    assert simulate(composed, jobs, 4).starts == [0, 3, 0]
+    with pytest.raises(PolicyError, match="compose"):
+        simulate(OrderedPolicy(FCFS(), Conservative()), jobs, 4)

@@ -15,7 +15,7 @@ import numpy as np
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy_bases import Entry, Lane
 from simkit.room import Room, make_room
-from simkit.task import Task
+from simkit.task import Placement, Task
 
 _LONG = 48  # from this many waiting tasks on, arrays find the ones that fit faster than a loop
 
@@ -38,7 +38,7 @@ class Easy:
         self._releases = self._starts = -1
         self._shadow = inf
         self._spare = 0.0  # extra nodes of a pool
-        self._extra: Room = make_room(info.capacity)  # extra nodes, machine by machine
+        self._future: Room = make_room(info.capacity)  # what is free at the shadow time
         self._pool = info.capacity.size == 1
 
     def fill(self, state: State, lane: Lane) -> Iterable[Place]:
@@ -147,23 +147,39 @@ class Easy:
             if task is self._head or (on := state.fit(task, lane.rule)) is None:
                 continue
             if state.now + task.estimate_s > self._shadow:
-                on = state.room.common(self._extra).fit(task, lane.rule)
+                on = self._beside_head(state, lane, task, on)
                 if on is None:
                     continue
-                self._extra.take(on, task.request)
             yield Place(task, on)
             if not task.remaining:
                 lane.remove(entry)
         self._releases, self._starts = state.releases, state.starts
 
     def _reserve(self, state: State, lane: Lane) -> None:
-        """Find shadow time and extra nodes, machine by machine."""
+        """Find the shadow time and what will be free then, the head not yet placed."""
         head = self._head = lane.entries[0][3]
-        self._extra = state.room.copy()
-        shadow = self._extra.release_until(head, state.expected_ends, state.now)
+        self._future = state.room.copy()
+        shadow = self._future.release_until(head, state.expected_ends, state.now)
         self._shadow = inf if shadow is None else shadow
-        if shadow is not None and (on := self._extra.fit(head, lane.rule)) is not None:
-            self._extra.take(on, head.request)
+
+    def _beside_head(self, state: State, lane: Lane, task: Task, on: Placement) -> Placement | None:
+        """Return where a task may run on past the shadow time: the head must still fit then.
+
+        Tries the machines that the rule chooses, then those that the head leaves over.
+        """
+        future, head = self._future, self._head
+        assert head is not None
+        left = future.copy()
+        if (place := left.fit(head, lane.rule)) is not None:
+            left.take(place, head.request)
+        for choice in (on, state.room.common(left).fit(task, lane.rule)):
+            if choice is None:
+                break
+            future.take(choice, task.request)
+            if future.fit(head, lane.rule) is not None:
+                return choice
+            future.give(choice, task.request)
+        return None
 
     def _fill_profile(self, state: State, lane: Lane) -> Iterator[Place]:
         """The general form, with everything that is known ahead."""

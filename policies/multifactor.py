@@ -100,7 +100,7 @@ class Usage:
         for user in np.unique(state.queue.columns().user).tolist():
             self._accounts.setdefault(int(user), _Account())
         fresh = [a for a in state.ended if a.rank > self._last_rank]
-        for allocation in reversed(state.running):
+        for allocation in reversed(tuple(state.running)):
             if allocation.rank <= self._last_rank:
                 break
             fresh.append(allocation)

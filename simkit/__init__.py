@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from simkit.simulation import Rules as Rules
     from simkit.simulation import Simulation as Simulation
     from simkit.sweep import run_sweep as run_sweep
+    from simkit.task import Task as Task
     from simkit.verify import verify_run as verify_run
     from simkit.workload import Trace as Trace
     from simkit.workload import Workload as Workload
@@ -60,6 +61,7 @@ _PLACES = {
     "Rules": "simulation",
     "Simulation": "simulation",
     "run_sweep": "sweep",
+    "Task": "task",
     "verify_run": "verify",
     "Trace": "workload",
     "Workload": "workload",

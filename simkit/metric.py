@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-BATCH_ROWS = 1 << 18
+BATCH_ROWS = 1 << 16
 """Rows read at once where one pass is enough. Sums add up in batches of this size, so that a
 metric does not depend on the number of threads."""
 

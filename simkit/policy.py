@@ -136,6 +136,7 @@ class State:
         "info",
         "now",
         "queue",
+        "refills",
         "releases",
         "reservations",
         "room",
@@ -160,6 +161,8 @@ class State:
         """Rises whenever something starts."""
         self.constrained = False
         """Whether what fits now may still collide later: with a reservation or a capacity step."""
+        self.refills = False
+        """Whether a task that starts may let another into the queue at once."""
         self.room = room
         """Free amounts on each machine now."""
         self._running: dict[Allocation, Any] = {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -70,14 +69,14 @@ class Lane:
         self.entries: list[Entry] = []
         self._fresh: list[Entry] = []
 
-    def update(self, state: State) -> None:
-        """Take in what has arrived since the last decision, or sort everything anew."""
+    def update(self, state: State, first: int = 0) -> None:
+        """Take in ``state.arrived[first:]``, or sort everything anew if the order changes."""
         if self._keys is not None:
             self._sort_all(state, self._keys(state))
             return
         entries = self.entries
         fresh = self._fresh = []
-        for task in state.arrived:
+        for task in state.arrived[first:] if first else state.arrived:
             if task._waiting and (self.alone or task.partition in self._partitions):
                 entry = (-task.priority, self._key(task), task.index, task)
                 fresh.append(entry)
@@ -169,7 +168,7 @@ class OrderedPolicy:
         """See `Policy.schedule`."""
         for lane in self._lanes:
             lane.update(state)
-        if lane.alone and not state.constrained and not state._suspended:
+        if lane.alone and not (state.constrained or state.refills or state._suspended):
             # Most decisions end here: nobody waits, or there is nobody behind the head, or the
             # head still does not fit.
             entries = lane.entries
@@ -189,19 +188,28 @@ class OrderedPolicy:
     def _start(self, state: State) -> Iterator[Action]:
         if state.suspended:
             yield from self._resume(state)
-        fit = partial(_fit_ahead, state) if state.constrained else state.room.fit
+        known = len(state.arrived)
         for lane in self._lanes:
-            entries, rule = lane.entries, lane.rule
-            while entries:
-                task = entries[0][3]
-                on = fit(task, rule)
-                if on is None:
-                    break
-                yield Place(task, on)
-                if not task.remaining:
-                    del entries[0]
-            if len(entries) > 1 and self.backfill is not None:
-                yield from self.backfill.fill(state, lane)
+            yield from self._start_lane(state, lane)
+        while known < len(state.arrived):
+            # Admission let others in for those that started: they have their turn now.
+            first, known = known, len(state.arrived)
+            for lane in self._lanes:
+                lane.update(state, first)
+                yield from self._start_lane(state, lane)
+
+    def _start_lane(self, state: State, lane: Lane) -> Iterator[Action]:
+        entries, rule = lane.entries, lane.rule
+        while entries:
+            task = entries[0][3]
+            on = _fit_ahead(state, task, rule) if state.constrained else state.fit(task, rule)
+            if on is None:
+                break
+            yield Place(task, on)
+            if not task.remaining:
+                del entries[0]
+        if len(entries) > 1 and self.backfill is not None:
+            yield from self.backfill.fill(state, lane)
 
     def _resume(self, state: State) -> Iterator[Action]:
         for allocation in tuple(state.suspended):

@@ -211,22 +211,33 @@ class MachineProfile:
     def earliest(
         self, task: Task, rule: PlacementRule | None = None, after: float | None = None
     ) -> tuple[float, Placement] | None:
-        """See `Profile.earliest`; looks closely at steps where machines together have enough."""
+        """See `Profile.earliest`; looks closely at instants where machines together have enough."""
         start = self._times[0] if after is None else max(after, self._times[0])
-        first = bisect_right(self._times, start) - 1
-        steps = np.array(self._times[first:])
-        short = np.where(self._enough(task, first), np.inf, steps)
-        next_short = np.minimum.accumulate(short[::-1])[::-1]
-        instants = np.maximum(steps, start)
-        open_ = (next_short >= instants + task.estimate_s) & (next_short > instants)
-        for instant in instants[open_].tolist():
+        for instant in self._promising(task, start, np.inf):
             if on := self.fit(task, instant, rule):
                 return instant, on
         return None
 
-    def _enough(self, task: Task, first: int) -> npt.NDArray[np.bool_]:
-        """Return (S,): whether the task would fit if a step from the `first` on went on forever."""
-        free = self._free[first:]
+    def _promising(self, task: Task, after: float, before: float) -> list[float]:
+        """Return steps in ``[after, before)`` from which on, until `before`, enough is free.
+
+        Enough machine by machine, step by step; whether the same machines have it all the time
+        is another question.
+        """
+        first = bisect_right(self._times, after) - 1
+        last = bisect_left(self._times, before)
+        steps = np.array(self._times[first:last])
+        if not len(steps):
+            return []
+        short = np.where(self._enough(task, self._free[first:last]), np.inf, steps)
+        next_short = np.minimum.accumulate(short[::-1])[::-1]
+        instants = np.maximum(steps, after)
+        ends = np.minimum(instants + task.estimate_s, before)
+        chosen: list[float] = instants[(next_short >= ends) & (next_short > instants)].tolist()
+        return chosen
+
+    def _enough(self, task: Task, free: Floats) -> npt.NDArray[np.bool_]:
+        """Return (S,): at which steps, of (S, M, R) free amounts, the task would fit."""
         if task.machines is not None:
             free = free[:, list(task.machines)]
         counts = np.full(free.shape[:2], float(task.instances))
@@ -239,7 +250,9 @@ class MachineProfile:
     def earlier(
         self, task: Task, start: float, on: Placement, rule: PlacementRule | None = None
     ) -> tuple[float, Placement] | None:
-        """See `Profile.earlier`; tries every step before `start`."""
+        """See `Profile.earlier`; what lies after `start` is the task's own, and fits."""
+        if not self._promising(task, self._times[0], start):
+            return None
         without = self.copy()
         without.give(on, task.request, start, start + task.estimate_s)
         found = without.earliest(task, rule)

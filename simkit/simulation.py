@@ -103,6 +103,9 @@ class Simulation:
         self.state = state = State(self.info, self._room, self._queue)
         state._steps = steps
         state.constrained = bool(steps)
+        state.refills = (
+            self.rules.admission.slots is not None and self.rules.admission.refill == "at_once"
+        )
         self._running: dict[Allocation, Completion] = state._running
         self._suspended: dict[Allocation, float] = state._suspended
         self._releases = state._releases

@@ -150,6 +150,27 @@ def test_equals_a_plan_made_by_hand_when_tasks_end_early(simulate, job_columns):
     check()
 
 
+@pytest.mark.parametrize("order", [FCFS, SJF])
+def test_plans_a_pool_as_it_plans_machines(order, simulate, job_columns):
+    """A second resource that nobody asks for changes nothing; single processors keep promises."""
+    wide = Cluster.pool({"processors": PROCESSORS, "unused": 1.0})
+    names = tuple(f"m{row}" for row in range(PROCESSORS))
+    machines = Cluster(("processors",), names, np.ones((PROCESSORS, 1)))
+
+    @settings(max_examples=50, deadline=None)
+    @given(JOBS)
+    def check(rows):
+        jobs = job_columns([(gap, run, size, more) for gap, run, size, more in rows])
+        starts = simulate(ConservativePolicy(order()), jobs, PROCESSORS).starts
+        assert simulate(ConservativePolicy(order()), jobs, wide).starts == starts
+
+        jobs = job_columns(over_estimated(rows))
+        policy = Promises(order())
+        assert_kept(policy, simulate(policy, jobs, machines))
+
+    check()
+
+
 def test_is_fcfs_on_one_processor(simulate, job_columns):
     @settings(max_examples=60, deadline=None)
     @given(JOBS)
@@ -251,7 +272,9 @@ def test_runs_everything_when_tasks_are_suspended(simulate):
     suspended = 0
     for seed in range(5):
         jobs = mixed_workload(seed)
-        jobs = jobs.with_columns(requested_time_s=jobs.run_time_s / 2)  # or none would be there then
+        jobs = jobs.with_columns(
+            requested_time_s=jobs.run_time_s / 2
+        )  # or none would be there then
         run = simulate(ConservativePolicy(FCFS()), jobs, cluster)
         assert run["jobs"]["status"].unique().to_list() == ["finished"]
         suspended += run["events"].filter(pl.col("kind") == "suspended").height

@@ -1,4 +1,4 @@
-"""EASY backfilling: equal to other people's schedules, and to itself on other forms of a cluster."""
+"""EASY backfilling: equal to other schedulers, and to itself on other forms of a cluster."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ PROCESSORS = 6
 ORDERS = {"fcfs": FCFS, "sjf": SJF}
 
 # Few different numbers: ties in every column, run times of 0, estimates below the run time.
-JOB = st.tuples(
-    st.integers(0, 3), st.integers(0, 6), st.integers(1, PROCESSORS), st.integers(0, 8)
-)
+JOB = st.tuples(st.integers(0, 3), st.integers(0, 6), st.integers(1, PROCESSORS), st.integers(0, 8))
 JOBS = st.lists(JOB, min_size=1, max_size=24)
 
 
@@ -66,9 +64,7 @@ def test_equals_the_reference_schedule_job_by_job(
         ("sjf", False): "start_sjf_s",
         ("sjf", True): "start_sjf_easy_s",
     }[order, easy]
-    jobs = table.select(
-        "job_id", "submit_time_s", "run_time_s", "processors", "requested_time_s"
-    )
+    jobs = table.select("job_id", "submit_time_s", "run_time_s", "processors", "requested_time_s")
     run = simulate(composed(order, easy), {c: jobs[c].to_numpy() for c in jobs.columns}, processors)
     both = run["jobs"].select("job_id", "start_time_s").join(table, on="job_id", how="inner")
     different = both.filter(pl.col("start_time_s") != pl.col(column))
@@ -94,6 +90,7 @@ def test_is_the_same_in_the_availability_profile(order, simulate, job_columns):
 
 @pytest.mark.parametrize("order", ["fcfs", "sjf"])
 def test_is_the_same_on_machines_of_one_processor(order, simulate, job_columns):
+    """The head needs that many machines at the shadow time, not the very ones it would get now."""
     names = tuple(f"m{row}" for row in range(PROCESSORS))
     machines = Cluster(("processors",), names, [[1.0]] * PROCESSORS)
 

@@ -1,0 +1,145 @@
+"""`import simkit` in a script: a scenario in, frames out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import simkit
+from simkit.policy import Action, Place, State, SystemInfo
+
+
+class Shortest:
+    """Ten lines of one's own."""
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        pass
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        for task in sorted(state.queue, key=lambda task: task.estimate_s):
+            if on := state.fit(task):
+                yield Place(task, on)
+
+
+def test_frames_and_metrics() -> None:
+    run = simkit.simulate("quickstart")
+    assert run.jobs.height == run.metrics["wait_time_s"]["count"] == 1000
+    assert run.metrics["wait_time_s"]["mean"] == pytest.approx(run.jobs["wait_time_s"].mean())
+    assert list(run.jobs.to_pandas().columns) == run.jobs.columns
+    assert run.jobs["submit_time_s"].is_sorted()
+
+
+def test_nothing_is_written_unless_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    simkit.simulate("quickstart")
+    assert list(tmp_path.iterdir()) == []
+    run = simkit.simulate("quickstart", output="mine")
+    assert simkit.open_run("mine").digest == run.digest
+
+
+@pytest.mark.parametrize("policy", [Shortest, Shortest()])
+def test_a_policy_of_ones_own_and_run_json_names_it(policy: simkit.Policy) -> None:
+    run = simkit.simulate("quickstart", policy=policy)
+    assert run.info["scenario"]["policy"]["name"].endswith(":Shortest")
+    assert run.jobs["start_time_s"].is_not_null().all()
+
+
+def test_a_policy_as_the_scenario_writes_it() -> None:
+    run = simkit.simulate("quickstart", policy={"order": "sjf", "backfill": "easy"}, seed=4)
+    assert run.info["scenario"]["policy"]["order"] == "sjf"
+    assert run.seed == 4
+
+
+def test_a_file_a_mapping_and_a_scenario_are_the_same(tmp_path: Path) -> None:
+    mapping = {"name": "s", "workload": {"type": "swf", "path": "sample:lublin_1000"}}
+    (tmp_path / "s.yaml").write_text("workload: {type: swf, path: 'sample:lublin_1000'}\n")
+    loaded = simkit.load_scenario(mapping)
+    sources: list[object] = [mapping, loaded, tmp_path / "s.yaml", str(tmp_path / "s.yaml")]
+    runs = [simkit.simulate(source) for source in sources]  # type: ignore[arg-type]
+    assert len({run.digest for run in runs}) == 1
+    assert len({run.info["scenario_sha256"] for run in runs}) == 1
+
+
+def test_a_workload_and_a_cluster_of_ones_own() -> None:
+    jobs = {
+        "job_id": [1, 2], "submit_time_s": [0.0, 1.0], "run_time_s": [10.0, 10.0],
+        "processors": [2, 2],
+    }  # fmt: skip
+    run = simkit.simulate(
+        "quickstart",
+        workload=simkit.Workload.from_jobs(jobs),
+        cluster=simkit.Cluster.pool({"processors": 2}),
+    )
+    assert run.jobs["start_time_s"].to_list() == [0.0, 10.0]
+    assert run.info["inputs"] == []
+
+
+def test_errors_are_simkit_errors() -> None:
+    with pytest.raises(simkit.SimkitError, match="did you mean 'quickstart'"):
+        simkit.simulate("quickstrat")
+    with pytest.raises(simkit.SimkitError, match="has no schedule"):
+        simkit.simulate("quickstart", policy=type("Half", (), {"reset": lambda *_: None}))
+
+
+# --- check_policy ----------------------------------------------------------------------------
+
+
+class Forgetful(Shortest):
+    """Serves the large jobs never."""
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        for task in list(state.queue):
+            if task.instances < 8 and (on := state.fit(task)):
+                yield Place(task, on)
+
+
+class Clinging(Shortest):
+    """Remembers the last run."""
+
+    runs = 0
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        self.runs += 1
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        for task in sorted(state.queue, key=lambda task: task.estimate_s * (-1) ** self.runs):
+            if on := state.fit(task):
+                yield Place(task, on)
+
+
+class Greedy(Shortest):
+    """Places what does not fit."""
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        for task in list(state.queue):
+            yield Place(task, ((0, task.instances),))
+
+
+def test_check_policy_passes_a_good_one() -> None:
+    simkit.check_policy(Shortest)
+    simkit.check_policy(Shortest())
+    simkit.check_policy(lambda: simkit.OrderedPolicy(Fcfs()))
+
+
+class Fcfs:
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        pass
+
+    def key(self, task: simkit.Task) -> float:
+        return task.submit_time_s
+
+
+@pytest.mark.parametrize(
+    ("policy", "text"),
+    [
+        (Forgetful, "jobs of a pool never start"),
+        (Clinging, "two runs of a pool with seed 0 differ"),
+        (Greedy, "are free"),
+    ],
+)
+def test_check_policy_finds(policy: type[simkit.Policy], text: str) -> None:
+    with pytest.raises(simkit.SimkitError, match=text):
+        simkit.check_policy(policy)

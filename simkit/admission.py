@@ -69,10 +69,15 @@ class Admission:
             return True
         return False
 
-    def on_departure(self) -> None:
-        """A task has left the queue: refill its slot if the rule says at once."""
-        if self.rule.refill == "at_once":
+    def leave(self, task: Task) -> None:
+        """Take a task out of the queue, and refill its slot if the rule says at once."""
+        self._queue.remove(task)
+        if self.limited and self.rule.refill == "at_once":
             self.refill()
+
+    def refresh(self, task: Task) -> None:
+        """Tell the queue that a waiting bag has more or fewer instances to place."""
+        self._queue.refresh(task)
 
     def refill(self) -> None:
         """Fill free slots from the backlog."""

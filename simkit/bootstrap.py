@@ -20,6 +20,9 @@ Floats = npt.NDArray[np.float64]
 WEEK_S: Final = 7 * 86400.0
 FEW_BLOCKS: Final = 10
 """Below this many weeks, an interval is rough and says so."""
+FEWEST_BLOCKS: Final = 5
+"""Below this many weeks there is none: resamples of so few weeks are mostly one week repeated,
+whose standard error is 0, and the interval would be a point or endless."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +72,9 @@ def weekly_interval(
     """
     sums, counts, width = _blocks(values, weeks_of(submit_time_s))
     blocks = len(counts)
-    if blocks < 2:
-        return Interval(None, None, level, "none: all jobs are of one week", blocks)
+    if blocks < FEWEST_BLOCKS:
+        method = f"none: {blocks} weeks of submission, at least {FEWEST_BLOCKS} are needed"
+        return Interval(None, None, level, method, blocks)
     mean, error = _mean_and_error(sums, counts, np.ones((1, blocks)))
     method = _method(sums - mean[0] * counts, width, resamples)
     draws = stream(seed, "bootstrap").multinomial(blocks, np.full(blocks, 1 / blocks), resamples)

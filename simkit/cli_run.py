@@ -77,8 +77,12 @@ def sweep(
     from simkit.sweep import plan_sweep, run_plan
 
     plan = plan_sweep(find_scenario(scenario), output, overrides=overrides(settings, seed))
-    with sweep_progress(len(plan.points), enabled=not no_progress) as advance:
-        outcomes = run_plan(plan, workers=workers, force=force, on_end=advance)
+    try:
+        with sweep_progress(len(plan.points), enabled=not no_progress) as advance:
+            outcomes = run_plan(plan, workers=workers, force=force, on_end=advance)
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted; what is finished in {plan.folder} is not run again", err=True)
+        raise typer.Exit(130) from None
     if as_json:
         print_json({"folder": str(plan.folder), "runs": [o.as_json() for o in outcomes]})
     else:

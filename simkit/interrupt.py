@@ -11,7 +11,8 @@ from typing import Any
 class DeferredInterrupt:
     """While it is entered, the first Ctrl-C only sets `requested`; a second one stops at once.
 
-    Outside the main thread, where Python takes no signals, it does nothing.
+    Outside the main thread, where Python takes no signals, and where somebody else handles or
+    ignores Ctrl-C, it does nothing.
     """
 
     def __init__(self) -> None:
@@ -19,7 +20,8 @@ class DeferredInterrupt:
         self._before: Any = None
 
     def __enter__(self) -> DeferredInterrupt:
-        if threading.current_thread() is threading.main_thread():
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._before = signal.signal(signal.SIGINT, self._take)
         return self
 

@@ -15,7 +15,7 @@ until it returns, each action is applied at once, and the state it holds shows t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, KeysView, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -112,6 +112,10 @@ class SystemInfo:
     first_submit_s: float = 0.0
     """When the first job is submitted."""
 
+    def __post_init__(self) -> None:
+        """Let nobody write to the capacities."""
+        self.capacity.flags.writeable = False
+
 
 class CapacityStep(NamedTuple):
     """A change of capacity that is known ahead, such as the start of a maintenance window."""
@@ -122,10 +126,32 @@ class CapacityStep(NamedTuple):
     """(R,) added to the machine's capacity; negative takes away."""
 
 
+class Allocations(Collection[Allocation]):
+    """Allocations, oldest first; one may loop over them while actions take some away."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, allocations: dict[Allocation, Any]) -> None:
+        self._of = allocations
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __contains__(self, allocation: object) -> bool:
+        return allocation in self._of
+
+    def __iter__(self) -> Iterator[Allocation]:
+        return (allocation for allocation in tuple(self._of) if allocation in self._of)
+
+    def __reversed__(self) -> Iterator[Allocation]:
+        return (allocation for allocation in tuple(self._of)[::-1] if allocation in self._of)
+
+
 class State:
     """The system at a decision instant; read-only for policies."""
 
     __slots__ = (
+        "_changed",
         "_releases",
         "_running",
         "_steps",
@@ -165,30 +191,31 @@ class State:
         """Whether a task that starts may let another into the queue at once."""
         self.room = room
         """Free amounts on each machine now."""
+        self._changed = False  # since the last decision
         self._running: dict[Allocation, Any] = {}
         self._suspended: dict[Allocation, Any] = {}
         self._releases: list[Release] = []
         self._steps: list[CapacityStep] = []
 
     @property
-    def running(self) -> KeysView[Allocation]:
+    def running(self) -> Allocations:
         """Allocations that hold resources, oldest first."""
-        return self._running.keys()
+        return Allocations(self._running)
 
     @property
-    def suspended(self) -> KeysView[Allocation]:
+    def suspended(self) -> Allocations:
         """Suspended allocations, oldest first; each waits for a `Resume`."""
-        return self._suspended.keys()
+        return Allocations(self._suspended)
 
     @property
     def free(self) -> npt.NDArray[np.float64]:
-        """(M, R) free amounts now."""
-        return self.room.free()
+        """(M, R) free amounts now; read-only."""
+        return _read_only(self.room.free())
 
     @property
     def capacity(self) -> npt.NDArray[np.float64]:
-        """(M, R) capacities now."""
-        return self.room.capacity
+        """(M, R) capacities now; read-only."""
+        return _read_only(self.room.capacity)
 
     @property
     def expected_ends(self) -> Sequence[Release]:
@@ -199,6 +226,9 @@ class State:
     def steps(self) -> Sequence[CapacityStep]:
         """Changes of capacity that are known ahead, soonest first."""
         return self._steps
+
+    def _note_constraints(self) -> None:
+        self.constrained = bool(self._steps or self.reservations)
 
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
         """Return machines on which the task fits now, or None; `rule` says which come first.
@@ -214,6 +244,12 @@ class State:
         Running tasks end as expected (overdue ones now); reservations and capacity steps are in.
         """
         return profile_of(self)
+
+
+def _read_only(amounts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    view = amounts.view()
+    view.flags.writeable = False
+    return view
 
 
 @runtime_checkable

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
@@ -94,15 +95,35 @@ class LocalProcesses:
     ) -> Iterator[tuple[int, Outcome]]:
         """See `Executor.run`."""
         # a forked child of a process with threads, as polars has them, may never wake up
-        pool = ProcessPoolExecutor(
-            min(self.workers, max(len(jobs), 1)), get_context("spawn"), max_tasks_per_child=None
-        )
+        pool = ProcessPoolExecutor(min(self.workers, max(len(jobs), 1)), get_context("spawn"))
         try:
-            rows = {pool.submit(task, job): row for row, job in enumerate(jobs)}
-            for future in as_completed(rows):
-                yield rows[future], _result(future, jobs[rows[future]])
+            yield from self._in_turn(pool, task, jobs)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+    def _in_turn(
+        self, pool: ProcessPoolExecutor, task: Callable[[Job], Outcome], jobs: Sequence[Job]
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Give every worker one job at a time, so that Ctrl-C leaves none that has to be ended."""
+        waiting = iter(enumerate(jobs))
+        running: dict[Future[Outcome], int] = {}
+        while True:
+            for row, job in islice(waiting, self.workers - len(running)):
+                running[_submit(pool, task, job)] = row
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                row = running.pop(future)
+                yield row, _result(future, jobs[row])
+
+
+def _submit(pool: ProcessPoolExecutor, task: Callable[[Job], Outcome], job: Job) -> Future[Outcome]:
+    try:
+        return pool.submit(task, job)
+    except BrokenProcessPool as error:  # a worker has died, and the pool with it
+        lost: Future[Outcome] = Future()
+        lost.set_exception(error)
+        return lost
 
 
 def _result(future: Future[Outcome], job: Job) -> Outcome:

@@ -25,7 +25,7 @@ def _row(task: Task) -> tuple[float, ...]:
 class QueueColumns:
     """The queue as arrays, one entry a task, in order of submission; (n,) unless said otherwise.
 
-    Views of the queue's own store: valid until the queue changes.
+    Read-only views of the queue's own store: valid until the queue changes.
     """
 
     __slots__ = ("demand", "estimate_s", "gang", "index", "partition", "priority", "queue",
@@ -134,7 +134,9 @@ class TaskQueue:
         """Return the queue as arrays."""
         if self._synced < len(self.tasks):
             self._sync()
-        return QueueColumns(self._table[:, self._start : self._start + len(self.tasks)])
+        table = self._table[:, self._start : self._start + len(self.tasks)]
+        table.flags.writeable = False
+        return QueueColumns(table)
 
     def _sync(self) -> None:
         size, synced = len(self.tasks), self._synced

@@ -74,6 +74,22 @@ def amount_on_grid(amounts: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return _on_grid(amounts, AMOUNT_GRID)
 
 
+def request_on_grid(amounts: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """Round requests down to a multiple of 2⁻³⁰, so that n requests of 1/n fit into 1.
+
+    To the nearest multiple, five requests of 0.2 would be more than 1. What lies less than a
+    millionth of a step below a multiple counts as that multiple: a sum's last digits are noise.
+    """
+    steps: npt.NDArray[np.float64] = np.floor(
+        np.asarray(amounts, dtype=np.float64) / AMOUNT_GRID + 1e-6
+    )
+    return steps * AMOUNT_GRID
+
+
 def _on_grid(values: Any, grid: float) -> npt.NDArray[np.float64]:
-    array = np.asarray(values, dtype=np.float64)
-    return np.round(array / grid) * grid
+    steps = np.asarray(values, dtype=np.float64) / grid
+    if not isinstance(steps, np.ndarray):  # a single number
+        return np.round(steps) * grid
+    np.round(steps, out=steps)
+    steps *= grid
+    return steps

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import TraceError
-from simkit.units import amount_on_grid, time_on_grid
+from simkit.units import request_on_grid, time_on_grid
 
 if TYPE_CHECKING:
     import polars as pl
@@ -65,7 +65,7 @@ class Workload:
     queue: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     partition: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names behind the numbers of a job column, where the trace has names: ``labels["user"][3]``."""
+    """Names behind a job column's numbers, where the trace has names: ``labels["user"][3]``."""
     epoch_s: float = float("nan")
     """Unix time of the trace's zero; NaN if unknown."""
     time_zone: str | None = None
@@ -91,10 +91,10 @@ class Workload:
 
     def _problems(self) -> list[str]:
         jobs, tasks, width = len(self.job_id), len(self.task_id), len(self.resources)
-        shapes = {name: (jobs,) for name in ("submit_time_s", *JOB_COLUMNS)}
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("submit_time_s", *JOB_COLUMNS), (jobs,))
         shapes |= {"first_task": (jobs + 1,), "request": (tasks, width)}
         columns = ("instances", "run_time_s", "requested_time_s", "gang")
-        shapes |= {name: (tasks,) for name in columns}
+        shapes |= dict.fromkeys(columns, (tasks,))
         wrong = [
             f"{name} has shape {getattr(self, name).shape}, expected {shape}"
             for name, shape in shapes.items()
@@ -160,12 +160,15 @@ class Workload:
         if missing := [name for name in needed if name not in names]:
             raise TraceError(f"workload: no column {', '.join(missing)}; there are {names}")
         columns = {name: np.asarray(jobs[name]) for name in names}
-        submit = columns["submit_time_s"].astype(np.float64)
-        order = np.lexsort((columns["job_id"], submit))
+        submit = columns["submit_time_s"].astype(np.float64, copy=False)
+        order: Any = np.lexsort((columns["job_id"], submit))
         if (np.diff(order) == 1).all():
             order = slice(None)  # sorted already: views, not copies
         size = len(submit)
         unknown = np.broadcast_to(np.nan, (size,))
+        numbers: dict[str, Any] = {
+            name: columns[name][order].astype(np.int64) for name in JOB_COLUMNS if name in columns
+        }
         return cls(
             resources=(resource,),
             job_id=columns["job_id"][order],
@@ -174,10 +177,10 @@ class Workload:
             task_id=np.broadcast_to(np.int64(0), (size,)),
             instances=columns[resource][order].astype(np.int64),
             request=np.broadcast_to(1.0, (size, 1)),
-            run_time_s=columns["run_time_s"][order].astype(np.float64),
-            requested_time_s=columns.get("requested_time_s", unknown)[order].astype(np.float64),
+            run_time_s=columns["run_time_s"][order],  # times are copied when put on their grid
+            requested_time_s=columns.get("requested_time_s", unknown)[order],
             gang=np.broadcast_to(np.True_, (size,)),
-            **{n: columns[n][order].astype(np.int64) for n in JOB_COLUMNS if n in columns},
+            **numbers,
             **facts,
         )
 
@@ -217,8 +220,8 @@ def _amounts(request: npt.ArrayLike) -> Floats:
     """Put requests on their grid, leaving a broadcast column (one row repeated) as it is."""
     array = np.asarray(request, dtype=np.float64)
     if array.ndim == 2 and array.strides[0] == 0 and len(array):
-        return np.broadcast_to(amount_on_grid(array[0]), array.shape)
-    return amount_on_grid(array)
+        return np.broadcast_to(request_on_grid(array[0]), array.shape)
+    return request_on_grid(array)
 
 
 @dataclass

@@ -259,15 +259,19 @@ def test_nan_and_negative_processors_are_left_out_and_counted(
 
 BAD_SCENARIOS = [
     # text added to the scenario, exit code, what the message says
-    ("policy: {order: fcsf}", 2, "s.yaml:2: policy.order: 'fcsf' is not known as an order; did you mean 'fcfs'?"),
+    ("policy: {order: fcsf}", 2,
+     "s.yaml:2: policy.order: 'fcsf' is not known as an order; did you mean 'fcfs'?"),
     ("polcy: {order: fcfs}", 2, "s.yaml:2: polcy: unknown key; did you mean 'policy'?"),
     ("seed: -1", 2, "s.yaml:2: seed"),
     ("sweep: {seed: [0, 1]}", 2, "simkit sweep"),
-    ("policy: {order: {type: multifactor, aeg: 1}}", 2, "takes no argument 'aeg'; did you mean 'age'?"),
+    ("policy: {order: {type: multifactor, aeg: 1}}", 2,
+     "takes no argument 'aeg'; did you mean 'age'?"),
     ("policy: {name: 'no.such:Policy'}", 2, "there is no module 'no'"),
     ("policy: {name: 'math:pi'}", 2, "must be a class or function"),
-    ("policy: {name: 'collections:Counter'}", 4, "'collections:Counter' has no reset and no schedule"),
-    ("cluster: {processors: 4, maintenance: [{start: 0s, duration: 1h, processors: 5}]}", 2, "at most"),
+    ("policy: {name: 'collections:Counter'}", 4,
+     "'collections:Counter' has no reset and no schedule"),
+    ("cluster: {processors: 4, maintenance: [{start: 0s, duration: 1h, processors: 5}]}", 2,
+     "at most"),
     ("estimates: {type: perturbed, factor: -1}", 2, "factor is -1"),
 ]  # fmt: skip
 

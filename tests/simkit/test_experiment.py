@@ -1,4 +1,4 @@
-"""From a scenario to workload, cluster and policy; and to the same results however they are kept."""
+"""From a scenario to workload, cluster and policy; the same results in memory and on disk."""
 
 from __future__ import annotations
 

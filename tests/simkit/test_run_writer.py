@@ -129,9 +129,10 @@ def test_a_full_disk_leaves_no_half_table(
 ) -> None:
     monkeypatch.setattr(pq.ParquetWriter, "write_table", _full_disk(after))
     writer = RunWriter(tmp_path / "run", INFO)
-    with pytest.raises(FailedRunError, match="No space left on device.*marked as not complete"):
-        for table in TABLES:
-            writer.write(table, rows())
+    for table in TABLES[:after]:
+        writer.write(table, rows())
+    with pytest.raises(FailedRunError, match=r"No space left on device.*marked as not complete"):
+        writer.write(TABLES[after], rows())
     assert written(tmp_path / "run") == ["run.json"]
     assert status(tmp_path / "run") == "failed"
 

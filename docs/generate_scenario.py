@@ -1,0 +1,138 @@
+"""The reference of the scenario, from its models: each key with type, unit, default, meaning."""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from simkit import scenario as top
+from simkit import scenario_cluster as cluster
+from simkit import scenario_models as models
+from simkit import scenario_names as names
+from simkit import scenario_types as kinds
+from simkit import scenario_workload as logs
+
+SECTIONS: tuple[tuple[str, str, type[BaseModel], type[BaseModel] | None], ...] = (
+    ("The file", "", top.Scenario, None),
+    ("workload", "workload", logs.WorkloadBase, None),
+    ("workload.window", "workload.window", logs.Window, None),
+    ("workload.resample", "workload.resample", logs.Resample, None),
+    ("workload: type swf", "workload", logs.SwfWorkload, logs.WorkloadBase),
+    ("workload: type sacct", "workload", logs.SacctWorkload, logs.WorkloadBase),
+    ("workload: type jobs", "workload", logs.JobsWorkload, logs.WorkloadBase),
+    ("workload: type plugin", "workload", logs.PluginWorkload, logs.WorkloadBase),
+    ("workload: type lublin", "workload", models.LublinWorkload, logs.WorkloadBase),
+    ("workload: type poisson", "workload", models.PoissonWorkload, logs.WorkloadBase),
+    ("workload: type bernoulli", "workload", models.BernoulliWorkload, logs.WorkloadBase),
+    ("workload: type uniform", "workload", models.UniformWorkload, logs.WorkloadBase),
+    ("workload: type bimodal", "workload", models.BimodalWorkload, logs.WorkloadBase),
+    ("cluster", "cluster", cluster.Cluster, None),
+    ("cluster.machines", "cluster.machines.N", cluster.MachineGroup, None),
+    ("cluster.maintenance", "cluster.maintenance.N", cluster.Maintenance, None),
+    ("cluster.partitions", "cluster.partitions.N", cluster.PartitionSection, None),
+    ("policy: composed", "policy", top.ComposedPolicy, None),
+    ("policy: a file of your own", "policy", top.FilePolicy, None),
+    ("policy: of an installed package", "policy", top.NamedPolicy, None),
+    ("admission", "admission", top.Admission, None),
+    ("scheduling", "scheduling", top.Scheduling, None),
+    ("metrics", "metrics", top.Metrics, None),
+)
+"""(heading, dotted place, model, the model whose keys have been told before)."""
+
+WORDS: tuple[tuple[Any, str], ...] = (
+    (kinds.Instant, "duration or date"),
+    (kinds.Jobs, 'whole number or `"first..last"`'),
+    (kinds.CountRange, "`[least, most]`, whole numbers ≥ 1"),
+    (kinds.DurationRange, "`[shortest, longest]`, durations > 0"),
+    (names.File, "path"),
+    (names.PolicyFile, "`file.py:Class`"),
+    (names.PolicyName, "name or `module:attribute`"),
+    (names.ReaderName, "name, `module:attribute` or `file.py:attribute`"),
+    (names.Arguments, "mapping"),
+    (names.Free, "any value"),
+    (top.Workload, "section"),
+    (top.Policy, "section"),
+)
+"""Types that have a name of their own."""
+PLAIN = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+
+
+def scenario() -> str:
+    """Return a section of Markdown for each section of a scenario."""
+    return "\n\n".join(_section(*section) for section in SECTIONS)
+
+
+def _section(
+    heading: str, place: str, model: type[BaseModel], base: type[BaseModel] | None
+) -> str:
+    told = base.model_fields.keys() - {"type"} if base else set()
+    rows = [row for key, row in _rows(model) if key not in told]
+    where = f" Place: `{place}`." if place and place != heading else ""
+    doc = (model.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
+    table = ["| key | type | unit | default | meaning |", "|---|---|---|---|---|", *rows]
+    return "\n\n".join([f"### {heading}", f"{doc}{where}", "\n".join(table)])
+
+
+def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    hints = get_type_hints(model, include_extras=True)
+    for key, info in model.model_fields.items():
+        unit = kinds.mark_of(info, kinds.Unit)
+        text = " ".join((info.description or "").split()).replace("|", "\\|")
+        kind = type_words(hints[key])
+        default = "its defaults" if kind == "section" and not info.is_required() else _default(info)
+        cells = (f"`{key}`", kind, unit.symbol if unit else "", default, text)
+        yield key, f"| {' | '.join(cells)} |"
+
+
+def _default(info: FieldInfo) -> str:
+    if info.is_required():
+        return "required"
+    value = info.get_default(call_default_factory=True)
+    if isinstance(value, tuple):
+        value = list(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+def type_words(hint: Any) -> str:
+    """Return the words for a type as a scenario's author knows it."""
+    for known, words in WORDS:
+        if hint == known:
+            return words
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _annotated(hint, parts)
+    if origin in (Union, types.UnionType):
+        inner = [type_words(part) for part in parts if part is not type(None)]
+        return " or ".join(inner + ["null"] * (type(None) in parts))
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in parts)
+    if origin is tuple:
+        return f"list of: {type_words(parts[0])}"
+    if origin is dict:
+        return f"mapping of text to {type_words(parts[1])}"
+    if isinstance(hint, type) and issubclass(hint, names.Choice):
+        return "name, or `{type: name, …}`"
+    if isinstance(hint, type) and issubclass(hint, BaseModel):
+        return "section"
+    return PLAIN.get(hint, str(hint))
+
+
+def _annotated(hint: Any, parts: tuple[Any, ...]) -> str:
+    """Return the words of the bare type, a duration if it is marked so, and its bounds."""
+    duration = any(isinstance(part, kinds.Unit) for part in parts)
+    words = "duration" if duration else type_words(parts[0])
+    bounds = [
+        f"{sign} {getattr(rule, name):g}"
+        for part in parts
+        for rule in getattr(part, "metadata", ())
+        for name, sign in (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
+        if getattr(rule, name, None) is not None
+    ]
+    return " ".join([words, " and ".join(bounds)]).strip()

@@ -1,0 +1,141 @@
+"""Execution: tasks start, complete, are suspended, resumed, or start over."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from simkit.admission import Admission
+from simkit.bookkeeping import Bookkeeping
+from simkit.policy import Resume, State, Suspend
+from simkit.processes import Completion
+from simkit.recorder import Outcome
+from simkit.referee import Referee
+from simkit.task import Allocation, Instances, Placement, Task
+from simkit.workload import Floats
+
+if TYPE_CHECKING:
+    import simpy
+
+_KILLED = int(Outcome.KILLED)
+
+
+class Execution:
+    """All that holds resources, from its start to its end."""
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        state: State,
+        admission: Admission,
+        books: Bookkeeping,
+        referee: Referee,
+        run_times: Floats,
+        *,
+        kill_at_limit: bool,
+    ) -> None:
+        self._env = env
+        self._state = state
+        self._room = state.room
+        self._running: dict[Allocation, Completion] = state._running
+        self._suspended: dict[Allocation, float] = state._suspended  # since when
+        self._releases = state._releases
+        self._admission = admission
+        self._books = books
+        self._referee = referee
+        self._run_times = run_times
+        self._kill_at_limit = kill_at_limit
+        self._on_completion: list[Callable[[Any], None]] = [self._complete]
+
+    def start(
+        self,
+        task: Task,
+        on: Placement,
+        count: int,
+        instances: tuple[Instances, ...] | None,
+        suspended: Allocation | None = None,
+    ) -> None:
+        """Let instances run, from the beginning or on from where they were suspended.
+
+        Their resources have been claimed.
+        """
+        env, state = self._env, self._state
+        now = env.now
+        if suspended is None:
+            done, work, outcome = 0.0, float(self._run_times[task.index]), 0  # Outcome.FINISHED
+            if self._kill_at_limit and task.requested_time_s < work:
+                work, outcome = task.requested_time_s, _KILLED
+        else:
+            done, work, outcome = suspended._done_s, suspended._work_s, suspended._outcome
+        if task._first_start_s != task._first_start_s:  # NaN: its first start
+            task._first_start_s = now
+        rank = state.starts = state.starts + 1
+        expected = now + task.estimate_s - done
+        if expected < now:
+            expected = now
+        allocation = Allocation(
+            rank, task, on, count, now, expected, instances, work, done, outcome
+        )
+        insort(self._releases, (expected, rank, allocation))
+        self._running[allocation] = Completion(env, work - done, self._on_completion, allocation)
+
+    def _complete(self, completion: Completion) -> None:
+        allocation = completion.allocation
+        if self._running.get(allocation) is not completion:
+            return  # suspended, killed or lost in the meantime
+        self._state._changed = True
+        self.release(allocation)
+        now = self._env.now
+        if not self._books.finish(allocation, now):
+            self._books.end_allocation(allocation, now, allocation._outcome, allocation._work_s)
+
+    def release(self, allocation: Allocation) -> None:
+        """Free what an allocation holds."""
+        state, releases = self._state, self._releases
+        del releases[bisect_left(releases, (allocation.expected_end_s, allocation.rank))]
+        self._room.give(allocation.on, allocation.task.request)
+        state.releases += 1
+        state.ended.append(allocation)
+        del self._running[allocation]
+
+    def suspend(self, action: Suspend) -> None:
+        """Stop an allocation, as the policy asks."""
+        if action.allocation not in self._running:
+            raise self._referee.illegal(action.allocation.task, "is not running")
+        self.stop(action.allocation, keep_work=action.keep_work)
+
+    def stop(self, allocation: Allocation, *, keep_work: bool) -> None:
+        """Suspend an allocation; or, its work lost, put its instances back in the queue."""
+        self.release(allocation)
+        task, now = allocation.task, self._env.now
+        allocation._done_s += now - allocation.start_time_s
+        outcome = Outcome.SUSPENDED if keep_work else Outcome.LOST
+        self._books.end_allocation(allocation, now, outcome, allocation._done_s)
+        if keep_work:
+            self._suspended[allocation] = now
+            self._books.event(now, "suspended", task, f"{allocation._done_s:g} s of work kept")
+            return
+        self._books.give_back(task, allocation)
+        self._books.event(now, "lost", task, f"{allocation.count} instances start over")
+        task.remaining += allocation.count
+        if task.waiting:
+            self._admission.refresh(task)
+        else:
+            self._admission.show(task)
+
+    def resume(self, action: Resume) -> None:
+        """Let a suspended allocation run on."""
+        allocation, on = action.allocation, action.on or action.allocation.on
+        task, referee = allocation.task, self._referee
+        if allocation not in self._suspended:
+            raise referee.illegal(task, "is not suspended, it cannot be resumed")
+        count = sum(pair[1] for pair in on)
+        if count != allocation.count:
+            raise referee.illegal(task, f"resumes {count} of {allocation.count} instances")
+        referee.check_partition(task, on)
+        if not self._room.claim(on, task.request):
+            raise referee.illegal(task, referee.why_not(task, on))
+        task._suspended_s += self._env.now - self._suspended.pop(allocation)
+        self._books.event(self._env.now, "resumed", task, "")
+        self.start(task, on, count, allocation._instances, allocation)

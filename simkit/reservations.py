@@ -1,0 +1,86 @@
+"""Reservations: places kept for a later start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from simkit.admission import Admission
+from simkit.bookkeeping import Bookkeeping
+from simkit.execution import Execution
+from simkit.policy import Cancel, Place, State
+from simkit.processes import Occurrence, Rank
+from simkit.referee import Referee
+from simkit.task import Task
+from simkit.units import time_on_grid
+
+if TYPE_CHECKING:
+    import simpy
+
+
+class Reservations:
+    """Tasks that have left the queue for a place in the future."""
+
+    def __init__(
+        self,
+        env: simpy.Environment,
+        state: State,
+        admission: Admission,
+        books: Bookkeeping,
+        referee: Referee,
+        execution: Execution,
+    ) -> None:
+        self._env = env
+        self._state = state
+        self._admission = admission
+        self._books = books
+        self._referee = referee
+        self._execution = execution
+
+    def make(self, action: Place) -> None:
+        """Keep a place for all that remains of a task; it leaves the queue until then."""
+        task, on, start = action
+        count = self._referee.checked_count(task, on)
+        if count != task.remaining:
+            raise self._referee.illegal(
+                task, f"reserves {count} of {task.remaining} remaining instances"
+            )
+        machines = len(self._state.capacity)
+        if any(not 0 <= machine < machines for machine, _ in on):
+            raise self._referee.illegal(task, self._referee.why_not(task, on))
+        due = float(time_on_grid(start or 0.0))
+        place = Place(task, on, due)
+        self._admission.leave(task)
+        self._state.reservations[task] = place
+        self._state._note_constraints()
+        self._books.event(self._env.now, "reserved", task, f"starts at {due:g} s")
+        Occurrence(self._env, due, Rank.RESERVATION, self._fall_due, place)
+
+    def _fall_due(self, event: Occurrence) -> None:
+        """Start a reserved task; or, if it does not fit, put it back in its place."""
+        place: Place = event.subject
+        task = place.task
+        if self._state.reservations.get(task) is not place:
+            return  # cancelled in the meantime
+        self._state._changed = True
+        self.drop(task)
+        if self._state.room.claim(place.on, task.request):
+            count, task.remaining = task.remaining, 0
+            self._execution.start(task, place.on, count, self._books.instances(task, count))
+            return
+        reason = self._referee.why_not(task, place.on)
+        self._books.event(self._env.now, "reservation_failed", task, reason)
+        self._admission.show(task)
+
+    def cancel(self, action: Cancel) -> None:
+        """Take a reservation back."""
+        if not self.drop(action.task):
+            raise self._referee.illegal(action.task, "has no reservation to cancel")
+        self._books.event(self._env.now, "cancelled", action.task, "reservation taken back")
+        self._state.releases += 1
+        self._admission.show(action.task)
+
+    def drop(self, task: Task) -> bool:
+        """Forget a task's reservation; return whether it had one."""
+        had = self._state.reservations.pop(task, None) is not None
+        self._state._note_constraints()
+        return had

@@ -1,0 +1,193 @@
+"""The documentation is true: what it shows runs and prints what it shows, and nothing is left out."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pages import DOCS, PAGES, ROOT, Block, Command, blocks, commands, matches
+from typer.testing import CliRunner
+
+import simkit
+from simkit import plugins
+from simkit.cli import app
+
+REFERENCE = DOCS / "reference"
+SLOW = {"sweep-and-compare.md"}
+"""Pages whose commands take more than a few seconds."""
+ONLINE = ("trace", "fetch")
+
+
+def identifier(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def with_commands(page: Path) -> bool:
+    return any(c.words[0] == "simkit" for b in blocks(page) if b.language == "console"
+               for c in commands(b))  # fmt: skip
+
+
+def written(page: Path) -> str:
+    return page.read_text("utf-8")
+
+
+# --- what is shown runs ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, id=identifier(page), marks=[pytest.mark.slow] * (page.name in SLOW))
+        for page in PAGES
+        if with_commands(page)
+    ],
+)
+def test_commands_and_blocks_run(page: Path, tmp_path: Path, monkeypatch) -> None:
+    """Every block of a page, from top to bottom, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for block in blocks(page):
+        if block.file:
+            Path(block.file).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
+            exec(compile(block.text, identifier(page), "exec"), {})
+        elif block.language == "console":
+            for command in commands(block):
+                carry_out(command)
+
+
+def carry_out(command: Command) -> None:
+    """Run a command of simkit's in this process; exit code 0 and, if shown, its output."""
+    if command.words[0] != "simkit" or command.words[1:3] == ONLINE:
+        return
+    result = CliRunner().invoke(app, command.words[1:])
+    assert result.exit_code == 0, f"{command.words}: {result.output} {result.exception}"
+    if command.output:
+        shown = "\n".join(command.output)
+        assert matches(command.output, result.stdout), f"shown:\n{shown}\nfound:\n{result.stdout}"
+
+
+def test_tutorial(tmp_path: Path, monkeypatch) -> None:
+    """The sessions of the tutorial, as one session."""
+    monkeypatch.chdir(tmp_path)
+    sessions = [b.text for b in blocks(DOCS / "tutorial.md") if b.language == "pycon"]
+    assert len(sessions) >= 8
+    test = doctest.DocTestParser().get_doctest("\n".join(sessions), {}, "tutorial.md", None, 0)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    runner.run(test, out=report.append)
+    assert runner.failures == 0, "".join(report)
+
+
+def test_the_tests_of_an_author_run(tmp_path: Path) -> None:
+    """The test that the page on policies proposes passes where it is written."""
+    for block in blocks(DOCS / "howto" / "own-policy.md"):
+        if block.file.endswith(".py"):
+            (tmp_path / block.file).write_text(block.text, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_policy.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "1 passed" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("shown", "found", "same"),
+    [
+        (("a  b",), "a b \n", True),  # runs of blanks count as one
+        (("a …",), "a 1.25\n", True),  # an ellipsis within a line
+        (("a …",), "b 1.25\n", False),
+        (("…", "end"), "x\ny\nend\n", True),  # an ellipsis alone: any number of lines
+        (("…", "end"), "end\n", True),
+        (("a",), "a\nb\n", False),  # more than is shown
+        (("1.5",), "175\n", False),  # a dot is a dot
+    ],
+)
+def test_matches(shown: tuple[str, ...], found: str, same: bool) -> None:
+    assert matches(shown, found) == same
+
+
+# --- nothing is stale, nothing is left out -----------------------------------------------------
+
+
+def test_generated_parts_are_as_the_code_is() -> None:
+    command = [sys.executable, str(DOCS / "generate.py"), "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}run: python docs/generate.py"
+
+
+POLICIES = [(kind, name) for kind in ("order", "backfill", "placement", "policy")
+            for name in plugins.names("simkit.policies", kind)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "name"), POLICIES)
+def test_every_policy_is_in_the_reference(kind: str, name: str) -> None:
+    assert re.search(rf"^### .*`{re.escape(name)}`", _part(kind), re.MULTILINE)
+
+
+def _part(kind: str) -> str:
+    """Return the chapter of policies.md about a kind."""
+    chapters = {"order": "Orders", "backfill": "Backfilling", "placement": "Placement"}
+    text = written(REFERENCE / "policies.md")
+    return text.partition(f"\n## {chapters.get(kind, 'Policies')}\n")[2].partition("\n## ")[0]
+
+
+@pytest.mark.parametrize("name", plugins.names("simkit.predictors"))
+def test_every_estimator_is_in_the_reference(name: str) -> None:
+    assert f"\n## `{name}`" in written(REFERENCE / "estimates.md")
+
+
+def test_every_metric_is_in_the_reference_with_its_unit() -> None:
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]]
+            for line in written(REFERENCE / "metrics.md").splitlines() if line.startswith("| `")]  # fmt: skip
+    told = {row[0].strip("`"): row[1] for row in rows}
+    found = {name.replace("_processors", "_RESOURCE"): values["unit"]
+             for name, values in simkit.simulate("quickstart").metrics.items()}  # fmt: skip
+    assert {name: told.get(name) for name in found} == found
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    text = written(REFERENCE / "python-api.md")
+    missing = [n for n in simkit.__all__ if n != "__version__" and f".{n}\n" not in text]
+    assert missing == []
+
+
+def test_every_page_is_in_a_table_of_contents() -> None:
+    listed = {
+        (index.parent / name).resolve()
+        for index in (DOCS / "index.md", DOCS / "decisions" / "index.md")
+        for block in re.findall(r"```{toctree}\n(.*?)```", written(index), re.DOTALL)
+        for name in block.splitlines()
+        if name and not name.startswith(":")
+    }
+    pages = {p.with_suffix("") for p in PAGES if DOCS in p.parents and p != DOCS / "index.md"}
+    assert pages == listed
+
+
+# --- what is referred to exists ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=identifier)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", written(page), flags=re.MULTILINE | re.DOTALL)
+    targets = re.findall(r"\]\(([^)\s#]+)[^)]*\)", text)
+    inside = [target for target in targets if "://" not in target]
+    assert [target for target in inside if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=identifier)
+def test_tests_that_are_named_exist(page: Path) -> None:
+    missing = [
+        f"{path}::{name}"
+        for path, name in re.findall(r"`(tests/[\w/.]+)::(\w+)`", written(page))
+        if f"def {name}(" not in (ROOT / path).read_text("utf-8")
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=identifier)
+def test_files_that_are_named_exist(page: Path) -> None:
+    named = re.findall(r"`((?:simkit|traces|policies|docs|tests|tools)/[\w./-]+\.\w+)`", written(page))
+    assert [path for path in named if not (ROOT / path).exists()] == []

@@ -1,0 +1,433 @@
+"""The engine: gangs and bags, several machines and resources, periods, wake-ups, limits, kills."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simkit.cluster import Cluster
+from simkit.errors import PolicyError, ScenarioError
+from simkit.policy import Kill, Place, WakeAt
+from simkit.simulation import Rules
+
+ENDS = "job_id start_time_s end_time_s status"
+PIECES = "task_id machine_id first_instance count attempt start_time_s end_time_s outcome"
+
+
+def machines(*capacity: float | tuple[float, ...], resources=("processors",)) -> Cluster:
+    rows = np.array(capacity, dtype=float).reshape(len(capacity), -1)
+    return Cluster(resources, tuple(f"m{row}" for row in range(len(rows))), rows)
+
+
+# ---- gangs and bags -------------------------------------------------------------------------
+
+
+def test_a_gang_starts_on_several_machines_or_not_at_all(simulate, rigid, greedy):
+    run = simulate(greedy, rigid((0, 10, 5), (1, 10, 2), (2, 10, 1)), machines(2, 1, 3))
+    assert run.rows("allocations", PIECES) == [
+        (0, 0, 0, 2, 1, 0, 10, "finished"),
+        (0, 1, 2, 1, 1, 0, 10, "finished"),
+        (0, 2, 3, 2, 1, 0, 10, "finished"),
+        (2, 2, 0, 1, 1, 2, 12, "finished"),  # one is free: too little for job 1
+        (1, 0, 0, 2, 1, 10, 20, "finished"),
+    ]
+
+
+def test_a_bag_starts_one_by_one_as_it_fits(simulate, make_jobs, a_bag, greedy):
+    run = simulate(greedy, make_jobs((0, a_bag(5, 10))), machines(1, 1))
+    assert run.rows("allocations", PIECES) == [
+        (0, 0, 0, 1, 1, 0, 10, "finished"),
+        (0, 1, 1, 1, 1, 0, 10, "finished"),
+        (0, 0, 2, 1, 1, 10, 20, "finished"),
+        (0, 1, 3, 1, 1, 10, 20, "finished"),
+        (0, 0, 4, 1, 1, 20, 30, "finished"),
+    ]
+    # of a bag, run_time_s is the time from its first start to its last end
+    assert run.rows("jobs", f"{ENDS} run_time_s attempts") == [(0, 0, 30, "finished", 30, 1)]
+
+
+def test_a_bag_takes_what_a_gang_leaves(simulate, make_jobs, a_bag, a_gang, greedy):
+    load = make_jobs((0, a_gang(3, 10)), (1, a_bag(3, 4)))
+    run = simulate(greedy, load, 4)
+    assert run.rows("allocations", "task_id first_instance count start_time_s") == [
+        (1, 0, 1, 1), (1, 1, 1, 5), (0, 0, 3, 0), (1, 2, 1, 9),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("resources", "order"),
+    [(("cpu", "mem"), [0, 1]), (("mem", "cpu"), [1, 0])],  # the cluster's own order
+)
+def test_every_resource_counts(resources, order, simulate, make_jobs, a_gang, greedy):
+    # (cpu, mem) of the machines: (4, 2) and (2, 4)
+    cluster = machines(*np.array([[4, 2], [2, 4]])[:, order].tolist(), resources=resources)
+    load = make_jobs(
+        (0, a_gang(1, 10, request=(3, 1))),  # only machine 0 has the cpu
+        (1, a_gang(1, 10, request=(1, 3))),  # only machine 1 has the mem
+        (2, a_gang(1, 10, request=(2, 0))),  # one cpu is left on each: waits
+        (3, a_gang(1, 10, request=(0, 1))),  # mem alone: machine 0
+        resources=("cpu", "mem"),
+    )
+    run = simulate(greedy, load, cluster)
+    assert run.rows("allocations", "task_id machine_id start_time_s", by="task_id") == [
+        (0, 0, 0), (1, 1, 1), (2, 0, 10), (3, 0, 3),
+    ]  # fmt: skip
+    held = run.rows("timeline", "time_s allocated_cpu allocated_mem capacity_cpu capacity_mem")
+    assert held[:4] == [(0, 3, 1, 6, 6), (1, 4, 4, 6, 6), (2, 4, 4, 6, 6), (3, 4, 5, 6, 6)]
+
+
+def test_a_resource_that_jobs_do_not_ask_for(simulate, rigid, greedy):
+    cluster = machines((4, 8), resources=("processors", "mem"))
+    run = simulate(greedy, rigid((0, 10, 4)), cluster)
+    assert run.rows("timeline", "allocated_processors allocated_mem") == [(4, 0), (0, 0)]
+
+
+def test_jobs_ask_for_what_no_machine_has(simulate, make_jobs, a_gang, greedy):
+    load = make_jobs((0, a_gang(1, 1, request=(1, 1))), resources=("processors", "gpu"))
+    with pytest.raises(ScenarioError, match=r"ask for gpu, but the machines have only processors"):
+        simulate(greedy, load, 4)
+
+
+def test_tasks_that_ask_for_nothing(simulate, make_jobs, a_gang, a_bag, greedy):
+    nothing = (0.0,)
+    load = make_jobs((0, a_gang(4, 9)), (1, a_gang(3, 5, request=nothing), a_bag(9, 5, 5, nothing)))
+    for cluster in (4, machines(2, 2)):
+        assert simulate(greedy, load, cluster).starts() == {0: 0, 1: 1}
+
+
+def test_a_job_of_several_tasks_ends_with_the_last(simulate, make_jobs, a_gang, a_bag, greedy):
+    load = make_jobs((0, a_gang(2, 10), a_gang(2, 30), a_bag(2, 5)), (0, a_gang(1, 2)))
+    run = simulate(greedy, load, 4)
+    assert run.rows("tasks", "task_id start_time_s end_time_s") == [
+        (0, 0, 10), (2, 10, 15), (3, 15, 17), (1, 0, 30),
+    ]  # fmt: skip
+    assert run.rows("jobs", f"{ENDS} run_time_s processors") == [
+        (1, 15, 17, "finished", 2, 1), (0, 0, 30, "finished", 30, 6),
+    ]  # fmt: skip
+
+
+# ---- requests that add up to a machine --------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [2, 3, 5, 6, 7, 10, 11, 20, 100])
+def test_so_many_shares_fill_a_machine(share, simulate, make_jobs, a_bag, a_gang, greedy):
+    # The grid of amounts must not make five fifths more than one.
+    load = make_jobs((0, a_bag(share, 10, request=(1 / share,))))
+    for cluster in (1.0, machines(1.0, 0.0)):
+        run = simulate(greedy, load, cluster)
+        assert run.rows("jobs", ENDS) == [(0, 0, 10, "finished")]
+    load = make_jobs((0, a_gang(share, 10, request=(1 / share,))))
+    assert simulate(greedy, load, 1.0).rows("jobs", ENDS) == [(0, 0, 10, "finished")]
+
+
+# ---- jobs that no machine can run -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("capacity", "instances", "request_", "together", "status"),
+    [
+        ((4,), 5, 1.0, True, "rejected"),  # larger than the pool
+        ((4,), 4, 1.0, True, "finished"),  # exactly as large
+        ((4,), 5, 1.0, False, "finished"),  # a bag runs bit by bit
+        ((4,), 1, 4.5, False, "rejected"),  # one instance is larger than the machine
+        ((3, 3), 6, 1.0, True, "finished"),  # a gang over two machines
+        ((3, 3), 3, 2.0, True, "rejected"),  # six are free, but two to a machine thrice are not
+        ((3, 3), 2, 2.0, True, "finished"),
+        ((3, 3), 1, 4.0, False, "rejected"),
+    ],
+)
+def test_what_can_never_run_is_rejected(
+    capacity, instances, request_, together, status, simulate, make_jobs, a_gang, a_bag, greedy
+):
+    row = (a_gang if together else a_bag)(instances, 10, request=(request_,))
+    run = simulate(greedy, make_jobs((3, row), (4, a_gang(1, 1))), machines(*capacity))
+    jobs = dict(run.rows("jobs", "job_id status"))
+    assert jobs == {0: status, 1: "finished"}
+    if status == "rejected":
+        assert run.rows("events", "time_s kind job_id") == [(3, "rejected", 0)]
+        assert run.rows("jobs", "start_time_s end_time_s attempts")[0] == (None, None, 0)
+        assert "at once" in run.rows("jobs", "reason")[0][0]
+        assert run.rows("tasks", "task_id status")[0] == (0, "rejected")
+
+
+def test_a_job_is_rejected_whole_for_one_task(simulate, make_jobs, a_gang, greedy):
+    load = make_jobs((0, a_gang(1, 1), a_gang(9, 1), a_gang(1, 1)), (0, a_gang(4, 1)))
+    run = simulate(greedy, load, 4)
+    assert run.rows("jobs", ENDS) == [(0, None, None, "rejected"), (1, 0, 1, "finished")]
+    assert run.rows("tasks", "status") == [("rejected",)] * 3 + [("finished",)]
+
+
+# ---- when decisions are made --------------------------------------------------------------------
+
+
+def test_periodic_decisions(simulate, rigid, greedy):
+    times: list[float] = []
+
+    def schedule(state):
+        times.append(state.now)
+        yield from greedy(state)
+
+    load = rigid((0, 5, 1), (7, 1, 1), (8, 1, 1), (60, 30, 4), (61, 0, 1))
+    run = simulate(schedule, load, rules=Rules(every_s=30))
+    # at 0 and 60 jobs come exactly at the tick; at 120 the end of 90, at which nothing else was
+    # to do; the run time of 0 makes a further round of its tick
+    assert times == [0, 30, 60, 90, 90]
+    assert run.starts() == {0: 0, 1: 30, 2: 30, 3: 60, 4: 90}
+
+
+def test_periods_that_are_no_whole_seconds(simulate, rigid, greedy):
+    run = simulate(greedy, rigid((0.05, 1, 4), (0.1, 1, 4)), rules=Rules(every_s=0.1))
+    tick = round(0.1 * 2**20) / 2**20
+    assert run.starts() == {0: tick, 1: 11 * tick}
+
+
+def test_periods_before_the_zero_of_the_clock(simulate, rigid, greedy):
+    run = simulate(greedy, rigid((-35, 1, 1), (-30, 1, 1)), rules=Rules(every_s=30))
+    assert run.starts() == {0: -30, 1: -30}
+
+
+@pytest.mark.parametrize("every", [0.0, -1.0, float("nan"), 1e-9])
+def test_a_period_is_a_positive_time(every, simulate, rigid, greedy):
+    with pytest.raises(ScenarioError, match="every"):
+        simulate(greedy, rigid((1, 1, 1)), rules=Rules(every_s=every))
+
+
+def test_wake_at(simulate, rigid):
+    times: list[float] = []
+
+    def schedule(state):
+        times.append(state.now)
+        if state.now == 0:
+            yield WakeAt(4.5)
+            yield WakeAt(2.25)
+        if state.now == 4.5:
+            for task in state.queue:
+                yield Place(task, state.fit(task))
+
+    simulate(schedule, rigid((0, 10, 1)))
+    assert times == [0, 2.25, 4.5, 14.5]
+
+
+@pytest.mark.parametrize("when", [5.0, 4.0, -1.0, float("inf"), float("nan"), 5.0 + 1e-9])
+def test_waking_is_later_than_now(when, simulate, rigid):
+    with pytest.raises(PolicyError, match=r"WakeAt.*must be a finite time after now"):
+        simulate(lambda _: [WakeAt(when)], rigid((5, 1, 1)))
+
+
+def test_an_empty_workload_makes_empty_tables(simulate, make_jobs, a_gang, greedy):
+    none = make_jobs((0, a_gang(1, 1))).take(np.array([], dtype=np.int64))
+    run = simulate(greedy, none)
+    assert [len(run[t]) for t in ("jobs", "tasks", "allocations", "timeline", "events")] == [0] * 5
+
+
+# ---- limits and kills ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("run_time", "requested", "walltime", "ends"),
+    [
+        (10, 4, "kill", (4, "killed", 4)),  # overruns its request
+        (10, 10, "kill", (10, "finished", 10)),  # ends in time, just so
+        (10, 20, "kill", (10, "finished", 10)),
+        (10, float("nan"), "kill", (10, "finished", 10)),  # no request, no limit
+        (10, 0, "kill", (0, "killed", 0)),
+        (10, 4, "ignore", (10, "finished", 10)),
+    ],
+)
+def test_walltime(run_time, requested, walltime, ends, simulate, rigid, greedy):
+    load = rigid((0, run_time, 4, requested))
+    run = simulate(greedy, load, rules=Rules(walltime=walltime))
+    assert run.rows("jobs", "end_time_s status run_time_s") == [ends]
+    assert run.rows("allocations", "end_time_s outcome") == [ends[:2]]
+    assert run.rows("tasks", "end_time_s status") == [ends[:2]]
+    reason = "requested time is over" if ends[1] == "killed" else ""
+    assert run.rows("jobs", "reason") == [(reason,)]
+
+
+def test_walltime_of_a_bag_counts_for_each_instance(simulate, make_jobs, a_bag, greedy):
+    run = simulate(greedy, make_jobs((0, a_bag(3, 10, 4))), 2, rules=Rules(walltime="kill"))
+    assert run.rows("allocations", "first_instance end_time_s outcome") == [
+        (0, 4, "killed"), (2, 8, "killed"),
+    ]  # fmt: skip
+    assert run.rows("jobs", ENDS) == [(0, 0, 8, "killed")]
+
+
+def test_an_overrun_is_expected_to_end_now(simulate, rigid, greedy):
+    seen: list[tuple[float, float]] = []
+
+    def schedule(state):
+        seen.extend((state.now, end) for end, _, _ in state.expected_ends)
+        seen.extend((state.now, state.profile().earliest(t)[0]) for t in state.queue)
+        yield from greedy(state)
+
+    simulate(schedule, rigid((0, 10, 4, 3), (6, 1, 1)))
+    tick = 2.0**-20  # nothing is planned at this instant on what the task still holds
+    assert seen == [(0, 0), (6, 3), (6, 6 + tick), (10, 10)]
+
+
+def killing(when, index, greedy):
+    """Return a policy that kills a task at a time."""
+
+    def schedule(state):
+        if state.now == when:
+            tasks = [*state.queue, *state.reservations, *(a.task for a in state.running)]
+            tasks += [a.task for a in state.suspended]
+            yield Kill(next(t for t in tasks if t.index == index), "enough")
+        yield from greedy(state)
+
+    return schedule
+
+
+def test_kill_of_a_running_task(simulate, rigid, greedy):
+    run = simulate(killing(4, 0, greedy), rigid((0, 10, 4), (4, 1, 4)))
+    assert run.rows("jobs", f"{ENDS} run_time_s reason") == [
+        (0, 0, 4, "killed", 4, "enough"), (1, 4, 5, "finished", 1, ""),
+    ]  # fmt: skip
+    assert run.rows("allocations", "task_id end_time_s outcome") == [
+        (0, 4, "killed"), (1, 5, "finished"),
+    ]  # fmt: skip
+    assert run.rows("events", "time_s kind job_id detail") == [(4, "killed", 0, "enough")]
+
+
+def test_kill_of_a_waiting_task(simulate, rigid, greedy):
+    run = simulate(killing(4, 1, greedy), rigid((0, 10, 4), (0, 1, 4), (4, 1, 4)))
+    assert run.rows("jobs", f"{ENDS} run_time_s attempts") == [
+        (1, None, 4, "killed", None, 0), (0, 0, 10, "finished", 10, 1),
+        (2, 10, 11, "finished", 1, 1),
+    ]  # fmt: skip
+
+
+def test_kill_of_a_bag_that_has_partly_finished(simulate, make_jobs, a_bag, a_gang, greedy):
+    load = make_jobs((0, a_bag(5, 10)), (15, a_gang(1, 1)))
+    run = simulate(killing(15, 0, greedy), load, 2)
+    assert run.rows("allocations", "task_id first_instance count end_time_s outcome") == [
+        (0, 0, 2, 10, "finished"), (0, 2, 2, 15, "killed"), (1, 0, 1, 16, "finished"),
+    ]  # fmt: skip
+    assert run.rows("jobs", f"{ENDS} attempts") == [(0, 0, 15, "killed", 1), (1, 15, 16, "finished", 1)]
+
+
+def test_a_killed_task_does_not_end_its_job(simulate, make_jobs, a_gang, greedy):
+    load = make_jobs((0, a_gang(2, 10), a_gang(2, 20)), (4, a_gang(1, 1)))
+    run = simulate(killing(4, 0, greedy), load, 4)
+    assert run.rows("jobs", f"{ENDS} reason", by="job_id") == [
+        (0, 0, 20, "killed", "enough"), (1, 4, 5, "finished", ""),
+    ]  # fmt: skip
+
+
+def test_what_has_ended_cannot_be_killed(simulate, rigid, greedy):
+    kept = []
+
+    def schedule(state):
+        kept.extend(state.queue)
+        if state.now == 10:
+            yield Kill(kept[0])
+        yield from greedy(state)
+
+    with pytest.raises(PolicyError, match=r"job 0 task 0: has ended, it cannot be killed"):
+        simulate(schedule, rigid((0, 10, 1)))
+
+
+# ---- the end of a run ---------------------------------------------------------------------------
+
+
+def test_what_never_starts_is_recorded_as_waiting(simulate, rigid, greedy):
+    run = simulate(lambda state: greedy(state) if state.now == 0 else (), rigid((0, 5, 4), (1, 5, 2)))
+    assert run.rows("jobs", f"{ENDS} wait_time_s run_time_s attempts") == [
+        (0, 0, 5, "finished", 0, 5, 1), (1, None, None, "waiting", None, None, 0),
+    ]  # fmt: skip
+    assert run.rows("tasks", "task_id status") == [(0, "finished"), (1, "waiting")]
+    assert run.simulation.jobs_ended == 1
+
+
+def test_a_bag_that_is_not_started_wholly(simulate, make_jobs, a_bag, greedy):
+    run = simulate(lambda state: greedy(state) if state.now == 0 else (), make_jobs((0, a_bag(5, 5))))
+    assert run.rows("jobs", ENDS) == [(0, 0, None, "waiting")]
+    assert run.rows("allocations", "first_instance count outcome") == [(0, 4, "finished")]
+
+
+# ---- illegal actions ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("on", "what"),
+    [
+        (((0, 4),), r"m0.*for 4 processors, 3 are free"),  # too much for a machine
+        (((0, 3),), r"places 3 of 4 remaining instances \(gang: all start together\)"),
+        (((0, 3), (1, 2)), r"places 5 of 4"),
+        (((0, 2), (0, 2)), "one twice"),
+        (((0, 3), (7, 1)), "there is no machine 7; they go from 0 to 1"),
+        (((0, 3), (-1, 1)), "there is no machine -1"),
+        (((0, 5), (1, -1)), r"asks machine 0|places -1"),
+        ((), r"places 0 of 4"),
+        (None, "nowhere|no machine"),  # what state.fit returns where nothing fits
+    ],
+)
+def test_an_illegal_placement_is_an_error_and_changes_nothing(on, what, simulate, rigid):
+    states = []
+
+    def schedule(state):
+        states.append(state)
+        for task in state.queue:
+            yield Place(task, on)
+
+    with pytest.raises(PolicyError, match=what) as error:
+        simulate(schedule, rigid((2, 10, 4)), machines(3, 3))
+    assert "at 2 s: job 0 task 0" in str(error.value)
+    (state,) = states
+    assert state.free.tolist() == [[3], [3]]
+    assert [task.remaining for task in state.queue] == [4]
+    assert not state.running
+
+
+def test_a_task_that_runs_is_not_placed_again(simulate, rigid):
+    def schedule(state):
+        for task in state.queue:
+            yield Place(task, ((0, 1),))
+            yield Place(task, ((0, 1),))
+
+    with pytest.raises(PolicyError, match="is not waiting"):
+        simulate(schedule, rigid((0, 10, 1)))
+
+
+def test_what_is_no_action(simulate, rigid):
+    with pytest.raises(PolicyError, match=r"\('place', 3\) is no action of simkit.policy"):
+        simulate(lambda _: [("place", 3)], rigid((0, 10, 1)))
+
+
+def test_a_schedule_that_returns_nothing_is_the_policys_error(simulate, rigid):
+    with pytest.raises(PolicyError, match="schedule"):
+        simulate(lambda _: None, rigid((0, 10, 1)))
+
+
+# ---- what a policy holds while it acts ----------------------------------------------------------
+
+
+def test_running_may_be_looped_over_while_it_changes(simulate, rigid, greedy):
+    def schedule(state):
+        yield from greedy(state)
+        if state.now == 5:
+            for allocation in state.running:
+                yield Kill(allocation.task)
+
+    run = simulate(schedule, rigid((0, 10, 1), (0, 10, 1), (5, 10, 1)))
+    assert run.rows("jobs", "job_id end_time_s status") == [
+        (0, 5, "killed"), (1, 5, "killed"), (2, 5, "killed"),
+    ]  # fmt: skip
+
+
+def test_the_queue_may_be_looped_over_while_it_changes(simulate, rigid):
+    def schedule(state):
+        for task in state.queue:
+            yield Kill(task)
+
+    run = simulate(schedule, rigid((0, 10, 1), (0, 10, 1), (0, 10, 1)))
+    assert [status for (status,) in run.rows("jobs", "status")] == ["killed"] * 3
+
+
+def test_free_amounts_cannot_be_written_to(simulate, rigid):
+    def schedule(state):
+        state.free[0, 0] = 100.0
+        yield from ()
+
+    with pytest.raises(ValueError, match="read-only"):
+        simulate(schedule, rigid((0, 10, 1)), machines(2, 2))

@@ -107,7 +107,7 @@ class Bookkeeping:
             or len(on) > 1
             or self._learn is not None
             or task._attempt > 1
-            or allocation._done_s
+            or task._first_start_s != allocation.start_time_s
             or self._open[task] is not None
         ):
             return False

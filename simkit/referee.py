@@ -64,9 +64,9 @@ class Referee:
                     task, f"is in partition {partition}, which has no machine {machine}"
                 )
 
-    def why_not(self, task: Task, on: Placement) -> str:
-        """Say which machine of a placement has too little of what; "" if it would fit."""
-        names, free = self._cluster.machine_names, self._room.free()
+    def malformed(self, on: Placement) -> str:
+        """Say what is wrong with a placement whatever is free; "" if nothing is."""
+        names = self._cluster.machine_names
         if not on or len({machine for machine, _ in on}) < len(on):
             return f"placement {on!r} names no machine, or one twice"
         for machine, count in on:
@@ -74,6 +74,14 @@ class Referee:
                 return f"there is no machine {machine}; they go from 0 to {len(names) - 1}"
             if count < 1:
                 return f"places {count} instances on machine {names[machine]!r}"
+        return ""
+
+    def why_not(self, task: Task, on: Placement) -> str:
+        """Say which machine of a placement has too little of what; "" if it would fit."""
+        if wrong := self.malformed(on):
+            return wrong
+        names, free = self._cluster.machine_names, self._room.free()
+        for machine, count in on:
             for r, resource in enumerate(self._cluster.resources):
                 if task.request[r] * count > free[machine, r]:
                     return (

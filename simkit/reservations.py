@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from simkit.admission import Admission
@@ -44,10 +45,11 @@ class Reservations:
             raise self._referee.illegal(
                 task, f"reserves {count} of {task.remaining} remaining instances"
             )
-        machines = len(self._state.capacity)
-        if any(not 0 <= machine < machines for machine, _ in on):
-            raise self._referee.illegal(task, self._referee.why_not(task, on))
-        due = float(time_on_grid(start or 0.0))
+        if wrong := self._referee.malformed(on):
+            raise self._referee.illegal(task, wrong)
+        if start is None or not isfinite(start):
+            raise self._referee.illegal(task, f"is reserved for {start} s, which is no time")
+        due = float(time_on_grid(start))
         place = Place(task, on, due)
         self._admission.leave(task)
         self._state.reservations[task] = place

@@ -278,9 +278,9 @@ class Simulation:
         task, on, start = action
         if not task._waiting:
             raise self._referee.illegal(task, "is not waiting")
-        if not on:
+        if on is None:
             raise self._referee.illegal(task, "is placed on no machine; fit() said it fits nowhere")
-        if start is not None and start > self._env.now:
+        if start is not None and not start <= self._env.now:
             self._reservations.make(action)
             return
         count = on[0][1] if len(on) == 1 else 0

@@ -150,7 +150,8 @@ def test_a_killed_task_frees_its_reservation(simulate, rigid):
     assert run.rows("timeline", "time_s running") == [(0, 0), (2, 1), (11, 0)]
 
 
-def test_what_starts_over_does_not_start_twice(simulate, make_jobs, a_bag, greedy):
+@pytest.mark.parametrize("processors", [4, 8])
+def test_what_starts_over_does_not_start_twice(processors, simulate, make_jobs, a_bag, greedy):
     # One instance runs, the other two are reserved; then the first has to start over. However the
     # engine sorts that out, every instance ends well exactly once.
     def begin(_, tasks):
@@ -161,7 +162,7 @@ def test_what_starts_over_does_not_start_twice(simulate, make_jobs, a_bag, greed
         yield from (Suspend(allocation, keep_work=False) for allocation in state.running)
 
     schedule = at({0: begin, 2: lose}, lambda state: greedy(state) if state.now >= 2 else ())
-    run = simulate(schedule, make_jobs((0, a_bag(3, 10)), (2, a_bag(1, 0))))
+    run = simulate(schedule, make_jobs((0, a_bag(3, 10)), (2, a_bag(1, 0))), processors)
     finished = [
         instance
         for first, count, outcome in run.rows("allocations", "first_instance count outcome")
@@ -170,6 +171,7 @@ def test_what_starts_over_does_not_start_twice(simulate, make_jobs, a_bag, greed
     ]
     assert sorted(finished) == [0, 0, 1, 2]  # the last 0 is the second job's
     assert run.rows("jobs", "job_id status") == [(1, "finished"), (0, "finished")]
+    assert run.rows("timeline", "waiting running allocated_processors")[-1] == (0, 0, 0)
 
 
 @pytest.mark.parametrize(

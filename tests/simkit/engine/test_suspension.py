@@ -20,11 +20,12 @@ def two_machines(**facts) -> Cluster:
 
 
 def at(times, greedy):
-    """Return a policy that does what `times` says at an instant, then starts what fits."""
+    """Return a policy that does what `times` says, once at an instant, then starts what fits."""
+    left = dict(times)
 
     def schedule(state):
-        if state.now in times:
-            yield from times[state.now](state)
+        if state.now in left:
+            yield from left.pop(state.now)(state)
         yield from greedy(state)
 
     return schedule

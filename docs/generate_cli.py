@@ -34,7 +34,11 @@ def _section(name: str, function: Callable[..., Any]) -> str:
     parameters = list(_parameters(function))
     arguments = [p for p in parameters if isinstance(p[2], ArgumentInfo)]
     options = [p for p in parameters if isinstance(p[2], OptionInfo)]
-    words = [f"simkit {name}", *(_shown(*p) for p in arguments), *(["[OPTIONS]"] if options else [])]
+    words = [
+        f"simkit {name}",
+        *(_shown(*p) for p in arguments),
+        *(["[OPTIONS]"] if options else []),
+    ]
     text = inspect.cleandoc(function.__doc__ or "")
     parts = [f"### simkit {name}", text, f"```text\n{' '.join(words)}\n```"]
     rows = [f"| `{_shown(*p)}` | {_help(*p)} |" for p in arguments]

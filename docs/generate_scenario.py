@@ -67,9 +67,7 @@ def scenario() -> str:
     return "\n\n".join(_section(*section) for section in SECTIONS)
 
 
-def _section(
-    heading: str, place: str, model: type[BaseModel], base: type[BaseModel] | None
-) -> str:
+def _section(heading: str, place: str, model: type[BaseModel], base: type[BaseModel] | None) -> str:
     told = base.model_fields.keys() - {"type"} if base else set()
     rows = [row for key, row in _rows(model) if key not in told]
     where = f" Place: `{place}`." if place and place != heading else ""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simkit.admission import Admission
 from simkit.bookkeeping import Bookkeeping
 from simkit.policy import Resume, State, Suspend
-from simkit.processes import Completion
+from simkit.processes import Completion, Environment
 from simkit.recorder import Outcome
 from simkit.referee import Referee
 from simkit.task import Allocation, Instances, Placement, Task
 from simkit.workload import Floats
-
-if TYPE_CHECKING:
-    import simpy
 
 _KILLED = int(Outcome.KILLED)
 
@@ -26,7 +23,7 @@ class Execution:
 
     def __init__(
         self,
-        env: simpy.Environment,
+        env: Environment,
         state: State,
         admission: Admission,
         books: Bookkeeping,
@@ -117,6 +114,10 @@ class Execution:
             self._books.event(now, "suspended", task, f"{allocation._done_s:g} s of work kept")
             return
         self._books.give_back(task, allocation)
+        if self._state.reservations.pop(task, None) is not None:
+            # What was reserved for the rest of a bag is no longer all of it.
+            self._state._note_constraints()
+            self._books.event(now, "cancelled", task, "other instances start over, too")
         self._books.event(now, "lost", task, f"{allocation.count} instances start over")
         task.remaining += allocation.count
         if task.waiting:

@@ -18,6 +18,9 @@ from simkit.submission import Submitted
 from simkit.task import Allocation
 
 
+Environment = simpy.Environment
+
+
 class Rank(IntEnum):
     """The order of simultaneous events. What ends as its machine fails has ended."""
 

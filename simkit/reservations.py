@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING
 
 from simkit.admission import Admission
 from simkit.bookkeeping import Bookkeeping
 from simkit.execution import Execution
 from simkit.policy import Cancel, Place, State
-from simkit.processes import Occurrence, Rank
+from simkit.processes import Environment, Occurrence, Rank
 from simkit.referee import Referee
 from simkit.task import Task
 from simkit.units import time_on_grid
-
-if TYPE_CHECKING:
-    import simpy
 
 
 class Reservations:
@@ -23,7 +19,7 @@ class Reservations:
 
     def __init__(
         self,
-        env: simpy.Environment,
+        env: Environment,
         state: State,
         admission: Admission,
         books: Bookkeeping,

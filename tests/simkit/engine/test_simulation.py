@@ -186,7 +186,7 @@ def test_periods_before_the_zero_of_the_clock(simulate, rigid, greedy):
     assert run.starts() == {0: -30, 1: -30}
 
 
-@pytest.mark.parametrize("every", [0.0, -1.0, float("nan"), 1e-9])
+@pytest.mark.parametrize("every", [0.0, -1.0, float("nan"), float("inf"), 1e-9])
 def test_a_period_is_a_positive_time(every, simulate, rigid, greedy):
     with pytest.raises(ScenarioError, match="every"):
         simulate(greedy, rigid((1, 1, 1)), rules=Rules(every_s=every))

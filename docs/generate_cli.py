@@ -60,7 +60,7 @@ def _parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
         yield parameter, bare, info
 
 
-def _shown(parameter: inspect.Parameter, bare: Any, info: Any) -> str:
+def _shown(parameter: inspect.Parameter, _bare: Any, info: Any) -> str:
     return str(info.metavar or parameter.name.upper())
 
 
@@ -83,7 +83,7 @@ def _kind(bare: Any) -> str:
     return {"int": "N", "float": "X", "str": "TEXT"}.get(bare.__name__, bare.__name__.upper())
 
 
-def _help(parameter: inspect.Parameter, bare: Any, info: Any) -> str:
+def _help(parameter: inspect.Parameter, _bare: Any, info: Any) -> str:
     text = str(info.help or "").replace("|", "\\|")
     default = parameter.default
     if "default" in text.lower() or default in (None, False, inspect.Parameter.empty):

@@ -105,7 +105,7 @@ def type_words(hint: Any) -> str:
             return words
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _annotated(hint, parts)
+        return _annotated(parts)
     if origin in (Union, types.UnionType):
         inner = [type_words(part) for part in parts if part is not type(None)]
         return " or ".join(inner + ["null"] * (type(None) in parts))
@@ -122,7 +122,7 @@ def type_words(hint: Any) -> str:
     return PLAIN.get(hint, str(hint))
 
 
-def _annotated(hint: Any, parts: tuple[Any, ...]) -> str:
+def _annotated(parts: tuple[Any, ...]) -> str:
     """Return the words of the bare type, a duration if it is marked so, and its bounds."""
     duration = any(isinstance(part, kinds.Unit) for part in parts)
     words = "duration" if duration else type_words(parts[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Literal
 
 import numpy as np
@@ -56,25 +57,59 @@ class Cluster:
     def __post_init__(self) -> None:
         """Put capacities on their grid and check them.
 
-        Raises ScenarioError for machines without capacity and for maintenance that takes more
-        than a machine has.
+        Raises ScenarioError for machines without capacity and for maintenance that ends before it
+        starts or takes more than a machine has, be it in several windows at once.
         """
         object.__setattr__(self, "capacity", amount_on_grid(self.capacity))
-        problems = []
+        problems: list[str] = []
         if self.capacity.shape != (len(self.machine_names), len(self.resources)):
             problems.append(f"cluster: capacities have shape {self.capacity.shape}")
         elif not len(self.capacity) or not (self.capacity >= 0).all():
             problems.append("cluster: needs at least one machine, and capacities of at least 0")
         else:
-            problems += [
-                f"maintenance: takes {window.amount} from machine "
-                f"{self.machine_names[window.machine]!r}, which has "
-                f"{tuple(self.capacity[window.machine].tolist())}"
-                for window in self.maintenance
-                if (np.array(window.amount) > self.capacity[window.machine]).any()
-            ]
-        if problems:
+            for window in self.maintenance:
+                problems += self._window_problems(window)
+        if problems or (problems := self._overlap_problems()):
             raise ScenarioError(problems)
+
+    def _window_problems(self, window: Maintenance) -> list[str]:
+        """Return what is wrong with a window by itself."""
+        machines, amount = len(self.machine_names), np.array(window.amount)
+        if not 0 <= window.machine < machines:
+            return [
+                f"maintenance: there is no machine {window.machine}, they are 0..{machines - 1}"
+            ]
+        name, capacity = self.machine_names[window.machine], self.capacity[window.machine]
+        has = tuple(capacity.tolist())
+        span = f"maintenance: from {window.start_s:g} s to {window.end_s:g} s"
+        if amount.shape != capacity.shape:
+            return [f"{span}: takes {window.amount}; give an amount for all resources"]
+        problems = []
+        if not -np.inf < window.start_s < window.end_s < np.inf:
+            problems.append(f"{span}: must end after it starts, both at finite times")
+        if not (amount >= 0).all():
+            problems.append(f"{span}: takes {window.amount}; amounts must be at least 0")
+        if (amount > capacity).any():
+            problems.append(f"{span}: takes {window.amount} from machine {name!r}, which has {has}")
+        return problems
+
+    def _overlap_problems(self) -> list[str]:
+        """Return where windows take more of a machine together than it has; the first of each."""
+        problems: dict[int, str] = {}
+        left = self.capacity.copy()
+        steps = [step for window in self.maintenance for step in window.steps()]
+        for time, machine, change in sorted(
+            steps, key=lambda step: (step.time_s, min(step.change) < 0)
+        ):
+            left[machine] += change
+            if (left[machine] < 0).any():
+                problems.setdefault(
+                    machine,
+                    f"maintenance: windows that overlap at {time:g} s together take more from "
+                    f"machine {self.machine_names[machine]!r} than it has, "
+                    f"{tuple(self.capacity[machine].tolist())}; shorten one or join them",
+                )
+        return list(problems.values())
 
     @classmethod
     def pool(cls, amounts: Mapping[str, float], **facts: object) -> Cluster:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from enum import IntEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import simpy
 
-from simkit.policy import CapacityStep
 from simkit.submission import Submitted
 from simkit.task import Allocation
 
-
 Environment = simpy.Environment
+T = TypeVar("T")
 
 
 class Rank(IntEnum):
@@ -99,9 +98,11 @@ def arrivals(
 
 
 def capacity_changes(
-    env: simpy.Environment, steps: Iterable[CapacityStep], change: Callable[[CapacityStep], None]
+    env: simpy.Environment,
+    instants: Iterable[tuple[float, T]],
+    change: Callable[[T], None],
 ) -> Generator[simpy.Event, None, None]:
-    """Change capacities as known ahead; a process. `steps` are in order of time."""
-    for step in steps:
-        yield Occurrence(env, step.time_s, Rank.CAPACITY)
-        change(step)
+    """Let capacities change as known ahead; a process. `instants` are in order of time."""
+    for time_s, subject in instants:
+        yield Occurrence(env, time_s, Rank.CAPACITY)
+        change(subject)

@@ -11,7 +11,7 @@ which order, is in `simkit.processes`.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf, nan
@@ -25,10 +25,10 @@ from simkit.cluster import Cluster
 from simkit.errors import PolicyError, ScenarioError
 from simkit.estimates import Predictor, Requested
 from simkit.execution import Execution
+from simkit.outages import Outages, by_instant, changes
 from simkit.policy import (
     Action,
     Cancel,
-    CapacityStep,
     Kill,
     Place,
     Policy,
@@ -97,7 +97,8 @@ class Simulation:
             workload.epoch_s,
             first,
         )
-        steps = sorted(step for window in cluster.maintenance for step in window.steps())
+        outages = changes(cluster.maintenance)
+        steps = [change.step for change in outages]
         self._env = simpy.Environment(min([0.0, first, *(step.time_s for step in steps)]))
         self._queue = TaskQueue(len(cluster.resources))
         self._room = make_room(cluster.capacity.copy())
@@ -126,7 +127,10 @@ class Simulation:
         if len(workload):
             self._env.process(arrivals(self._env, submission.jobs(), self._submit))
         if steps:
-            self._env.process(capacity_changes(self._env, tuple(steps), self._change_capacity))
+            taking_place = Outages(self._env, state, recorder, self._books, self._execution)
+            self._env.process(
+                capacity_changes(self._env, by_instant(outages), taking_place.take_place)
+            )
         self._actions: dict[type, Callable[[Any], None]] = {
             Cancel: self._reservations.cancel,
             WakeAt: self._wake_at,
@@ -242,29 +246,6 @@ class Simulation:
                 self._admission.withdraw(task)
         self._books.reject(job, self.now, reason)
 
-    def _change_capacity(self, step: CapacityStep) -> None:
-        """A known step takes place; capacity in use is taken as the window says."""
-        self.state._changed = True
-        self.state._steps.remove(step)
-        self.state._note_constraints()
-        self.state.releases += 1
-        row = self._room.capacity[step.machine].tolist()
-        self._room.change_capacity(step.machine, _sum(row, step.change))
-        self.recorder.change_capacity(_sum(self.recorder.capacity, step.change))
-        window = next(w for w in self._cluster.maintenance if step in w.steps())
-        self._books.capacity(self.now, step.machine, self._room.capacity[step.machine],
-                             self._cluster.resources, window.running)  # fmt: skip
-        if window.running != "drain":
-            self._evict(step.machine, keep_work=window.running == "suspend")
-
-    def _evict(self, machine: int, *, keep_work: bool) -> None:
-        """Take tasks off a machine that has less than they hold, youngest first."""
-        for allocation in reversed(list(self._running)):
-            if (self._room.free()[machine] >= 0).all():
-                return
-            if any(row == machine for row, _ in allocation.on):
-                self._execution.stop(allocation, keep_work=keep_work)
-
     # ---- actions ------------------------------------------------------------------------------
 
     def apply(self, action: Action) -> None:
@@ -361,7 +342,3 @@ def _seldom_collected() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-def _sum(amounts: Sequence[float], changes: Sequence[float]) -> list[float]:
-    return [amount + change for amount, change in zip(amounts, changes, strict=True)]

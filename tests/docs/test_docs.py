@@ -1,4 +1,4 @@
-"""The documentation is true: what it shows runs and prints what it shows, and nothing is left out."""
+"""The documentation is true: what it shows runs and prints that, and nothing is left out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pages import DOCS, PAGES, ROOT, Block, Command, blocks, commands, matches
+from pages import DOCS, PAGES, ROOT, Command, blocks, commands, matches
 from typer.testing import CliRunner
 
 import simkit
@@ -140,11 +140,13 @@ def test_every_estimator_is_in_the_reference(name: str) -> None:
 
 
 def test_every_metric_is_in_the_reference_with_its_unit() -> None:
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]]
-            for line in written(REFERENCE / "metrics.md").splitlines() if line.startswith("| `")]  # fmt: skip
-    told = {row[0].strip("`"): row[1] for row in rows}
-    found = {name.replace("_processors", "_RESOURCE"): values["unit"]
-             for name, values in simkit.simulate("quickstart").metrics.items()}  # fmt: skip
+    lines = written(REFERENCE / "metrics.md").splitlines()
+    rows = [line.split("|")[1:3] for line in lines if line.startswith("| `")]
+    told = {name.strip(" `"): unit.strip() for name, unit in rows}
+    metrics = simkit.simulate("quickstart").metrics
+    found = {
+        name.replace("_processors", "_RESOURCE"): values["unit"] for name, values in metrics.items()
+    }
     assert {name: told.get(name) for name in found} == found
 
 

@@ -26,7 +26,7 @@ JOBS: Final = {
     "suspended_time_s": "Float64, time between suspension and resumption",
     "lost_time_s": "Float64, executed time whose work was thrown away",
     "attempts": "Int64, how often it was started from the beginning",
-    "status": "String: finished, killed, rejected, running, waiting (the last two at the run's end)",
+    "status": "String: finished, killed, rejected; running or waiting at the run's end",
     "reason": "String, why it was rejected or killed; empty otherwise",
 }
 """One row a job, in order of end (rejected ones when they are rejected; unfinished ones last).
@@ -62,7 +62,8 @@ TIMELINE: Final = {
     "backlog": "Int64, tasks that admission holds back",
     "running": "Int64, allocations that hold resources",
 }
-"""One row an instant at which something changed; then `allocated_<resource>` and `capacity_<resource>` (Float64)."""
+"""One row an instant at which something changed; then, for each resource, `allocated_<resource>`
+and `capacity_<resource>` (Float64)."""
 
 EVENTS: Final = {
     "time_s": "Float64",

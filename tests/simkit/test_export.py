@@ -7,12 +7,12 @@ import json
 
 import polars as pl
 import pytest
-from simkit.traces.swf_writer import write_swf
 
 from simkit.batsim import BATSIM_COLUMNS, export_batsim, processor_numbers
 from simkit.errors import RunError
 from simkit.export import export_swf
 from simkit.run_folder import open_run
+from simkit.traces.swf_writer import write_swf
 
 JOBS = {
     # finished; killed at its limit; killed before; rejected; waits; starts when 1 has ended

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simkit.traces.swf import read_swf
 
 from simkit.errors import TraceError
 from simkit.resample import WEEK_S
+from simkit.traces.swf import read_swf
 from simkit.transform import resample, scale_load, scale_processors, window
 from simkit.workload import Workload
 

@@ -12,10 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from simkit.traces import catalogue as module
-from simkit.traces.catalogue import catalogue, fetch, find_log
 
 from simkit.errors import TraceError
+from simkit.traces import catalogue as module
+from simkit.traces.catalogue import catalogue, fetch, find_log
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 LOG = gzip.compress(b"; a log\n" + b"".join(b"%d " % n for n in range(5000)), mtime=0)

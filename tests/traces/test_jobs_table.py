@@ -5,9 +5,9 @@ import gzip
 import numpy as np
 import polars as pl
 import pytest
-from simkit.traces.jobs_table import read_jobs_table
 
 from simkit.errors import TraceError
+from simkit.traces.jobs_table import read_jobs_table
 
 HEAD = "job_id,submit_time_s,run_time_s,processors"
 

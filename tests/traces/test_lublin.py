@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
+
+from simkit.errors import TraceError
 from simkit.traces.daily_clock import DailyClock
 from simkit.traces.lublin import generate_lublin
 from simkit.traces.lublin_parameters import ALL_JOBS, BATCH_JOBS, INTERACTIVE_JOBS
-
-from simkit.errors import TraceError
 from simkit.workload import JOB_COLUMNS, Workload
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kstest
+
+from simkit.errors import TraceError
 from simkit.traces.arrivals import bernoulli_arrivals, poisson_arrivals
 from simkit.traces.models import (
     generate_bernoulli,
@@ -14,8 +16,6 @@ from simkit.traces.models import (
     generate_poisson,
     generate_uniform,
 )
-
-from simkit.errors import TraceError
 
 GENERATORS = (generate_poisson, generate_bernoulli, generate_uniform, generate_bimodal)
 

@@ -3,10 +3,10 @@
 import gzip
 
 import pytest
-from simkit.traces import rules
-from simkit.traces.sacct import read_sacct
 
 from simkit.errors import TraceError
+from simkit.traces import rules
+from simkit.traces.sacct import read_sacct
 
 COLUMNS = (
     "JobID", "JobIDRaw", "User", "Account", "Partition", "QOS", "State", "Submit", "Start", "End",

@@ -6,11 +6,11 @@ import gzip
 
 import numpy as np
 import pytest
+
+from simkit.errors import TraceError
 from simkit.traces.samples import sample_names, sample_path
 from simkit.traces.samples.regenerate import lublin_1000, regenerate
 from simkit.traces.swf import read_swf
-
-from simkit.errors import TraceError
 
 
 def test_regenerating_gives_the_same_log(tmp_path):

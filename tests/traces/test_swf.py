@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
+from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.rules import RULES, describe
 from simkit.traces.swf import read_swf
 from simkit.traces.swf_blocks import squeezed
-
-from simkit.errors import TraceError
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data")) / "swf"
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.swf import read_swf, write_swf
 from simkit.traces.swf_clean import clean_swf
-
-from simkit.errors import TraceError
 from simkit.workload import JOB_COLUMNS, Workload
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data")) / "swf"

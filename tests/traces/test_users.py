@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from simkit.traces.users import ROUND_VALUES_S, draw_users, requested_times
 
 

@@ -153,7 +153,9 @@ def test_windows_that_touch_take_nothing_twice(running, simulate, rigid, greedy)
 
 def test_capacity_is_never_below_zero(simulate, rigid, greedy):
     # whole-site windows that touch
-    run = simulate(greedy, rigid((0, 2, 4), (6, 2, 4)), pool((5, 10, 4, "drain"), (10, 15, 4, "drain")))
+    run = simulate(
+        greedy, rigid((0, 2, 4), (6, 2, 4)), pool((5, 10, 4, "drain"), (10, 15, 4, "drain"))
+    )
     amounts = [
         json.loads(detail)["capacity"]["processors"] for (detail,) in run.rows("events", "detail")
     ]
@@ -237,7 +239,9 @@ def test_easy_uses_what_a_window_leaves(simulate, rigid):
 
 def test_suspended_tasks_are_resumed_by_ordered_policies(simulate, rigid):
     load = rigid((0, 10, 4), (7, 5, 4))
-    run = simulate(OrderedPolicy(FCFS(), Easy()), load, pool((30, 31, 1, "drain"), (6, 9, 4, "suspend")))
+    run = simulate(
+        OrderedPolicy(FCFS(), Easy()), load, pool((30, 31, 1, "drain"), (6, 9, 4, "suspend"))
+    )
     assert run.rows("allocations", PIECES)[0] == (0, 9, 19, "finished")
     # planned around: job 0 would not end before 6. Without an honest estimate it is caught.
     load = rigid((0, 10, 4, 5), (7, 5, 4))

@@ -303,7 +303,10 @@ def test_kill_of_a_bag_that_has_partly_finished(simulate, make_jobs, a_bag, a_ga
     assert run.rows("allocations", "task_id first_instance count end_time_s outcome") == [
         (0, 0, 2, 10, "finished"), (0, 2, 2, 15, "killed"), (1, 0, 1, 16, "finished"),
     ]  # fmt: skip
-    assert run.rows("jobs", f"{ENDS} attempts") == [(0, 0, 15, "killed", 1), (1, 15, 16, "finished", 1)]
+    assert run.rows("jobs", f"{ENDS} attempts") == [
+        (0, 0, 15, "killed", 1),
+        (1, 15, 16, "finished", 1),
+    ]
 
 
 def test_a_killed_task_does_not_end_its_job(simulate, make_jobs, a_gang, greedy):
@@ -331,7 +334,9 @@ def test_what_has_ended_cannot_be_killed(simulate, rigid, greedy):
 
 
 def test_what_never_starts_is_recorded_as_waiting(simulate, rigid, greedy):
-    run = simulate(lambda state: greedy(state) if state.now == 0 else (), rigid((0, 5, 4), (1, 5, 2)))
+    run = simulate(
+        lambda state: greedy(state) if state.now == 0 else (), rigid((0, 5, 4), (1, 5, 2))
+    )
     assert run.rows("jobs", f"{ENDS} wait_time_s run_time_s attempts") == [
         (0, 0, 5, "finished", 0, 5, 1), (1, None, None, "waiting", None, None, 0),
     ]  # fmt: skip
@@ -340,7 +345,9 @@ def test_what_never_starts_is_recorded_as_waiting(simulate, rigid, greedy):
 
 
 def test_a_bag_that_is_not_started_wholly(simulate, make_jobs, a_bag, greedy):
-    run = simulate(lambda state: greedy(state) if state.now == 0 else (), make_jobs((0, a_bag(5, 5))))
+    run = simulate(
+        lambda state: greedy(state) if state.now == 0 else (), make_jobs((0, a_bag(5, 5)))
+    )
     assert run.rows("jobs", ENDS) == [(0, 0, None, "waiting")]
     assert run.rows("allocations", "first_instance count outcome") == [(0, 4, "finished")]
 

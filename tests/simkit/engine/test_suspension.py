@@ -33,7 +33,9 @@ def at(times, greedy):
 
 def suspend(index, *, keep_work=True):
     return lambda state: [
-        Suspend(allocation, keep_work) for allocation in state.running if allocation.task.index == index
+        Suspend(allocation, keep_work)
+        for allocation in state.running
+        if allocation.task.index == index
     ]
 
 
@@ -116,9 +118,7 @@ def test_overdue_and_suspended_is_expected_to_end_at_once(simulate, rigid, greed
 
 def test_running_on_elsewhere(simulate, rigid, greedy):
     load = rigid((0, 10, 6), (4, 0, 1), (6, 0, 1))
-    run = simulate(
-        at({4: suspend(0), 6: resume(((1, 4), (0, 2)))}, greedy), load, two_machines()
-    )
+    run = simulate(at({4: suspend(0), 6: resume(((1, 4), (0, 2)))}, greedy), load, two_machines())
     mine = [row[1:] for row in run.rows("allocations", PIECES) if row[0] == 0]
     assert mine == [
         (0, 0, 4, 1, 0, 4, "suspended"), (1, 4, 2, 1, 0, 4, "suspended"),
@@ -134,7 +134,11 @@ def test_instances_of_a_bag_are_suspended_apart(simulate, make_jobs, a_bag, gree
     # instances 0 and 1 start together on two processors; then 2, when they rest
     run = simulate(at({2: first_only, 12: resume()}, greedy), load, 2)
     mine = [row[2:] for row in run.rows("allocations", PIECES) if row[0] == 0]
-    assert mine == [(0, 2, 1, 0, 2, "suspended"), (2, 1, 1, 2, 12, "finished"), (0, 2, 1, 12, 20, "finished")]
+    assert mine == [
+        (0, 2, 1, 0, 2, "suspended"),
+        (2, 1, 1, 2, 12, "finished"),
+        (0, 2, 1, 12, 20, "finished"),
+    ]
     assert run.rows("jobs", JOB, by="job_id")[0] == (0, 0, 20, 20, 10, 0, 1, "finished")
 
 
@@ -209,7 +213,9 @@ def test_an_illegal_resumption(on, what, simulate, rigid, greedy):
     cluster = two_machines(partitions=(Partition("left", machines=(0,)),))
     with pytest.raises(PolicyError, match=what):
         simulate(
-            at({4: suspend(0), 6: resume(on)}, greedy), rigid((0, 9, 4), (4, 9, 3), (6, 1, 1)), cluster
+            at({4: suspend(0), 6: resume(on)}, greedy),
+            rigid((0, 9, 4), (4, 9, 3), (6, 1, 1)),
+            cluster,
         )
 
 

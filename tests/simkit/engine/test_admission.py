@@ -1,0 +1,157 @@
+"""Admission: slots, the backlog and its limit, and when a slot is refilled."""
+
+from __future__ import annotations
+
+import pytest
+
+from simkit.admission import AdmissionRule
+from simkit.errors import ScenarioError
+from simkit.policy import Cancel, Kill, Place, Suspend
+from simkit.simulation import Rules
+
+ENDS = "job_id start_time_s status"
+
+
+def rules(slots=None, backlog=None, refill="at_once", **facts) -> Rules:
+    return Rules(admission=AdmissionRule(slots, backlog, refill), **facts)
+
+
+def looking(log, schedule):
+    """Return a policy that notes (now, visible tasks, tasks that arrived) at every decision."""
+
+    def look(state):
+        visible = [task.index for task in state.queue]
+        log.append((state.now, visible, [task.index for task in state.arrived]))
+        yield from schedule(state)
+
+    return look
+
+
+def one_at_a_time(state):
+    """Start the first task that fits, if nothing runs."""
+    for task in state.queue:
+        if not len(state.running):
+            yield Place(task, state.fit(task))
+
+
+def test_slots_limit_what_a_policy_sees(simulate, rigid):
+    log = []
+    run = simulate(looking(log, one_at_a_time), rigid(*[(0, 5, 1)] * 5), rules=rules(slots=2))
+    assert log == [
+        (0, [0, 1], [0, 1]),
+        (5, [1, 2], []),  # 2 came at 0, while the policy acted
+        (10, [2, 3], []), (15, [3, 4], []), (20, [4], []), (25, [], []),
+    ]  # fmt: skip
+    assert run.rows("timeline", "time_s waiting backlog running") == [
+        (0, 2, 2, 1), (5, 2, 1, 1), (10, 2, 0, 1), (15, 1, 0, 1), (20, 0, 0, 1), (25, 0, 0, 0),
+    ]  # fmt: skip
+
+
+def test_refill_at_once_shows_in_the_same_decision(simulate, rigid, greedy):
+    seen = []
+
+    def schedule(state):
+        while state.queue:
+            seen.append((state.now, [task.index for task in state.queue]))
+            yield from list(greedy(state))
+
+    run = simulate(schedule, rigid(*[(0, 5, 1)] * 4), rules=rules(slots=2))
+    assert run.starts() == {0: 0, 1: 0, 2: 0, 3: 0}
+    assert seen == [(0, [0, 1]), (0, [2, 3])]
+
+
+def test_refill_at_the_next_decision(simulate, rigid, greedy):
+    log = []
+    load = rigid(*[(0, 5, 1)] * 4)
+    run = simulate(looking(log, greedy), load, rules=rules(slots=2, refill="next_decision"))
+    assert log == [(0, [0, 1], [0, 1]), (5, [2, 3], [2, 3]), (10, [], [])]
+    assert run.rows("timeline", "time_s waiting backlog") == [(0, 0, 2), (5, 0, 0), (10, 0, 0)]
+
+
+def test_the_backlog_is_first_in_first_out(simulate, rigid):
+    # job 3 comes when a slot is about to be free, but others have waited longer
+    load = rigid((0, 5, 4), (1, 5, 4), (2, 5, 4), (5, 5, 4))
+    run = simulate(one_at_a_time, load, rules=rules(slots=1, refill="next_decision"))
+    assert run.starts() == {0: 0, 1: 5, 2: 10, 3: 15}
+
+
+def test_what_the_backlog_does_not_hold_is_rejected(simulate, rigid):
+    run = simulate(one_at_a_time, rigid(*[(0, 5, 1)] * 5), rules=rules(slots=2, backlog=1))
+    assert run.rows("jobs", f"{ENDS} reason") == [
+        (3, None, "rejected", "the backlog is full"), (4, None, "rejected", "the backlog is full"),
+        (0, 0, "finished", ""), (1, 5, "finished", ""), (2, 10, "finished", ""),
+    ]  # fmt: skip
+    assert run.rows("events", "time_s kind job_id") == [(0, "rejected", 3), (0, "rejected", 4)]
+
+
+@pytest.mark.parametrize("tasks", [2, 3, 4])
+def test_a_job_of_several_tasks_is_admitted_whole_or_not(
+    tasks, simulate, make_jobs, a_gang, greedy
+):
+    # one slot is taken; another and one place in the backlog are left
+    load = make_jobs(
+        (0, a_gang(4, 9)), (0, a_gang(4, 9)), (1, *[a_gang(1, 1)] * tasks), (2, a_gang(1, 1))
+    )
+    log = []
+    run = simulate(looking(log, greedy), load, rules=rules(slots=2, backlog=1))
+    status = dict(run.rows("jobs", "job_id status"))
+    assert status == {0: "finished", 1: "finished", 2: "finished" if tasks == 2 else "rejected",
+                      3: "rejected" if tasks == 2 else "finished"}  # fmt: skip
+    if tasks > 2:
+        assert log[:3] == [(0, [0, 1], [0, 1]), (1, [1], []), (2, [1, 2 + tasks], [2 + tasks])]
+        assert run.rows("tasks", "status")[:tasks] == [("rejected",)] * tasks
+
+
+def test_what_comes_back_does_so_whatever_the_slots(simulate, rigid, greedy):
+    # a lost task and a cancelled reservation
+    log = []
+
+    def schedule(state):
+        if state.now == 3:
+            yield from (Suspend(allocation, keep_work=False) for allocation in state.running)
+        elif state.now == 4:
+            for task in state.queue:
+                if task.index == 1:
+                    yield Place(task, ((0, 4),), 20.0)
+                    yield Cancel(task)
+            yield from greedy(state)
+        else:
+            yield from greedy(state)
+
+    load = rigid((0, 9, 4), (1, 9, 4), (3, 9, 4), (4, 9, 4))
+    run = simulate(looking(log, schedule), load, rules=rules(slots=1))
+    assert log[:4] == [(0, [0], [0]), (1, [1], [1]), (3, [1], []), (4, [0, 1], [])]
+    assert [status for (status,) in run.rows("jobs", "status")] == ["finished"] * 4
+
+
+def test_killing_frees_a_slot_or_a_place_in_the_backlog(simulate, rigid):
+    log = []
+    kept = []
+
+    def schedule(state):
+        kept.extend(state.queue)
+        if state.now == 1:
+            yield Kill(kept[0])
+
+    simulate(looking(log, schedule), rigid((0, 9, 1), (0, 9, 1), (1, 9, 1), (2, 1, 1)),
+             rules=rules(slots=1))  # fmt: skip
+    assert [row[1] for row in log] == [[0], [0], [1]]
+
+
+def test_a_backlog_alone_limits_nothing(simulate, rigid):
+    run = simulate(one_at_a_time, rigid(*[(0, 5, 1)] * 3), rules=rules(backlog=0))
+    assert run.starts() == {0: 0, 1: 5, 2: 10}
+
+
+def test_slots_and_periods(simulate, rigid, greedy):
+    log = []
+    load = rigid(*[(t, 5, 1) for t in (1, 2, 3)])
+    run = simulate(looking(log, greedy), load, rules=rules(slots=2, backlog=0, every_s=10))
+    assert log == [(10, [0, 1], [0, 1]), (20, [], [])]
+    assert run.rows("jobs", ENDS)[0] == (2, None, "rejected")
+
+
+@pytest.mark.parametrize(("slots", "backlog"), [(0, None), (-1, None), (1, -1)])
+def test_limits_that_admit_nothing(slots, backlog):
+    with pytest.raises(ScenarioError, match=r"admission: .* must be at least"):
+        AdmissionRule(slots, backlog)

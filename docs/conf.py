@@ -28,6 +28,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 python_maximum_signature_line_length = 80
 napoleon_use_ivar = True
+napoleon_use_rtype = False
 
 html_theme = "pydata_sphinx_theme"
 html_title = "simkit"
@@ -42,6 +43,4 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": ["sphinx-version"],
     "navigation_depth": 2,
-    "pygments_light_style": "tango",
-    "pygments_dark_style": "github-dark",
 }

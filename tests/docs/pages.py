@@ -55,7 +55,7 @@ def blocks(page: Path) -> Iterator[Block]:
 def commands(block: Block) -> Iterator[Command]:
     """Yield the commands of a console block."""
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
-        first, _, rest = part.replace("\\\n", "").partition("\n")
+        first, _, rest = part.replace("\\\n", " ").partition("\n")
         yield Command(tuple(shlex.split(first)), tuple(rest.splitlines()))
 
 

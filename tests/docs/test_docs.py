@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import os
 import re
 import subprocess
 import sys
@@ -17,8 +18,6 @@ from simkit import plugins
 from simkit.cli import app
 
 REFERENCE = DOCS / "reference"
-SLOW = {"sweep-and-compare.md"}
-"""Pages whose commands take more than a few seconds."""
 ONLINE = ("trace", "fetch")
 
 
@@ -40,11 +39,7 @@ def written(page: Path) -> str:
 
 @pytest.mark.parametrize(
     "page",
-    [
-        pytest.param(page, id=identifier(page), marks=[pytest.mark.slow] * (page.name in SLOW))
-        for page in PAGES
-        if with_commands(page)
-    ],
+    [pytest.param(page, id=identifier(page)) for page in PAGES if with_commands(page)],
 )
 def test_commands_and_blocks_run(page: Path, tmp_path: Path, monkeypatch) -> None:
     """Every block of a page, from top to bottom, in an empty folder."""
@@ -62,6 +57,8 @@ def test_commands_and_blocks_run(page: Path, tmp_path: Path, monkeypatch) -> Non
 
 def carry_out(command: Command) -> None:
     """Run a command of simkit's in this process; exit code 0 and, if shown, its output."""
+    if command.words[0] == "cd":
+        os.chdir(command.words[1])
     if command.words[0] != "simkit" or command.words[1:3] == ONLINE:
         return
     result = CliRunner().invoke(app, command.words[1:])
@@ -159,12 +156,12 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_every_page_is_in_a_table_of_contents() -> None:
     listed = {
         (index.parent / name).resolve()
-        for index in (DOCS / "index.md", DOCS / "decisions" / "index.md")
+        for index in PAGES
         for block in re.findall(r"```{toctree}\n(.*?)```", written(index), re.DOTALL)
         for name in block.splitlines()
         if name and not name.startswith(":")
     }
-    pages = {p.with_suffix("") for p in PAGES if DOCS in p.parents and p != DOCS / "index.md"}
+    pages = {page.with_suffix("") for page in PAGES if DOCS in page.parents} - {DOCS / "index"}
     assert pages == listed
 
 

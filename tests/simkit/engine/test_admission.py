@@ -138,6 +138,22 @@ def test_killing_frees_a_slot_or_a_place_in_the_backlog(simulate, rigid):
     assert [row[1] for row in log] == [[0], [0], [1]]
 
 
+@pytest.mark.parametrize("refill", ["at_once", "next_decision"])
+def test_a_kill_of_all_that_is_visible_leaves_nobody_behind(refill, simulate, rigid, greedy):
+    # Nothing else will ever happen: the backlog needs a decision of its own.
+    killed = []
+
+    def once(state):
+        if not killed:
+            killed.append(state.queue[0])
+            yield Kill(state.queue[0])
+            return
+        yield from greedy(state)
+
+    run = simulate(once, rigid((0, 9, 1), (0, 9, 1)), rules=rules(slots=1, refill=refill))
+    assert run.rows("jobs", "job_id status") == [(0, "killed"), (1, "finished")]
+
+
 def test_a_backlog_alone_limits_nothing(simulate, rigid):
     run = simulate(one_at_a_time, rigid(*[(0, 5, 1)] * 3), rules=rules(backlog=0))
     assert run.starts() == {0: 0, 1: 5, 2: 10}

@@ -138,8 +138,7 @@ def test_killing_frees_a_slot_or_a_place_in_the_backlog(simulate, rigid):
     assert [row[1] for row in log] == [[0], [0], [1]]
 
 
-@pytest.mark.parametrize("refill", ["at_once", "next_decision"])
-def test_a_kill_of_all_that_is_visible_leaves_nobody_behind(refill, simulate, rigid, greedy):
+def test_a_kill_of_all_that_is_visible_leaves_nobody_behind(simulate, rigid, greedy):
     # Nothing else will ever happen: the backlog needs a decision of its own.
     killed = []
 
@@ -150,7 +149,7 @@ def test_a_kill_of_all_that_is_visible_leaves_nobody_behind(refill, simulate, ri
             return
         yield from greedy(state)
 
-    run = simulate(once, rigid((0, 9, 1), (0, 9, 1)), rules=rules(slots=1, refill=refill))
+    run = simulate(once, rigid((0, 9, 1), (0, 9, 1)), rules=rules(slots=1, refill="next_decision"))
     assert run.rows("jobs", "job_id status") == [(0, "killed"), (1, "finished")]
 
 

@@ -1,0 +1,278 @@
+"""Rooms and profiles: two stores of each are one thing, and both are what a plain grid says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simkit.cluster import Cluster, Maintenance
+from simkit.policies.placement import BestFit, WorstFit
+from simkit.policy import Place
+from simkit.profile import MachineProfile, PoolProfile
+from simkit.room import MachineRoom, PoolRoom, make_room
+from simkit.task import Allocation, Task
+from simkit.units import TIME_GRID
+
+END = 30  # the brute-force grid covers 0, 1, …, END - 1 seconds, and what is then goes on forever
+
+
+def task(instances=1, request=(1.0,), estimate=0.0, *, gang=True, machines=None, index=0):
+    return Task(index, index, 0.0, request, instances, gang, estimate, machines=machines)
+
+
+AMOUNTS = st.sampled_from([0.0, 0.25, 0.5, 1.0, 2.0, 3.0])
+
+
+def tasks(resources=1, machines=1):
+    subsets = st.sets(st.integers(0, machines - 1)).map(sorted).map(tuple)
+    return st.builds(
+        task,
+        instances=st.integers(1, 6),
+        request=st.tuples(*[AMOUNTS] * resources),
+        estimate=st.integers(0, 8).map(float),
+        gang=st.booleans(),
+        machines=st.none() if machines == 1 else st.one_of(st.none(), subsets),
+    )
+
+
+# ---- rooms ------------------------------------------------------------------------------------
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), st.integers(1, 3))
+def test_a_pool_room_is_a_machine_room_of_one_machine(data, resources):
+    amounts = st.lists(st.integers(0, 8).map(float), min_size=resources, max_size=resources)
+    capacity = np.array([data.draw(amounts)])
+    pool, machines = PoolRoom(capacity), MachineRoom(capacity.copy())
+    held = []
+    for _ in range(data.draw(st.integers(1, 8))):
+        other = data.draw(tasks(resources))
+        assert pool.fit(other) == machines.fit(other)
+        step = data.draw(st.sampled_from(["claim", "claim", "take", "give", "capacity"]))
+        on = ((data.draw(st.sampled_from([0, 0, 0, 1])), data.draw(st.integers(0, 4))),)
+        if step == "claim":
+            claimed = pool.claim(on, other.request)
+            assert claimed == machines.claim(on, other.request)
+            if claimed:
+                held.append((on, other.request))
+        elif step == "take":
+            on = ((0, max(on[0][1], 1)),)
+            pool.take(on, other.request)
+            machines.take(on, other.request)
+            held.append((on, other.request))
+        elif step == "give" and held:
+            place = held.pop()
+            pool.give(*place)
+            machines.give(*place)
+        elif step == "capacity":
+            row = data.draw(amounts)
+            pool.change_capacity(0, row)
+            machines.change_capacity(0, row)
+        assert pool.free().tolist() == machines.free().tolist()
+        assert list(pool.total_free()) == list(machines.total_free())
+        assert pool.capacity.tolist() == machines.capacity.tolist()
+        common = pool.common(PoolRoom(capacity))
+        assert common.free().tolist() == machines.common(MachineRoom(capacity)).free().tolist()
+    releases = [
+        (float(end), rank, Allocation(rank, task(on[0][1], request), on, on[0][1], 0.0, float(end)))
+        for rank, (on, request) in enumerate(held)
+        for end in [data.draw(st.integers(0, 5))]
+    ]
+    releases.sort(key=lambda release: release[:2])
+    wanted, now = data.draw(tasks(resources)), float(data.draw(st.integers(0, 5)))
+    first, second = pool.copy(), machines.copy()
+    found = first.release_until(wanted, releases, now)
+    assert found == second.release_until(wanted, releases, now)
+    if found is not None:
+        assert first.free().tolist() == second.free().tolist()
+        assert first.fit(wanted) is not None
+        assert found >= now
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_a_placement_fits_machine_by_machine(data):
+    capacity = np.array(data.draw(st.lists(st.tuples(AMOUNTS, AMOUNTS), min_size=1, max_size=4)))
+    room = make_room(capacity)
+    rule = data.draw(st.sampled_from([None, BestFit(), WorstFit()]))
+    for _ in range(5):
+        wanted = data.draw(tasks(2, len(capacity)))
+        before = room.free().copy()
+        on = room.fit(wanted, rule)
+        most = [
+            min([wanted.instances, *(int(f // a) for f, a in zip(free, wanted.request, strict=True) if a)])
+            for machine, free in enumerate(before)
+            if wanted.machines is None or machine in wanted.machines
+        ]  # fmt: skip
+        if on is None:
+            assert sum(most) < (wanted.instances if wanted.gang else 1)
+            continue
+        assert sum(count for _, count in on) == min(wanted.instances, sum(most))
+        assert wanted.machines is None or {machine for machine, _ in on} <= set(wanted.machines)
+        assert room.claim(on, wanted.request)  # and so it is legal
+        expected = before.copy()
+        for machine, count in on:
+            expected[machine] -= np.array(wanted.request) * count
+        assert room.free().tolist() == expected.tolist()
+        assert list(room.total_free()) == expected.sum(axis=0).tolist()
+        assert (room.free() >= 0).all()
+
+
+@pytest.mark.parametrize(
+    "on", [(), ((0, 0),), ((0, -1),), ((2, 1),), ((-1, 1),), ((0, 1), (0, 1)), ((0, 3),), ((0, 1), (1, 3))]
+)  # fmt: skip
+def test_what_cannot_be_claimed_changes_nothing(on):
+    for capacity in ([[2.0], [2.0]], [[2.0]]):
+        room = make_room(np.array(capacity))
+        assert not room.claim(on, (1.0,))
+        assert room.free().tolist() == capacity
+
+
+def test_a_claim_within_below_zero():
+    # capacity was taken away: what asks for nothing of it may still start
+    room = PoolRoom(np.array([[2.0, 2.0]]))
+    room.take(((0, 2),), (1.0, 0.0))
+    room.change_capacity(0, [1.0, 2.0])
+    assert room.free().tolist() == [[-1, 2]]
+    assert not room.claim(((0, 1),), (1.0, 0.0))
+    several = MachineRoom(np.array([[2.0, 2.0]]), room.free())
+    for each in (room, several):
+        assert each.fit(task(1, (0.0, 1.0))) == ((0, 1),)
+        assert each.claim(((0, 1),), (0.0, 1.0))
+
+
+# ---- profiles against a grid -------------------------------------------------------------------
+
+
+class Grid:
+    """Free amounts (seconds, M, R) at whole seconds, the last of which goes on forever."""
+
+    def __init__(self, free):
+        self.free = np.repeat(np.array(free)[None], END + 20, axis=0)
+
+    def add(self, on, request, start, end, sign):
+        last = len(self.free) if end == np.inf else int(end)
+        for machine, count in on:
+            self.free[int(start) : last, machine] += sign * np.array(request) * count
+
+    def fit(self, wanted, start):
+        least = self.free[start : max(start + int(wanted.estimate_s), start + 1)].min(axis=0)
+        return make_machines(least).fit(wanted)
+
+    def earliest(self, wanted, after):
+        for start in range(after, END + 1):
+            if on := self.fit(wanted, start):
+                return start, on
+        return None
+
+
+def make_machines(free):
+    return MachineRoom(np.maximum(free, 0.0), free.copy())
+
+
+SPANS = st.tuples(st.integers(0, END - 1), st.integers(1, END), st.booleans())
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), st.sampled_from([(1, 1), (1, 2), (2, 1), (3, 2)]))
+def test_profiles_against_a_grid(data, shape):
+    machines, resources = shape
+    free = np.array(
+        data.draw(st.lists(st.integers(-2, 6).map(float), min_size=machines * resources, max_size=machines * resources))
+    ).reshape(shape)  # fmt: skip
+    profiles = [MachineProfile(0.0, make_machines(free))]
+    if shape == (1, 1):
+        profiles.append(PoolProfile(0.0, float(free[0, 0])))
+    grid = Grid(free)
+    for start, length, forever in data.draw(st.lists(SPANS, max_size=8)):
+        on = ((data.draw(st.integers(0, machines - 1)), data.draw(st.integers(1, 3))),)
+        request = data.draw(st.tuples(*[AMOUNTS] * resources))
+        sign = data.draw(st.sampled_from([-1.0, 1.0]))
+        end = np.inf if forever else float(min(start + length, END))
+        for profile in profiles:
+            (profile.give if sign > 0 else profile.take)(on, request, float(start), end)
+        grid.add(on, request, start, end, sign)
+    now = data.draw(st.integers(0, 5))
+    for profile in profiles:
+        profile.advance(float(now))
+        copy = profile.copy()
+        copy.take(((0, 1),), (1.0,) * resources, float(now), np.inf)  # changes only the copy
+    wanted = data.draw(tasks(resources, machines))
+    after = data.draw(st.integers(now, END))
+    for profile in profiles:
+        for second in range(now, END + 5):
+            assert profile.total_free(second) == tuple(grid.free[second].sum(axis=0))
+            assert profile.total_free(second + 0.5) == tuple(grid.free[second].sum(axis=0))
+        for second in range(now, END, 3):
+            assert profile.fit(wanted, float(second)) == grid.fit(wanted, second)
+        assert profile.earliest(wanted) == grid.earliest(wanted, now)
+        assert profile.earliest(wanted, after=float(after)) == grid.earliest(wanted, after)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), st.sampled_from([(1, 1), (2, 1), (2, 2)]))
+def test_earlier_is_earliest_without_the_place_it_has(data, shape):
+    machines, resources = shape
+    free = np.full(shape, 4.0)
+    grid = Grid(free)
+    profiles = [MachineProfile(0.0, make_machines(free))]
+    if shape == (1, 1):
+        profiles.append(PoolProfile(0.0, 4.0))
+    for start, length, forever in data.draw(st.lists(SPANS, max_size=5)):
+        on = ((data.draw(st.integers(0, machines - 1)), 1),)
+        request = data.draw(st.tuples(*[AMOUNTS] * resources))
+        end = np.inf if forever else float(min(start + length, END))
+        for profile in profiles:
+            profile.take(on, request, float(start), end)
+        grid.add(on, request, start, end, -1.0)
+    wanted = data.draw(tasks(resources, machines).filter(lambda t: t.gang and t.estimate_s > 0))
+    found = grid.earliest(wanted, data.draw(st.integers(0, END - 10)))
+    if found is None:
+        return
+    start, on = found
+    best = grid.earliest(wanted, 0)
+    expected = best if best is not None and best[0] < start else None
+    for profile in profiles:
+        profile.take(on, wanted.request, float(start), start + wanted.estimate_s)
+        before = [profile.total_free(second) for second in range(END)]
+        earlier = profile.earlier(wanted, float(start), on)
+        assert (earlier and earlier[0]) == (expected and expected[0])
+        assert [profile.total_free(second) for second in range(END)] == before  # it only asks
+
+
+def test_a_place_of_no_length_is_held_for_a_tick():
+    for profile in (PoolProfile(0.0, 4.0), MachineProfile(0.0, make_room(np.array([[4.0]])))):
+        profile.take(((0, 3),), (1.0,), 5.0, 5.0)
+        assert profile.total_free(5.0) == (1,)
+        assert profile.total_free(5.0 + TIME_GRID) == (4,)
+
+
+# ---- the profile of a state ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machines", [1, 2])
+def test_the_profile_of_a_state_has_all_that_is_known(machines, simulate, rigid, greedy):
+    # Running: two processors until 10, one overdue. Reserved: three from 12 to 15. Away: one
+    # processor from 14 to 20. With two machines it is all on the first.
+    seen = []
+
+    def schedule(state):
+        if state.now == 3:
+            profile = state.profile()
+            times = [3, 3 + TIME_GRID, 9, 10, 12, 14, 15, 20, 1e6]
+            seen.extend(profile.total_free(time)[0] for time in times)
+        for waiting in state.queue:
+            if waiting.index == 2:
+                yield Place(waiting, ((0, 3),), 12.0)
+            else:
+                yield Place(waiting, ((0, waiting.instances),))
+
+    capacity = np.array([[4.0], [2.0]][:machines])
+    cluster = Cluster(
+        ("processors",), ("a", "b")[:machines], capacity, maintenance=(Maintenance(14, 20, 0, (1.0,)),)
+    )
+    simulate(schedule, rigid((0, 9, 2, 10), (0, 9, 1, 2), (1, 3, 3), (3, 0, 1)), cluster)
+    extra = 2 * (machines - 1)
+    assert seen == [free + extra for free in (1, 2, 2, 4, 1, 0, 3, 4, 4)]

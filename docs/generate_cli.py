@@ -23,11 +23,11 @@ def command_names() -> list[str]:
 def _leaves() -> Iterator[tuple[str, Callable[..., Any]]]:
     from simkit.cli import app
 
-    for command in app.registered_commands:
-        yield command.name, command.callback
-    for group in app.registered_groups:
-        for command in group.typer_instance.registered_commands:
-            yield f"{group.name} {command.name}", command.callback
+    groups: list[tuple[str, Any]] = [("", app)]
+    groups += [(f"{group.name} ", group.typer_instance) for group in app.registered_groups]
+    for prefix, group in groups:
+        for command in group.registered_commands:
+            yield f"{prefix}{command.name}", command.callback
 
 
 def _section(name: str, function: Callable[..., Any]) -> str:
@@ -80,7 +80,8 @@ def _kind(bare: Any) -> str:
             return _kind(part)
     if isinstance(bare, type) and issubclass(bare, Enum):
         return "\\|".join(str(member.value) for member in bare)
-    return {"int": "N", "float": "X", "str": "TEXT"}.get(bare.__name__, bare.__name__.upper())
+    name = str(bare.__name__)
+    return {"int": "N", "float": "X", "str": "TEXT"}.get(name, name.upper())
 
 
 def _help(parameter: inspect.Parameter, _bare: Any, info: Any) -> str:

@@ -142,7 +142,7 @@ def _is_free(state: State, task: Task, on: Placement) -> bool:
     """Tell whether a placement fits into what is free at this instant."""
     free = state.free
     return all(
-        amount * count <= free[machine, r]
+        amount * count <= max(free[machine, r], 0.0)
         for machine, count in on
         for r, amount in enumerate(task.request)
     )

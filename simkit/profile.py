@@ -108,6 +108,8 @@ class PoolProfile:
     def _earliest(self, demand: float, duration: float, after: float) -> float | None:
         times, free = self._times, self._free
         start = max(after, times[0])
+        if demand <= 0:
+            return start  # even where less than nothing is free
         position, size = bisect_right(times, start) - 1, len(times)
         while True:
             if free[position] < demand:
@@ -131,7 +133,7 @@ class PoolProfile:
                 return since, on
             if time >= start:
                 return None
-            if free < demand:
+            if free < demand and demand > 0:
                 since = None
             elif since is None:
                 since = time

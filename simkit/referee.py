@@ -83,7 +83,7 @@ class Referee:
         names, free = self._cluster.machine_names, self._room.free()
         for machine, count in on:
             for r, resource in enumerate(self._cluster.resources):
-                if task.request[r] * count > free[machine, r]:
+                if task.request[r] * count > max(free[machine, r], 0.0):
                     return (
                         f"asks machine {machine} ({names[machine]}) for "
                         f"{task.request[r] * count:g} {resource}, {free[machine, r]:g} are free"

@@ -3,6 +3,7 @@
 Two stores of the same thing: `PoolRoom` for one machine (a log without machine boundaries), plain
 numbers because nothing is faster for one machine, and `MachineRoom` for many, arrays. A test
 holds them equal. The free amount may be negative: capacity was taken away under a running task.
+What asks for nothing of that resource fits all the same.
 """
 
 from __future__ import annotations
@@ -105,9 +106,10 @@ class PoolRoom:
         free = self._free
         if task.gang:
             if len(free) == 1:
-                return ((0, task.instances),) if task.demand[0] <= free[0] else None
+                fits = task.demand[0] <= free[0] or not task.demand[0]
+                return ((0, task.instances),) if fits else None
             for amount, left in zip(task.demand, free):  # noqa: B905 - one line, hot
-                if amount > left:
+                if amount > left and amount > 0:
                     return None
             return ((0, task.instances),)
         count = task.remaining
@@ -141,12 +143,12 @@ class PoolRoom:
         free = self._free
         if len(free) == 1:
             left = free[0] - request[0] * count
-            if left < 0:
+            if left < 0 and request[0] > 0:
                 return False
             free[0] = left
             return True
         for amount, available in zip(request, free, strict=True):
-            if amount * count > available:
+            if amount * count > available and amount > 0:
                 return False
         self.take(on, request)
         return True
@@ -167,7 +169,7 @@ class PoolRoom:
         free = self._free
         demand = fits.demand if fits.gang else fits.request  # one instance of a bag is enough
         resources = range(len(free))
-        short = [r for r in resources if demand[r] > free[r]]
+        short = [r for r in resources if demand[r] > free[r] and demand[r] > 0]
         if not short:
             return now
         at = now
@@ -277,7 +279,7 @@ class MachineRoom:
             if not 0 <= machine < machines or count < 1:
                 return False
             free = self._free[machine]
-            if any(amount * count > free[r] for r, amount in enumerate(request)):
+            if any(amount * count > free[r] and amount > 0 for r, amount in enumerate(request)):
                 return False
         self.take(on, request)
         return True

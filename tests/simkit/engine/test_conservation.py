@@ -138,7 +138,8 @@ def clusters(draw):
         start = 0.0
         for gap, length in draw(st.lists(st.tuples(st.sampled_from([0, 3, 5]), st.sampled_from([2, 5])), max_size=3)):
             start += gap
-            amount = tuple((capacity[machine] * draw(st.sampled_from([0.5, 1.0]))).tolist())
+            shares = draw(st.sampled_from([(0.5, 0.5), (1, 1), (1, 0), (0, 0.5)]))
+            amount = tuple((capacity[machine] * shares).tolist())
             running = draw(st.sampled_from(["drain", "requeue", "suspend"]))
             windows.append(Maintenance(start, start + length, machine, amount, running))
             start += length

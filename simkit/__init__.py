@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from simkit.policy import Policy as Policy
     from simkit.policy import State as State
     from simkit.policy_bases import OrderedPolicy as OrderedPolicy
-    from simkit.policy_check import check_policy as check_policy
+    from simkit.policy_checker import check_policy as check_policy
     from simkit.run_folder import Run as Run
     from simkit.run_folder import open_run as open_run
     from simkit.scenario import Scenario as Scenario
@@ -53,7 +53,7 @@ _PLACES = {
     "Policy": "policy",
     "State": "policy",
     "OrderedPolicy": "policy_bases",
-    "check_policy": "policy_check",
+    "check_policy": "policy_checker",
     "Run": "run_folder",
     "open_run": "run_folder",
     "Scenario": "scenario",

@@ -79,6 +79,11 @@ class Admission:
         """Tell the queue that a waiting bag has more or fewer instances to place."""
         self._queue.refresh(task)
 
+    def has_room(self) -> bool:
+        """Tell whether a task is held back although a slot is free."""
+        slots = self.rule.slots
+        return bool(self.held) and slots is not None and len(self._queue) < slots
+
     def refill(self) -> None:
         """Fill free slots from the backlog."""
         slots = self.rule.slots

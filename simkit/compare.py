@@ -180,7 +180,13 @@ def _left_out(pairs: list[Pair]) -> dict[str, tuple[Any, ...]]:
 
 
 def _names(runs: Sequence[Run]) -> str:
-    return ", ".join(dict.fromkeys(run.name for run in runs))
+    """Return the runs' scenarios and policies, each once."""
+    return ", ".join(dict.fromkeys(f"{run.name}, {_short(run.policy)}" for run in runs))
+
+
+def _short(policy: str) -> str:
+    """Return a policy without the folder of its file."""
+    return policy.rsplit("/", 1)[-1]
 
 
 def _first(ids: tuple[Any, ...], most: int = 10) -> str:

@@ -237,19 +237,9 @@ def _title(figure: Figure, runs: Sequence[Run], axis: TimeAxis) -> None:
 def facts_of(run: Run) -> list[str]:
     """Return policy, size, jobs, seed and, unless complete, the status, in a few words each."""
     jobs, resource = run.info.get("jobs"), counted_resource(run.resources)
-    facts = [f"policy {policy_text(run)}", f"{run.capacity[resource]:,.15g} {resource}"]
+    facts = [f"policy {run.policy}", f"{run.capacity[resource]:,.15g} {resource}"]
     facts += [f"{jobs:,} jobs"] if isinstance(jobs, int) else []
     return [*facts, f"seed {run.seed}", *([] if run.status == "complete" else [run.status])]
-
-
-def policy_text(run: Run) -> str:
-    """Return the policy in a few words: ``fcfs + easy``, or the name or path of one's own."""
-    policy = run.info.get("scenario", {}).get("policy") or {}
-    if not isinstance(policy, dict):
-        return str(policy)
-    parts = [policy.get(key) for key in ("path", "name", "order", "backfill")]
-    words = [str(p.get("type", "?") if isinstance(p, dict) else p) for p in parts if p]
-    return " + ".join(word for word in words if word != "none") or "unknown"
 
 
 def _colours(count: int) -> list[str]:

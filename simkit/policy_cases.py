@@ -12,7 +12,7 @@ from simkit.policy import Partition
 from simkit.simulation import Rules
 from simkit.workload import Workload
 
-LONGEST_RUN_S = 60.0
+LONGEST_RUN_S = 60
 """Run times are short, so that a policy may ask to be woken every second."""
 
 
@@ -62,7 +62,7 @@ def _machines(
 
 def _rigid(rng: np.random.Generator, jobs: int, gap_s: float = 12.0) -> Workload:
     """Return jobs of 1 to 16 processors; run times from 0, estimates on both sides of the truth."""
-    run = rng.integers(0, LONGEST_RUN_S, jobs).astype(np.float64)
+    run = rng.integers(0, LONGEST_RUN_S + 1, jobs).astype(np.float64)
     return Workload.from_jobs(
         {
             "job_id": np.arange(1, jobs + 1),
@@ -87,7 +87,7 @@ def _mixed(rng: np.random.Generator, jobs: int = 30) -> Workload:
     """Return jobs of one to three tasks, gangs and bags; some ask for one resource or for none."""
     tasks = rng.integers(1, 4, jobs)
     total = int(tasks.sum())
-    run = rng.integers(0, LONGEST_RUN_S, total).astype(np.float64)
+    run = rng.integers(0, LONGEST_RUN_S + 1, total).astype(np.float64)
     return Workload(
         resources=("cpu", "mem"),
         job_id=np.arange(1, jobs + 1),

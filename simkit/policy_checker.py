@@ -107,34 +107,36 @@ def _no_interface(missing: tuple[str, ...]) -> BrokenRule:
 
 def _findings(make: Callable[[], Policy], seed: int) -> Iterator[BrokenRule]:
     """Yield what is found; several findings may break one rule."""
-    used = make()
-    first: dict[str, Trial] = {}
     for case in cases(seed):
-        trial, finding = _try(used, case, seed)
+        policy, other = make(), make()
+        first, finding = _try(policy, case, seed)
         if finding is not None:
             yield finding
             continue
-        first[case.name] = trial
-        yield from _starved(trial)
-    for case in cases(seed):
-        if case.name not in first:
-            continue
-        for policy, rule, remedy in (
-            (
-                make(),
-                "repeatable",
-                "draw from the generator that reset gets, and from nothing else",
-            ),
-            (used, "forgets", "forget everything in reset"),
-        ):
-            trial, finding = _try(policy, case, seed)
-            table = first[case.name].first_difference(trial) if finding is None else "an error"
-            if table:
-                yield BrokenRule(
-                    rule, f"another run of {case.name!r} differs, first in {table}; {remedy}"
-                )
-                break  # what is not repeatable cannot be seen to forget
-    yield from _held(used, first, seed)
+        yield from _starved(first)
+        # One that is not repeatable cannot be seen to forget; one that cannot be copied is the
+        # same object, and so has to forget at once.
+        finding = _differs(first, other, "forgets" if other is policy else "repeatable", seed)
+        finding = finding or _differs(first, policy, "forgets", seed) or _held(policy, first, seed)
+        if finding is not None:
+            yield finding
+
+
+_REMEDIES = {
+    "repeatable": "draw from the generator that reset gets, and from nothing else",
+    "forgets": "forget everything in reset",
+}
+
+
+def _differs(first: Trial, policy: Policy, rule: str, seed: int) -> BrokenRule | None:
+    """Run a case again; return a finding if it comes out differently."""
+    again, finding = _try(policy, first.case, seed)
+    where = first.first_difference(again) if finding is None else f"that it breaks {finding.rule}"
+    if where is None:
+        return None
+    return BrokenRule(
+        rule, f"another run of {first.case.name!r} differs, first in {where}; {_REMEDIES[rule]}"
+    )
 
 
 def _try(policy: Policy, case: Case, seed: int) -> tuple[Trial, BrokenRule | None]:
@@ -164,26 +166,18 @@ def _starved(trial: Trial) -> Iterator[BrokenRule]:
         )
 
 
-def _held(policy: Policy, trials: dict[str, Trial], seed: int) -> Iterator[BrokenRule]:
-    """Yield a finding if, reset for another run, the policy holds on to what it was shown."""
-    if not trials:
-        return
-    case = next(cases(seed))
-    trial = Trial(case, seed)
-    other = Simulation(
-        case.workload, case.cluster, Recorder(case.workload, case.cluster.resources, trial)
-    )
-    try:
-        policy.reset(other.info, stream(seed, "policy"))
-    except Exception:  # has been found already, in the first case
-        return
+def _held(policy: Policy, earlier: Trial, seed: int) -> BrokenRule | None:
+    """Return a finding if, reset for another run, the policy holds on to what it was shown."""
+    case = earlier.case
+    recorder = Recorder(case.workload, case.cluster.resources, Trial(case, seed))
+    other = Simulation(case.workload, case.cluster, recorder)
+    policy.reset(other.info, stream(seed, "policy"))
     gc.collect()
-    for name, earlier in trials.items():
-        kinds = {type(held).__name__ for ref in earlier.shown if (held := ref()) is not None}
-        if kinds:
-            yield BrokenRule(
-                "lets-go",
-                f"after reset it still holds objects of an earlier run of {name!r} "
-                f"({', '.join(sorted(kinds))}); forget them in reset",
-            )
-            return
+    kinds = {type(held).__name__ for ref in earlier.shown if (held := ref()) is not None}
+    if not kinds:
+        return None
+    return BrokenRule(
+        "lets-go",
+        f"after reset it still holds objects of an earlier run of {case.name!r} "
+        f"({', '.join(sorted(kinds))}); forget them in reset",
+    )

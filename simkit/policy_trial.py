@@ -18,7 +18,7 @@ from simkit.simulation import Simulation
 if TYPE_CHECKING:
     import polars as pl
 
-MOST_DECISIONS = 20_000
+MOST_DECISIONS = 10_000
 """Decisions in a case; its makespan is some thousand seconds under any policy that works."""
 MOST_ACTIONS = 5_000
 """Actions in one decision; a case has some hundred instances."""
@@ -99,7 +99,7 @@ class Trial:
     def _where(self, method: str, state: State | None) -> str:
         if state is None:
             return f"{method} ({self.case.name})"
-        return f"{method} ({self.case.name}, at {state.now:g} s, {len(state.queue)} tasks waiting)"
+        return f"{method} ({self.case.name}, at {state.now:g} s, {len(state.queue)} waiting)"
 
     def frame(self, table: str) -> pl.DataFrame:
         """Return a table of the records."""

@@ -64,6 +64,19 @@ class Referee:
                     task, f"is in partition {partition}, which has no machine {machine}"
                 )
 
+    def check_form(self, action: object, cause: Exception) -> None:
+        """Raise PolicyError if an action that could not be carried out is not well formed."""
+        on = getattr(action, "on", None)
+        try:
+            formed = on is None or all(int(m) == m and int(n) == n for m, n in on)
+        except (TypeError, ValueError):
+            formed = False
+        if not formed or not isinstance(getattr(action, "task", None), Task):
+            raise PolicyError(
+                f"{self.policy} at {self._clock.now:g} s: {action!r} is not well formed; a "
+                "placement is Place(task, ((machine, instances), ...))"
+            ) from cause
+
     def malformed(self, on: Placement) -> str:
         """Say what is wrong with a placement whatever is free; "" if nothing is."""
         names = self._cluster.machine_names

@@ -305,7 +305,12 @@ class MachineRoom:
 
     def _has_room(self, task: Task) -> bool:
         needed = task.instances if task.gang else 1
-        if any(a * needed > f for a, f in zip(task.request, self._total, strict=True)):
+        if (
+            any(a * needed > f for a, f in zip(task.request, self._total, strict=True))
+            and (
+                self._free >= 0  # or else what one machine lacks hides what another has
+            ).all()
+        ):
             return False
         return bool(self._counts(task, needed).sum() >= needed)
 

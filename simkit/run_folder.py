@@ -50,6 +50,16 @@ class Run:
         return str(self.info.get("name") or self.folder.name)
 
     @property
+    def policy(self) -> str:
+        """The policy in a few words: ``fcfs + easy``, or the name or path of one's own."""
+        policy = self.info.get("scenario", {}).get("policy") or {}
+        if not isinstance(policy, dict):
+            return str(policy)
+        parts = [policy.get(key) for key in ("path", "name", "order", "backfill")]
+        words = [str(p.get("type", "?") if isinstance(p, dict) else p) for p in parts if p]
+        return " + ".join(word for word in words if word != "none") or "unknown"
+
+    @property
     def status(self) -> str:
         """``complete``, or why it is not: incomplete, interrupted, failed."""
         return str(self.info["status"])

@@ -167,7 +167,11 @@ class Simulation:
                         "or return an iterable of them"
                     )
                 for action in actions:
-                    apply(action)
+                    try:
+                        apply(action)
+                    except (TypeError, ValueError, IndexError) as error:
+                        self._referee.check_form(action, error)
+                        raise
                 if watch is not None:
                     watch(state.now)
 
@@ -182,7 +186,9 @@ class Simulation:
         arrived, ended, timeline = state.arrived, state.ended, recorder.timeline
         waiting, running, held = self._queue.tasks, self._running, admission.held
         free = self._room.total_free()
-        while (now := run_instant(env)) is not None:
+        while (now := run_instant(env)) is not None or admission.has_room():
+            if now is None:  # nothing more happens, but the backlog can move up
+                now, state._changed, self._ticked = env.now, True, True
             if not state._changed:
                 continue
             if not self._ticked:

@@ -159,7 +159,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     found = manifest.get("format")
     if found != FORMAT:
         raise RunError(f"{path}: format is {found!r}, this version reads format {FORMAT}")
-    if missing := [key for key in _MANIFEST if key not in manifest]:
+    needed = [key for key in _MANIFEST if key != "digest" or manifest.get("status") == "complete"]
+    if missing := [key for key in needed if key not in manifest]:
         raise RunError(f"{path}: no key {', '.join(missing)}; the file is damaged, run it again")
     cluster = manifest["cluster"]
     try:

@@ -135,9 +135,9 @@ class Fcfs:
 @pytest.mark.parametrize(
     ("policy", "text"),
     [
-        (Forgetful, "jobs of a pool never start"),
-        (Clinging, "two runs of a pool with seed 0 differ"),
-        (Greedy, "are free"),
+        (Forgetful, "starvation: "),
+        (Clinging, "forgets: "),
+        (Greedy, "illegal-action: "),
     ],
 )
 def test_check_policy_finds(policy: type[simkit.Policy], text: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import SimkitError
-from simkit.plot import plot_compare, plot_run, policy_text
+from simkit.plot import plot_compare, plot_run
 from simkit.run_folder import Run
 from simkit.series import bin_edges, bin_length, binned_mean
 
@@ -79,7 +79,7 @@ def test_problems_are_said(folder, write_run, tmp_path, monkeypatch):
     ],
 )
 def test_policy_in_a_few_words(tmp_path, policy, text):
-    assert policy_text(Run(tmp_path, {"scenario": {"policy": policy}})) == text
+    assert Run(tmp_path, {"scenario": {"policy": policy}}).policy == text
 
 
 @given(

@@ -196,7 +196,8 @@ class TakesFromTheRoom(Good):
     def schedule(self, state):
         for task in state.queue:
             if on := state.fit(task):
-                state.room.take(on, task.request)
+                state.room.take(on, task.request)  # instead of a copy's
+                yield Place(task, on)
 
 
 class EmptiesTheQueue(Good):
@@ -350,9 +351,9 @@ class KeepsAllocations(Good):
         (NoReset, "interface", "has no reset"),
         (ReturnsNothing, "iterable", "returned NoneType"),
         (ReturnsAnAction, "iterable", "returned int"),
-        (RaisesOnAnEmptyQueue, "error", r"0 tasks waiting.*test_policy_checker.py, line \d+"),
+        (RaisesOnAnEmptyQueue, "error", r"0 waiting.*test_policy_checker.py, line \d+"),
         (RaisesInReset, "error", "reset .*KeyError: 'cpu'"),
-        (PlacesWhatDoesNotFit, "illegal-action", r"asks machine 0 \(pool\) for 8 processors"),
+        (PlacesWhatDoesNotFit, "illegal-action", r"asks machine 0 \(pool\) for 16 processors"),
         (PlacesTwice, "illegal-action", "is not waiting"),
         (ForgetsToAskWhetherItFits, "illegal-action", "fits nowhere"),
         (YieldsTasks, "illegal-action", "is no action"),
@@ -363,7 +364,7 @@ class KeepsAllocations(Good):
         (CountsDown, "read-only", "state.queue"),
         (ClearsArrived, "read-only", "state.arrived"),
         (NeverStopsYielding, "endless", "yielded 5000 actions"),
-        (NeverStopsWaking, "endless", "called 20000 times"),
+        (NeverStopsWaking, "endless", "called 10000 times"),
         (DoesNothing, "starvation", r"1 of 1 jobs of 'one job' .*\(job 1\)"),
         (OnlyFirstFit, "starvation", "do not run to their end"),
         (OneInstanceOfABag, "starvation", "several machines"),
@@ -399,9 +400,8 @@ def test_all_broken_rules_are_listed_at_once():
 
     with pytest.raises(PolicyError, match="Careless breaks 3 rules of policies") as error:
         check_policy(Careless())
-    assert [line.split(":")[0].strip() for line in str(error.value).splitlines()[1:]] == [
-        "starvation", "repeatable", "lets-go",
-    ]  # fmt: skip
+    rules = [line.split(":")[0].strip() for line in str(error.value).splitlines()[1:]]
+    assert sorted(rules) == ["lets-go", "repeatable", "starvation"]
 
 
 def test_the_first_error_is_the_cause():

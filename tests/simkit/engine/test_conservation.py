@@ -6,6 +6,7 @@ machine holds more than it has, and the records add up. All of it is checked on 
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 
 import numpy as np
@@ -64,7 +65,11 @@ class Wild:
         for task in list(state.reservations):
             if self.rng.random() < 0.3:
                 yield Cancel(task)
-        tasks = [*state.queue, *state.reservations, *(a.task for a in (*state.running, *state.suspended))]
+        tasks = [
+            *state.queue,
+            *state.reservations,
+            *(a.task for a in (*state.running, *state.suspended)),
+        ]
         if tasks and self.rng.random() < 0.2:
             yield Kill(tasks[self.rng.integers(len(tasks))])
 
@@ -109,7 +114,9 @@ def workloads(draw):
         request=rng.choice([0.0, 0.2, 1 / 3, 0.5, 1.0, 2.0], (total, 2)),
         run_time_s=run,
         requested_time_s=np.where(
-            rng.random(total) < 0.1, np.nan, np.maximum(run + rng.choice([-3, 0, 0, 5, 40], total), 0)
+            rng.random(total) < 0.1,
+            np.nan,
+            np.maximum(run + rng.choice([-3, 0, 0, 5, 40], total), 0),
         ),
         gang=rng.random(total) < 0.5,
         user=rng.integers(-1, 3, jobs),
@@ -120,7 +127,9 @@ def workloads(draw):
 @st.composite
 def clusters(draw):
     machines = draw(st.integers(1, 3))
-    capacity = np.array(draw(st.lists(st.sampled_from([1, 2, 4]), min_size=2 * machines, max_size=2 * machines)))
+    capacity = np.array(
+        draw(st.lists(st.sampled_from([1, 2, 4]), min_size=2 * machines, max_size=2 * machines))
+    )
     capacity = capacity.reshape(machines, 2).astype(float)
     partitions = draw(
         st.sampled_from(
@@ -136,7 +145,9 @@ def clusters(draw):
     windows = []
     for machine in range(machines):  # one after the other, touching now and then
         start = 0.0
-        for gap, length in draw(st.lists(st.tuples(st.sampled_from([0, 3, 5]), st.sampled_from([2, 5])), max_size=3)):
+        for gap, length in draw(
+            st.lists(st.tuples(st.sampled_from([0, 3, 5]), st.sampled_from([2, 5])), max_size=3)
+        ):
             start += gap
             shares = draw(st.sampled_from([(0.5, 0.5), (1, 1), (1, 0), (0, 0.5)]))
             amount = tuple((capacity[machine] * shares).tolist())
@@ -162,11 +173,16 @@ PREDICTORS = st.sampled_from([Requested, Actual, Perturbed, UserMean])
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
-@given(workloads(), clusters(), RULES, PREDICTORS, st.sampled_from(sorted(POLICIES)), st.integers(0, 99))
+@given(
+    workloads(),
+    clusters(),
+    RULES,
+    PREDICTORS,
+    st.sampled_from(sorted(POLICIES)),
+    st.integers(0, 99),
+)
 def test_nothing_is_lost(simulate, load, cluster, rules, predictor, policy, seed):
-    run = simulate(
-        POLICIES[policy](), load, cluster, rules=rules, predictor=predictor(), seed=seed
-    )
+    run = simulate(POLICIES[policy](), load, cluster, rules=rules, predictor=predictor(), seed=seed)
     check_everyone_is_accounted_for(run, load)
     check_instances(run, load, rules)
     check_capacity(run, load, cluster)
@@ -204,7 +220,7 @@ def check_instances(run, load, rules):
     for (task, instance), pieces in attempts.items():
         assert instance < load.instances[task]
         assert status[task] in ("finished", "killed")
-        for before, after in zip(pieces, pieces[1:], strict=False):
+        for before, after in itertools.pairwise(pieces):
             assert after[1] >= before[2]  # never in two places
             assert before[3] in ("suspended", "lost")
             assert after[0] == before[0] + (before[3] == "lost")
@@ -218,7 +234,9 @@ def check_instances(run, load, rules):
         if rules.walltime == "kill" and load.requested_time_s[task] >= 0:
             assert ran <= load.requested_time_s[task]
     for task, ends in status.items():
-        done = [attempts[task, i][-1][3] for i in range(load.instances[task]) if (task, i) in attempts]
+        done = [
+            attempts[task, i][-1][3] for i in range(load.instances[task]) if (task, i) in attempts
+        ]
         if ends == "finished":
             assert done == ["finished"] * load.instances[task]
         if ends == "rejected":
@@ -277,7 +295,9 @@ def check_times(run, load):
         else:
             assert turnaround == end - submit[job]
     lost = defaultdict(float)
-    rows = run.rows("allocations", "job_id task_id first_instance attempt start_time_s end_time_s outcome")
+    rows = run.rows(
+        "allocations", "job_id task_id first_instance attempt start_time_s end_time_s outcome"
+    )
     ended_lost = {row[1:4] for row in rows if row[6] == "lost"}
     for job, *key, start, end, _ in rows:
         if tuple(key) in ended_lost:
@@ -302,4 +322,6 @@ def check_timeline(run, load, cluster):
         at = np.searchsorted(times, time, side="right") - 1
         expected = held[at] if at >= 0 else np.zeros(2)
         assert np.array_equal(np.array(allocated), expected)
-    assert all(row[1:] == (0, 0, 0) for row in run.rows("timeline", "time_s waiting backlog running")[-1:])
+    assert all(
+        row[1:] == (0, 0, 0) for row in run.rows("timeline", "time_s waiting backlog running")[-1:]
+    )

@@ -51,7 +51,10 @@ def test_perturbed_is_between_the_truth_and_its_multiple(simulate, rigid):
 
 def test_perturbed_depends_on_the_seed_alone(simulate, rigid):
     load = rigid(*[(float(t), 10.0, 1) for t in range(50)])
-    told = [estimates(simulate, load, Perturbed(), seed=s, cluster=c) for s, c in [(0, 4), (0, 50), (1, 4)]]
+    told = [
+        estimates(simulate, load, Perturbed(), seed=s, cluster=c)
+        for s, c in [(0, 4), (0, 50), (1, 4)]
+    ]
     assert told[0] == told[1]  # whatever is made of them
     assert told[0] != told[2]
 
@@ -75,7 +78,16 @@ def test_user_mean_of_the_last_two_that_have_finished(simulate, make_jobs, a_gan
     load = make_jobs(
         *((submit, a_gang(1, run, 100)) for submit, run in jobs), user=[7, 7, 7, 7, 7, 8, -1, 7]
     )
-    assert estimates(simulate, load, UserMean(), cluster=8) == [100, 100, 100, 15, 12.5, 100, 100, 3]
+    assert estimates(simulate, load, UserMean(), cluster=8) == [
+        100,
+        100,
+        100,
+        15,
+        12.5,
+        100,
+        100,
+        3,
+    ]
 
 
 def test_user_mean_is_at_most_the_request(simulate, make_jobs, a_gang):

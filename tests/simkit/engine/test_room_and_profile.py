@@ -271,7 +271,10 @@ def test_the_profile_of_a_state_has_all_that_is_known(machines, simulate, rigid,
 
     capacity = np.array([[4.0], [2.0]][:machines])
     cluster = Cluster(
-        ("processors",), ("a", "b")[:machines], capacity, maintenance=(Maintenance(14, 20, 0, (1.0,)),)
+        ("processors",),
+        ("a", "b")[:machines],
+        capacity,
+        maintenance=(Maintenance(14, 20, 0, (1.0,)),),
     )
     simulate(schedule, rigid((0, 9, 2, 10), (0, 9, 1, 2), (1, 3, 3), (3, 1, 1)), cluster)
     extra = 2 * (machines - 1)

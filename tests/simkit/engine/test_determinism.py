@@ -1,0 +1,88 @@
+"""Two runs with one seed are one: in a process, and over hash seeds in others."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from simkit.cluster import Cluster, Maintenance
+from simkit.estimates import Perturbed
+from simkit.policies.backfilling import Easy
+from simkit.policies.multifactor import Multifactor
+from simkit.policies.orderings import FCFS, Random
+from simkit.policies.placement import Random as RandomPlacement
+from simkit.policy_bases import OrderedPolicy
+from simkit.simulation import Rules
+from simkit.traces.lublin import generate_lublin
+
+TABLES = ("jobs", "tasks", "allocations", "timeline", "events")
+
+SCRIPT = """
+import hashlib
+import numpy as np
+from simkit.cluster import Cluster, Maintenance
+from simkit.estimates import Perturbed
+from simkit.policies.backfilling import Easy
+from simkit.policies.multifactor import Multifactor
+from simkit.policies.placement import Random
+from simkit.policy_bases import OrderedPolicy
+from simkit.recorder import Recorder
+from simkit.simulation import Simulation
+from simkit.traces.lublin import generate_lublin
+
+class Sink:
+    digest = hashlib.sha256()
+    def write(self, table, rows):
+        self.digest.update(table.encode() + rows.write_csv().encode())
+
+load = generate_lublin(jobs=300, processors=64, rng=np.random.default_rng(1)).workload
+windows = (Maintenance(40000.0, 60000.0, 1, (16.0,), "requeue"),)
+cluster = Cluster(("processors",), ("a", "b"), np.array([[32.0], [32.0]]), maintenance=windows)
+sink = Sink()
+simulation = Simulation(
+    load, cluster, Recorder(load, ("processors",), sink), predictor=Perturbed(), seed=3
+)
+simulation.run(OrderedPolicy(Multifactor(), Easy(), Random()), seed=3)
+print(hash("simkit"), sink.digest.hexdigest())
+"""
+
+
+@pytest.fixture(scope="module")
+def workload():
+    return generate_lublin(jobs=200, processors=64, rng=np.random.default_rng(2)).workload
+
+
+def run_all(simulate, workload, policy, seed):
+    cluster = Cluster(
+        ("processors",), ("a", "b"), np.array([[32.0], [32.0]]),
+        maintenance=(Maintenance(20000.0, 30000.0, 0, (16.0,), "suspend"),),
+    )  # fmt: skip
+    return simulate(
+        policy, workload, cluster, seed=seed, predictor=Perturbed(), rules=Rules(walltime="kill")
+    )
+
+
+@pytest.mark.parametrize("order", [FCFS, Random, Multifactor])
+def test_one_seed_one_result(order, simulate, workload):
+    policy = OrderedPolicy(order(), Easy(), RandomPlacement())
+    first, again = (run_all(simulate, workload, policy, 5) for _ in range(2))
+    other = run_all(simulate, workload, policy, 6)
+    for table in TABLES:
+        assert first[table].equals(again[table])
+    assert not first["jobs"].equals(other["jobs"])  # and the seed does matter
+
+
+def test_the_hash_seed_has_no_say():
+    outputs = []
+    for hash_seed in ("0", "1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT], env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True, text=True, check=True, timeout=120,
+        )  # fmt: skip
+        outputs.append(done.stdout.split())
+    assert len({hashed for hashed, _ in outputs}) > 1  # the hash seeds do differ
+    assert len({digest for _, digest in outputs}) == 1

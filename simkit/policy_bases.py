@@ -80,7 +80,7 @@ class Lane:
             if task._waiting and (self.alone or task.partition in self._partitions):
                 entry = (-task.priority, self._key(task), task.index, task)
                 fresh.append(entry)
-                if entries and entries[-1] > entry:
+                if entries and entries[-1] >= entry:
                     self._insert(entry)
                 else:
                     entries.append(entry)

@@ -169,7 +169,7 @@ class Simulation:
                 for action in actions:
                     try:
                         apply(action)
-                    except (TypeError, ValueError, IndexError) as error:
+                    except (AttributeError, TypeError, ValueError, IndexError) as error:
                         self._referee.check_form(action, error)
                         raise
                 if watch is not None:

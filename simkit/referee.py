@@ -45,6 +45,8 @@ class Referee:
         machines of the task's partition.
         """
         count = sum([pair[1] for pair in on])
+        if any(pair[1] % 1 for pair in on):
+            raise self.illegal(task, f"placement {on!r} splits an instance; counts are whole")
         if count != task.remaining and (task.gang or not 0 < count < task.remaining):
             kind = "gang: all start together" if task.gang else "bag"
             raise self.illegal(

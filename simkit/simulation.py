@@ -60,6 +60,11 @@ class Rules:
     """Decisions only at multiples of this time at which something has changed; None: always."""
     admission: AdmissionRule = field(default_factory=AdmissionRule)
 
+    def __post_init__(self) -> None:
+        """Raise ScenarioError for a walltime rule that does not exist."""
+        if self.walltime not in ("ignore", "kill"):
+            raise ScenarioError(f"walltime: {self.walltime!r} is neither 'ignore' nor 'kill'")
+
 
 class Simulation:
     """One replay of a workload on a cluster."""

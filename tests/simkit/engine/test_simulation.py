@@ -438,3 +438,17 @@ def test_free_amounts_cannot_be_written_to(simulate, rigid):
 
     with pytest.raises(ValueError, match="read-only"):
         simulate(schedule, rigid((0, 10, 1)), machines(2, 2))
+
+
+def test_an_instance_is_not_split(simulate, make_jobs, a_bag):
+    def schedule(state):
+        for task in state.queue:
+            yield Place(task, ((0, 1.5),))
+
+    with pytest.raises(PolicyError, match="splits an instance"):
+        simulate(schedule, make_jobs((0, a_bag(3, 10))))
+
+
+def test_a_walltime_rule_that_does_not_exist():
+    with pytest.raises(ScenarioError, match="'Kill' is neither"):
+        Rules(walltime="Kill")

@@ -30,6 +30,9 @@ class Rank(IntEnum):
     WAKE = 5
 
 
+_COMPLETION = int(Rank.COMPLETION)  # a member of an enum costs more to look up
+
+
 class Occurrence(simpy.Event):
     """Something that happens at a set time, to a subject."""
 
@@ -65,7 +68,7 @@ class Completion(simpy.Event):
     ) -> None:
         self.callbacks = callbacks  # shared by all completions: nobody else may wait for one
         self.allocation = allocation
-        env.schedule(self, 0, after_s)  # type: ignore[arg-type] # Rank.COMPLETION
+        env.schedule(self, _COMPLETION, after_s)  # type: ignore[arg-type]
 
 
 def run_instant(env: simpy.Environment) -> float | None:

@@ -1,4 +1,4 @@
-"""Two stores of the same thing are equal: rooms, profiles, and the queue as objects and columns."""
+"""Two stores of the same thing are equal: rooms and profiles of one machine."""
 
 from __future__ import annotations
 
@@ -78,47 +78,6 @@ def test_profiles_are_equal_and_what_a_grid_of_time_says(changes, task, after):
     fits = [s for s in range(after, 50) if grid[s : s + length].min() >= needed]
     assert found is not None
     assert found[0] == fits[0]
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from("arl"), st.integers(0, 150)), max_size=120),
-    st.integers(1, 3),
-)
-def test_the_queue_as_objects_and_as_columns(steps, resources):
-    queue, model = TaskQueue(resources), {}
-    for what, index in steps:
-        if what == "a" and index not in model:
-            task = Task(index, index, float(index), tuple([1.0 + index] * resources), 1 + index % 3)
-            queue.add(task)
-            model[index] = task
-        elif what == "r" and model:
-            index = sorted(model)[index % len(model)]
-            queue.remove(model.pop(index))
-        elif what == "l":
-            columns = queue.columns()
-            tasks = [model[i] for i in sorted(model)]
-            assert list(queue) == list(queue.tasks) == tasks
-            assert columns.index.tolist() == sorted(model)
-            assert columns.submit_time_s.tolist() == [task.submit_time_s for task in tasks]
-            assert columns.remaining.tolist() == [task.remaining for task in tasks]
-            assert columns.demand.shape == (resources, len(tasks))
-            assert columns.demand[-1].tolist() == [task.demand[-1] for task in tasks]
-            assert len(columns) == len(queue) == len(tasks)
-
-
-def test_iterating_is_safe_while_tasks_go():
-    queue = TaskQueue(1)
-    tasks = [Task(index, index, 0.0, (1.0,)) for index in range(5)]
-    for task in tasks:
-        queue.add(task)
-    seen = []
-    for task in queue:
-        seen.append(task.index)
-        if task.index == 1:
-            queue.remove(tasks[1])
-            queue.remove(tasks[3])
-    assert seen == [0, 1, 2, 4]
 
 
 def test_an_overdue_task_is_expected_to_end_a_tick_from_now():

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from simkit.dependencies import find_cycle, slices
 from simkit.errors import TraceError
 from simkit.units import request_on_grid, time_on_grid
 
@@ -64,6 +65,13 @@ class Workload:
     executable: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     queue: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     partition: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    first_parent: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    """(T + 1,) offsets into `parent`; left out where no task depends on another."""
+    parent: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """Rows of tasks, of the same job, that must have ended before a task may start."""
+    instance_run_time_s: Floats = field(default_factory=lambda: np.empty(0))
+    """(sum of instances,) true run time of every instance, task by task; left out where each
+    instance takes its task's `run_time_s`, which otherwise is their mean."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names behind a job column's numbers, where the trace has names: ``labels["user"][3]``."""
     epoch_s: float = float("nan")
@@ -83,7 +91,12 @@ class Workload:
         for name in JOB_COLUMNS:
             if len(getattr(self, name)) == 0 and jobs:
                 object.__setattr__(self, name, np.broadcast_to(np.int64(-1), (jobs,)))
-        for name in ("submit_time_s", "run_time_s", "requested_time_s"):
+        if len(self.first_parent) == 1 and not len(self.parent):
+            none = np.broadcast_to(np.int64(0), (len(self.task_id) + 1,))
+            object.__setattr__(self, "first_parent", none)
+        for name in (
+            "submit_time_s", "run_time_s", "requested_time_s", "instance_run_time_s",
+        ):  # fmt: skip
             object.__setattr__(self, name, time_on_grid(getattr(self, name)))
         object.__setattr__(self, "request", _amounts(self.request))
         for problem in self._problems():
@@ -93,6 +106,7 @@ class Workload:
         jobs, tasks, width = len(self.job_id), len(self.task_id), len(self.resources)
         shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("submit_time_s", *JOB_COLUMNS), (jobs,))
         shapes |= {"first_task": (jobs + 1,), "request": (tasks, width)}
+        shapes |= {"first_parent": (tasks + 1,)}
         columns = ("instances", "run_time_s", "requested_time_s", "gang")
         shapes |= dict.fromkeys(columns, (tasks,))
         wrong = [
@@ -124,8 +138,36 @@ class Workload:
             "requests must be finite and at least 0": bool(
                 (np.isfinite(self.request) & (self.request >= 0)).all()
             ),
+            "instance run times must be one for each instance, finite and at least 0": bool(
+                len(self.instance_run_time_s) in (0, self.instances.sum())
+                and np.isfinite(self.instance_run_time_s).all()
+                and (self.instance_run_time_s >= 0).all()
+            ),
         }
-        return [rule for rule, kept in rules.items() if not kept]
+        return [rule for rule, kept in rules.items() if not kept] + self._dependency_problems()
+
+    def _dependency_problems(self) -> list[str]:
+        """Return what is wrong with the parents of tasks."""
+        if not len(self.parent):
+            return []
+        if not (
+            self.first_parent[0] == 0
+            and self.first_parent[-1] == len(self.parent)
+            and (np.diff(self.first_parent) >= 0).all()
+        ):
+            return ["first_parent must rise from 0 to the number of parents"]
+        job = np.repeat(np.arange(len(self)), np.diff(self.first_task))
+        child = np.repeat(np.arange(self.tasks), np.diff(self.first_parent))
+        inside = (self.parent >= 0) & (self.parent < self.tasks)
+        if not inside.all() or (job[self.parent] != job[child]).any():
+            return ["a task's parents must be tasks of the same job"]
+        if cycle := find_cycle(self.first_parent, self.parent):
+            names = " -> ".join(str(self.task_id[row]) for row in (*cycle, cycle[0]))
+            return [
+                f"tasks of job {self.job_id[job[cycle[0]]]} wait for each other: {names}; "
+                "take one of these dependencies out"
+            ]
+        return []
 
     def __len__(self) -> int:
         """Return the number of jobs."""
@@ -196,9 +238,7 @@ class Workload:
                 that make another order, or repeated rows, right.
             changes: fields to replace at the same time, as `with_columns` does.
         """
-        counts = np.diff(self.first_task)[rows]
-        first = np.concatenate(([0], np.cumsum(counts)))
-        tasks = np.repeat(self.first_task[:-1][rows] - first[:-1], counts) + np.arange(first[-1])
+        first, tasks = slices(self.first_task, rows)
         columns: dict[str, Any] = {
             name: getattr(self, name)[rows] for name in ("job_id", "submit_time_s", *JOB_COLUMNS)
         }
@@ -206,7 +246,24 @@ class Workload:
             "task_id", "instances", "request", "run_time_s", "requested_time_s", "gang",
         ):  # fmt: skip
             columns[name] = getattr(self, name)[tasks]
+        if len(self.instance_run_time_s):
+            begun = np.concatenate(([0], np.cumsum(self.instances)))
+            columns["instance_run_time_s"] = self.instance_run_time_s[slices(begun, tasks)[1]]
+        columns |= self._parents_of(tasks, np.repeat(first[:-1], np.diff(first)))
         return replace(self, **(columns | {"first_task": first} | changes))
+
+    def _parents_of(self, tasks: Ints, job_begins: Ints) -> dict[str, Ints]:
+        """Return the dependency columns of whole jobs' tasks, at new rows.
+
+        `tasks` are old rows in their new order; `job_begins` is the new row of the first task of
+        the job that each belongs to.
+        """
+        if not len(self.parent):
+            return {"first_parent": np.zeros(1, np.int64)}
+        first, positions = slices(self.first_parent, tasks)
+        # A job's tasks stay together and in order: all its rows move by the same distance.
+        moved = np.repeat(job_begins - tasks[job_begins], np.diff(first))
+        return {"first_parent": first, "parent": self.parent[positions] + moved}
 
     def job_request(self) -> Floats:
         """Return (J, R): what each job asks for at once, summed over its tasks' instances."""

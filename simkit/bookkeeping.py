@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterator, Sequence
 from math import nan
 
 from simkit.estimates import Predictor
 from simkit.recorder import Outcome, Recorder, Status
-from simkit.submission import Submitted
 from simkit.task import Allocation, Instances, Task
 from simkit.workload import Workload
 
@@ -23,7 +22,7 @@ class _OpenJob:
 
     __slots__ = ("left", "reason", "start_s", "status", "tasks")
 
-    def __init__(self, tasks: list[Task]) -> None:
+    def __init__(self, tasks: Sequence[Task]) -> None:
         self.tasks = tasks
         self.left = len(tasks)
         self.start_s = nan
@@ -38,18 +37,17 @@ class Bookkeeping:
         self._workload = workload
         self._recorder = recorder
         self._learn = predictor.on_end if predictor.learns else None
-        self._open: dict[Task, _OpenJob | None] = {}
+        self._write_quiet_end = recorder.simple.fromlist
         self.jobs_ended = 0
 
-    def open(self, job: Submitted) -> None:
-        """Take a job in."""
-        tasks = job.tasks
-        if len(tasks) == 1:
-            self._open[tasks[0]] = None
-            return
-        entry = _OpenJob(tasks)
+    def open(self, tasks: Sequence[Task]) -> None:
+        """Take in a job of several tasks, or of a bag; others need no books until they end."""
         for task in tasks:
-            self._open[task] = entry
+            task._eventful = True
+        if len(tasks) > 1:
+            entry = _OpenJob(tasks)
+            for task in tasks:
+                task._job = entry
 
     def instances(self, task: Task, count: int) -> tuple[Instances, ...] | None:
         """Return which instances of a task start when `count` of them do: the lowest left."""
@@ -86,50 +84,35 @@ class Bookkeeping:
         if outcome == _LOST:
             task._lost_s += executed_s
         elif outcome != _SUSPENDED:
-            task._executed_s = executed_s
+            task._executed_s += executed_s * (allocation.count / task.instances)
             task._ended += allocation.count
-            if self._learn is not None:
-                self._learn(task.user, executed_s)
             if outcome == _KILLED:
                 task._killed = self._recorder.reason("requested time is over")
             if task._ended == task.instances:
+                if self._learn is not None:
+                    self._learn(task.user, task._executed_s)
                 self._end_task(task, now)
 
-    def finish(self, allocation: Allocation, now: float) -> bool:
-        """Write the usual end in one row: a gang on one machine, its job's only task, well.
-
-        Returns False, having done nothing, if this is not it.
-        """
-        task, on = allocation.task, allocation.on
-        if (
-            allocation._outcome
-            or allocation._instances is not None
-            or len(on) > 1
-            or self._learn is not None
-            or task._attempt > 1
-            or task._first_start_s != allocation.start_time_s
-            or self._open[task] is not None
-        ):
-            return False
-        del self._open[task]
+    def finish(self, allocation: Allocation, now: float) -> None:
+        """Write the end of a task that led a quiet life: one row says it all."""
+        task = allocation.task
         self.jobs_ended += 1
-        self._recorder.simple.extend((
-            task.index, task.job_index, on[0][0], task.instances, allocation.start_time_s, now,
-            allocation._work_s, task.estimate_s,
-        ))  # fmt: skip
-        return True
+        self._write_quiet_end([
+            task.index, task.job_index, allocation.on[0][0], task.instances,
+            allocation.start_time_s, now, allocation._work_s, task.estimate_s,
+        ])  # fmt: skip
 
     def record(self, allocation: Allocation, now: float, outcome: int) -> None:
         """Write the rows of an allocation: one for each machine and run of instances."""
         task, on, instances = allocation.task, allocation.on, allocation._instances
-        write, start = self._recorder.spilled().allocations.extend, allocation.start_time_s
+        write, start = self._recorder.spilled().allocations.fromlist, allocation.start_time_s
         if instances is None and len(on) == 1:
-            write((task.job_index, task.index, on[0][0], 0, task.instances, task._attempt, start,
-                   now, outcome))  # fmt: skip
+            write([task.job_index, task.index, on[0][0], 0, task.instances, task._attempt, start,
+                   now, outcome])  # fmt: skip
             return
         whole = instances or ((0, task.instances, task._attempt),)
         for machine, first, count, attempt in _spread(on, whole):
-            write((task.job_index, task.index, machine, first, count, attempt, start, now, outcome))
+            write([task.job_index, task.index, machine, first, count, attempt, start, now, outcome])
 
     def kill(self, task: Task, now: float, reason: str, executed_s: float) -> None:
         """Write down that a task was ended for good; its allocations have been recorded."""
@@ -138,27 +121,26 @@ class Bookkeeping:
         task._ended = task.instances
         self._end_task(task, now)
 
-    def reject(self, job: Submitted, now: float, reason: str) -> None:
+    def reject(self, row: int, tasks: Sequence[Task], now: float, reason: str) -> None:
         """Write down that a job will not be run."""
         number = self._recorder.reason(reason)
-        self._recorder.events.append((now, "rejected", job.row, -1, -1, reason))
-        for task in job.tasks:
-            del self._open[task]
-            self._recorder.spilled().tasks.extend((task.index, nan, nan, Status.REJECTED))
-        self._record_job(job.row, job.tasks, nan, nan, Status.REJECTED, number)
+        self._recorder.events.append((now, "rejected", row, -1, -1, reason))
+        for task in tasks:
+            self._recorder.spilled().tasks.fromlist([task.index, nan, nan, Status.REJECTED])
+        self._record_job(row, tasks, nan, nan, Status.REJECTED, number)
 
     def _end_task(self, task: Task, now: float) -> None:
         status = _KILLED if task._killed else _FINISHED  # the same numbers in `Status`
-        self._recorder.spilled().tasks.extend((task.index, task._first_start_s, now, status))
-        job = self._open.pop(task)
-        if job is None:
+        self._recorder.spilled().tasks.fromlist([task.index, task._first_start_s, now, status])
+        job = task._job
+        if not isinstance(job, _OpenJob):
             self.jobs_ended += 1
             start = task._first_start_s
             executed = task._executed_s if task.gang and start == start else now - start
-            self._recorder.spilled().jobs.extend((
+            self._recorder.spilled().jobs.fromlist([
                 task.job_index, start, now, executed, task.estimate_s, task._suspended_s,
                 task._lost_s, task._attempt, status, task._killed,
-            ))  # fmt: skip
+            ])  # fmt: skip
             return
         job.left -= 1
         job.start_s = _earlier(job.start_s, task._first_start_s)
@@ -172,14 +154,14 @@ class Bookkeeping:
     ) -> None:
         if status in (Status.FINISHED, Status.KILLED, Status.REJECTED):
             self.jobs_ended += 1
-        self._recorder.spilled().jobs.extend((
+        self._recorder.spilled().jobs.fromlist([
             row, start, end, end - start,
             max(task.estimate_s for task in tasks),
             max(task._suspended_s for task in tasks),
             sum(task._lost_s for task in tasks),
             max(task._attempt for task in tasks),
             status, reason,
-        ))  # fmt: skip
+        ])  # fmt: skip
 
     def event(self, now: float, kind: str, task: Task, detail: str) -> None:
         """Write down something that happened to a task."""
@@ -193,24 +175,25 @@ class Bookkeeping:
         detail = json.dumps({"capacity": capacity, "running": running})
         self._recorder.events.append((now, "capacity", -1, -1, machine, detail))
 
-    def close(self, in_progress: Container[Task]) -> None:
+    def close(self, unfinished: Collection[Task], in_progress: Container[Task]) -> None:
         """Write down all that has not ended; those of `in_progress` run or are suspended."""
         jobs: dict[int, list[Task]] = {}
-        for task in self._open:
+        for task in sorted(unfinished, key=lambda task: task.index):
             status = Status.RUNNING if task in in_progress else Status.WAITING
-            self._recorder.spilled().tasks.extend((task.index, task._first_start_s, nan, status))
+            self._recorder.spilled().tasks.fromlist([task.index, task._first_start_s, nan, status])
             jobs.setdefault(task.job_index, []).append(task)
         for row, tasks in jobs.items():
-            whole = self._open[tasks[0]]
-            everyone = whole.tasks if whole else tasks
+            whole = tasks[0]._job
+            everyone, reason = (
+                (whole.tasks, whole.reason) if isinstance(whole, _OpenJob) else (tasks, _NO_REASON)
+            )
             start = nan
             for task in everyone:
                 start = _earlier(start, task._first_start_s)
             status = Status.WAITING if start != start else Status.RUNNING
             if all(task not in in_progress for task in tasks) and len(everyone) == 1:
                 status = Status.WAITING
-            self._record_job(row, everyone, start, nan, status, _NO_REASON)
-        self._open.clear()
+            self._record_job(row, everyone, start, nan, status, reason)
 
 
 def _spread(

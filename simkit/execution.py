@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable
-from typing import Any
 
 from simkit.admission import Admission
 from simkit.bookkeeping import Bookkeeping
 from simkit.policy import Resume, State, Suspend
-from simkit.processes import Completion, Environment
+from simkit.processes import Environment, completions
 from simkit.recorder import Outcome
 from simkit.referee import Referee
 from simkit.task import Allocation, Instances, Placement, Task
@@ -35,15 +33,15 @@ class Execution:
         self._env = env
         self._state = state
         self._room = state.room
-        self._running: dict[Allocation, Completion] = state._running
+        self._running: dict[Allocation, None] = state._running
         self._suspended: dict[Allocation, float] = state._suspended  # since when
         self._releases = state._releases
         self._admission = admission
         self._books = books
         self._referee = referee
-        self._run_times = run_times
+        self._run_time_s = run_times.item  # the fastest way to one number
         self._kill_at_limit = kill_at_limit
-        self._on_completion: list[Callable[[Any], None]] = [self._complete]
+        self._end_at = completions(env)
 
     def start(
         self,
@@ -57,12 +55,13 @@ class Execution:
 
         Their resources have been claimed.
         """
-        env, state = self._env, self._state
-        now = env.now
+        state = self._state
+        now = self._env._now  # SimPy's `now` is a property: a call more
         if suspended is None:
-            done, work, outcome = 0.0, float(self._run_times[task.index]), 0  # Outcome.FINISHED
+            done, work, outcome = 0.0, self._run_time_s(task.index), 0  # Outcome.FINISHED
             if self._kill_at_limit and task.requested_time_s < work:
                 work, outcome = task.requested_time_s, _KILLED
+                task._eventful = True
         else:
             done, work, outcome = suspended._done_s, suspended._work_s, suspended._outcome
         if task._first_start_s != task._first_start_s:  # NaN: its first start
@@ -75,17 +74,19 @@ class Execution:
             rank, task, on, count, now, expected, instances, work, done, outcome
         )
         insort(self._releases, (expected, rank, allocation))
-        self._running[allocation] = Completion(env, work - done, self._on_completion, allocation)
+        self._running[allocation] = None
+        self._end_at(now + (work - done), allocation)
 
-    def _complete(self, completion: Completion) -> None:
-        allocation = completion.allocation
-        if self._running.get(allocation) is not completion:
-            return  # suspended, killed or lost in the meantime
+    def complete(self, allocation: Allocation, now: float) -> None:
+        """End an allocation whose work is done; one that has been stopped ended then."""
+        if allocation not in self._running:
+            return
         self._state._changed = True
         self.release(allocation)
-        now = self._env.now
-        if not self._books.finish(allocation, now):
+        if allocation.task._eventful or len(allocation.on) > 1:
             self._books.end_allocation(allocation, now, allocation._outcome, allocation._work_s)
+        else:
+            self._books.finish(allocation, now)
 
     def release(self, allocation: Allocation) -> None:
         """Free what an allocation holds."""
@@ -106,6 +107,7 @@ class Execution:
         """Suspend an allocation; or, its work lost, put its instances back in the queue."""
         self.release(allocation)
         task, now = allocation.task, self._env.now
+        task._eventful = True
         allocation._done_s += now - allocation.start_time_s
         outcome = Outcome.SUSPENDED if keep_work else Outcome.LOST
         self._books.end_allocation(allocation, now, outcome, allocation._done_s)

@@ -176,9 +176,9 @@ class State:
         self.queue = queue
         """Waiting tasks, in order of submission."""
         self.arrived: list[Task] = []
-        """Tasks that entered the queue since the last decision, also those that came back."""
+        """Tasks that entered the queue since the last decision began, also those that came back."""
         self.ended: list[Allocation] = []
-        """Allocations that ended since the last decision."""
+        """Allocations that ended since the last decision began, also those that were stopped."""
         self.reservations: dict[Task, Place] = {}
         """Tasks that wait for their reserved start."""
         self.releases = 0

@@ -75,8 +75,15 @@ class Lane:
             self._sort_all(state, self._keys(state))
             return
         entries = self.entries
+        if self._fresh or state.arrived:
+            self._take_in(state.arrived[first:] if first else state.arrived)
+        while entries and not entries[0][3]._waiting:
+            del entries[0]
+
+    def _take_in(self, tasks: Sequence[Task]) -> None:
+        entries = self.entries
         fresh = self._fresh = []
-        for task in state.arrived[first:] if first else state.arrived:
+        for task in tasks:
             if task._waiting and (self.alone or task.partition in self._partitions):
                 entry = (-task.priority, self._key(task), task.index, task)
                 fresh.append(entry)
@@ -84,8 +91,6 @@ class Lane:
                     self._insert(entry)
                 else:
                     entries.append(entry)
-        while entries and not entries[0][3]._waiting:
-            del entries[0]
 
     def _insert(self, entry: Entry) -> None:
         """Put an entry in its place; a task that came back may still be there."""
@@ -140,7 +145,7 @@ class OrderedPolicy:
     """Starts tasks in order; when the head does not fit, leaves it to the backfilling rule.
 
     Partitions that share no machine do not wait for each other: each group that does has its own
-    head. Suspended allocations are resumed first, oldest first, where they still fit.
+    head. Suspended allocations are resumed first, oldest first.
     """
 
     def __init__(
@@ -168,7 +173,7 @@ class OrderedPolicy:
         """See `Policy.schedule`."""
         for lane in self._lanes:
             lane.update(state)
-        if lane.alone and not (state.constrained or state.refills or state._suspended):
+        if lane.alone and not (state.constrained or state._suspended or state.refills):
             # Most decisions end here: nobody waits, or there is nobody behind the head, or the
             # head still does not fit.
             entries = lane.entries
@@ -212,10 +217,16 @@ class OrderedPolicy:
             yield from self.backfill.fill(state, lane)
 
     def _resume(self, state: State) -> Iterator[Action]:
+        """Resume what was suspended: where it ran, or, a gang, on any machines that have room.
+
+        Its work is kept, so that a capacity step ahead does not hold it back.
+        """
         for allocation in tuple(state.suspended):
-            room = state.room.copy()
-            if room.claim(allocation.on, allocation.task.request):
+            task, on = allocation.task, allocation.on
+            if state.room.copy().claim(on, task.request):
                 yield Resume(allocation)
+            elif task.gang and (other := state.fit(task, self.placement)) is not None:
+                yield Resume(allocation, other)
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""

@@ -3,34 +3,37 @@
 Completions come first, then changes of capacity, then reservations that fall due, then arrivals,
 then wake-ups and the scheduler's ticks; when nothing is left at the instant, ONE decision. The
 rank in SimPy's queue settles it: among events of one rank, the one scheduled first comes first.
+
+A replay spends most of its time here, so two things are leaner than SimPy makes them: an
+allocation stands in SimPy's queue itself, without an event of its own, and arrivals are a
+generator that its one alarm resumes directly. See docs/decisions/0009-lean-completions.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from enum import IntEnum
+from heapq import heappop, heappush
 from typing import Any, TypeVar
 
 import simpy
 
-from simkit.submission import Submitted
-from simkit.task import Allocation
+from simkit.task import Allocation, Task
 
 Environment = simpy.Environment
+Arriving = tuple[float, int, Sequence[Task], str]
+"""A job at its submission: (time, row in the workload, tasks, why it can never run; or empty)."""
 T = TypeVar("T")
 
 
 class Rank(IntEnum):
     """The order of simultaneous events. What ends as its machine fails has ended."""
 
-    COMPLETION = 0
+    COMPLETION = -1  # before SimPy's own events, which begin at 0: no other has it
     CAPACITY = 1
     RESERVATION = 3
     ARRIVAL = 4
     WAKE = 5
-
-
-_COMPLETION = int(Rank.COMPLETION)  # a member of an enum costs more to look up
 
 
 class Occurrence(simpy.Event):
@@ -53,51 +56,75 @@ class Occurrence(simpy.Event):
         env.schedule(self, rank, time_s - env.now)  # type: ignore[arg-type]
 
 
-class Completion(simpy.Event):
-    """The end of an allocation."""
+def completions(env: simpy.Environment) -> Callable[[float, Allocation], None]:
+    """Return the function that lets an allocation end at a time."""
+    queue, numbers = env._queue, env._eid
 
-    _ok = True
-    _value = None
+    def end_at(time_s: float, allocation: Allocation) -> None:
+        heappush(queue, (time_s, -1, next(numbers), allocation))  # type: ignore[misc]
 
-    def __init__(
-        self,
-        env: simpy.Environment,
-        after_s: float,
-        callbacks: list[Callable[[Any], None]],
-        allocation: Allocation,
-    ) -> None:
-        self.callbacks = callbacks  # shared by all completions: nobody else may wait for one
-        self.allocation = allocation
-        env.schedule(self, _COMPLETION, after_s)  # type: ignore[arg-type]
+    return end_at
 
 
-def run_instant(env: simpy.Environment) -> float | None:
-    """Let everything happen that is due at the next instant, and return that instant.
+def instants(
+    env: simpy.Environment, complete: Callable[[Allocation, float], None]
+) -> Iterator[float]:
+    """Let everything happen that is due at an instant, and yield that instant; then the next.
 
-    None: nothing will happen any more. This is the one place that reads SimPy's own queue.
+    This is the one place that reads SimPy's own queue.
     """
-    queue = env._queue
-    if not queue:
-        return None
-    now, step = queue[0][0], env.step
-    while queue and queue[0][0] == now:
-        step()
-    return now
+    queue, first = env._queue, int(Rank.COMPLETION)
+    while queue:
+        now, rank, _, event = heappop(queue)
+        env._now = now
+        while True:
+            if rank == first:
+                complete(event, now)  # type: ignore[arg-type]
+            else:
+                _happen(event)
+            if not queue or queue[0][0] != now:
+                break
+            _, rank, _, event = heappop(queue)
+        yield now
 
 
-def arrivals(
-    env: simpy.Environment, jobs: Iterable[Submitted], submit: Callable[[Submitted], None]
-) -> Generator[simpy.Event, None, None]:
-    """Submit every job at its time; a process."""
-    due, rank = None, int(Rank.ARRIVAL)
+def _happen(event: simpy.Event) -> None:
+    """Do what SimPy's `step` does with an event."""
+    callbacks, event.callbacks = event.callbacks, None  # type: ignore[assignment]
+    for callback in callbacks:
+        callback(event)
+    if not event._ok:
+        raise event._value  # a process has failed
+
+
+def submit_at_their_times(
+    env: simpy.Environment,
+    jobs: Iterable[Arriving],
+    submit: Callable[[int, Sequence[Task], str], None],
+) -> None:
+    """Let every job be submitted at its time; `jobs` are in order of time."""
     alarm = Occurrence.__new__(Occurrence)  # one event, wound again for every instant
-    for job in jobs:
-        if job.time_s != due:
-            due = job.time_s
-            alarm.callbacks = []
-            env.schedule(alarm, rank, due - env.now)  # type: ignore[arg-type]
-            yield alarm
-        submit(job)
+    process = _arrivals(env, alarm, jobs, submit)
+    next(process)
+    process.send([process.send])
+
+
+def _arrivals(
+    env: simpy.Environment,
+    alarm: Occurrence,
+    jobs: Iterable[Arriving],
+    submit: Callable[[int, Sequence[Task], str], None],
+) -> Generator[None, Any, None]:
+    """Submit jobs; first sent what resumes it, then resumed by the alarm that it sets itself."""
+    resume = yield
+    queue, numbers, rank, due = env._queue, env._eid, int(Rank.ARRIVAL), None
+    for time_s, row, tasks, refusal in jobs:
+        if time_s != due:
+            due, alarm.callbacks = time_s, resume
+            heappush(queue, (due, rank, next(numbers), alarm))  # type: ignore[misc]
+            yield
+        submit(row, tasks, refusal)
+    yield  # for good
 
 
 def capacity_changes(

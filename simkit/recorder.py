@@ -50,9 +50,10 @@ class Sink(Protocol):
 
 
 class Recorder:
-    """Rows of a run. The engine extends the arrays and calls `flush` now and then.
+    """Rows of a run. The engine appends to the arrays and calls `flush` now and then.
 
     Four tables are plain arrays of doubles, row after row: no object stays alive for a row.
+    (`fromlist` appends a row twice as fast as `extend` does.)
     """
 
     def __init__(self, workload: Workload, resources: tuple[str, ...], sink: Sink) -> None:

@@ -38,6 +38,13 @@ class Referee:
             f"{self._workload.task_id[task.index]}: {what}"
         )
 
+    def foreign(self, task: Task) -> PolicyError:
+        """Return the error to raise for a task of another run."""
+        return PolicyError(
+            f"{self.policy} at {self._clock.now:g} s: {task!r} waits in another run, not in this "
+            "one; forget all tasks when reset is called"
+        )
+
     def checked_count(self, task: Task, on: Placement) -> int:
         """Return how many instances a placement of a waiting task holds.
 

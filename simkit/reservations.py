@@ -43,6 +43,8 @@ class Reservations:
             )
         if wrong := self._referee.malformed(on):
             raise self._referee.illegal(task, wrong)
+        if task not in self._state.queue:
+            raise self._referee.foreign(task)
         if start is None or not isfinite(start):
             raise self._referee.illegal(task, f"is reserved for {start} s, which is no time")
         due = float(time_on_grid(start))

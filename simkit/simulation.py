@@ -11,9 +11,10 @@ which order, is in `simkit.processes`.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from math import inf, nan
 from typing import Any, Literal
 
@@ -38,13 +39,20 @@ from simkit.policy import (
     SystemInfo,
     WakeAt,
 )
-from simkit.processes import Occurrence, Rank, arrivals, capacity_changes, run_instant
+from simkit.processes import (
+    Occurrence,
+    Rank,
+    capacity_changes,
+    instants,
+    submit_at_their_times,
+)
 from simkit.recorder import CHUNK, Outcome, Recorder
 from simkit.referee import Referee
 from simkit.reservations import Reservations
 from simkit.room import make_room
 from simkit.seeds import stream
-from simkit.submission import Submission, Submitted
+from simkit.submission import Submission
+from simkit.task import Task
 from simkit.task_queue import TaskQueue
 from simkit.units import TIME_GRID, time_on_grid
 from simkit.workload import Workload
@@ -93,6 +101,7 @@ class Simulation:
         self.recorder = recorder
         self._predictor = predictor or Requested()
         self._predictor.reset(workload, stream(seed, "predictor"))
+        self._learns = self._predictor.learns
         first = float(workload.submit_time_s[0]) if len(workload) else 0.0
         self.info = SystemInfo(
             cluster.resources,
@@ -115,6 +124,7 @@ class Simulation:
         )
         self._running, self._suspended = state._running, state._suspended
         self._admission = Admission(self.rules.admission, self._queue, state.arrived)
+        self._leave = self._admission.leave if self._admission.limited else self._queue.remove
         self._books = Bookkeeping(workload, recorder, self._predictor)
         recorder.capacity = [float(x) for x in cluster.capacity.sum(axis=0)]
         self._referee = Referee(workload, cluster, self._env, self._room)
@@ -127,10 +137,10 @@ class Simulation:
         )
         self._tick_due: float | None = None
         self._ticked = self._every is None
+        self._closed = False
         self.decisions_made = 0
         submission = Submission(workload, cluster, self._predictor)
-        if len(workload):
-            self._env.process(arrivals(self._env, submission.jobs(), self._submit))
+        submit_at_their_times(self._env, submission.jobs(), self._submit)
         if steps:
             taking_place = Outages(self._env, state, recorder, self._books, self._execution)
             self._env.process(
@@ -184,35 +194,49 @@ class Simulation:
         """Yield the state at every instant at which something has changed, until nothing will.
 
         What a policy's actions cause at the same instant (a run time of 0) makes a further round.
-        After the last decision, tasks that still wait or run are recorded as such.
+        After the last decision, tasks that still wait or run are recorded as such (`close`).
         """
-        state, env, admission, recorder = self.state, self._env, self._admission, self.recorder
-        row, full = recorder.timeline.extend, CHUNK * (4 + len(self.info.resources))
+        state, admission, recorder = self.state, self._admission, self.recorder
+        row, full = recorder.timeline.fromlist, CHUNK * (4 + len(self.info.resources))
         arrived, ended, timeline = state.arrived, state.ended, recorder.timeline
         waiting, running, held = self._queue.tasks, self._running, admission.held
-        free = self._room.total_free()
-        while (now := run_instant(env)) is not None or admission.has_room():
-            if now is None:  # nothing more happens, but the backlog can move up
-                now, state._changed, self._ticked = env.now, True, True
+        free, limited = self._room.total_free(), admission.limited
+        periodic = self._every is not None
+        for now in self._instants():
             if not state._changed:
                 continue
             if not self._ticked:
-                row((now, len(waiting), len(held), len(running), *free))
+                row([now, len(waiting), len(held), len(running), *free])
                 self._await_tick(now)
                 continue
             state._changed = False
-            self._ticked = self._every is None
             state.now = now
-            if admission.limited:
+            if periodic:
+                self._ticked = False
+            if limited:
                 admission.refill()
             self.decisions_made += 1
+            known, over = len(arrived), len(ended)
             yield state
-            arrived.clear()
-            ended.clear()
-            row((now, len(waiting), len(held), len(running), *free))
+            del arrived[:known], ended[:over]
+            if arrived:  # what came back during the decision, and waits, is news at the next
+                arrived[:] = [task for task in arrived if task._waiting]
+            row([now, len(waiting), len(held), len(running), *free])
             if len(timeline) >= full:
                 recorder.flush()
-        self._record_unfinished()
+        self.close()
+
+    def _instants(self) -> Iterator[float]:
+        """Return the instants at which something happens, or the backlog can move up."""
+        happening = instants(self._env, self._execution.complete)
+        return chain(happening, self._moves_of_the_backlog())
+
+    def _moves_of_the_backlog(self) -> Iterator[float]:
+        """Go on when nothing more happens by itself but a slot is free for a task held back."""
+        while self._admission.has_room():
+            self.state._changed = self._ticked = True
+            yield self.now
+            yield from instants(self._env, self._execution.complete)
 
     def _await_tick(self, now: float) -> None:
         """Put the decision off to the next multiple of the scheduler's period."""
@@ -228,34 +252,32 @@ class Simulation:
 
     # ---- what happens by itself ---------------------------------------------------------------
 
-    def _submit(self, job: Submitted) -> None:
-        self.state._changed = True
-        if self._predictor.learns:
-            for task in job.tasks:
+    def _submit(self, row: int, tasks: Sequence[Task], refusal: str) -> None:
+        state = self.state
+        state._changed = True
+        if self._learns:
+            for task in tasks:
                 task.estimate_s = self._predictor.on_submission(task.user, task.estimate_s)
-        self._books.open(job)
-        if job.refusal:
-            self._reject(job, job.refusal)
-            return
-        if not self._admission.limited:
-            for task in job.tasks:
+        if len(tasks) > 1 or not tasks[0].gang or self._learns:
+            self._books.open(tasks)
+        if refusal:
+            self._reject(row, tasks, refusal)
+        elif not self._admission.limited:
+            for task in tasks:
                 self._queue.add(task)
-            self.state.arrived += job.tasks
-            return
-        for task in job.tasks:
-            if not self._admission.submit(task):
-                self._reject(job, "the backlog is full")
-                return
+            state.arrived.extend(tasks)
+        elif not all(map(self._admission.submit, tasks)):
+            self._reject(row, tasks, "the backlog is full")
 
-    def _reject(self, job: Submitted, reason: str) -> None:
+    def _reject(self, row: int, tasks: Sequence[Task], reason: str) -> None:
         """Take the whole job out; a task of it that is already waiting goes, too."""
-        for task in job.tasks:
+        for task in tasks:
             if task._waiting:
                 self._queue.remove(task)
                 self.state.arrived.remove(task)
             else:
                 self._admission.withdraw(task)
-        self._books.reject(job, self.now, reason)
+        self._books.reject(row, tasks, self.now, reason)
 
     # ---- actions ------------------------------------------------------------------------------
 
@@ -272,7 +294,7 @@ class Simulation:
             raise self._referee.illegal(task, "is not waiting")
         if on is None:
             raise self._referee.illegal(task, "is placed on no machine; fit() said it fits nowhere")
-        if start is not None and not start <= self._env.now:
+        if start is not None and not start <= self._env._now:
             self._reservations.make(action)
             return
         count = on[0][1] if len(on) == 1 else 0
@@ -281,10 +303,15 @@ class Simulation:
         if not self._room.claim(on, task.request):
             raise self._referee.illegal(task, self._referee.why_not(task, on))
         task.remaining -= count
-        if task.remaining:
-            self._queue.refresh(task)
-        else:
-            self._admission.leave(task)
+        try:
+            if task.remaining:
+                self._queue.refresh(task)
+            else:
+                self._leave(task)
+        except KeyError:
+            task.remaining += count
+            self._room.give(on, task.request)
+            raise self._referee.foreign(task) from None
         instances = None
         if task.gang:
             task._attempt += 1
@@ -315,6 +342,8 @@ class Simulation:
 
     def _kill(self, action: Kill) -> None:
         task = action.task
+        if task._waiting and task not in self._queue:
+            raise self._referee.foreign(task)
         running = [a for a in self._running if a.task is task]
         suspended = [a for a in self._suspended if a.task is task]
         reserved = self._reservations.drop(task)
@@ -336,11 +365,19 @@ class Simulation:
             task._suspended_s += self.now - self._suspended.pop(allocation)
         self._books.kill(task, self.now, action.reason, executed)
 
-    def _record_unfinished(self) -> None:
-        """Close the books over everything that has not ended."""
+    def close(self) -> None:
+        """Close the books over everything that has not ended: it runs, or it waits.
+
+        Happens by itself after the last decision; whoever stops earlier calls it.
+        """
+        if self._closed:
+            return
+        self._closed = True
         for allocation in self._running:
             self._books.record(allocation, nan, Outcome.RUNNING)
-        self._books.close({allocation.task for allocation in (*self._running, *self._suspended)})
+        in_progress = {allocation.task for allocation in (*self._running, *self._suspended)}
+        waiting = (*self._queue.tasks, *self._admission.held, *self.state.reservations)
+        self._books.close({*in_progress, *waiting}, in_progress)
         self.recorder.close()
 
 

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise, repeat
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from simkit.cluster import Cluster
 from simkit.errors import ScenarioError
 from simkit.estimates import Predictor
 from simkit.policy import Partition
+from simkit.processes import Arriving
 from simkit.task import Task
 from simkit.workload import Workload
 
+Ints = npt.NDArray[np.int64]
+
 _BLOCK = 2048  # jobs turned into Python numbers at a time: what keeps a long trace's memory flat
-
-
-@dataclass(slots=True)
-class Submitted:
-    """A job at its submission."""
-
-    row: int
-    """Its row in the workload."""
-    time_s: float
-    tasks: list[Task]
-    refusal: str = ""
-    """Why no machine could ever run it; empty: it can run."""
 
 
 class Submission:
@@ -51,56 +42,71 @@ class Submission:
         self._only = first if cluster.partitions == (Partition(first.name),) else None
         """The partition that takes every job, where there is just one and without limits."""
 
-    def jobs(self) -> Iterator[Submitted]:
+    def jobs(self) -> Iterator[Arriving]:
         """Yield every job in order of submission."""
-        for first in range(0, len(self._workload), _BLOCK):
-            yield from self._block(first, min(first + _BLOCK, len(self._workload)))
+        return chain.from_iterable(map(self._block, range(0, len(self._workload), _BLOCK)))
 
-    def _block(self, first: int, last: int) -> Iterator[Submitted]:
+    def _block(self, first: int) -> Iterator[Arriving]:
+        """Return a block's jobs; made column by column, not one by one: it is what a job costs."""
+        load, last = self._workload, min(first + _BLOCK, len(self._workload))
+        tasks = self._tasks(first, last)
+        offsets = load.first_task[first : last + 1] - load.first_task[first]
+        whole: Iterator[Sequence[Task]]
+        if len(tasks) == last - first:
+            whole = zip(tasks)
+        else:
+            bounds = offsets.tolist()
+            whole = (tuple(tasks[a:b]) for a, b in pairwise(bounds))
+        times = load.submit_time_s[first:last].tolist()
+        refusals = [""] * len(times)
+        for position in self._doubtful(int(load.first_task[first]), len(tasks)):
+            task = tasks[position]
+            row = task.job_index - first
+            refusals[row] = refusals[row] or self._refusal(task)
+        return zip(times, range(first, last), whole, refusals)  # noqa: B905 - hot, and equal
+
+    def _tasks(self, first: int, last: int) -> list[Task]:
+        """Return the tasks of the jobs in rows ``first:last``."""
         load = self._workload
-        begin, end = int(load.first_task[first]), int(load.first_task[last])
-        tasks = self._task_facts(slice(begin, end))
-        jobs = zip(
-            range(first, last),
-            np.diff(load.first_task[first : last + 1]).tolist(),
-            load.submit_time_s[first:last].tolist(),
-            load.user[first:last].tolist(),
-            load.group[first:last].tolist(),
-            load.queue[first:last].tolist(),
-            load.partition[first:last].tolist(),
-            strict=True,
+        rows = slice(int(load.first_task[first]), int(load.first_task[last]))
+        jobs = np.repeat(np.arange(first, last), np.diff(load.first_task[first : last + 1]))
+        position, priority, machines = self._partitions(jobs)
+        return list(
+            map(
+                Task,
+                range(rows.start, rows.stop),
+                jobs.tolist(),
+                load.submit_time_s[jobs].tolist(),
+                self._requests(rows),
+                load.instances[rows].tolist(),
+                load.gang[rows].tolist(),
+                self._predictor.estimates(rows.start, rows.stop).tolist(),
+                load.requested_time_s[rows].tolist(),
+                load.user[jobs].tolist(),
+                load.group[jobs].tolist(),
+                load.queue[jobs].tolist(),
+                position,
+                priority,
+                machines,
+                self._demands(rows),
+            )
         )
-        only = self._only
-        for row, size, submit, user, group, queue, number in jobs:
-            job = Submitted(row, submit, [])
-            position, partition = (0, only) if only else self._partition(queue, number)
-            if position < 0:
-                job.refusal = f"no partition takes queue {queue}, partition {number}"
-            for index, request, demand, doubtful, count, gang, requested, estimate in islice(
-                tasks, size
-            ):
-                task = Task(
-                    index, row, submit, request, count, gang, estimate, requested, user, group,
-                    queue, position, partition.priority, partition.machines, demand,
-                )  # fmt: skip
-                job.tasks.append(task)
-                if doubtful:
-                    job.refusal = job.refusal or self._refusal(task, partition)
-            yield job
 
-    def _task_facts(self, tasks: slice) -> Iterator[tuple[Any, ...]]:
-        """Yield what a block's tasks are made of, in order."""
+    def _partitions(self, jobs: Ints) -> tuple[Iterable[Any], Iterable[Any], Iterable[Any]]:
+        """Return the row, priority and machines of the partition that takes each of some jobs."""
+        if self._only is not None:
+            return repeat(0), repeat(self._only.priority), repeat(self._only.machines)
         load = self._workload
-        return zip(
-            range(tasks.start, tasks.stop),
-            self._requests(tasks),
-            self._demands(tasks),
-            self._doubtful(tasks),
-            load.instances[tasks].tolist(),
-            load.gang[tasks].tolist(),
-            load.requested_time_s[tasks].tolist(),
-            self._predictor.estimates(tasks.start, tasks.stop).tolist(),
-            strict=True,
+        found = [
+            self._partition(queue, number)
+            for queue, number in zip(
+                load.queue[jobs].tolist(), load.partition[jobs].tolist(), strict=True
+            )
+        ]
+        return (
+            [position for position, _ in found],
+            [partition.priority for _, partition in found],
+            [partition.machines for _, partition in found],
         )
 
     def _requests(self, tasks: slice) -> list[tuple[float, ...]]:
@@ -121,16 +127,16 @@ class Submission:
         columns = [amounts[:, r].tolist() if r >= 0 else none for r in self._order]
         return list(zip(*columns, strict=True))
 
-    def _doubtful(self, tasks: slice) -> list[bool]:
-        """Tell which tasks have to be looked at one by one, because they might never run."""
+    def _doubtful(self, begin: int, count: int) -> Sequence[int]:
+        """Return which of some tasks must be looked at one by one: they might never run."""
         if self._only is None or len(self._cluster.capacity) > 1:
-            return [True] * (tasks.stop - tasks.start)
-        load = self._workload
+            return range(count)
+        load, tasks = self._workload, slice(begin, begin + count)
         columns = [i for i, r in enumerate(self._order) if r >= 0]
         demand = load.request[tasks] * load.instances[tasks, None]
         asked = demand[:, [self._order[i] for i in columns]]
         room = self._cluster.capacity[0][columns]
-        doubtful: list[bool] = (asked > room).any(axis=1).tolist()
+        doubtful: list[int] = np.flatnonzero((asked > room).any(axis=1)).tolist()
         return doubtful
 
     def _partition(self, queue: int, number: int) -> tuple[int, Partition]:
@@ -144,7 +150,12 @@ class Submission:
                 return position, partition
         return -1, _NOWHERE
 
-    def _refusal(self, task: Task, partition: Partition) -> str:
+    def _refusal(self, task: Task) -> str:
+        """Return why no machine could ever run a task; empty: one could."""
+        if task.partition < 0:
+            number = self._workload.partition[task.job_index]
+            return f"no partition takes queue {task.queue}, partition {number}"
+        partition = self._cluster.partitions[task.partition]
         room = self._cluster.most_instances(task.request, partition.machines)
         needed = task.instances if task.gang else 1
         if needed > room:

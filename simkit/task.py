@@ -21,12 +21,14 @@ class Task:
 
     # What only the engine needs; here, so that a task that leads a quiet life costs nothing.
     _waiting = False
+    _eventful = False  # anything but: one start of the whole gang, one end, its job's only task
+    _job: object = None  # what the bookkeeping keeps of a job of several tasks
     _ended = 0  # instances that have ended
     _attempt = 0  # attempts begun
     _killed = 0  # number of the reason, if it was
     _unplaced: list[Instances] | None = None  # of a bag; None: all of them
     _first_start_s = nan
-    _executed_s = 0.0  # of the attempt that ended last
+    _executed_s = 0.0  # of the successful attempts, the mean over instances
     _lost_s = 0.0
     _suspended_s = 0.0
 

@@ -86,6 +86,12 @@ class TaskQueue:
     def __bool__(self) -> bool:
         return bool(self.tasks)
 
+    def __contains__(self, task: object) -> bool:
+        try:
+            return isinstance(task, Task) and self._position(task) >= 0
+        except KeyError:
+            return False
+
     def __iter__(self) -> Iterator[Task]:
         for task in tuple(self.tasks):
             if task._waiting:
@@ -108,11 +114,14 @@ class TaskQueue:
         self._synced = min(self._synced, position)
 
     def remove(self, task: Task) -> None:
-        """Take a task out."""
+        """Take a task out.
+
+        Raises KeyError if it is not there: it waits in another run.
+        """
+        indices, tasks = self._indices, self.tasks
+        position = 0 if tasks and tasks[0] is task else self._position(task)
         task._waiting = False
-        indices = self._indices
-        position = 0 if indices[0] == task.index else bisect_left(indices, task.index)
-        del indices[position], self.tasks[position]
+        del indices[position], tasks[position]
         if position >= self._synced:
             return
         start, end = self._start, self._start + self._synced
@@ -124,9 +133,15 @@ class TaskQueue:
             table[:, column : end - 1] = table[:, column + 1 : end]
         self._synced -= 1
 
-    def refresh(self, task: Task) -> None:
-        """Tell that some instances of a waiting bag have been placed."""
+    def _position(self, task: Task) -> int:
         position = bisect_left(self._indices, task.index)
+        if position == len(self.tasks) or self.tasks[position] is not task:
+            raise KeyError(task)
+        return position
+
+    def refresh(self, task: Task) -> None:
+        """Tell that some instances of a waiting bag have been placed; KeyError as for `remove`."""
+        position = self._position(task)
         if position < self._synced:
             self._table[4, self._start + position] = task.remaining
 

@@ -246,8 +246,9 @@ def cut_gzip():
 BROKEN = [
     # content, what the message says after the file's name
     (b"", ": no jobs: the file is empty"),
-    (gzip.compress(b""), ": no jobs: the file is empty"),
+    (gzip.compress(b"", mtime=0), ": no jobs: the file is empty"),
     (b"; MaxProcs: 3\n;\n", ": no jobs: the file is empty or holds only comments"),
+    (b"hello\n", ":1: 1 field, SWF has 18; pad unknown fields with -1"),
     (b"1 2 3 4 5\n" * 3, ":1: 5 fields, SWF has 18; pad unknown fields with -1"),
     (f"{row()}\n\n;\n1 2 3\n".encode(), ":4: 3 fields, SWF has 18"),
     (f"{row()}\n{row(2)} 19\n1 2 3\n".encode(), ":3: 3 fields, SWF has 18"),
@@ -258,7 +259,8 @@ BROKEN = [
     (b"Job_name Submit Runtime Nodes\n", ":1: 4 fields, SWF has 18"),
     (b"\x7fELF\x02\x01\x00\x00" * 50, ":1: byte 0x7f does not occur in text"),
     (f"{row()}\n{row()}\n".encode() + b"\0" * 9, ":3: byte 0x00 does not occur in text"),
-    (gzip.compress(b"\0\1\2" * 100), ":1: byte 0x00 does not occur in text"),
+    (gzip.compress(b"\0\1\2" * 100, mtime=0), ":1: byte 0x00 does not occur in text"),
+    (gzip.compress(f"{row(run=0)}\n".encode()), ": no jobs: the only row is left out (run time"),
     (cut_gzip(), ": the gzip data are cut off or damaged"),
     (gzip.compress(f"{row()}\n".encode())[:-6], ": the gzip data are cut off or damaged"),
     (b"PK\x03\x04" + b"x" * 50, ": holds zip data; unpack or convert it"),

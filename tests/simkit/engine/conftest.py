@@ -56,17 +56,23 @@ def start_what_fits(state: State) -> Iterator[Action]:
             yield Place(task, on)
 
 
-def run_policy(
-    policy: Any, workload: Workload, cluster: Cluster | float = 4, seed: int = 0, **facts: Any
-) -> Run:
-    """Run a policy, or a function in its place, on a cluster or a pool of so many processors."""
-    if not hasattr(policy, "schedule"):
-        policy = FromFunction(policy)
+def begin_run(workload: Workload, cluster: Cluster | float = 4, seed: int = 0, **facts: Any) -> Run:
+    """Build a simulation on a cluster or a pool of so many processors; nothing runs yet."""
     if not isinstance(cluster, Cluster):
         cluster = Cluster.pool({"processors": cluster})
     run = Run()
     recorder = Recorder(workload, cluster.resources, run)
     run.simulation = Simulation(workload, cluster, recorder, seed=seed, **facts)
+    return run
+
+
+def run_policy(
+    policy: Any, workload: Workload, cluster: Cluster | float = 4, seed: int = 0, **facts: Any
+) -> Run:
+    """Run a policy, or a function in its place."""
+    if not hasattr(policy, "schedule"):
+        policy = FromFunction(policy)
+    run = begin_run(workload, cluster, seed, **facts)
     run.simulation.run(policy, seed=seed)
     return run
 
@@ -117,6 +123,11 @@ def any_jobs(
 @pytest.fixture(scope="session")
 def simulate() -> Callable[..., Run]:
     return run_policy
+
+
+@pytest.fixture(scope="session")
+def begin() -> Callable[..., Run]:
+    return begin_run
 
 
 @pytest.fixture(scope="session")

@@ -104,6 +104,13 @@ def test_user_mean_learns_what_ran_until_the_limit(simulate, make_jobs, a_gang):
     assert estimates(simulate, load, UserMean(), rules=Rules(walltime="kill")) == [10, 20, 15]
 
 
+def test_user_mean_learns_a_bag_once(simulate, make_jobs, a_gang, a_bag):
+    # two instances of one task are not two tasks of the user
+    load = make_jobs((0, a_bag(2, 10, 100)), (30, a_gang(1, 30, 100)), (70, a_gang(1, 1, 100)),
+                     user=[1, 1, 1])  # fmt: skip
+    assert estimates(simulate, load, UserMean(), cluster=1) == [100, 100, 20]
+
+
 def test_user_mean_of_more(simulate, make_jobs, a_gang):
     load = make_jobs(*((10.0 * n, a_gang(1, n + 1, 100)) for n in range(5)), user=[1] * 5)
     assert estimates(simulate, load, UserMean(last=3)) == [100, 100, 100, 2, 3]

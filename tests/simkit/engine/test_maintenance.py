@@ -249,3 +249,16 @@ def test_suspended_tasks_are_resumed_by_ordered_policies(simulate, rigid):
     assert run.rows("allocations", PIECES) == [
         (0, 0, 6, "suspended"), (0, 9, 13, "finished"), (1, 13, 18, "finished"),
     ]  # fmt: skip
+
+
+def test_suspended_gangs_are_resumed_on_other_machines(rigid, simulate):
+    # machine 0 goes at 2 for good; what ran there goes on as soon as machine 1 is free
+    cluster = Cluster(
+        ("processors",), ("a", "b"), np.array([[4.0], [4.0]]),
+        maintenance=(Maintenance(2, 100, 0, (4.0,), "suspend"),),
+    )  # fmt: skip
+    load = rigid((0, 10, 4, 1), (0, 5, 4, 5))
+    run = simulate(OrderedPolicy(FCFS()), load, cluster)
+    assert run.rows("allocations", "job_id machine_id start_time_s end_time_s outcome") == [
+        (0, 0, 0, 2, "suspended"), (1, 1, 0, 5, "finished"), (0, 1, 5, 13, "finished"),
+    ]  # fmt: skip

@@ -317,6 +317,31 @@ def test_a_killed_task_does_not_end_its_job(simulate, make_jobs, a_gang, greedy)
     ]  # fmt: skip
 
 
+def test_a_job_that_goes_on_tells_that_a_task_of_it_was_killed(simulate, make_jobs, a_gang, greedy):
+    def schedule(state):
+        if state.now == 4:
+            yield from (Kill(a.task, "enough") for a in state.running if a.task.index == 0)
+        else:
+            yield from greedy(state)
+
+    load = make_jobs((0, a_gang(2, 10), a_gang(9, 20)), (4, a_gang(1, 1)))
+    rows = simulate(schedule, load, 9).rows
+    assert rows("jobs", "job_id status reason", by="job_id")[0] == (0, "running", "enough")
+
+
+def test_a_run_that_is_left_can_be_closed(begin, rigid, greedy):
+    run = begin(rigid((0, 10, 4), (0, 10, 3), (1, 2, 1)))
+    simulation = run.simulation
+    for state in simulation.decisions():
+        for action in greedy(state):
+            simulation.apply(action)
+        break
+    simulation.close()
+    simulation.close()  # nothing is written twice
+    assert run.rows("jobs", ENDS) == [(0, 0, None, "running"), (1, None, None, "waiting")]
+    assert run.rows("allocations", "job_id end_time_s outcome") == [(0, None, "running")]
+
+
 def test_what_has_ended_cannot_be_killed(simulate, rigid, greedy):
     kept = []
 
@@ -394,6 +419,30 @@ def test_a_task_that_runs_is_not_placed_again(simulate, rigid):
 
     with pytest.raises(PolicyError, match="is not waiting"):
         simulate(schedule, rigid((0, 10, 1)))
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda task: Place(task, ((0, task.instances),)),
+        lambda task: Place(task, ((0, 1),)),  # part of a bag
+        lambda task: Place(task, ((0, task.instances),), 50.0),
+        Kill,
+    ],
+)
+def test_a_task_that_waits_in_another_run(act, simulate, begin, make_jobs, a_bag):
+    load = make_jobs((0, a_bag(3, 10)), (0, a_bag(2, 10)))
+    waiting = []
+    simulate(lambda state: waiting.extend(state.queue) or (), load)
+    foreign = waiting[1]
+
+    simulation = begin(load.take(np.array([0]))).simulation
+    state = next(simulation.decisions())
+    with pytest.raises(PolicyError, match="waits in another run"):
+        simulation.apply(act(foreign))
+    assert state.free.tolist() == [[4]]
+    assert foreign.remaining == 2
+    assert [task.index for task in state.queue] == [0]
 
 
 def test_what_is_no_action(simulate, rigid):

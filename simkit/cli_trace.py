@@ -19,6 +19,10 @@ Log = Annotated[Path, typer.Argument(metavar="LOG", help="A log, plain or .gz.")
 Target = Annotated[Path, typer.Argument(metavar="FILE", help="The SWF log to write; .gz packs it.")]
 
 
+RECOGNISE = "simkit.traces.formats:recognise"
+CONVERT = "simkit.traces.convert:convert_log"
+
+
 class Kind(StrEnum):
     """Formats of logs."""
 
@@ -39,7 +43,7 @@ class Model(StrEnum):
 
 Format = Annotated[
     Kind | None,
-    typer.Option("--format", "-f", help="Default: by the name; jobs for .csv and .parquet."),
+    typer.Option("--format", "-f", help="The log's format; default: told by its first line."),
 ]
 KeepZeroRun = Annotated[bool, typer.Option(help="Keep jobs whose run time is 0.")]
 
@@ -53,12 +57,12 @@ def read(path: Path, kind: Kind | None, options: dict[str, Any] | None = None) -
 
 
 def _kind(path: Path, kind: Kind | None) -> str:
+    from simkit import plugins
+
     if kind is not None:
         return kind.value
-    names = path.name.lower().removesuffix(".gz")
-    if names.endswith((".csv", ".parquet")):
-        return "jobs"
-    return "sacct" if "sacct" in names else "swf"
+    name: str = plugins.find("simkit.tools", RECOGNISE)(path)
+    return name
 
 
 @app.command("info")
@@ -80,7 +84,10 @@ def check(
     log: Log,
     kind: Format = None,
     fix: Annotated[
-        Path | None, typer.Option(help="Write the log without what is wrong to this file.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write the log without what is wrong to this file, as SWF."
+        ),
     ] = None,
     keep_zero_run: KeepZeroRun = False,
     as_json: AsJson = False,
@@ -88,18 +95,17 @@ def check(
     """Tell which rows of a log are repaired or left out, and why, with line numbers."""
     from simkit import plugins
     from simkit.cli_text import print_json
-    from simkit.cli_trace_text import print_check
-    from simkit.errors import TraceError
+    from simkit.cli_trace_text import print_check, print_written
 
-    options = {"keep_zero_run": True} if keep_zero_run else {}
-    if fix is not None and _kind(log, kind) != "swf":
-        raise TraceError(
-            f"{log}: only SWF logs are cleaned; convert it with `simkit trace convert`"
-        )
+    name = _kind(log, kind)
     if fix is not None:
-        report = plugins.find("simkit.tools", "trace.clean")(log, fix, **options)
+        done = plugins.find("simkit.tools", CONVERT)(
+            log, fix, kind=name, keep_zero_run=keep_zero_run
+        )
+        report = done.report
     else:
-        report = read(log, kind, options).report
+        options = {"keep_zero_run": True} if keep_zero_run and name != "jobs" else {}
+        report = read(log, Kind(name), options).report
     rows = plugins.find("simkit.tools", "trace.describe")(report)
     if as_json:
         found = [
@@ -110,18 +116,44 @@ def check(
     else:
         print_check(log, report, rows)
         if fix is not None:
-            typer.echo(f"{fix} written: {report.jobs:,} rows")
+            print_written(fix, report.jobs, done.remarks)
 
 
 @app.command("convert")
-def convert(log: Log, target: Target, kind: Format = None) -> None:
-    """Write a log of any format as an SWF log."""
+def convert(
+    log: Log,
+    target: Target,
+    kind: Format = None,
+    processors: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Size of the machine; default: that of an SWF log's header; from sacct's output, "
+            "the most processors used at once.",
+        ),
+    ] = None,
+    time_zone: Annotated[
+        str | None,
+        typer.Option(metavar="ZONE", help="Zone of sacct's times, as Europe/Berlin; default: UTC."),
+    ] = None,
+    keep_zero_run: KeepZeroRun = False,
+) -> None:
+    """Write a log of any format as a clean SWF log, with all that SWF has a field for."""
     from simkit import plugins
+    from simkit.cli_text import print_rows, say
+    from simkit.cli_trace_text import print_written
 
-    trace = read(log, kind)
-    write = plugins.find("simkit.writers", "swf")
-    write(target, trace.workload, notes=(f"converted by simkit from {log.name}",))
-    typer.echo(f"{target} written: {len(trace.workload):,} jobs")
+    done = plugins.find("simkit.tools", CONVERT)(
+        log,
+        target,
+        kind=_kind(log, kind),
+        machine_processors=processors,
+        keep_zero_run=keep_zero_run,
+        time_zone=time_zone,
+    )
+    say("Log", str(log))
+    print_rows(done.report)
+    print_written(target, done.report.jobs, done.remarks)
 
 
 @app.command("generate")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from simkit.cli_text import console, print_rows, say, table
 from simkit.units import format_duration
+from simkit.words import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,9 +65,16 @@ def print_check(log: Path, report: RowReport, rows: Sequence[Rule]) -> None:
         first = (
             f" (line {', '.join(map(str, lines))}{', …' * (count > len(lines))})" if lines else ""
         )
-        print(f"\n{rule}: {count:,} rows{first}\n  {meaning}")
+        print(f"\n{rule}: {counted(count, 'row')}{first}\n  {meaning}")
     if not rows:
         print("\nNothing is wrong with it.")
+
+
+def print_written(target: Path, rows: int, remarks: Sequence[str]) -> None:
+    """Say that a log was written, and what is to be known of the machine's size."""
+    print(f"{target} written: {counted(rows, 'row')}")
+    for remark in remarks:
+        print(f"  {remark}; `simkit trace convert --processors N` sets it")
 
 
 def print_catalogue(entries: Sequence[Any]) -> None:
@@ -77,15 +85,22 @@ def print_catalogue(entries: Sequence[Any]) -> None:
     for entry in entries:
         made.add_row(
             entry.name,
-            *(_number(n) for n in (entry.jobs, entry.cleaned_jobs, entry.processors, entry.months)),
+            *(
+                _number(number, known=entry.checked)
+                for number in (entry.jobs, entry.cleaned_jobs, entry.processors, entry.months)
+            ),
             entry.start,
             entry.system,
             "; ".join(entry.problems),
         )
     console().print(made)
+    if not all(entry.checked for entry in entries):
+        print(
+            "\n~ has not been compared with the file: look it up on the archive's page of the log."
+        )
     if entries:
         print(f"\nGet one: simkit trace fetch {entries[0].name}\nCite: {entries[0].citation}")
 
 
-def _number(value: int | None) -> str:
-    return "?" if value is None else f"{value:,}"
+def _number(value: int | None, *, known: bool) -> str:
+    return "?" if value is None else f"{'' if known else '~'}{value:,}"

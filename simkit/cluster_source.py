@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from math import inf, isnan
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from simkit.cluster import Cluster, Maintenance
 from simkit.errors import ScenarioError
+from simkit.partition_numbers import partition_numbers
 from simkit.policy import Partition
 from simkit.scenario_cluster import Cluster as ClusterSection
 from simkit.scenario_cluster import MachineGroup, PartitionSection
@@ -30,7 +31,7 @@ def build_cluster(section: ClusterSection, workload: Workload) -> Cluster:
     time.
     """
     cluster, groups = _machines(section, workload)
-    partitions = tuple(_partition(part, groups) for part in section.partitions)
+    partitions = _partitions(section, groups, workload)
     windows = tuple(
         window
         for part in section.maintenance
@@ -90,7 +91,27 @@ def _names(group: MachineGroup, first: int) -> list[str]:
     return [f"{group.name}-{number}" for number in range(group.count)]
 
 
-def _partition(section: PartitionSection, groups: Groups) -> Partition:
+def _partitions(
+    section: ClusterSection, groups: Groups, workload: Workload
+) -> tuple[Partition, ...]:
+    """Return the partitions with the trace's numbers for the queues that lead there."""
+    places: list[tuple[str, str, Sequence[int | str]]] = []
+    for row, part in enumerate(section.partitions):
+        place = f"cluster.partitions.{row}"
+        places.append((f"{place}.queues", "queue", part.queues))
+        places.append((f"{place}.partitions", "partition", part.partitions))
+    numbers = partition_numbers(places, workload)
+    return tuple(
+        _partition(part, groups, queues, partitions)
+        for part, queues, partitions in zip(
+            section.partitions, numbers[::2], numbers[1::2], strict=True
+        )
+    )
+
+
+def _partition(
+    section: PartitionSection, groups: Groups, queues: frozenset[int], partitions: frozenset[int]
+) -> Partition:
     rows = sorted(row for name in section.machines for row in groups[name])
     return Partition(
         name=section.name,
@@ -98,8 +119,8 @@ def _partition(section: PartitionSection, groups: Groups) -> Partition:
         priority=section.priority,
         max_time_s=inf if section.max_time is None else section.max_time,
         max_demand=inf if section.max_processors is None else float(section.max_processors),
-        queues=frozenset(section.queues),
-        partitions=frozenset(section.partitions),
+        queues=queues,
+        partitions=partitions,
     )
 
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from simkit.cluster import Cluster
+from simkit.partition_numbers import name_of
 from simkit.policy import Partition
 from simkit.run_folder import FORMAT
 from simkit.scenario import Scenario, scenario_hash
-from simkit.workload import RowReport, Trace
+from simkit.workload import RowReport, Trace, Workload
 
 PACKAGES = ("numpy", "polars", "pyarrow", "pydantic", "scipy", "simpy")
 """Distributions whose versions are recorded beside simkit's own."""
@@ -35,7 +36,7 @@ def first_info(scenario: Scenario, trace: Trace, cluster: Cluster) -> dict[str, 
         "trace": describe_rows(trace.report),
         "epoch_s": _finite(trace.workload.epoch_s),
         "time_zone": trace.workload.time_zone,
-        "cluster": describe_cluster(cluster),
+        "cluster": describe_cluster(cluster, trace.workload),
         "seed": scenario.seed,
         "versions": versions(),
         "jobs": len(trace.workload),
@@ -85,8 +86,12 @@ def describe_rows(report: RowReport) -> dict[str, Any]:
     }
 
 
-def describe_cluster(cluster: Cluster) -> dict[str, Any]:
-    """Return resources, machines and partitions; a machine's id is its row."""
+def describe_cluster(cluster: Cluster, workload: Workload) -> dict[str, Any]:
+    """Return resources, machines and partitions; a machine's id is its row.
+
+    Queues and partitions of the trace stand there as in the table of jobs: by name if they have
+    names, else by number.
+    """
     rows = zip(cluster.machine_names, cluster.capacity.tolist(), strict=True)
     return {
         "resources": list(cluster.resources),
@@ -98,11 +103,13 @@ def describe_cluster(cluster: Cluster) -> dict[str, Any]:
             }
             for number, (name, amounts) in enumerate(rows)
         ],
-        "partitions": [_partition(part, len(cluster.capacity)) for part in cluster.partitions],
+        "partitions": [
+            _partition(part, len(cluster.capacity), workload) for part in cluster.partitions
+        ],
     }
 
 
-def _partition(partition: Partition, machines: int) -> dict[str, Any]:
+def _partition(partition: Partition, machines: int, workload: Workload) -> dict[str, Any]:
     rows = range(machines) if partition.machines is None else partition.machines
     return {
         "name": partition.name,
@@ -110,8 +117,8 @@ def _partition(partition: Partition, machines: int) -> dict[str, Any]:
         "priority": partition.priority,
         "max_time_s": _finite(partition.max_time_s),
         "max_processors": _finite(partition.max_demand),
-        "queues": sorted(partition.queues),
-        "partitions": sorted(partition.partitions),
+        "queues": [name_of(n, "queue", workload) for n in sorted(partition.queues)],
+        "partitions": [name_of(n, "partition", workload) for n in sorted(partition.partitions)],
     }
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import Annotated, Literal, Self
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from simkit.errors import did_you_mean
 from simkit.scenario_types import (
@@ -23,6 +23,16 @@ from simkit.scenario_types import (
 
 Place = tuple[str | int, ...]
 Problem = tuple[Place, str]
+
+
+def _number_or_name(value: object) -> object:
+    if isinstance(value, bool) or not isinstance(value, (int, str)):
+        raise ValueError(f"must be a whole number or a name, not {value!r}")
+    return value
+
+
+NumberOrName = Annotated[int | str, BeforeValidator(_number_or_name)]
+"""What a log calls a queue or partition."""
 
 
 class MachineGroup(Section):
@@ -100,10 +110,10 @@ class PartitionSection(Section):
 
     name: str
     """Its name, unlike all others."""
-    queues: Many[int] = ()
-    """The log's queue numbers (SWF field 15) that lead here; empty: any."""
-    partitions: Many[int] = ()
-    """The log's partition numbers (SWF field 16) that lead here; empty: any."""
+    queues: Many[NumberOrName] = ()
+    """The log's queues whose jobs come here: numbers (SWF field 15), or names if it has them."""
+    partitions: Many[NumberOrName] = ()
+    """Its partitions (SWF field 16) likewise. Either list lets a job in; without both, all come."""
     machines: Many[str] = ()
     """Names of the groups of machines it may use; empty: all."""
     max_time: PositiveDuration | None = None

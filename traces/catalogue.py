@@ -22,7 +22,11 @@ from .download import Progress, download
 
 @dataclass(frozen=True)
 class LogEntry:
-    """One log of the archive. What could not be verified is None."""
+    """One log of the archive. What is not known is None.
+
+    The facts of a log that is not `checked` are as remembered from the archive's pages: look them
+    up on its `page` before relying on them.
+    """
 
     name: str
     """Short name, by which it is fetched: ``SDSC-SP2``."""
@@ -53,7 +57,9 @@ class LogEntry:
     terms: str | None
     """Conditions of use beyond thanks and citation."""
     sha256: str | None
-    """Checksum of the file as served."""
+    """Checksum of the file as served; None where it is not known."""
+    checked: bool
+    """Whether jobs, cleaned jobs, processors and checksum were compared with the file itself."""
 
 
 def catalogue() -> list[LogEntry]:
@@ -118,7 +124,7 @@ def _entry(row: Mapping[str, Any], archive: str, citation: str) -> LogEntry:
     folder, file = row["file"].split("/")
     rest = {key: value for key, value in row.items() if key not in ("file", "problems")}
     return LogEntry(
-        **{"terms": None} | rest,
+        **{"terms": None, "checked": False} | rest,
         file=file,
         url=f"{archive}{folder}/{file}",
         page=f"{archive}{folder}/index.html",

@@ -19,6 +19,8 @@ from typing import IO, BinaryIO, cast
 
 from simkit.errors import TraceError
 
+from .gzip_lines import whole_lines
+
 BLOCK_BYTES = 4 << 20
 LONGEST_LINE_BYTES = 16 << 20
 
@@ -51,7 +53,7 @@ def text_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
         path: the file.
         block_bytes: about how much text a block holds.
 
-    Raises TraceError, with the line reached, if the file is missing, unreadable, binary, packed
+    Raises TraceError, with the last whole line, if the file is missing, unreadable, binary, packed
     otherwise, or if its gzip data end early.
     """
     line, rest = 1, b""
@@ -108,8 +110,10 @@ def _read(stream: IO[bytes], size: int, path: Path, line: int) -> bytes:
     try:
         return stream.read(size)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        lines = whole_lines(path)
+        reached = "this is the last whole line" if lines else "no line is whole"
         raise TraceError(
-            f"{path}:{line}: the gzip data are cut off or damaged after this line ({error}); "
+            f"{path}:{max(lines, 1)}: the gzip data are cut off or damaged, {reached} ({error}); "
             "fetch or copy the file again"
         ) from None
     except OSError as error:

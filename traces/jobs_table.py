@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import TraceError, did_you_mean
+from simkit.words import counted
 from simkit.workload import JOB_COLUMNS, Bools, Floats, RowReport, Trace, Workload
 
 from .files import text_blocks
@@ -38,7 +39,7 @@ def read_jobs_table(path: str | PathLike[str]) -> Trace:
     Raises TraceError, with the row, for missing columns and values that are no numbers.
     """
     path = Path(path)
-    parquet = _is_parquet(path)
+    parquet = is_parquet(path)
     frame = _parquet(path) if parquet else _csv(path)
     if frame.height == 0:
         raise TraceError(f"{path}: no jobs: the table has no rows; check it")
@@ -51,7 +52,8 @@ def read_jobs_table(path: str | PathLike[str]) -> Trace:
     return Trace(workload, report, (path,))
 
 
-def _is_parquet(path: Path) -> bool:
+def is_parquet(path: Path) -> bool:
+    """Tell whether a file begins as Parquet does."""
     try:
         with path.open("rb") as stream:
             return stream.read(4) == b"PAR1"
@@ -131,10 +133,12 @@ def _misshapen(text: bytes, width: int, line: int, path: Path) -> TraceError:
     for number, row in enumerate(text.splitlines(), line):
         if (fields := row.count(b",") + 1) != width:
             return TraceError(
-                f"{path}:{number}: {fields} fields, the header has {width}; give every line one "
-                "field a column"
+                f"{path}:{number}: {counted(fields, 'field')}, the header has {width}; give every "
+                "line one field a column"
             )
-    return TraceError(f"{path}:{line}: not a table of {width} columns from here on; check it")
+    return TraceError(
+        f"{path}:{line}: not a table of {counted(width, 'column')} from here on; check it"
+    )
 
 
 def _chosen(names: list[str], path: Path) -> list[str]:

@@ -9,6 +9,7 @@ submit time, a run time and processors, for example::
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -30,6 +31,8 @@ from .swf_header import is_time_zone
 
 if TYPE_CHECKING:
     import polars as pl
+
+Watch = Callable[["pl.DataFrame", "pl.DataFrame"], None]
 
 LABELLED: Final = {
     "user": ("User", "UID"),
@@ -75,22 +78,51 @@ def read_sacct(
 
     Raises TraceError, with file and line, if the file is no such table or has no jobs.
     """
-    path, tally, jobs = Path(path), Tally(), RigidJobs()
+    chosen = JobRules(processors, requested_time, keep_zero_run)
+    return scan_sacct(Path(path), chosen, time_zone=time_zone, memory=memory)[0]
+
+
+def scan_sacct(
+    path: Path,
+    chosen: JobRules,
+    *,
+    time_zone: str | None = None,
+    memory: bool = False,
+    parser: type[SacctRows] = SacctRows,
+    watch: Watch | None = None,
+) -> tuple[Trace, Any]:
+    """Read a table as `read_sacct` does, for a reader that wants more of its columns.
+
+    Args:
+        path: the file.
+        chosen: which rows are kept, and how they are repaired.
+        time_zone: see `read_sacct`.
+        memory: see there.
+        parser: makes the columns.
+        watch: is shown every block: all its rows, and those that became jobs.
+
+    Returns:
+        The trace, and the index that brings columns of the watched jobs into its order.
+    """
+    tally, jobs = Tally(), RigidJobs()
     if time_zone is not None and not is_time_zone(time_zone):
         raise TraceError(f"time_zone: {time_zone!r} is no IANA time zone; write Europe/Berlin, …")
-    chosen = JobRules(processors, requested_time, keep_zero_run)
     names: list[pl.Series] = []
     labels: dict[str, dict[str, int]] = {}
     for table in sacct_tables(path, tally):
-        rows = _jobs_that_ended(SacctRows(table, path).parse(time_zone, tally), tally)
+        parsed = parser(table, path).parse(time_zone, tally)
+        rows = _jobs_that_ended(parsed, tally)
         kept = chosen.apply(_raw(rows), tally)
         rows = rows[kept.row]
+        if watch is not None:
+            watch(parsed, rows)
         if rows.height:
             jobs.add(_columns(rows, kept, memory) | _numbered(rows, labels))
             names.append(rows["id"])
     refuse_empty(path, tally, len(jobs))
     jobs.note_oddities(tally, {})
-    return Trace(_workload(jobs, names, labels, time_zone), tally.report, (path,))
+    order = jobs.order()
+    return Trace(_workload(jobs, names, labels, time_zone), tally.report, (path,)), order
 
 
 def _jobs_that_ended(rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:

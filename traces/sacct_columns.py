@@ -17,6 +17,7 @@ from .sacct_fields import (
     number,
     processors_of_resources,
 )
+from .sacct_header import MACHINES
 from .sacct_table import LINE
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ ARRAY_TASKS: Final = 2.0**22
 """A job's number for sorting is JobID times this, plus the array task's index plus 1 (Slurm allows
 four million tasks an array)."""
 
-_MACHINES: Final = ("NNodes", "AllocNodes", "ReqNodes")
 _UNFINISHED: Final = r"^(RUNNING|SUSPENDED|COMPLETING|RESIZING|STOPPED|SIGNALING|STAGE_OUT)"
 _WAITING: Final = r"^(PENDING|CONFIGURING|REQUEUED|REQUEUE_HOLD|REQUEUE_FED|RESV_DEL_HOLD)"
 _DURATION_FORM: Final = "1-02:03:04, 02:03:04 or 03:04"
@@ -51,7 +51,7 @@ class SacctRows:
         (seconds), allocated, requested (processors), memory (GiB a processor). String: id.
         Boolean: one for each rule that leaves out rows which are no finished jobs.
 
-        Raises TraceError for missing columns and for values that cannot be read, with the line.
+        Raises TraceError for values that cannot be read, with the line.
         """
         self._identity()
         self._instants(time_zone)
@@ -67,10 +67,9 @@ class SacctRows:
         return next((name for name in found if name is not None), None)
 
     def _needed(self, *choices: str) -> str:
-        if (name := self._name(*choices)) is None:
-            raise TraceError(
-                f"{self.path}: no column {' or '.join(choices)}; add it to sacct's --format"
-            )
+        """Return the first of columns of which the header was found to have one."""
+        name = self._name(*choices)
+        assert name is not None, f"the header was let through without {choices}"
         return name
 
     def _add(self, name: str, values: pl.Expr) -> None:
@@ -112,7 +111,6 @@ class SacctRows:
     def _instants(self, time_zone: str | None) -> None:
         import polars as pl
 
-        self._needed("Submit")
         for name in ("Submit", "Start", "End"):
             if (column := self._name(name)) is None:
                 self._nothing(name.lower() + "_s")
@@ -133,8 +131,6 @@ class SacctRows:
         elif column := self._name("Elapsed"):
             self._read("run", column, duration_s(pl.col(column)), _DURATION_FORM)
         else:
-            self._needed("Elapsed", "ElapsedRaw", "Start")
-            self._needed("Elapsed", "ElapsedRaw", "End")
             self._add("run", pl.col("end_s") - pl.col("start_s"))
         if column := self._name("TimelimitRaw"):
             self._read("requested_time", column, number(pl.col(column)) * 60, "120 (minutes)")
@@ -157,7 +153,7 @@ class SacctRows:
             else:
                 self._nothing(name)
         if self._name("AllocCPUS", "NCPUS", "AllocTRES", "ReqCPUS", "ReqTRES") is None:
-            column = self._needed("AllocCPUS", "NCPUS", "ReqCPUS", *_MACHINES)
+            column = self._needed(*MACHINES)
             self._read("allocated", column, number(pl.col(column)), "4")
             tally.note(rules.NODES_COUNTED, self.frame[LINE].to_numpy())
 
@@ -166,7 +162,7 @@ class SacctRows:
 
         if (column := self._name("ReqMem")) is None:
             return self._nothing("memory")
-        machines = self._name(*_MACHINES)
+        machines = self._name(*MACHINES)
         count = number(pl.col(machines)).fill_null(1.0) if machines else pl.lit(1.0)
         processors = (
             pl.when(pl.col("allocated") > 0)

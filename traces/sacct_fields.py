@@ -18,6 +18,7 @@ NOTHING: Final = (
 
 _DURATION = r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)$"
 _MEMORY = r"^(\d+(?:\.\d+)?)([KMGTPkmgtp]?)([cn]?)$"
+_BYTES = r"^(\d+(?:\.\d+)?)([KMGTPkmgtp]?)$"
 _GIB = {"k": 2.0**-20, "m": 2.0**-10, "": 2.0**-10, "g": 1.0, "t": 2.0**10, "p": 2.0**20}
 
 
@@ -76,6 +77,18 @@ def memory_gib(text: pl.Expr, processors: pl.Expr, machines: pl.Expr) -> pl.Expr
         .when(per == "n")
         .then(amount * machines / processors)
         .otherwise(amount / processors)
+    )
+
+
+def bytes_of(text: pl.Expr) -> pl.Expr:
+    """Return the bytes in ``1234K`` or ``1.5G`` (AveRSS, MaxRSS); plain numbers are bytes."""
+    import polars as pl
+
+    parts = text.str.strip_chars().str.extract_groups(_BYTES).struct
+    unit = parts.field("2").str.to_uppercase()
+    powers = {letter: 1024.0**power for power, letter in enumerate(("", *"KMGTP"))}
+    return parts.field("1").cast(pl.Float64, strict=False) * unit.replace_strict(
+        powers, default=None
     )
 
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from simkit.errors import TraceError
+from simkit.words import counted
 
 from . import rules
 from .files import Block, text_blocks
 from .rules import Tally
+from .sacct_header import column_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,14 +26,15 @@ LINE: Final = "line"
 def sacct_tables(path: Path, tally: Tally) -> Iterator[pl.DataFrame]:
     """Yield the rows, block by block: the column `LINE`, then the header's columns as text.
 
-    Raises TraceError for a file without header, or a row with more or fewer fields than it.
+    Raises TraceError for a file without header, a header that lacks columns which are needed, or a
+    row with more or fewer fields than the header.
     """
     header = b""
     for block in text_blocks(path):
         lines, numbers = _lines(block)
         if not header and lines:
             header = lines.pop(0)
-            columns = _names(header, numbers.pop(0), path)
+            columns = column_names(header, numbers.pop(0), path)
         repeated = [i for i, line in enumerate(lines) if line == header]
         tally.note(rules.REPEATED_HEADER, np.array([numbers[i] for i in repeated], np.int64))
         for index in reversed(repeated):
@@ -51,27 +54,14 @@ def _lines(block: Block) -> tuple[list[bytes], list[int]]:
     return lines, numbers
 
 
-def _names(header: bytes, number: int, path: Path) -> list[str]:
-    """Return the column names; after ``--parsable``, which ends lines in |, the last is empty."""
-    names = [name.strip() for name in header.decode("utf-8", "replace").split("|")]
-    lower = [name.lower() for name in names]
-    if "jobid" not in lower and "jobidraw" not in lower:
-        raise TraceError(
-            f"{path}:{number}: the first line names no column JobID or JobIDRaw, so it is no "
-            "header of sacct; print with --parsable2 and without --noheader"
-        )
-    if twice := next((name for name in names if lower.count(name.lower()) > 1), None):
-        raise TraceError(f"{path}:{number}: two columns {twice}; name each once in --format")
-    return names
-
-
 def _check_width(lines: list[bytes], numbers: list[int], header: bytes, path: Path) -> None:
     width = header.count(b"|")
     for line, number in zip(lines, numbers, strict=True):
         if (bars := line.count(b"|")) != width:
             raise TraceError(
-                f"{path}:{number}: {bars + 1} fields, the header has {width + 1}; print the table "
-                "again, without columns of free text (JobName, Comment) that may hold a |"
+                f"{path}:{number}: {counted(bars + 1, 'field')}, the header has {width + 1}; "
+                "print the table again, without columns of free text (JobName, Comment) that may "
+                "hold a |"
             )
 
 

@@ -87,8 +87,9 @@ def refuse_empty(path: Path, tally: Tally, jobs: int) -> None:
     if report.read == 0:
         raise TraceError(f"{path}: no jobs: the file is empty or holds only comments; check it")
     if jobs == 0:
+        rows = "the only row is" if report.read == 1 else f"all {report.read:,} rows are"
         raise TraceError(
-            f"{path}: no jobs: all {report.read} rows are left out ({summary(report)}); "
+            f"{path}: no jobs: {rows} left out ({summary(report)}); "
             "`simkit trace check` explains these rules"
         )
 

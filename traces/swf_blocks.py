@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from simkit.errors import TraceError
+from simkit.words import counted
 from simkit.workload import Floats, Ints
 
 from .files import Block, text_blocks
@@ -115,8 +116,8 @@ def _cut_to_width(text: bytes, line: Ints, path: Path) -> tuple[bytes, Ints]:
 
 def _too_short(path: Path, line: int, fields: int) -> TraceError:
     return TraceError(
-        f"{path}:{line}: {fields} fields, SWF has {_WIDTH}; pad unknown fields with -1, or check "
-        "that the file is an SWF log"
+        f"{path}:{line}: {counted(fields, 'field')}, SWF has {_WIDTH}; pad unknown fields with "
+        "-1, or check that the file is an SWF log"
     )
 
 

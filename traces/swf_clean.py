@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from simkit.words import counted
 from simkit.workload import Floats, RowReport
 
 from .files import written_whole
@@ -27,6 +28,7 @@ def clean_swf(
     processors: Processors = "allocated",
     requested_time: RequestedTime = "max",
     keep_zero_run: bool = False,
+    machine_processors: int | None = None,
 ) -> RowReport:
     """Write the jobs of a log as a log that needs no repair any more.
 
@@ -41,6 +43,7 @@ def clean_swf(
         processors: as for `read_swf`, like the next two.
         requested_time: see there.
         keep_zero_run: see there.
+        machine_processors: the machine's size, instead of the header's MaxProcs.
 
     Returns:
         What became of the rows, as `read_swf` reports it.
@@ -56,11 +59,13 @@ def clean_swf(
             jobs.add(_order_columns(block, kept))
             pieces.append(_repaired(block, kept, requested_time))
     refuse_empty(source, tally, len(jobs))
+    if machine_processors is not None:
+        header.replace("MaxProcs", str(machine_processors))
     jobs.note_oddities(tally, header.capacity)
     rows = _in_order(pieces, jobs.order())
     with written_whole(target) as stream:
         stream.writelines(line + b"\n" for line in header.lines)
-        stream.writelines(_notes(tally.report))
+        stream.writelines(f"; Note: {note}\n".encode() for note in notes_of(tally.report))
         stream.writelines(rows)
     return tally.report
 
@@ -106,7 +111,8 @@ def _in_order(pieces: list[bytes], order: slice | np.ndarray) -> Iterator[bytes]
     yield from (lines[row] for row in order)
 
 
-def _notes(report: RowReport) -> Iterator[bytes]:
-    yield f"; Note: cleaned by simkit, {report.jobs} of {report.read} rows kept\n".encode()
+def notes_of(report: RowReport) -> Iterator[str]:
+    """Yield what became of the rows, rule by rule, for a header's Note entries."""
+    yield f"cleaned by simkit, {report.jobs:,} of {counted(report.read, 'row')} kept"
     for rule, count, sentence, _ in describe(report):
-        yield f"; Note: {rule}, {count} rows. {sentence}\n".encode()
+        yield f"{rule}, {counted(count, 'row')}. {sentence}"

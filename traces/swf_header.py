@@ -27,6 +27,12 @@ class SwfHeader:
         if entry := _ENTRY.match(line.decode("latin-1")):
             self.values.setdefault(entry[1].lower(), entry[2])
 
+    def replace(self, key: str, value: str) -> None:
+        """Set a key: its line, or its lines, give way to one at the end."""
+        kept = (line for line in self.lines if not _has_key(line, key))
+        self.lines = [*kept, f"; {key}: {value}".encode()]
+        self.values[key.lower()] = value
+
     def number(self, key: str) -> float | None:
         """Return the first number in a value: 338 for "338 (batch partition; 512 total)"."""
         found = _NUMBER.search(self.values.get(key.lower(), ""))
@@ -52,6 +58,11 @@ class SwfHeader:
         """TimeZoneString, or None where it is absent or unknown to the IANA data base."""
         name = self.values.get("timezonestring", "")
         return name if is_time_zone(name) else None
+
+
+def _has_key(line: bytes, key: str) -> bool:
+    entry = _ENTRY.match(line.decode("latin-1"))
+    return entry is not None and entry[1].lower() == key.lower()
 
 
 def is_time_zone(name: str) -> bool:

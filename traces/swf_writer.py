@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import TraceError
-from simkit.workload import JOB_COLUMNS, Floats, Workload
+from simkit.words import counted
+from simkit.workload import JOB_COLUMNS, Floats, Ints, Workload
 
 from .files import written_whole
 from .swf_blocks import FIELDS
@@ -21,7 +22,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 _ROWS_AT_ONCE = 50_000
-_RESULTS = {"wait_time_s": "wait", "run_time_s": "run", "status": "status"}
+_RESULTS = {
+    "wait_time_s": "wait",
+    "run_time_s": "run",
+    "status": "status",
+    "cpu_time_s": "cpu_time",
+    "used_memory_kb": "memory",
+    "requested_processors": "requested",
+    "requested_memory_kb": "requested_memory",
+}
+"""Columns of results → SWF's fields."""
+_NAMED = {"queue": "Queue", "partition": "Partition"}
+"""Job columns whose names go to the header → its key. Users stay numbers."""
 
 
 def write_swf(
@@ -38,13 +50,16 @@ def write_swf(
     `read_swf` gives the same workload back (with ``requested_time="raw"`` and
     ``keep_zero_run=True``, if requested times are missing or too short, or run times are 0).
     Whole numbers are written without decimals, others with all their digits. Job ids that are
-    text are replaced by the jobs' ranks 1, 2, ….
+    text are replaced by the jobs' ranks 1, 2, …. Users, groups, … that have names (`labels`) are
+    numbered from 1, as SWF has it; the header tells the names of queues and partitions.
 
     Args:
         target: a path, or a binary stream that stays open.
         workload: J jobs of one task each, in whole processors.
-        results: (J,) columns of a simulation, NaN where unknown: ``wait_time_s``, ``run_time_s``
-            (instead of the workload's), ``status`` (SWF: 1 completed, 0 failed, 5 cancelled).
+        results: (J,) columns of a simulation or a log, NaN where unknown: ``wait_time_s``,
+            ``run_time_s`` (instead of the workload's), ``status`` (SWF: 1 completed, 0 failed, 5
+            cancelled), ``requested_processors`` (instead of the workload's), and for each
+            processor ``cpu_time_s``, ``used_memory_kb``, ``requested_memory_kb``.
         header: further header entries, e.g. ``{"Computer": "…"}``.
         notes: lines for the header's Note entries.
 
@@ -75,9 +90,9 @@ def number_text(values: Floats) -> pl.Series:
 def _refuse_unfit(workload: Workload) -> None:
     if workload.tasks != len(workload) or len(workload.resources) != 1:
         raise TraceError(
-            f"workload: {workload.tasks} tasks in {len(workload)} jobs, resources "
-            f"{', '.join(workload.resources)}; SWF has one task a job and one resource, so write "
-            "Parquet instead"
+            f"workload: {counted(workload.tasks, 'task')} in {counted(len(workload), 'job')}, "
+            f"resources {', '.join(workload.resources)}; SWF has one task a job and one resource, "
+            "so write Parquet instead"
         )
     size = workload.job_request()[:, 0]
     if (broken := size != np.floor(size)).any():
@@ -120,6 +135,9 @@ def _header(workload: Workload, header: Mapping[str, str], notes: Iterable[str])
     if size := workload.capacity.get(workload.resources[0]):
         entries |= {"MaxNodes": f"{size:.17g}", "MaxProcs": f"{size:.17g}"}
     lines = [f"{key}: {value}" for key, value in (entries | dict(header)).items()]
+    for column, key in _NAMED.items():
+        names = workload.labels.get(column, ())
+        lines += [f"{key}: {number} {name}" for number, name in enumerate(names, 1)]
     lines += [f"Note: {note}" for note in notes]
     if workload.job_id.dtype.kind not in "iu":
         lines.append("Note: the trace's job ids are text; jobs are numbered by rank of submission")
@@ -149,7 +167,7 @@ def _frame(workload: Workload, found: Mapping[str, Floats], rows: slice) -> pl.D
         "requested": number_text(size),
         "requested_time": number_text(workload.requested_time_s[rows]),
     }
-    columns |= {name: pl.Series(getattr(workload, name)[rows]) for name in JOB_COLUMNS}
+    columns |= {name: pl.Series(_numbers(workload, name, rows)) for name in JOB_COLUMNS}
     columns |= {name: number_text(column[rows]) for name, column in found.items()}
     return pl.select(
         [
@@ -157,3 +175,9 @@ def _frame(workload: Workload, found: Mapping[str, Floats], rows: slice) -> pl.D
             for name in FIELDS
         ]
     )
+
+
+def _numbers(workload: Workload, name: str, rows: slice) -> Ints:
+    """Return the numbers of users, queues, …, from 1 where they stand for names; -1 unknown."""
+    numbers: Ints = getattr(workload, name)[rows]
+    return np.where(numbers >= 0, numbers + 1, numbers) if name in workload.labels else numbers

@@ -7,6 +7,7 @@ import pytest
 from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.sacct import read_sacct
+from simkit.traces.sacct_header import COMMAND
 
 COLUMNS = (
     "JobID", "JobIDRaw", "User", "Account", "Partition", "QOS", "State", "Submit", "Start", "End",
@@ -240,13 +241,11 @@ def test_broken_tables_are_errors_with_line_and_remedy(table, tmp_path):
     assert text("") == ": no jobs: the file is empty or holds only comments; check it"
     assert text("10|ann|batch\n").startswith(":1: the first line names no column JobID")
     assert text("JobID|JobID\n1|1\n").startswith(":1: two columns JobID")
-    assert text("JobID|User\n1|a\n\n2|b|c\n").startswith(":4: 3 fields, the header has 2;")
-    assert text("JobID\n1\n") == ": no column Submit; add it to sacct's --format"
-    assert message(table(job(), columns=without("Elapsed", "End"))).startswith(
-        ": no column Elapsed"
-    )
-    columns = without("AllocCPUS", "ReqCPUS", "NNodes")
-    assert message(table(job(), columns=columns)).startswith(": no column AllocCPUS or NCPUS")
+    needed = "JobID|Submit|Elapsed|NCPUS\n"
+    fields = "1|2024-01-01T08:00:00|00:10:00|4"
+    wide, narrow = text(f"{needed}{fields}\n\n{fields}|5\n"), text(f"{needed}1\n")
+    assert wide.startswith(":4: 5 fields, the header has 4;")
+    assert narrow.startswith(":2: 1 field, the header has 4;")
     for field, value in (
         ("Submit", "yesterday"),
         ("Elapsed", "3 h"),
@@ -257,6 +256,30 @@ def test_broken_tables_are_errors_with_line_and_remedy(table, tmp_path):
         expected = f":3: {field} is {value!r}; it should look like "
         assert message(table(job("1"), job("2", **{field: value}))).startswith(expected)
     assert "JobIDRaw is 'x'" in message(table(job("x")))
+
+
+MISSING = [
+    # columns that are left out, what the message says is missing
+    ({"Submit"}, ["Submit"]),
+    ({"Elapsed", "End"}, ["Elapsed (or ElapsedRaw, or both Start and End)"]),
+    ({"AllocCPUS", "ReqCPUS", "NNodes"},
+     ["AllocCPUS (or NCPUS, AllocTRES, ReqCPUS, ReqTRES, NNodes, AllocNodes, ReqNodes)"]),
+    ({"Submit", "Elapsed", "Start"},
+     ["Submit", "Elapsed (or ElapsedRaw, or both Start and End)"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("left_out", "missing"), MISSING)
+def test_missing_columns_are_named_all_at_once(table, left_out, missing):
+    named = ", ".join(f"no column {name}" for name in missing)
+    assert message(table(job(), columns=without(*left_out))) == (
+        f":1: {named}; print the table again with {COMMAND}"
+    )
+
+
+def test_the_command_that_is_advised_prints_all_that_is_needed(table):
+    columns = tuple(COMMAND.partition("--format=")[2].split(","))
+    assert len(read_sacct(table(job(TotalCPU="00:10:00"), columns=columns)).workload) == 1
 
 
 def test_an_unknown_time_zone_is_refused(table):

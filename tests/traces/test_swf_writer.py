@@ -116,6 +116,41 @@ def test_results_of_a_run_go_to_wait_run_and_status():
     ]
 
 
+def test_what_a_log_tells_of_its_jobs_goes_to_its_fields():
+    stream = io.BytesIO()
+    results = {
+        "cpu_time_s": [1, 2, np.nan],
+        "used_memory_kb": [3, np.nan, 4],
+        "requested_processors": [np.nan, 5, 6],
+        "requested_memory_kb": [7, 8, 9.5],
+    }
+    write_swf(stream, small(), results=results)
+    rows = [line.split() for line in stream.getvalue().decode().splitlines() if line[0] != ";"]
+    assert [(r[5], r[6], r[7], r[9]) for r in rows] == [
+        ("1", "3", "-1", "7"),
+        ("2", "-1", "5", "8"),
+        ("-1", "4", "6", "9.5"),
+    ]
+
+
+def test_numbers_that_stand_for_names_begin_at_1():
+    stream = io.BytesIO()
+    jobs = small(user=[0, 2, -1], group=[0, 1, 2], partition=[1, 0, -1])
+    names = {"user": ("ann", "bob", "cleo"), "partition": ("big", "small")}
+    write_swf(stream, jobs.with_columns(labels=names))
+    lines = stream.getvalue().decode().splitlines()
+    fields = [line.split() for line in lines if line[0] != ";"]
+    assert [(f[11], f[12], f[15]) for f in fields] == [
+        ("1", "0", "2"),  # groups have no names: their numbers are the log's own
+        ("3", "1", "1"),
+        ("-1", "2", "-1"),
+    ]
+    assert [line for line in lines if "Partition" in line] == [
+        "; Partition: 1 big",
+        "; Partition: 2 small",
+    ]
+
+
 UNFIT = [
     # workload or results that SWF cannot hold, what the message says
     ({"submit_time_s": [-1, 0, 1]}, {}, "no negative times"),
@@ -205,7 +240,7 @@ def test_a_clean_log_keeps_all_fields_and_says_what_was_done(tmp_path):
         "; a comment between",
         "; Note: cleaned by simkit, 3 of 4 rows kept",
     ]
-    assert any(line.startswith(f"; Note: {rules.ZERO_RUN}, 1 rows. ") for line in lines)
+    assert any(line.startswith(f"; Note: {rules.ZERO_RUN}, 1 row. ") for line in lines)
     assert report == read_swf(dirty).report
     assert report.lines[rules.ZERO_RUN] == [5]
 
@@ -232,7 +267,7 @@ def test_the_choices_of_reading_are_those_of_cleaning(tmp_path):
 def test_a_log_without_jobs_leaves_no_clean_one(tmp_path):
     path, clean = tmp_path / "log.swf", tmp_path / "clean.swf"
     path.write_text("1 0 -1 -1 4 -1 -1 9 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n")
-    with pytest.raises(TraceError, match="no jobs: all 1 rows are left out"):
+    with pytest.raises(TraceError, match="no jobs: the only row is left out"):
         clean_swf(path, clean)
     assert not clean.exists()
 

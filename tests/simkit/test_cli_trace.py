@@ -1,0 +1,137 @@
+"""The commands `simkit trace …` on logs of all formats."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from simkit.cli import main
+
+SACCT = """\
+JobID|User|Partition|State|Submit|Start|End|Elapsed|Timelimit|AllocCPUS
+1|ada|short|COMPLETED|2024-01-01T08:00:00|2024-01-01T08:00:05|2024-01-01T09:00:05|01:00:00|02:00:00|4
+2|bob|short|COMPLETED|2024-01-01T08:10:00|2024-01-01T08:20:00|2024-01-01T08:20:00|00:00:00|02:00:00|3
+3|bob|long|FAILED|2024-01-01T08:30:00|2024-01-01T08:31:00|2024-01-01T10:31:00|02:00:00|01:00:00|8
+"""
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Simkit = Callable[..., Result]
+
+
+@pytest.fixture
+def simkit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Simkit:
+    """Return a function that runs `simkit trace` beside a file of Slurm's accounting."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.txt").write_text(SACCT)
+
+    def call(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["simkit", "trace", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        out, err = capsys.readouterr()
+        return Result(int(exit_.value.code or 0), out, err)
+
+    return call
+
+
+def rows(path: str) -> list[list[str]]:
+    return [line.split() for line in Path(path).read_text().splitlines() if line[0] != ";"]
+
+
+def test_the_format_needs_no_option(simkit: Simkit) -> None:
+    assert json.loads(simkit("info", "log.txt", "--json").out)["partitions"] == 2
+    checked = simkit("check", "log.txt").out
+    assert "3 rows read = 1 accepted + 1 repaired + 1 dropped" in checked
+    assert "\nrun time 0: 1 row (line 3)\n" in checked
+    assert simkit("convert", "log.txt", "log.swf").code == 0
+    assert json.loads(simkit("info", "log.swf", "--json").out)["jobs"] == 2
+
+
+def test_a_format_that_is_given_counts(simkit: Simkit) -> None:
+    result = simkit("info", "log.txt", "--format", "swf")
+    assert result.code == 3
+    assert "SWF has 18" in result.err
+
+
+@pytest.mark.parametrize("command", [["info"], ["check"], ["convert", "out.swf"]])
+def test_an_unknown_format_is_an_error_that_names_those_there_are(
+    simkit: Simkit, command: list[str]
+) -> None:
+    Path("note.txt").write_text("Dear all,\n")
+    result = simkit(command[0], "note.txt", *command[1:])
+    assert result.code == 3
+    for word in ("note.txt:1: the format is not recognised", "SWF", "sacct", "--format"):
+        assert word in result.err
+    assert not Path("out.swf").exists()
+
+
+def test_convert_keeps_waits_and_statuses_and_counts_names_from_1(simkit: Simkit) -> None:
+    result = simkit("convert", "log.txt", "log.swf")
+    assert "3 rows read = 1 accepted + 1 repaired + 1 dropped" in result.out
+    assert "log.swf written: 2 rows\n" in result.out
+    assert "MaxProcs 12 is the largest number of processors used at once" in result.out
+    wait, status, user, partition = 2, 10, 11, 15
+    picked = [[row[field] for field in (wait, status, user, partition)] for row in rows("log.swf")]
+    assert picked == [["5", "1", "1", "1"], ["60", "0", "2", "2"]]
+
+
+def test_convert_takes_the_machines_size_and_the_time_zone(simkit: Simkit) -> None:
+    result = simkit(
+        "convert", "log.txt", "log.swf", "--processors", 64, "--time-zone", "Europe/Berlin",
+        "--keep-zero-run",
+    )  # fmt: skip
+    assert result.out.endswith("log.swf written: 3 rows\n")
+    facts = json.loads(simkit("info", "log.swf", "--json").out)
+    assert facts["machine"] == "64 processors"
+    assert facts["time zone"] == "Europe/Berlin"
+    assert facts["first submit"] == "2024-01-01 07:00 UTC"
+
+
+def test_fix_writes_a_clean_swf_log_of_any_format(simkit: Simkit) -> None:
+    result = simkit("check", "log.txt", "--fix", "clean.swf")
+    assert "clean.swf written: 2 rows\n" in result.out
+    again = json.loads(simkit("check", "clean.swf", "--json").out)
+    assert (again["read"], again["accepted"], again["rules"]) == (2, 2, [])
+
+
+def test_fix_does_not_put_swf_in_the_place_of_another_format(simkit: Simkit) -> None:
+    result = simkit("check", "log.txt", "--fix", "log.txt")
+    assert result.code == 3
+    assert "is the log itself" in result.err
+    assert Path("log.txt").read_text() == SACCT
+
+
+def test_missing_columns_are_named_with_the_command_that_prints_them(simkit: Simkit) -> None:
+    Path("few.txt").write_text("JobID|User\n1|ada\n")
+    result = simkit("check", "few.txt")
+    assert result.code == 3
+    for words in (
+        "few.txt:1: no column Submit, no column Elapsed (or ElapsedRaw, or both Start and End), "
+        "no column AllocCPUS (or ",
+        "sacct --allusers --allocations --parsable2 --format=JobID,",
+    ):
+        assert words in result.err
+
+
+def test_the_list_marks_what_was_not_compared_with_a_file(simkit: Simkit) -> None:
+    out = simkit("list").out
+    assert "~ has not been compared with the file" in out
+    lines = {line.split()[0]: line for line in out.splitlines() if line.strip()}
+    assert "~" not in lines["SDSC-SP2"]
+    assert "~201,387" in lines["LANL-CM5"]
+    entries = {entry["name"]: entry for entry in json.loads(simkit("list", "--json").out)}
+    assert (entries["SDSC-SP2"]["checked"], entries["LANL-CM5"]["checked"]) == (True, False)

@@ -57,6 +57,13 @@ class Admission:
         self.held.append(task)
         return True
 
+    def admit(self, task: Task) -> None:
+        """Show a task of a job that has been let in, or hold it back, whatever the backlog."""
+        if self.rule.slots is None or (len(self._queue) < self.rule.slots and not self.held):
+            self.show(task)
+        else:
+            self.held.append(task)
+
     def show(self, task: Task) -> None:
         """Put a task in the queue; one that comes back does so even if all slots are taken."""
         self._queue.add(task)

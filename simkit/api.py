@@ -10,17 +10,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from simkit.cluster import Cluster
 from simkit.experiment import carry_out, prepare
+from simkit.mistaken_scenario import refuse_mistaken, scenario_file
+from simkit.output_place import check_run_folder
 from simkit.policy import Policy
 from simkit.policy_source import checked_policy
 from simkit.progress import watch_progress
 from simkit.run_folder import Run
 from simkit.scenario import NamedPolicy, Scenario
 from simkit.scenario_file import load_scenario
-from simkit.scenario_library import find_scenario
 from simkit.scenario_workload import PluginWorkload
 from simkit.workload import Workload
 
@@ -36,6 +38,7 @@ def simulate(
     workload: Workload | None = None,
     cluster: Cluster | None = None,
     output: str | os.PathLike[str] | None = None,
+    force: bool = False,
     progress: bool = False,
 ) -> Run:
     """Run a scenario and return its results.
@@ -49,7 +52,9 @@ def simulate(
         overrides: dotted key → value, laid over the scenario: ``{"workload.load": 1.2}``.
         workload: in place of the scenario's, and not transformed.
         cluster: in place of the scenario's.
-        output: folder to write; None keeps the results in memory.
+        output: folder to write; None keeps the results in memory. A run of the same scenario that
+            is there is replaced when the new one is whole.
+        force: replace also another scenario's run there, or write beside other things.
         progress: show a progress bar if stderr is a terminal.
 
     Returns:
@@ -68,16 +73,20 @@ def simulate(
     loaded = _load(scenario, laid_over)
     chosen = None if policy is None else checked_policy(policy)
     loaded = _as_run(loaded, chosen, workload)
+    if output is not None:
+        check_run_folder(Path(output), loaded.name, force=force)
     experiment = prepare(loaded, policy=chosen, workload=workload, cluster=cluster)
     with watch_progress(len(experiment.trace.workload), enabled=progress) as watch:
-        return carry_out(experiment, output, watch=watch)
+        return carry_out(experiment, output, watch=watch, force=force)
 
 
 def _load(source: ScenarioSource, overrides: Mapping[str, object]) -> Scenario:
     if isinstance(source, Scenario):
         source = source.model_dump(mode="json")
     elif isinstance(source, str):
-        source = find_scenario(source)
+        source = scenario_file(source)
+    elif isinstance(source, os.PathLike):
+        refuse_mistaken(Path(source), os.fspath(source))
     return load_scenario(source, overrides=overrides, single=True)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from simkit.errors import RunError
 from simkit.metrics import counted_resource
+from simkit.output_place import reason
 from simkit.processors import Spans, interval_text, join_spans, number_processors
 from simkit.run_folder import Run, open_run
 
@@ -152,7 +153,7 @@ def _whole_file(path: Path) -> Iterator[Path]:
             part.unlink(missing_ok=True)
     except OSError as error:
         raise RunError(
-            f"{path}: cannot be written ({error.strerror or error}); choose another place"
+            f"{path}: cannot be written: {reason(error)}; choose another place"
         ) from error
 
 

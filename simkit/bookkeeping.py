@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from math import nan
 
 from simkit.estimates import Predictor
@@ -39,6 +39,8 @@ class Bookkeeping:
         self._learn = predictor.on_end if predictor.learns else None
         self._write_quiet_end = recorder.simple.fromlist
         self.jobs_ended = 0
+        self.on_task_end: Callable[..., None] | None = None
+        """Called with a task that has ended, and whether it was ``killed``."""
 
     def open(self, tasks: Sequence[Task]) -> None:
         """Take in a job of several tasks, or of a bag; others need no books until they end."""
@@ -132,6 +134,12 @@ class Bookkeeping:
     def _end_task(self, task: Task, now: float) -> None:
         status = _KILLED if task._killed else _FINISHED  # the same numbers in `Status`
         self._recorder.spilled().tasks.fromlist([task.index, task._first_start_s, now, status])
+        self._end_job_of(task, now, status)
+        if self.on_task_end is not None:
+            self.on_task_end(task, killed=bool(task._killed))
+
+    def _end_job_of(self, task: Task, now: float, status: int) -> None:
+        """Write down a task's job if this was the last of its tasks."""
         job = task._job
         if not isinstance(job, _OpenJob):
             self.jobs_ended += 1
@@ -168,11 +176,17 @@ class Bookkeeping:
         self._recorder.events.append((now, kind, task.job_index, task.index, -1, detail))
 
     def capacity(
-        self, now: float, machine: int, amounts: Sequence[float], names: Sequence[str], running: str
+        self,
+        now: float,
+        machine: int,
+        amounts: Sequence[float],
+        names: Sequence[str],
+        running: str,
+        cause: str,
     ) -> None:
         """Write down a machine's new capacity."""
         capacity = {name: float(amount) for name, amount in zip(names, amounts, strict=True)}
-        detail = json.dumps({"capacity": capacity, "running": running})
+        detail = json.dumps({"capacity": capacity, "running": running, "cause": cause})
         self._recorder.events.append((now, "capacity", -1, -1, machine, detail))
 
     def close(self, unfinished: Collection[Task], in_progress: Container[Task]) -> None:

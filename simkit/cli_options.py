@@ -24,7 +24,8 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Lay a value over the scenario: --set policy.order=sjf. May be given repeatedly.",
+        help="Lay a value over the scenario: --set policy.order=sjf. May be given repeatedly; "
+        "relative paths in it start from the working folder.",
         show_default=False,
     ),
 ]
@@ -40,14 +41,15 @@ Partial = Annotated[
 
 
 def overrides(settings: list[str] | None, seed: int | None) -> dict[str, Any]:
-    """Return dotted key → value of ``--set`` and ``--seed``.
+    """Return dotted key → value of ``--set`` and ``--seed``, relative paths made absolute.
 
     Raises ScenarioError for a setting that cannot be read, or if both give a seed.
     """
     from simkit.errors import ScenarioError
     from simkit.scenario_file import parse_overrides
+    from simkit.scenario_paths import from_folder
 
-    laid_over = parse_overrides(settings or ())
+    laid_over = from_folder(parse_overrides(settings or ()), Path.cwd())
     if seed is not None:
         if "seed" in laid_over:
             raise ScenarioError("both --seed and --set seed=… give a seed; leave one of them out")

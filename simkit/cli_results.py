@@ -25,6 +25,7 @@ def compare(
         typer.Option("--metric", "-m", help="Metrics to compare; default: wait, turnaround, …."),
     ] = None,
     level: Annotated[float, typer.Option(help="Level of confidence.")] = 0.95,
+    partial: Partial = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare runs job by job: differences B - A with confidence intervals.
@@ -34,13 +35,18 @@ def compare(
     """
     from simkit.cli_text import print_comparison, print_json
     from simkit.compare import DEFAULT_METRICS, compare_runs
+    from simkit.run_folder import open_run
+    from simkit.words import counted
 
     if others:
-        first, second = list(runs), list(others)
+        folders = list(runs), list(others)
     elif len(runs) == 2:
-        first, second = [runs[0]], [runs[1]]
+        folders = [runs[0]], [runs[1]]
     else:
-        raise typer.BadParameter(f"{len(runs)} runs; give two, or several of B by --with")
+        raise typer.BadParameter(
+            f"{counted(len(runs), 'run')}; give two, or several of B by --with"
+        )
+    first, second = ([open_run(f, allow_partial=partial) for f in side] for side in folders)
     comparison = compare_runs(first, second, metrics=metric or DEFAULT_METRICS, level=level)
     if as_json:
         print_json(comparison.as_json())
@@ -80,10 +86,12 @@ def export(
 ) -> None:
     """Write a run's jobs as an SWF log or with the columns of Batsim's jobs.csv."""
     from simkit.export import export_batsim, export_swf
+    from simkit.output_place import check_file
     from simkit.run_folder import open_run
 
     chosen = form or (Form.BATSIM if target.suffix == ".csv" else Form.SWF)
     opened = open_run(run, allow_partial=partial)
+    check_file(target)
     if chosen is Form.BATSIM:
         export_batsim(opened, target)
     else:
@@ -100,9 +108,11 @@ def plot(
     partial: Partial = False,
 ) -> None:
     """Draw utilisation, queue length and waits; several runs go into one picture."""
+    from simkit.output_place import check_file
     from simkit.plot import plot_compare
     from simkit.run_folder import open_run
 
     opened = [open_run(folder, allow_partial=partial) for folder in runs]
+    check_file(target or runs[0] / "plot.png")
     path = plot_compare(opened, target or runs[0] / "plot.png")
     typer.echo(f"picture: {path}")

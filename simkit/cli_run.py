@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simkit.cli_options import AsJson, NoProgress, Output, Scenario, Seed, Settings, overrides
+from simkit.cli_options import (
+    AsJson,
+    NoProgress,
+    Output,
+    Scenario,
+    Seed,
+    Settings,
+    overrides,
+)
 
 if TYPE_CHECKING:
     from simkit.sweep import Outcome
@@ -21,37 +30,58 @@ def run(
     output: Output = None,
     seed: Seed = None,
     settings: Settings = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write to --output whatever is in that folder.")
+    ] = False,
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
     """Run a scenario; write a run folder and print its metrics.
 
-    The folder is runs/NAME-HASH unless --output names one. A run that is there already is replaced.
+    The folder is runs/NAME-HASH unless --output names one. A run of the same scenario that is
+    there already is replaced when the new one is whole; anything else is left alone without
+    --force.
     """
     from simkit.cli_text import print_json, print_run, print_trace
     from simkit.experiment import carry_out, prepare
+    from simkit.leftovers import leftover_warning
+    from simkit.mistaken_scenario import scenario_file
+    from simkit.output_place import check_run_folder
     from simkit.progress import watch_progress
     from simkit.scenario import scenario_hash
     from simkit.scenario_file import load_scenario
-    from simkit.scenario_library import find_scenario
 
-    loaded = load_scenario(
-        find_scenario(scenario), overrides=overrides(settings, seed), single=True
-    )
+    path = scenario_file(scenario)
+    loaded = load_scenario(path, overrides=overrides(settings, seed), single=True)
     folder = output or RUNS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
+    check_run_folder(folder, loaded.name, force=force)
     experiment = prepare(loaded)
     if not as_json:
         print_trace(experiment)
     try:
         with watch_progress(len(experiment.trace.workload), enabled=not no_progress) as watch:
-            result = carry_out(experiment, folder, watch=watch)
+            result = carry_out(experiment, folder, watch=watch, force=force)
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; {folder} holds the results so far, marked as such", err=True)
+        typer.echo(_interrupted(folder), err=True)
         raise typer.Exit(130) from None
     if as_json:
         print_json({"run": str(folder), "digest": result.digest, "metrics": result.metrics})
     else:
         print_run(result)
+    if warning := leftover_warning(result):
+        typer.echo(warning, err=True)
+
+
+def _interrupted(folder: Path) -> str:
+    """Say where the results of an interrupted run are."""
+    from simkit.output_place import UNFINISHED, holds_finished_run
+
+    if holds_finished_run(folder):
+        return (
+            f"interrupted; {folder / UNFINISHED} holds the results so far, marked as such; "
+            f"{folder} still holds the run before"
+        )
+    return f"interrupted; {folder} holds the results so far, marked as such"
 
 
 def sweep(
@@ -72,11 +102,13 @@ def sweep(
     folders are scenario=…/policy=…/seed=… below --output (default: runs/NAME-sweep).
     """
     from simkit.cli_text import print_json, print_sweep
+    from simkit.mistaken_scenario import scenario_file
+    from simkit.output_place import check_place
     from simkit.progress import sweep_progress
-    from simkit.scenario_library import find_scenario
     from simkit.sweep import plan_sweep, run_plan
 
-    plan = plan_sweep(find_scenario(scenario), output, overrides=overrides(settings, seed))
+    plan = plan_sweep(scenario_file(scenario), output, overrides=overrides(settings, seed))
+    check_place(plan.folder)
     try:
         with sweep_progress(len(plan.points), enabled=not no_progress) as advance:
             outcomes = run_plan(plan, workers=workers, force=force, on_end=advance)
@@ -87,9 +119,25 @@ def sweep(
         print_json({"folder": str(plan.folder), "runs": [o.as_json() for o in outcomes]})
     else:
         print_sweep(plan.folder, outcomes)
+    _tell_leftovers(outcomes)
     if failed := [outcome for outcome in outcomes if outcome.state == "failed"]:
         _tell_failures(failed)
         raise typer.Exit(1)
+
+
+def _tell_leftovers(outcomes: Sequence[Outcome]) -> None:
+    """Warn of runs at whose end jobs still wait."""
+    from simkit.leftovers import waiting_at_end
+    from simkit.words import counted
+
+    for outcome in outcomes:
+        if waiting := waiting_at_end(outcome.metrics):
+            verb = "wait" if waiting > 1 else "waits"
+            typer.echo(
+                f"warning: {outcome.folder}: {counted(waiting, 'job')} still {verb} at the end "
+                "of the run",
+                err=True,
+            )
 
 
 def _tell_failures(failed: list[Outcome]) -> None:
@@ -100,16 +148,16 @@ def _tell_failures(failed: list[Outcome]) -> None:
 def validate(scenario: Scenario, seed: Seed = None, settings: Settings = None) -> None:
     """Check a scenario and everything it names, and tell all problems at once."""
     from simkit.errors import ScenarioError
+    from simkit.mistaken_scenario import scenario_file
     from simkit.scenario_file import check_names
-    from simkit.scenario_library import find_scenario
     from simkit.sweep_grid import expand_sweep
 
-    path = find_scenario(scenario)
+    path = scenario_file(scenario)
     points = expand_sweep(path, overrides=overrides(settings, seed))
     problems = dict.fromkeys(text for point in points for text in check_names(point.scenario))
     if problems:
         raise ScenarioError([f"{path}: {text}" for text in problems])
-    runs = f", a sweep of {len(points)} runs" if len(points) > 1 else ""
+    runs = f", a sweep of {len(points):,} runs" if len(points) > 1 else ""
     typer.echo(f"{path} is a valid scenario{runs}")
 
 
@@ -118,11 +166,11 @@ def show(
 ) -> None:
     """Print a scenario with all its defaults."""
     from simkit.cli_text import print_json
+    from simkit.mistaken_scenario import scenario_file
     from simkit.scenario_file import load_scenario
-    from simkit.scenario_library import find_scenario
     from simkit.scenario_text import scenario_to_yaml
 
-    loaded: Any = load_scenario(find_scenario(scenario), overrides=overrides(settings, seed))
+    loaded: Any = load_scenario(scenario_file(scenario), overrides=overrides(settings, seed))
     if as_json:
         print_json(loaded.model_dump(mode="json"))
     else:

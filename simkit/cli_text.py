@@ -13,6 +13,7 @@ from rich.text import Text
 
 from simkit.policy_source import policy_label
 from simkit.units import format_duration
+from simkit.words import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,7 +63,7 @@ def print_trace(experiment: Experiment) -> None:
     print_rows(trace.report)
     jobs = len(trace.workload)
     if jobs != trace.report.jobs:
-        say("", f"{jobs:,} jobs after window and resample")
+        say("", f"{counted(jobs, 'job')} after window and resample")
     say("Cluster", _cluster_words(experiment))
     say("Policy", f"{policy_label(scenario)}, estimates {scenario.estimates.type}, "
         f"walltime {scenario.walltime}, seed {scenario.seed}")  # fmt: skip
@@ -71,8 +72,8 @@ def print_trace(experiment: Experiment) -> None:
 def print_rows(report: Any) -> None:
     """Say what became of a trace's rows, rule by rule."""
     repaired, dropped = sum(report.repaired.values()), sum(report.dropped.values())
-    say("", f"{report.read:,} rows read = {report.accepted:,} accepted + {repaired:,} repaired "
-        f"+ {dropped:,} dropped")  # fmt: skip
+    say("", f"{counted(report.read, 'row')} read = {report.accepted:,} accepted + "
+        f"{repaired:,} repaired + {dropped:,} dropped")  # fmt: skip
     for what, counts in (
         ("repaired", report.repaired), ("dropped", report.dropped), ("note", report.notes),
     ):  # fmt: skip
@@ -85,11 +86,11 @@ def _cluster_words(experiment: Experiment) -> str:
     totals = zip(cluster.resources, cluster.capacity.sum(axis=0).tolist(), strict=True)
     words = [", ".join(f"{amount:,.10g} {name}" for name, amount in totals)]
     if len(cluster.machine_names) > 1:
-        words.append(f"on {len(cluster.machine_names):,} machines")
+        words.append(f"on {counted(len(cluster.machine_names), 'machine')}")
     if len(cluster.partitions) > 1:
-        words.append(f"in {len(cluster.partitions)} partitions")
+        words.append(f"in {counted(len(cluster.partitions), 'partition')}")
     if cluster.maintenance:
-        words.append(f"with {len(cluster.maintenance)} maintenance windows")
+        words.append(f"with {counted(len(cluster.maintenance), 'maintenance window')}")
     return " ".join(words)
 
 
@@ -202,13 +203,24 @@ def print_audit(audit: Audit) -> None:
     made.columns[3].justify = "left"
     for check in audit.checks:
         found = "-" if check.skipped else f"{check.found:,}"
-        rule = f"not applicable: {check.skipped}" if check.skipped else check.rule
+        why_not = "not audited: because" if check.applies else "does not apply:"
+        rule = f"{why_not} {check.skipped}" if check.skipped else check.rule
         made.add_row(check.name, f"{check.examined:,}", found, Text(rule, overflow="fold"))
     console().print(made)
     for violation in audit.violations:
         print(violation)
-    broken = ", ".join(f"{name} {count:,}" for name, count in audit.found.items())
-    print(f"{audit.folder}: {'every rule holds' if audit.ok else f'violated: {broken}'}")
+    for check in audit.checks:
+        for what, value in check.notes.items():
+            if value:
+                print(f"note: {check.name}: {what}: {_listed(value)}")
+    print(f"{audit.folder}: {audit.summary()}")
+
+
+def _listed(value: Any) -> str:
+    """Return what a note says: a number, a text, or several with commas between them."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value if isinstance(value, str) else ", ".join(map(str, value))
 
 
 # --- lists -----------------------------------------------------------------------------------

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import ScenarioError
+from simkit.machine_capacity import CapacityChange, WhenTaken
 from simkit.policy import CapacityStep, Partition
 from simkit.units import amount_on_grid, time_on_grid
 
-WhenTaken = Literal["drain", "requeue", "suspend"]
-"""What becomes of tasks on capacity that is taken away: they run on to their end; they start over
-from the queue; they are suspended with their work kept."""
+
+@dataclass(frozen=True)
+class Failures:
+    """Machines fail at random and are repaired: both times are exponentially distributed."""
+
+    mtbf_s: float
+    """Mean time between the repair of a machine and its next failure."""
+    mttr_s: float
+    """Mean time to repair."""
+    machines: tuple[int, ...] | None = None
+    """Rows of the machines that fail; None: all."""
+    running: WhenTaken = "requeue"
+
+    def __post_init__(self) -> None:
+        """Raise ScenarioError for times that are not positive."""
+        for name in ("mtbf_s", "mttr_s"):
+            if not 0 < getattr(self, name) < np.inf:
+                raise ScenarioError(
+                    f"failures: {name} is {getattr(self, name):g}; it must be a positive time"
+                )
 
 
 @dataclass(frozen=True)
@@ -49,6 +66,9 @@ class Cluster:
     """(M, R)"""
     partitions: tuple[Partition, ...] = (Partition("all"),)
     maintenance: tuple[Maintenance, ...] = ()
+    changes: tuple[CapacityChange, ...] = ()
+    """Changes that policies do not know ahead: machines that join, leave and fail, containers."""
+    failures: Failures | None = None
     _fit_counts: dict[tuple[object, ...], int] = field(
         default_factory=dict, repr=False, compare=False
     )
@@ -68,6 +88,8 @@ class Cluster:
         else:
             for window in self.maintenance:
                 problems += self._window_problems(window)
+            if any(not 0 <= c.machine < len(self.machine_names) for c in self.changes):
+                problems.append("cluster: a capacity change is of a machine that does not exist")
         if problems or (problems := self._overlap_problems()):
             raise ScenarioError(problems)
 
@@ -109,6 +131,14 @@ class Cluster:
                     f"{tuple(self.capacity[machine].tolist())}; shorten one or join them",
                 )
         return list(problems.values())
+
+    def joining_later(self) -> tuple[int, ...]:
+        """Return the machines that are not there at the start, rows in order."""
+        first: dict[int, str] = {}
+        for change in self.changes:
+            if change.kind in ("join", "leave"):
+                first.setdefault(change.machine, change.kind)
+        return tuple(sorted(machine for machine, kind in first.items() if kind == "join"))
 
     @classmethod
     def pool(cls, amounts: Mapping[str, float], **facts: object) -> Cluster:

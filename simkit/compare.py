@@ -15,6 +15,7 @@ from simkit.job_metrics import job_metric
 from simkit.metrics import counted_resource
 from simkit.pairing import Pair, as_runs, pair_runs
 from simkit.run_folder import Run
+from simkit.words import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -82,7 +83,11 @@ class Comparison:
             f"not ended in A ({self.a})": self.unfinished_in_a,
             f"not ended in B ({self.b})": self.unfinished_in_b,
         }
-        return [f"{len(ids)} jobs {where}: {_first(ids)}" for where, ids in groups.items() if ids]
+        return [
+            f"{counted(len(ids), 'job')} {where}: {_first(ids)}"
+            for where, ids in groups.items()
+            if ids
+        ]
 
 
 def compare_runs(

@@ -6,12 +6,13 @@ from bisect import bisect_left, insort
 
 from simkit.admission import Admission
 from simkit.bookkeeping import Bookkeeping
+from simkit.instance_times import InstanceTimes
 from simkit.policy import Resume, State, Suspend
 from simkit.processes import Environment, completions
 from simkit.recorder import Outcome
 from simkit.referee import Referee
 from simkit.task import Allocation, Instances, Placement, Task
-from simkit.workload import Floats
+from simkit.workload import Workload
 
 _KILLED = int(Outcome.KILLED)
 
@@ -26,7 +27,7 @@ class Execution:
         admission: Admission,
         books: Bookkeeping,
         referee: Referee,
-        run_times: Floats,
+        workload: Workload,
         *,
         kill_at_limit: bool,
     ) -> None:
@@ -35,47 +36,66 @@ class Execution:
         self._room = state.room
         self._running: dict[Allocation, None] = state._running
         self._suspended: dict[Allocation, float] = state._suspended  # since when
-        self._releases = state._releases
         self._admission = admission
         self._books = books
         self._referee = referee
-        self._run_time_s = run_times.item  # the fastest way to one number
+        self._run_time_s = workload.run_time_s.item  # the fastest way to one number
+        self._own_times = InstanceTimes(workload) if len(workload.instance_run_time_s) else None
         self._kill_at_limit = kill_at_limit
         self._end_at = completions(env)
+        self._begun = 0  # allocations
 
     def start(
+        self, task: Task, on: Placement, count: int, instances: tuple[Instances, ...] | None
+    ) -> None:
+        """Let instances begin; their resources have been claimed."""
+        now = self._env._now  # SimPy's `now` is a property: a call more
+        if task._first_start_s != task._first_start_s:  # NaN: its first start
+            task._first_start_s = now
+        self._state.starts += 1
+        if self._own_times is None or instances is None:
+            work = self._run_time_s(task.index)
+            self._begin(task, on, count, instances, now, work)
+            return
+        for work, share, part in self._own_times.split(task, on, instances):
+            self._begin(task, share, sum(piece[1] for piece in part), part, now, work)
+
+    def _begin(
         self,
         task: Task,
         on: Placement,
         count: int,
         instances: tuple[Instances, ...] | None,
-        suspended: Allocation | None = None,
+        now: float,
+        work: float,
     ) -> None:
-        """Let instances run, from the beginning or on from where they were suspended.
-
-        Their resources have been claimed.
-        """
-        state = self._state
-        now = self._env._now  # SimPy's `now` is a property: a call more
-        if suspended is None:
-            done, work, outcome = 0.0, self._run_time_s(task.index), 0  # Outcome.FINISHED
-            if self._kill_at_limit and task.requested_time_s < work:
-                work, outcome = task.requested_time_s, _KILLED
-                task._eventful = True
-        else:
-            done, work, outcome = suspended._done_s, suspended._work_s, suspended._outcome
-        if task._first_start_s != task._first_start_s:  # NaN: its first start
-            task._first_start_s = now
-        rank = state.starts = state.starts + 1
-        expected = now + task.estimate_s - done
-        if expected < now:
-            expected = now
+        """Let instances run that end together."""
+        outcome = 0  # Outcome.FINISHED
+        if self._kill_at_limit and task.requested_time_s < work:
+            work, outcome = task.requested_time_s, _KILLED
+            task._eventful = True
+        self._begun = rank = self._begun + 1
         allocation = Allocation(
-            rank, task, on, count, now, expected, instances, work, done, outcome
+            rank, task, on, count, now, now + task.estimate_s, instances, work, 0.0, outcome
         )
-        insort(self._releases, (expected, rank, allocation))
+        if (releases := self._state._releases) is not None:
+            insort(releases, (allocation.expected_end_s, rank, allocation))
         self._running[allocation] = None
-        self._end_at(now + (work - done), allocation)
+        self._end_at(now + work, allocation)
+
+    def _go_on(self, suspended: Allocation, on: Placement) -> None:
+        """Let instances run on from where they were suspended."""
+        task, done, now = suspended.task, suspended._done_s, self._env.now
+        self._begun = rank = self._begun + 1
+        self._state.starts += 1
+        allocation = Allocation(
+            rank, task, on, suspended.count, now, max(now + task.estimate_s - done, now),
+            suspended._instances, suspended._work_s, done, suspended._outcome,
+        )  # fmt: skip
+        if (releases := self._state._releases) is not None:
+            insort(releases, (allocation.expected_end_s, rank, allocation))
+        self._running[allocation] = None
+        self._end_at(now + (suspended._work_s - done), allocation)
 
     def complete(self, allocation: Allocation, now: float) -> None:
         """End an allocation whose work is done; one that has been stopped ended then."""
@@ -90,8 +110,9 @@ class Execution:
 
     def release(self, allocation: Allocation) -> None:
         """Free what an allocation holds."""
-        state, releases = self._state, self._releases
-        del releases[bisect_left(releases, (allocation.expected_end_s, allocation.rank))]
+        state, releases = self._state, self._state._releases
+        if releases is not None:
+            del releases[bisect_left(releases, (allocation.expected_end_s, allocation.rank))]
         self._room.give(allocation.on, allocation.task.request)
         state.releases += 1
         state.ended.append(allocation)
@@ -141,4 +162,4 @@ class Execution:
             raise referee.illegal(task, referee.why_not(task, on))
         task._suspended_s += self._env.now - self._suspended.pop(allocation)
         self._books.event(self._env.now, "resumed", task, "")
-        self.start(task, on, count, allocation._instances, allocation)
+        self._go_on(allocation, on)

@@ -19,10 +19,10 @@ from typing import Any, Protocol
 from simkit.cluster import Cluster
 from simkit.cluster_source import build_cluster
 from simkit.errors import PolicyError, SimkitError
-from simkit.estimates import Predictor
+from simkit.estimates import Predictor, Requested
 from simkit.interrupt import DeferredInterrupt
 from simkit.memory_run import MemoryStore
-from simkit.metrics import compute_metrics
+from simkit.metrics import check_trimming, compute_metrics
 from simkit.policy import Policy
 from simkit.policy_source import build_policy, build_predictor, build_rules
 from simkit.recorder import Recorder, Sink
@@ -31,6 +31,7 @@ from simkit.run_info import first_info, peak_memory_bytes
 from simkit.run_writer import FailedRunError, RunWriter
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.simulation import Rules, Simulation
+from simkit.submission import Submission
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload_source import read_trace
 
@@ -86,7 +87,8 @@ def prepare(
         workload: takes the place of the scenario's and its transforms.
         cluster: takes the place of the scenario's.
 
-    Raises ScenarioError, PluginError, TraceError or PolicyError; nothing has been written then.
+    Raises ScenarioError, PluginError, TraceError, PolicyError or RunError (settings of the metrics
+    that leave nothing to measure); nothing has been written then.
     """
     refuse_sweep(scenario)
     chosen = build_policy(scenario) if policy is None else policy
@@ -99,6 +101,7 @@ def prepare(
         trace = Trace(workload, RowReport(read=len(workload), accepted=len(workload)))
     if cluster is None:
         cluster = build_cluster(scenario.cluster, trace.workload)
+    _check_before_run(scenario, trace.workload, cluster)
     times = {"read": perf_counter() - begin}
     return Experiment(scenario, trace, cluster, chosen, predictor, rules, times)
 
@@ -108,6 +111,7 @@ def carry_out(
     output: str | PathLike[str] | None = None,
     *,
     watch: Watch | None = None,
+    force: bool = False,
 ) -> Run:
     """Run an experiment and return its results.
 
@@ -115,12 +119,16 @@ def carry_out(
         experiment: from `prepare`; its policy and predictor begin anew.
         output: the run folder to write; None keeps the records in memory and writes nothing.
         watch: see `Watch`.
+        force: replace also another scenario's run, or write beside other things in the folder.
 
     Raises RunError if the folder cannot be used or written, PolicyError if the policy breaks a
-    rule or fails. After an error or an interruption the folder keeps the rows so far and says so.
+    rule or fails. After an error or an interruption the folder keeps the rows so far and says so;
+    a finished run that was there stays, and the rows so far are in the folder ``unfinished`` of it.
     """
     info = first_info(experiment.scenario, experiment.trace, experiment.cluster)
-    store: Store = MemoryStore(info) if output is None else RunWriter(Path(output), info)
+    store: Store = (
+        MemoryStore(info) if output is None else RunWriter(Path(output), info, force=force)
+    )
     times = dict(experiment.wall_time_s)
     with _accounted_for(store):
         recorder = Recorder(experiment.trace.workload, experiment.cluster.resources, store)
@@ -137,6 +145,15 @@ def carry_out(
             "peak_memory_bytes": peak_memory_bytes(),
         }
         return store.complete(last, metrics)
+
+
+def _check_before_run(scenario: Scenario, workload: Workload, cluster: Cluster) -> None:
+    """Refuse what would otherwise be found out at the start or only after the simulation."""
+    Submission(workload, cluster, Requested())  # a request that no machine knows
+    if len(workload):
+        first, last = float(workload.submit_time_s[0]), float(workload.submit_time_s[-1])
+        settings = scenario.metrics
+        check_trimming(first, last, settings.warmup, settings.cooldown)
 
 
 def measure(run: Run, scenario: Scenario) -> dict[str, dict[str, Any]]:
@@ -177,13 +194,13 @@ def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -
         except FailedRunError:
             raise
         except SimkitError:
-            recorder.close()
+            simulation.close()
             raise
         except Exception as error:
-            recorder.close()
+            simulation.close()
             raise _blamed(error, experiment.policy, simulation.now) from error
         except KeyboardInterrupt:
-            recorder.close()
+            simulation.close()
             raise
     return simulation
 

@@ -13,6 +13,7 @@ from simkit.batsim import export_batsim
 from simkit.errors import RunError
 from simkit.metrics import counted_resource
 from simkit.run_folder import Run, open_run
+from simkit.words import counted
 from simkit.workload import JOB_COLUMNS, Workload
 
 if TYPE_CHECKING:
@@ -94,8 +95,8 @@ def _refuse_several_tasks(run: Run) -> None:
     counts = run.scan("tasks").group_by("job_id").len().filter(pl.col("len") > 1)
     if len(several := counts.collect()):
         raise RunError(
-            f"{run.folder}: {len(several)} jobs have several tasks, SWF has one a job; export to "
-            "Batsim's columns, or read the Parquet files"
+            f"{run.folder}: {counted(len(several), 'job has', 'jobs have')} several tasks, SWF has "
+            "one a job; export to Batsim's columns, or read the Parquet files"
         )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from simkit.errors import RunError, did_you_mean
 from simkit.metric import Floats, Metric, Window, batches, distribution
 from simkit.records import STATUSES
+from simkit.words import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -180,8 +181,8 @@ def fairness(jobs: pl.LazyFrame, window: Window, tau: float) -> Metric:
         name="fairness_jain",
         unit="1",
         formula="sum(x)^2 / (n * sum(x^2)), x = a user's mean bounded slowdown (tau "
-        f"{tau:g} s), n = {len(means)} users (Jain, Chiu and Hawe 1984); 1 is fairest; jobs "
-        "without a known user count as censored",
+        f"{tau:g} s), n = {counted(len(means), 'user')} (Jain, Chiu and Hawe 1984); 1 is "
+        "fairest; jobs without a known user count as censored",
         window=window.jobs_text,
         count=number,
         censored=seen - number,

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 from simkit import job_metrics
 from simkit import utilisation as over_time
 from simkit.errors import RunError
+from simkit.machine_metrics import machine_metrics
+from simkit.machine_records import MachineRecords
 from simkit.metric import Metric, Window
+from simkit.task_metrics import task_metrics
+from simkit.units import format_duration
 from simkit.utilisation import Steps
 
 if TYPE_CHECKING:
@@ -27,6 +31,7 @@ def compute_metrics(
     tau: float = 10.0,
     warmup: float = 0.0,
     cooldown: float = 0.0,
+    machines: MachineRecords | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Return every metric of a run as plain numbers and text, ready for JSON.
 
@@ -44,6 +49,8 @@ def compute_metrics(
         tau: floor of the run time in bounded slowdowns, in s, above 0.
         warmup: jobs submitted in the first seconds after the first submit are left out.
         cooldown: likewise for the last seconds before the last submit.
+        machines: what the run recorded of its machines; metrics of machines are added where there
+            are several, those of tasks there and where instances start one by one.
 
     Returns name → ``{"value": …}`` or ``{"mean": …, "p50": …, …}``, with unit, formula, window,
     count and censored. Makespan, counts and the unsuccessful share are never trimmed.
@@ -62,6 +69,8 @@ def compute_metrics(
     found.append(job_metrics.throughput(jobs, window))
     found.append(job_metrics.weighted_response(jobs, window, resource))
     found.append(job_metrics.fairness(jobs, window, tau))
+    if machines is not None:
+        found += _on_machines(machines, jobs, window)
     found.append(job_metrics.job_counts(jobs))
     return {metric.name: metric.as_json() for metric in found}
 
@@ -82,13 +91,22 @@ def run_window(
         return None
     if ended is None:
         ended = timeline.select(pl.col("time_s").max()).collect().item()
-    window = Window(first, last, last if ended is None else max(ended, first), warmup, cooldown)
+    check_trimming(first, last, warmup, cooldown)
+    return Window(first, last, last if ended is None else max(ended, first), warmup, cooldown)
+
+
+def check_trimming(first: float, last: float, warmup: float, cooldown: float) -> None:
+    """Refuse a warm-up and cool-down (s) that leave nothing between first and last submit (s).
+
+    Raises RunError in that case.
+    """
+    window = Window(first, last, last, warmup, cooldown)
     if window.trimmed and window.last_kept_s < window.first_kept_s:
         raise RunError(
-            f"metrics: warm-up {warmup:g} s and cool-down {cooldown:g} s leave nothing of the "
-            f"{last - first:g} s between first and last submit; shorten them"
+            f"metrics: warm-up {format_duration(warmup)} and cool-down {format_duration(cooldown)} "
+            f"leave nothing of the {format_duration(last - first)} between first and last submit; "
+            "shorten them"
         )
-    return window
 
 
 def counted_resource(resources: Sequence[str]) -> str:
@@ -121,6 +139,18 @@ def _over_time(
         over_time.backlog(whole, window),
         share,
     ]
+
+
+def _on_machines(machines: MachineRecords, jobs: pl.LazyFrame, window: Window) -> list[Metric]:
+    """Return the metrics of machines and of tasks, so far as they tell more than those of jobs."""
+    import polars as pl
+
+    several = len(machines.capacity) > 1
+    if not several and machines.tasks.select(pl.col("gang").all()).collect().item():
+        return []
+    requests = machines.requests()
+    found = task_metrics(machines, requests, jobs, window)
+    return found + machine_metrics(machines, requests, window) if several else found
 
 
 def _check(tau: float, warmup: float, cooldown: float) -> None:

@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from simkit.bookkeeping import Bookkeeping
-from simkit.cluster import Maintenance, WhenTaken
+from simkit.cluster import Cluster
 from simkit.execution import Execution
+from simkit.machine_capacity import CapacityChange, MachineCapacity
 from simkit.policy import CapacityStep, State
 from simkit.processes import Environment
 from simkit.recorder import Recorder
 
-
-class Change(NamedTuple):
-    """A step of capacity, and what it does to running tasks if it takes some away."""
-
-    step: CapacityStep
-    running: WhenTaken
+MAINTENANCE = "maintenance"
 
 
-def changes(windows: Iterable[Maintenance]) -> list[Change]:
+def changes(cluster: Cluster) -> list[CapacityChange]:
     """Return all changes in order of time; at one instant, what comes back before what goes."""
-    both = [Change(step, window.running) for window in windows for step in window.steps()]
-    return sorted(both, key=lambda change: (change.step.time_s, min(change.step.change) < 0))
+    windows = [
+        change
+        for window in cluster.maintenance
+        for step, kind in zip(window.steps(), ("take", "give"), strict=True)
+        for change in (
+            CapacityChange(
+                step.time_s,
+                step.machine,
+                kind,
+                MAINTENANCE,
+                window.amount,
+                window.running,  # type: ignore[arg-type]
+            ),
+        )
+    ]
+    both = [*windows, *cluster.changes]
+    return sorted(both, key=lambda change: (change.time_s, change.takes_away))
 
 
-def by_instant(all_changes: Sequence[Change]) -> Iterator[tuple[float, list[Change]]]:
+def known_ahead(cluster: Cluster) -> list[CapacityStep]:
+    """Return the steps that policies may plan with: those of maintenance, in order of time."""
+    steps = [step for window in cluster.maintenance for step in window.steps()]
+    return sorted(steps, key=lambda step: (step.time_s, min(step.change) < 0))
+
+
+def by_instant(
+    all_changes: Sequence[CapacityChange],
+) -> Iterator[tuple[float, list[CapacityChange]]]:
     """Yield each instant with the changes that take place at it."""
-    for time_s, group in groupby(all_changes, key=lambda change: change.step.time_s):
+    for time_s, group in groupby(all_changes, key=lambda change: change.time_s):
         yield time_s, list(group)
 
 
@@ -39,6 +57,7 @@ class Outages:
     def __init__(
         self,
         env: Environment,
+        cluster: Cluster,
         state: State,
         recorder: Recorder,
         books: Bookkeeping,
@@ -49,38 +68,53 @@ class Outages:
         self._recorder = recorder
         self._books = books
         self._execution = execution
+        self._machines = MachineCapacity(cluster.capacity)
+        later = cluster.joining_later()
+        self._machines.leave_out(later)
+        for machine in later:
+            self._resize(machine, "drain", "joins later")
 
-    def take_place(self, group: list[Change]) -> None:
+    def take_place(self, group: Sequence[CapacityChange]) -> None:
         """Let all changes of an instant happen; only then is anything taken off."""
         state = self._state
         state._changed = True
         state.releases += 1
         for change in group:
-            self._apply(change)
+            self._machines.change(change)
+            if change.cause == MAINTENANCE:
+                self._pass_step(change)
+            self._resize(change.machine, change.running, change.cause)
         state._note_constraints()
-        for step, running in group:
-            if running != "drain" and min(step.change) < 0:
-                self._evict(step.machine, keep_work=running == "suspend")
+        for change in group:
+            if change.running != "drain" and change.takes_away:
+                self._evict(change.machine, keep_work=change.running == "suspend")
 
-    def _apply(self, change: Change) -> None:
-        step, room = change.step, self._state.room
-        self._state._steps.remove(step)
-        room.change_capacity(step.machine, _sum(room.capacity[step.machine].tolist(), step.change))
-        self._recorder.change_capacity(_sum(self._recorder.capacity, step.change))
-        self._books.capacity(
-            self._env.now,
-            step.machine,
-            room.capacity[step.machine],
-            self._state.info.resources,
-            change.running,
-        )
+    def _pass_step(self, change: CapacityChange) -> None:
+        """Take a step out of those that lie ahead."""
+        sign = -1.0 if change.takes_away else 1.0
+        amounts = tuple([sign * amount for amount in change.amount])
+        self._state._steps.remove(CapacityStep(change.time_s, change.machine, amounts))
+
+    def _resize(self, machine: int, running: str, cause: str) -> None:
+        """Give a machine the capacity that it has by now."""
+        room, new = self._state.room, self._machines.of(machine)
+        old = room.capacity[machine].tolist()
+        if new == old:
+            return
+        room.change_capacity(machine, new)
+        total = [
+            amount + b - a for amount, a, b in zip(self._recorder.capacity, old, new, strict=True)
+        ]
+        self._recorder.change_capacity(total)
+        names = self._state.info.resources
+        self._books.capacity(self._env.now, machine, new, names, running, cause)
 
     def _evict(self, machine: int, *, keep_work: bool) -> None:
         """Take tasks off a machine until it has what the others hold, youngest first.
 
         A task that holds nothing of what is short stays.
         """
-        for allocation in reversed(list(self._state.running)):
+        for allocation in reversed(self._state.running):
             free = self._state.room.free()[machine]
             if (free >= 0).all():
                 return
@@ -90,7 +124,3 @@ class Outages:
             )
             if needs_short and any(row == machine for row, _ in allocation.on):
                 self._execution.stop(allocation, keep_work=keep_work)
-
-
-def _sum(amounts: Sequence[float], changes: Sequence[float]) -> list[float]:
-    return [amount + change for amount, change in zip(amounts, changes, strict=True)]

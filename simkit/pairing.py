@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from simkit.errors import RunError
 from simkit.run_folder import Run, open_run
+from simkit.words import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -170,12 +171,17 @@ def _refuse_other_jobs(a: Run, b: Run, both: pl.DataFrame, given: Sequence[str])
         other = both.filter(both[column].ne_missing(both[f"{column}_b"]))
         if len(other):
             row = other.row(0, named=True)
+            in_a, in_b = (_shown(row[name]) for name in (column, f"{column}_b"))
             raise RunError(
-                f"{a.folder} and {b.folder}: the workloads differ, {column} in {len(other)} of "
-                f"{len(both)} jobs, first in job {row['job_id']}: {row[column]} and "
-                f"{row[f'{column}_b']}; compare runs of one workload (same trace, window, load "
-                "and, for a drawn workload, seed)"
+                f"{a.folder} and {b.folder}: the workloads differ, {column} in {len(other):,} of "
+                f"{counted(len(both), 'job')}, first in job {row['job_id']}: {in_a} and {in_b}; "
+                "compare runs of one workload (same trace, window, load and, for a drawn "
+                "workload, seed)"
             )
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else f"{value:.15g}"
 
 
 def _ids(frame: pl.DataFrame) -> tuple[Any, ...]:

@@ -12,9 +12,11 @@ import numpy as np
 
 from simkit.errors import SimkitError
 from simkit.metrics import counted_resource, run_window
+from simkit.output_place import reason
 from simkit.run_folder import Run, open_run
 from simkit.series import bin_edges, bin_length, binned_mean, timeline_columns
 from simkit.time_axis import TimeAxis
+from simkit.words import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +91,7 @@ def plot_compare(runs: Sequence[Run | str | PathLike[str]], target: str | PathLi
             figure.savefig(path, metadata=metadata)
         except OSError as error:
             raise SimkitError(
-                f"{path}: cannot be written ({error.strerror}); choose another place"
+                f"{path}: cannot be written: {reason(error)}; choose another place"
             ) from error
     return path
 
@@ -238,7 +240,7 @@ def facts_of(run: Run) -> list[str]:
     """Return policy, size, jobs, seed and, unless complete, the status, in a few words each."""
     jobs, resource = run.info.get("jobs"), counted_resource(run.resources)
     facts = [f"policy {run.policy}", f"{run.capacity[resource]:,.15g} {resource}"]
-    facts += [f"{jobs:,} jobs"] if isinstance(jobs, int) else []
+    facts += [counted(jobs, "job")] if isinstance(jobs, int) else []
     return [*facts, f"seed {run.seed}", *([] if run.status == "complete" else [run.status])]
 
 

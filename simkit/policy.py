@@ -194,7 +194,7 @@ class State:
         self._changed = False  # since the last decision
         self._running: dict[Allocation, Any] = {}
         self._suspended: dict[Allocation, Any] = {}
-        self._releases: list[Release] = []
+        self._releases: list[Release] | None = None  # kept up from when it is first asked for
         self._steps: list[CapacityStep] = []
 
     @property
@@ -220,6 +220,8 @@ class State:
     @property
     def expected_ends(self) -> Sequence[Release]:
         """(expected end, rank, allocation) of all that runs, soonest first."""
+        if self._releases is None:
+            self._releases = sorted((a.expected_end_s, a.rank, a) for a in self._running)
         return self._releases
 
     @property

@@ -56,6 +56,19 @@ class Occurrence(simpy.Event):
         env.schedule(self, rank, time_s - env.now)  # type: ignore[arg-type]
 
 
+class Background:
+    """Counts events that keep no run alive: nothing else would ever follow from them."""
+
+    def __init__(self) -> None:
+        self.pending = 0
+
+    def __enter__(self) -> None:
+        self.pending += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.pending -= 1
+
+
 def completions(env: simpy.Environment) -> Callable[[float, Allocation], None]:
     """Return the function that lets an allocation end at a time."""
     queue, numbers = env._queue, env._eid
@@ -67,14 +80,16 @@ def completions(env: simpy.Environment) -> Callable[[float, Allocation], None]:
 
 
 def instants(
-    env: simpy.Environment, complete: Callable[[Allocation, float], None]
+    env: simpy.Environment, complete: Callable[[Allocation, float], None], background: Background
 ) -> Iterator[float]:
     """Let everything happen that is due at an instant, and yield that instant; then the next.
+
+    Ends when nothing is left but the background.
 
     This is the one place that reads SimPy's own queue.
     """
     queue, first = env._queue, int(Rank.COMPLETION)
-    while queue:
+    while len(queue) > background.pending:
         now, rank, _, event = heappop(queue)
         env._now = now
         while True:

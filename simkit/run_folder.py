@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simkit import records
 from simkit.errors import RunError
+from simkit.words import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,7 +43,11 @@ class Run:
         """The content of run.json."""
 
     def __repr__(self) -> str:
-        return f"Run({str(self.folder)!r}, {self.info.get('jobs', '?')} jobs)"
+        return f"Run({str(self.folder)!r}, {self._size()})"
+
+    def _size(self) -> str:
+        jobs = self.info.get("jobs")
+        return counted(jobs, "job") if isinstance(jobs, int) else "? jobs"
 
     @property
     def name(self) -> str:
@@ -155,8 +160,9 @@ def open_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> Run
     path = Path(folder)
     info = _read_info(path)
     if info.get("format") != FORMAT:
+        found = f"format {info['format']}" if "format" in info else "no format"
         raise RunError(
-            f"{path}: run.json has format {info.get('format')!r}, this simkit reads {FORMAT}; "
+            f"{path}: run.json has {found}, this simkit reads format {FORMAT}; "
             "run the scenario again, or read it with the simkit that wrote it"
         )
     if allow_partial:
@@ -165,7 +171,8 @@ def open_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> Run
         error = f" ({info['error']})" if info.get("error") else ""
         raise RunError(
             f"{path}: the run is {info.get('status', 'incomplete')}{error}, its results are "
-            "partial; run the scenario again, or ask for partial results (allow_partial=True)"
+            "partial; run the scenario again, or take what is there with --partial (in Python: "
+            "allow_partial=True)"
         )
     missing = [table for table in TABLES if not (path / f"{table}.parquet").is_file()]
     if missing:

@@ -3,11 +3,13 @@
 `run.json` is there first, with status "incomplete". A table grows under a temporary name and gets
 its own when it is closed; `run.json` is replaced last, in one step. Whatever happens in between,
 nobody can take the folder for a finished run, and every ``.parquet`` in it is a valid file.
+
+A finished run that is to be replaced stays until the new one is whole: that one is made in the
+folder ``unfinished`` inside, and then takes its place.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Callable, Mapping
@@ -18,15 +20,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simkit.digest import TABLES, RunDigest
 from simkit.errors import RunError
+from simkit.output_place import (
+    PART,
+    UNFINISHED,
+    check_content,
+    holds_finished_run,
+    reason,
+    unwritable,
+)
 from simkit.run_folder import Run
+from simkit.run_lock import claim
 
 if TYPE_CHECKING:
     import polars as pl
 
 ROW_GROUP: Final = 32_768
 """Rows that a table collects before they are written as one row group."""
-PART: Final = ".part"
-"""Ending of files that are being written."""
+_FILES: Final = (*(f"{table}.parquet" for table in TABLES), "metrics.json")
+"""What a run folder holds besides `run.json`."""
 
 
 class FailedRunError(RunError):
@@ -40,17 +51,24 @@ class RunWriter:
     """The folder of a run that is being made; a `Sink` for the recorder.
 
     Attributes:
-        folder: where the run is written.
+        folder: where the finished run will be.
+        work: where it is written: the same folder, or ``unfinished`` inside if that holds a
+            finished run.
         digest: of what has been written so far.
         wall_time_s: time spent in writing.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], info: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], info: Mapping[str, Any], *, force: bool = False
+    ) -> None:
         """Make the folder, or take over one that holds a run, and mark it as incomplete.
 
         Args:
-            folder: a new or empty folder, or that of a run, which is replaced.
-            info: what is known for `run.json` so far.
+            folder: a new or empty folder, or that of a run of the same scenario, which is
+                replaced when this one is whole.
+            info: what is known for `run.json` so far; its `name` is the scenario's.
+            force: take also a folder that holds another scenario's run, or other things; of these
+                only what has the name of one of simkit's files is replaced.
 
         Raises RunError if the folder holds something else, cannot be written, or another process
         is writing to it.
@@ -61,13 +79,16 @@ class RunWriter:
         self._info = dict(info)
         self._open: dict[str, Any] = {}
         self._waiting: dict[str, list[pl.DataFrame]] = {table: [] for table in TABLES}
-        self._lock = _claim(self.folder)
+        check_content(self.folder, str(info.get("name", "")), force=force)
+        self._lock = claim(self.folder)
+        self.work = self.folder / UNFINISHED if holds_finished_run(self.folder) else self.folder
         try:
+            self.work.mkdir(exist_ok=True)
             self._put_info("incomplete")
-            _clear(self.folder)
+            _clear(self.work)
         except OSError as error:
             self._unlock()
-            raise _unwritable(self.folder, error) from error
+            raise unwritable(self.work, error) from error
 
     def write(self, table: str, rows: pl.DataFrame) -> None:
         """Append rows to a table.
@@ -98,7 +119,7 @@ class RunWriter:
 
     def results(self) -> Run:
         """Return the run as it stands, its tables closed, to be measured."""
-        return Run(self.folder, self._info)
+        return Run(self.work, self._info)
 
     def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
         """Write the metrics, then `run.json` with status "complete"; return the finished run.
@@ -108,12 +129,25 @@ class RunWriter:
         self._info |= info
         self._info |= {"digest": self.digest.finish(metrics), "error": ""}
         try:
-            _write_json(self.folder / "metrics.json", metrics)
+            _write_json(self.work / "metrics.json", metrics)
             self._put_info("complete")
+            if self.work != self.folder:
+                self._take_place()
         except OSError as error:
             raise self._gone(error) from error
+        _remove_run(self.folder / UNFINISHED)  # of an earlier run that did not end, if there is one
         self._unlock()
         return self.results()
+
+    def _take_place(self) -> None:
+        """Replace the earlier run by this one; in between the folder says "incomplete"."""
+        finished, self.work = self.work, self.folder
+        self._put_info("incomplete")
+        _clear(self.folder)
+        for name in _FILES:
+            if (finished / name).exists():
+                (finished / name).replace(self.folder / name)
+        self._put_info("complete")
 
     def abandon(self, status: str, error: str, info: Mapping[str, Any]) -> None:
         """Keep the rows so far as valid tables and mark the run "interrupted" or "failed"."""
@@ -142,7 +176,7 @@ class RunWriter:
         return self._open[table]
 
     def _path(self, table: str) -> Path:
-        return self.folder / f"{table}.parquet{PART}"
+        return self.work / f"{table}.parquet{PART}"
 
     def _writing(self, step: Callable[[], Any]) -> None:
         """Do a step of writing; if it fails, drop what is half written and say so in run.json."""
@@ -153,13 +187,13 @@ class RunWriter:
 
     def _gone(self, error: OSError) -> FailedRunError:
         failure = FailedRunError(
-            f"{self.folder}: cannot be written ({_reason(error)}); free some space or choose "
+            f"{self.work}: cannot be written: {reason(error)}; free some space or choose "
             "another place with --output, and run again: the folder is marked as not complete"
         )
         for writer in self._open.values():
             writer.is_open = False  # or it would try to write once more when it is collected
         self._open.clear()
-        for path in self.folder.glob(f"*{PART}"):
+        for path in self.work.glob(f"*{PART}"):
             path.unlink(missing_ok=True)  # room for run.json, and nothing half valid stays
         self._mark("failed", str(failure))
         return failure
@@ -172,7 +206,7 @@ class RunWriter:
 
     def _put_info(self, status: str) -> None:
         self._info["status"] = status
-        _write_json(self.folder / "run.json", self._info)
+        _write_json(self.work / "run.json", self._info)
 
     def _unlock(self) -> None:
         if self._lock is not None:
@@ -180,42 +214,21 @@ class RunWriter:
             self._lock = None
 
 
-def _claim(folder: Path) -> int | None:
-    """Make the folder and lock it for this process; return the lock, None where there is none."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        entries = sorted(entry.name for entry in folder.iterdir())
-    except OSError as error:
-        raise _unwritable(folder, error) from error
-    if entries and "run.json" not in entries:
-        raise RunError(
-            f"{folder}: holds other things ({', '.join(entries[:3])}{', …' * (len(entries) > 3)}) "
-            "and no run; choose a new folder, or empty this one"
-        )
-    if os.name != "posix":
-        return None
-    import fcntl
-
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise RunError(
-                f"{folder}: another process is writing a run there; wait for it, or choose another "
-                "folder with --output"
-            ) from error
-        return None  # a file system without locks
-    return lock
-
-
 def _clear(folder: Path) -> None:
     """Remove what is left of an earlier run; files that are not simkit's stay."""
-    for name in (*(f"{table}.parquet" for table in TABLES), "metrics.json"):
+    for name in _FILES:
         (folder / name).unlink(missing_ok=True)
     for path in folder.glob(f"*{PART}"):
         path.unlink(missing_ok=True)
+
+
+def _remove_run(folder: Path) -> None:
+    """Remove a run with its folder; that stays if files are in it that are not simkit's."""
+    with suppress(OSError):
+        if folder.is_dir():
+            _clear(folder)
+            (folder / "run.json").unlink(missing_ok=True)
+            folder.rmdir()
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
@@ -224,13 +237,3 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     part.write_text(text + "\n", encoding="utf-8")
     part.replace(path)
-
-
-def _unwritable(folder: Path, error: OSError) -> RunError:
-    return RunError(
-        f"{folder}: cannot be written ({_reason(error)}); choose another folder with --output"
-    )
-
-
-def _reason(error: OSError) -> str:
-    return error.strerror or str(error) or type(error).__name__

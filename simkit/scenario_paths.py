@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from pydantic import WithJsonSchema
+
 from simkit.scenario import Scenario
-from simkit.scenario_names import Choice
+from simkit.scenario_library import SAMPLE
+from simkit.scenario_names import Choice, Plugin
 from simkit.scenario_problems import Place, shown
+from simkit.scenario_types import mark_of
 from simkit.yaml_source import KeyPath
 
 
@@ -71,3 +77,33 @@ def _enter(inside: Any, step: int | str, path: KeyPath) -> Any:
 
 def _has_short_form(path: KeyPath) -> bool:
     return any(issubclass(model, Choice) for model in Place(Scenario, path).inner.values())
+
+
+def from_folder(overrides: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return dotted key → value with the relative paths among the values starting from `folder`.
+
+    A path is what the scenario has as one: a file (``workload.path``), or the file of
+    ``my_policy.py:MyPolicy``. Arguments of plug-ins stay as they are.
+    """
+    return {key: _from_folder(split(key), value, folder) for key, value in overrides.items()}
+
+
+def _from_folder(path: KeyPath, value: Any, folder: Path) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _from_folder((*path, str(key)), v, folder) for key, v in value.items()}
+    if not isinstance(value, str):
+        return value
+    place = Place(Scenario, path)
+    named = bool(place.field and mark_of(place.field, Plugin)) or _has_short_form(path)
+    file, colon, attribute = value.rpartition(":")
+    if named and file.endswith(".py"):
+        return f"{folder / Path(file).expanduser()}{colon}{attribute}"
+    if _is_file(place) and not value.startswith(SAMPLE):
+        return str(folder / Path(value).expanduser())
+    return value
+
+
+def _is_file(place: Place) -> bool:
+    marks = place.field.metadata if place.field else ()
+    schemas = (mark.json_schema for mark in marks if isinstance(mark, WithJsonSchema))
+    return any(schema and schema.get("format") == "path" for schema in schemas)

@@ -11,7 +11,7 @@ which order, is in `simkit.processes`.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -26,7 +26,10 @@ from simkit.cluster import Cluster
 from simkit.errors import PolicyError, ScenarioError
 from simkit.estimates import Predictor, Requested
 from simkit.execution import Execution
-from simkit.outages import Outages, by_instant, changes
+from simkit.failures import let_fail
+from simkit.machine_capacity import CapacityChange
+from simkit.outages import Outages, by_instant, changes, known_ahead
+from simkit.parents import Parents
 from simkit.policy import (
     Action,
     Cancel,
@@ -40,6 +43,7 @@ from simkit.policy import (
     WakeAt,
 )
 from simkit.processes import (
+    Background,
     Occurrence,
     Rank,
     capacity_changes,
@@ -52,7 +56,7 @@ from simkit.reservations import Reservations
 from simkit.room import make_room
 from simkit.seeds import stream
 from simkit.submission import Submission
-from simkit.task import Task
+from simkit.task import Allocation, Task
 from simkit.task_queue import TaskQueue
 from simkit.units import TIME_GRID, time_on_grid
 from simkit.workload import Workload
@@ -111,9 +115,8 @@ class Simulation:
             workload.epoch_s,
             first,
         )
-        outages = changes(cluster.maintenance)
-        steps = [change.step for change in outages]
-        self._env = simpy.Environment(min([0.0, first, *(step.time_s for step in steps)]))
+        outages, steps = changes(cluster), known_ahead(cluster)
+        self._env = simpy.Environment(min([0.0, first, *(change.time_s for change in outages)]))
         self._queue = TaskQueue(len(cluster.resources))
         self._room = make_room(cluster.capacity.copy())
         self.state = state = State(self.info, self._room, self._queue)
@@ -124,12 +127,15 @@ class Simulation:
         )
         self._running, self._suspended = state._running, state._suspended
         self._admission = Admission(self.rules.admission, self._queue, state.arrived)
+        self._parents = Parents(workload, self._admission.admit, self._kill_child)
         self._leave = self._admission.leave if self._admission.limited else self._queue.remove
         self._books = Bookkeeping(workload, recorder, self._predictor)
+        if self._parents.any:
+            self._books.on_task_end = self._parents.ended
         recorder.capacity = [float(x) for x in cluster.capacity.sum(axis=0)]
         self._referee = Referee(workload, cluster, self._env, self._room)
         self._execution = Execution(
-            self._env, state, self._admission, self._books, self._referee, workload.run_time_s,
+            self._env, state, self._admission, self._books, self._referee, workload,
             kill_at_limit=self.rules.walltime == "kill",
         )  # fmt: skip
         self._reservations = Reservations(
@@ -141,11 +147,9 @@ class Simulation:
         self.decisions_made = 0
         submission = Submission(workload, cluster, self._predictor)
         submit_at_their_times(self._env, submission.jobs(), self._submit)
-        if steps:
-            taking_place = Outages(self._env, state, recorder, self._books, self._execution)
-            self._env.process(
-                capacity_changes(self._env, by_instant(outages), taking_place.take_place)
-            )
+        self._background = Background()
+        if outages or cluster.failures is not None:
+            self._let_capacities_change(outages, seed)
         self._actions: dict[type, Callable[[Any], None]] = {
             Cancel: self._reservations.cancel,
             WakeAt: self._wake_at,
@@ -153,6 +157,16 @@ class Simulation:
             Resume: self._execution.resume,
             Kill: self._kill,
         }
+
+    def _let_capacities_change(self, outages: Sequence[CapacityChange], seed: int) -> None:
+        env, cluster = self._env, self._cluster
+        taking_place = Outages(
+            env, cluster, self.state, self.recorder, self._books, self._execution
+        ).take_place
+        env.process(capacity_changes(env, by_instant(outages), taking_place))
+        if cluster.failures is not None:
+            rng, machines = stream(seed, "failures"), len(cluster.capacity)
+            let_fail(env, cluster.failures, machines, rng, taking_place, self._background)
 
     @property
     def now(self) -> float:
@@ -228,7 +242,7 @@ class Simulation:
 
     def _instants(self) -> Iterator[float]:
         """Return the instants at which something happens, or the backlog can move up."""
-        happening = instants(self._env, self._execution.complete)
+        happening = instants(self._env, self._execution.complete, self._background)
         return chain(happening, self._moves_of_the_backlog())
 
     def _moves_of_the_backlog(self) -> Iterator[float]:
@@ -236,7 +250,7 @@ class Simulation:
         while self._admission.has_room():
             self.state._changed = self._ticked = True
             yield self.now
-            yield from instants(self._env, self._execution.complete)
+            yield from instants(self._env, self._execution.complete, self._background)
 
     def _await_tick(self, now: float) -> None:
         """Put the decision off to the next multiple of the scheduler's period."""
@@ -262,11 +276,13 @@ class Simulation:
             self._books.open(tasks)
         if refusal:
             self._reject(row, tasks, refusal)
-        elif not self._admission.limited:
-            for task in tasks:
+            return
+        ready = self._parents.admit(tasks) if self._parents.any else tasks
+        if not self._admission.limited:
+            for task in ready:
                 self._queue.add(task)
-            state.arrived.extend(tasks)
-        elif not all(map(self._admission.submit, tasks)):
+            state.arrived.extend(ready)
+        elif not all(map(self._admission.submit, ready)):
             self._reject(row, tasks, "the backlog is full")
 
     def _reject(self, row: int, tasks: Sequence[Task], reason: str) -> None:
@@ -277,6 +293,7 @@ class Simulation:
                 self.state.arrived.remove(task)
             else:
                 self._admission.withdraw(task)
+        self._parents.forget(tasks)
         self._books.reject(row, tasks, self.now, reason)
 
     # ---- actions ------------------------------------------------------------------------------
@@ -352,8 +369,21 @@ class Simulation:
             raise self._referee.illegal(task, "has ended, it cannot be killed")
         if task._waiting:
             self._admission.leave(task)
+        self._end_by_force(task, action.reason, running, suspended)
+
+    def _kill_child(self, task: Task, reason: str) -> None:
+        """Kill a task that never got into the queue."""
+        self._end_by_force(task, reason, (), ())
+
+    def _end_by_force(
+        self,
+        task: Task,
+        reason: str,
+        running: Iterable[Allocation],
+        suspended: Iterable[Allocation],
+    ) -> None:
         task.remaining = 0
-        self._books.event(self.now, "killed", task, action.reason)
+        self._books.event(self.now, "killed", task, reason)
         executed = 0.0
         for allocation in running:
             self._execution.release(allocation)
@@ -363,7 +393,7 @@ class Simulation:
         for allocation in suspended:
             executed = max(executed, allocation._done_s)
             task._suspended_s += self.now - self._suspended.pop(allocation)
-        self._books.kill(task, self.now, action.reason, executed)
+        self._books.kill(task, self.now, reason, executed)
 
     def close(self) -> None:
         """Close the books over everything that has not ended: it runs, or it waits.
@@ -376,7 +406,12 @@ class Simulation:
         for allocation in self._running:
             self._books.record(allocation, nan, Outcome.RUNNING)
         in_progress = {allocation.task for allocation in (*self._running, *self._suspended)}
-        waiting = (*self._queue.tasks, *self._admission.held, *self.state.reservations)
+        waiting = (
+            *self._queue.tasks,
+            *self._admission.held,
+            *self.state.reservations,
+            *self._parents.held,
+        )
         self._books.close({*in_progress, *waiting}, in_progress)
         self.recorder.close()
 

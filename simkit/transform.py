@@ -15,6 +15,7 @@ import numpy as np
 from simkit.errors import TraceError
 from simkit.resample import resample
 from simkit.units import format_duration, parse_duration
+from simkit.words import counted
 from simkit.workload import Workload
 
 __all__ = ["resample", "scale_load", "scale_processors", "seconds_into", "window"]
@@ -51,10 +52,27 @@ def window(
     if low >= high:
         length = format_duration(float(since[-1])) if len(since) else "0 s"
         raise TraceError(
-            f"window: none of {len(workload)} jobs lies in start={start}, end={end}, jobs={jobs}; "
-            f"the trace lasts {length} from its first submit"
+            f"window: it holds none of the {counted(len(workload), 'job')}: "
+            f"{_bounds_in_words(start, end, jobs)}; the trace lasts {length} from its first "
+            "submit, choose bounds within"
         )
     return workload.take(np.arange(low, high))
+
+
+def _bounds_in_words(
+    start: float | str | datetime | None,
+    end: float | str | datetime | None,
+    jobs: int | str | tuple[int, int] | None,
+) -> str:
+    """Return the bounds of a window that are set: ``start 400d 00:00:00, jobs 0..9``."""
+    words = [
+        f"{name} {format_duration(when) if isinstance(when, (int, float)) else when}"
+        for name, when in (("start", start), ("end", end))
+        if when is not None
+    ]
+    if jobs is not None:
+        words.append("jobs {}..{}".format(*_ranks(jobs)))
+    return ", ".join(words) or "no bounds"
 
 
 def seconds_into(workload: Workload, when: float | str | datetime) -> float:

@@ -20,7 +20,8 @@ row that breaks a rule is reported with the rule's name.
 | estimates | the policy was told what the scenario says |
 | machines | every allocation is on a machine of the cluster |
 | partitions | a job keeps to the machines and limits of its partition |
-| rejections | only what can never run is rejected |
+| rejections | only what can never run is rejected, or what admission turns away |
+| admission | a job is turned away if and only if the backlog is full |
 | capacity | allocated <= capacity on each machine at every instant |
 | maintenance | capacity at each start is what the windows leave |
 | timeline | its allocated and capacity columns follow from the allocations |
@@ -37,10 +38,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Final
 
+from simkit.verify_admission import check_admission
 from simkit.verify_audit import Audit, Check, Violation
 from simkit.verify_capacity import check_capacity
 from simkit.verify_digest import check_digest
 from simkit.verify_easy import check_head_delay
+from simkit.verify_estimates import check_estimates
 from simkit.verify_fcfs import check_fcfs_order, check_head_fits
 from simkit.verify_folder import RunFolder, read_run_folder
 from simkit.verify_inputs import check_inputs, check_trace
@@ -50,12 +53,12 @@ from simkit.verify_maintenance import check_maintenance
 from simkit.verify_metrics import check_metrics
 from simkit.verify_timeline import check_timeline
 from simkit.verify_work import (
-    check_estimates,
     check_gangs,
     check_instances,
     check_run_time,
     check_walltime,
 )
+from simkit.words import counted
 
 __all__ = ["CHECKS", "Audit", "Check", "Violation", "verify_run"]
 
@@ -63,8 +66,8 @@ _OF_FILES: Final = (check_digest, check_inputs, check_trace)
 _OF_JOBS: Final = (
     check_identity, check_causality, check_statuses, check_times, check_instances, check_gangs,
     check_run_time, check_walltime, check_estimates, check_machines, check_partitions,
-    check_rejections, check_capacity, check_maintenance, check_timeline, check_fcfs_order,
-    check_head_fits, check_head_delay, check_metrics,
+    check_rejections, check_admission, check_capacity, check_maintenance, check_timeline,
+    check_fcfs_order, check_head_fits, check_head_delay, check_metrics,
 )  # fmt: skip
 CHECKS: Final[tuple[Callable[[RunFolder], Check], ...]] = (*_OF_FILES, *_OF_JOBS)
 """Every check, in the order in which they are done and reported."""
@@ -77,15 +80,15 @@ def verify_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> A
         folder: the run folder.
         allow_partial: also take a run that was interrupted; rules that need its end are left out.
 
-    Returns the audit: every check with the rows it examined, why it did not apply, or the rows
-    that break its rule.
+    Returns the audit: every check with the rows it examined, why it does not apply or was not
+    audited, or the rows that break its rule.
 
     Raises RunError if the folder is no run, is not complete, or lacks a table or column.
     """
     run = read_run_folder(Path(folder), allow_partial=allow_partial)
     if repeated := _repeated_ids(run):
-        reason = f"the log gives {repeated} job ids twice, so rows cannot be told apart"
-        skipped = [Check(_name(check), "").skip(reason) for check in _OF_JOBS]
+        reason = f"the log gives {counted(repeated, 'job id')} twice, so rows cannot be told apart"
+        skipped = [Check(_name(check), "").leave_out(reason) for check in _OF_JOBS]
         return Audit(run.path, (*(check(run) for check in _OF_FILES), *skipped))
     return Audit(run.path, tuple(check(run) for check in CHECKS))
 

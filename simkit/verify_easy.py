@@ -4,7 +4,8 @@ The *shadow time* of a blocked head is the earliest expected end (start + estima
 job at which the head fits: Lifka, "The ANL/IBM SP scheduling system" (1995); Mu'alem and
 Feitelson, "Utilization, predictability, workloads, and user runtime estimates in scheduling the
 IBM SP2 with backfilling" (2001). Whatever is backfilled, the head starts by the shadow time that
-it had when it became head. The promise is void where a job overran its estimate meanwhile.
+it had when it became head, or at the first decision from then on. The promise is void where a job
+overran its estimate meanwhile.
 """
 
 from __future__ import annotations
@@ -20,9 +21,8 @@ from simkit.verify_queue import (
     Running,
     at_becoming_head,
     job_row,
-    not_a_plain_queue,
+    left_out,
     queue_of,
-    type_of,
 )
 
 if TYPE_CHECKING:
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
 def check_head_delay(run: RunFolder) -> Check:
     """Under EASY no head starts after the shadow time it had when it became head."""
     check = Check("head-delay", "EASY starts each head by the shadow time it had as it became head")
-    if reason := not_a_plain_queue(run, ("easy",)):
-        return check.skip(reason)
-    estimator = type_of(run.setting("estimates"))
-    if estimator not in ("requested", "actual", "perturbed"):
-        return check.skip(f"estimates are {estimator}, which do not bound run times")
+    if left_out(check, run, ("easy",)):
+        return check
     queue = queue_of(run)
     heads = queue.blocked()
     overruns = _Overruns(queue)
@@ -44,7 +41,7 @@ def check_head_delay(run: RunFolder) -> Check:
     voided = 0
     for head, now, running in at_becoming_head(queue, heads, queue.rounds()):
         shadow = shadow_time(queue.capacity, running, float(queue.size[head]))
-        if queue.start[head] <= shadow:
+        if queue.start[head] <= queue.tick(np.array([shadow]))[0]:
             continue
         if overruns.between(now, shadow):
             voided += 1

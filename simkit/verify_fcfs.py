@@ -13,7 +13,7 @@ from simkit.verify_queue import (
     Queue,
     at_becoming_head,
     job_row,
-    not_a_plain_queue,
+    left_out,
     queue_of,
 )
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 def check_fcfs_order(run: RunFolder) -> Check:
     """Without backfilling, jobs start in order of (submit time, job id)."""
     check = Check("fcfs-order", "jobs start in order of submission")
-    if reason := not_a_plain_queue(run, ("none",)):
-        return check.skip(reason)
+    if left_out(check, run, ("none",), only_order=True):
+        return check
     queue = queue_of(run)
     check.examined = len(queue.start)
     for rank in np.flatnonzero(np.diff(queue.start) < 0) + 1:
@@ -37,8 +37,8 @@ def check_fcfs_order(run: RunFolder) -> Check:
 def check_head_fits(run: RunFolder) -> Check:
     """No job waits while it is head of the queue and fits."""
     check = Check("head-fits", "no job waits as head of the queue while it fits")
-    if reason := not_a_plain_queue(run, ("none", "easy")):
-        return check.skip(reason)
+    if left_out(check, run, ("none", "easy")):
+        return check
     queue = queue_of(run)
     heads = queue.blocked()
     check.examined = len(queue.start)
@@ -60,10 +60,10 @@ def check_head_fits(run: RunFolder) -> Check:
 
 
 def _free_before_starts(queue: Queue) -> tuple[Floats, Floats]:
-    """Return each instant with an end, and what is free after the ends and before any start."""
+    """Return each decision after an end, and what is free then, before any start."""
     lasting = queue.end > queue.start
     start, end, size = queue.start[lasting], queue.end[lasting], queue.size[lasting]
-    times = np.unique(end)
+    times = np.unique(queue.tick(end))
     taken = _sum_before(start, size, times, "left")
     given = _sum_before(end, size, times, "right")
     return times, queue.capacity - (taken - given)

@@ -145,8 +145,8 @@ def read_run_folder(folder: str | Path, *, allow_partial: bool = False) -> RunFo
     manifest = _read_manifest(path / "run.json")
     if manifest["status"] != "complete" and not allow_partial:
         raise RunError(
-            f"{path}: status is {manifest['status']!r}, only a complete run can be verified; "
-            "run it again, or allow partial runs to check what is there"
+            f"{path}: the run is {manifest['status']}, only a complete run can be verified; "
+            "run it again, or check what is there with --partial (in Python: allow_partial=True)"
         )
     tables = {name: _read_table(path, name) for name in _COLUMNS}
     _check_ids(path, tables)
@@ -158,7 +158,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     manifest = _read_json(path)
     found = manifest.get("format")
     if found != FORMAT:
-        raise RunError(f"{path}: format is {found!r}, this version reads format {FORMAT}")
+        which = "missing" if found is None else found
+        raise RunError(f"{path}: format is {which}, this version reads format {FORMAT}")
     needed = [key for key in _MANIFEST if key != "digest" or manifest.get("status") == "complete"]
     if missing := [key for key in needed if key not in manifest]:
         raise RunError(f"{path}: no key {', '.join(missing)}; the file is damaged, run it again")
@@ -166,8 +167,11 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         [(int(m["id"]), dict(m["capacity"])) for m in cluster["machines"]]
         list(cluster["resources"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise RunError(f"{path}: the cluster is damaged ({error!r}); run it again") from None
+    except (KeyError, TypeError, ValueError):
+        raise RunError(
+            f"{path}: the cluster is damaged, it needs resources, and machines with id and "
+            "capacity; run it again"
+        ) from None
     return manifest
 
 
@@ -213,7 +217,8 @@ def _check_ids(folder: Path, tables: dict[str, pl.DataFrame]) -> None:
     for column, names in tables_with.items():
         kinds = {name: str(tables[name].schema[column]) for name in names}
         if len(set(kinds.values())) > 1:
-            raise RunError(f"{folder}: {column} has different types in different tables: {kinds}")
+            found = ", ".join(f"{kind} in {name}" for name, kind in kinds.items())
+            raise RunError(f"{folder}: {column} has different types in different tables: {found}")
 
 
 def _check_resources(folder: Path, tables: dict[str, pl.DataFrame], resources: list[str]) -> None:
@@ -225,4 +230,4 @@ def _check_resources(folder: Path, tables: dict[str, pl.DataFrame], resources: l
                 "tasks, expected Float64 in both or a column in neither"
             )
     if not any(resource in tables["tasks"].columns for resource in resources):
-        raise RunError(f"{folder}: the tasks ask for none of the resources {resources}")
+        raise RunError(f"{folder}: the tasks ask for none of the resources {', '.join(resources)}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simkit.verify_audit import Check
+from simkit.words import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -43,7 +44,9 @@ def check_inputs(run: RunFolder) -> Check:
     if missing:
         check.notes["not checked, missing"] = missing
     if not check.examined:
-        return check.skip("no input file is there" if missing else "the run read no file")
+        if missing:
+            return check.leave_out("no input file is there")
+        return check.skip("the run read no file")
     return check
 
 
@@ -162,7 +165,9 @@ def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | None, ...]
     7 requested processors, 8 requested time; -1 is unknown. A fraction of a processor is one.
     """
     if len(fields) < 9:
-        raise ValueError(f"a line of {len(fields)} fields: {b' '.join(fields).decode('latin-1')}")
+        raise ValueError(
+            f"a line of {counted(len(fields), 'field')}: {b' '.join(fields).decode('latin-1')}"
+        )
     run, allocated, asked, requested = (float(fields[i]) for i in (3, 4, 7, 8))
     first, second = allocated, asked
     if rules.get("processors") == "requested":

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simkit.verify_admission import turned_away
 from simkit.verify_audit import Check
 from simkit.verify_pieces import TASK
 
@@ -104,9 +105,8 @@ def check_rejections(run: RunFolder) -> Check:
     import polars as pl
 
     check = Check("rejections", "only what can never run is rejected")
-    if run.setting("admission", "backlog") is not None:
-        return check.skip("admission limits the backlog, so jobs may be turned away")
-    rejected = run.jobs.filter(pl.col("status") == "rejected")
+    # Those whom admission turned away are the rule "admission"'s.
+    rejected = run.jobs.filter(pl.col("status") == "rejected", ~turned_away(run))
     tasks = _tasks_by_partition(run).join(rejected, on="job_id", how="semi", maintain_order="left")
     check.examined = tasks["job_id"].n_unique()
     choices = list(enumerate(_partitions(run))) or [(-1, {"machines": list(run.capacity)})]

@@ -28,7 +28,7 @@ def check_maintenance(run: RunFolder) -> Check:
     if not windows:
         return check.skip("the scenario has no maintenance")
     if len(run.capacity) != 1 or len(run.resources) != 1:
-        return check.skip("only worked out for a pool: one machine, one resource")
+        return check.leave_out("it is only worked out for a pool: one machine, one resource")
     starts = run.allocations["start_time_s"].drop_nulls().unique().sort().to_numpy()
     check.examined = len(starts)
     if not len(starts):
@@ -37,7 +37,7 @@ def check_maintenance(run: RunFolder) -> Check:
     try:
         spans = [span for w in windows for span in _spans(w, run, float(starts[-1]), total)]
     except (KeyError, TypeError, ValueError) as error:
-        return check.skip(f"a window cannot be placed in time: {error}")
+        return check.leave_out(f"a window cannot be placed in time: {error}")
     down = np.zeros(len(starts))
     for first, last, amount in spans:
         down += np.where((starts >= first) & (starts < last), amount, 0.0)

@@ -1,7 +1,9 @@
 """The queue of a pool under first come, first served, as it follows from starts and ends alone.
 
 - Jobs stand in the queue by (submit time, job id); their rank is their place in that order.
-- Job k becomes head at ``max(its submit time, the last start of a job before it)``.
+- Where decisions are periodic, the first that knows of an event is at the next multiple of the
+  period: its *tick*. Without a period the tick of an instant is the instant itself.
+- Job k becomes head at ``max(the tick of its submit time, the last start of a job before it)``.
 - If it starts later than that it is *blocked*; only one job is blocked at any time.
 """
 
@@ -14,6 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from simkit.verify_audit import Check
+from simkit.verify_maintenance import seconds
 
 if TYPE_CHECKING:
     from simkit.verify_folder import RunFolder
@@ -36,11 +41,17 @@ class Queue:
     """Start + estimate: the end that the policy counted with."""
     size: Floats
     """What the job asks for."""
+    period: float | None = None
+    """Decisions are at its multiples, in s; None: whenever something changes."""
+
+    def tick(self, times: Floats) -> Floats:
+        """Return the first instants of decisions at or after these times."""
+        return times if self.period is None else first_multiples(times, self.period)
 
     def became_head(self) -> Floats:
         """Return (J,): when each job became head of the queue; after its start if it never did."""
         before = np.maximum.accumulate(np.concatenate(([-np.inf], self.start[:-1])))
-        return np.asarray(np.maximum(self.submit, before))
+        return np.asarray(np.maximum(self.tick(self.submit), before))
 
     def blocked(self) -> Ints:
         """Return the ranks of the jobs that were head and did not start at once."""
@@ -68,33 +79,70 @@ def queue_of(run: RunFolder) -> Queue:
         end=jobs["end_time_s"].to_numpy(),
         expected=start + jobs["estimate_s"].fill_null(np.inf).to_numpy(),
         size=jobs[run.resources[0]].cast(pl.Float64).to_numpy(),
+        period=_period(run),
     )
 
 
-def not_a_plain_queue(run: RunFolder, backfills: tuple[str, ...]) -> str:
-    """Return why the head of the queue cannot be followed in this run; empty if it can.
+def _period(run: RunFolder) -> float | None:
+    every = run.setting("scheduling", "every")
+    return None if every is None else round(seconds(every) * 2**20) / 2**20
+
+
+def first_multiples(times: Floats, period: float) -> Floats:
+    """Return the first multiples of a period at or after these times; infinity stays."""
+    finite = np.isfinite(times)
+    safe = np.where(finite, times, 0.0)
+    return np.where(finite, -np.floor_divide(-safe, period) * period, times)
+
+
+def left_out(
+    check: Check, run: RunFolder, backfills: tuple[str, ...], *, only_order: bool = False
+) -> bool:
+    """Tell whether a rule about the queue cannot be held against this run, and note why.
 
     Args:
+        check: gets the reason.
         run: the run.
-        backfills: names of the backfilling rules for which the check holds.
+        backfills: names of the backfilling rules for which the rule holds.
+        only_order: the rule is about the order of starts alone, not about what fits when.
     """
+    if reason := _other_policy(run, backfills):
+        check.skip(reason)
+    elif reason := _why_not_followed(run, only_order=only_order):
+        check.leave_out(reason)
+    return bool(check.skipped)
+
+
+def _other_policy(run: RunFolder, backfills: tuple[str, ...]) -> str:
+    """Return why the run's policy makes no promise of this kind; empty if it does."""
     policy = run.setting("policy") or {}
     order, backfill = (type_of(policy.get(key)) for key in ("order", "backfill"))
+    if policy.get("path") or policy.get("name"):
+        return "the policy is a user's own"
+    if order != "fcfs":
+        return f"the order is {order}, not fcfs"
+    return "" if backfill in backfills else f"backfilling is {backfill}"
+
+
+def _why_not_followed(run: RunFolder, *, only_order: bool) -> str:
+    """Return why the head of the queue cannot be followed in this run; empty if it can."""
     partitions = run.manifest["cluster"].get("partitions") or []
     kinds = set(run.tables["events"]["kind"].to_list())
     one_each = run.jobs["attempts"].is_in([0, 1]).all() and run.tasks["job_id"].is_unique().all()
+    changes = kinds & {"capacity"} or run.setting("cluster", "maintenance")
+    refill = run.setting("admission", "refill") or "at_once"
+    late = run.setting("admission", "slots") is not None and refill != "at_once"
     reasons = {
         "the run is not complete": not run.complete,
-        "the policy is a user's own": bool(policy.get("path") or policy.get("name")),
-        f"the order is {order}, not fcfs": order != "fcfs",
-        f"backfilling is {backfill}": backfill not in backfills,
         "the cluster is no pool of one resource": len(run.capacity) * len(run.resources) != 1,
-        "the cluster has maintenance": bool(run.setting("cluster", "maintenance")),
         "the cluster has partitions": len(partitions) > 1,
-        "scheduling is periodic": run.setting("scheduling", "every") is not None,
-        "admission hides jobs from the policy": _limits_admission(run),
+        "maintenance changes the capacity, and what fits ahead of it is not worked out": bool(
+            changes
+        )
+        and not only_order,
+        "slots are refilled at the next decision only": late and not only_order,
         "there are reservations, suspensions or losses": bool(
-            kinds & {"reserved", "suspended", "lost", "capacity"}
+            kinds & {"reserved", "suspended", "lost"}
         ),
         "jobs have several tasks, attempts or none": not one_each,
         "there are bags": not run.tasks["gang"].all(),
@@ -105,10 +153,6 @@ def not_a_plain_queue(run: RunFolder, backfills: tuple[str, ...]) -> str:
 def type_of(setting: Any) -> str:
     """Return the name of ``fcfs`` or ``{type: fcfs}``."""
     return str(setting.get("type") if isinstance(setting, dict) else setting or "none")
-
-
-def _limits_admission(run: RunFolder) -> bool:
-    return any(run.setting("admission", key) is not None for key in ("slots", "backlog"))
 
 
 Running = list[tuple[float, int, float]]

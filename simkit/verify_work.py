@@ -134,7 +134,7 @@ def check_walltime(run: RunFolder) -> Check:
             check.add_rows("killed, but nothing in this scenario kills", others)
         return check
     if setting != "kill":
-        return check.skip(f"walltime is {setting!r}, neither kill nor ignore")
+        return check.leave_out(f"walltime is {setting!r}, neither kill nor ignore")
     limit = pl.col("requested_time_s")
     single = pl.col("tasks_of_job") == 1  # the table of jobs has the first task's limit only
     over = work.filter(single, pl.col("executed_s") > limit)
@@ -155,25 +155,3 @@ def policy_kills(run: RunFolder) -> bool:
     return not (isinstance(policy, dict) and policy.get("order")) or bool(
         policy.get("path") or policy.get("name")
     )
-
-
-def check_estimates(run: RunFolder) -> Check:
-    """The estimates are the requested times, or the true run times, where the scenario says so."""
-    import polars as pl
-
-    setting = run.setting("estimates")
-    kind = setting.get("type") if isinstance(setting, dict) else setting
-    check = Check("estimates", "the policy was told what the scenario says")
-    known = {
-        "requested": pl.coalesce("requested_time_s", "trace_run_time_s"),
-        "actual": pl.col("trace_run_time_s"),
-    }
-    if kind not in known:
-        return check.skip(f"estimates are {kind}, which are not worked out again")
-    single = run.tasks.filter(pl.len().over("job_id") == 1)
-    jobs = run.jobs.join(single, on="job_id", how="semi", maintain_order="left")
-    jobs = jobs.filter(pl.col("status") != "rejected").with_columns(known[kind].alias("expected"))
-    check.examined = jobs.height
-    wrong = jobs.filter(pl.col("estimate_s").ne_missing(pl.col("expected")))
-    check.add_rows(f"estimate_s is not the {kind} time", wrong)
-    return check

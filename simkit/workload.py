@@ -316,4 +316,7 @@ class Trace:
 
     workload: Workload
     report: RowReport
+    """Of the rows that jobs and tasks are made of."""
     inputs: tuple[Path, ...] = ()
+    tables: Mapping[str, RowReport] = field(default_factory=dict)
+    """Table → what became of its rows, for traces of several tables; `report` is among them."""

@@ -34,7 +34,8 @@ def read_trace(section: WorkloadBase, seed: int) -> Trace:
             f"workload: the reader {section.reader_name!r} returned a {type(trace).__name__}; "
             "a reader returns a simkit.workload.Trace"
         )
-    return Trace(transformed(trace.workload, section, seed), trace.report, trace.inputs)
+    workload = transformed(trace.workload, section, seed)
+    return Trace(workload, trace.report, trace.inputs, trace.tables)
 
 
 def transformed(workload: Workload, section: WorkloadBase, seed: int) -> Workload:

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from simkit.workload import RowReport
 
+from . import alibaba2017_rules, task_table_rules
+
 LINES_KEPT = 5
 """How many line numbers a report remembers for each rule."""
 
@@ -114,7 +116,14 @@ def describe(report: RowReport) -> list[tuple[str, int, str, list[int]]]:
     Rules that leave rows out come first, then those that repair, then what was only noted.
     """
     counts = [*report.dropped.items(), *report.repaired.items(), *report.notes.items()]
-    return [(rule, n, RULES.get(rule, ""), report.lines.get(rule, [])) for rule, n in counts]
+    return [(rule, n, _meaning(rule), report.lines.get(rule, [])) for rule, n in counts]
+
+
+def _meaning(rule: str) -> str:
+    for meanings in (RULES, alibaba2017_rules.MEANINGS, task_table_rules.MEANINGS):
+        if rule in meanings:
+            return meanings[rule]
+    return ""
 
 
 def summary(report: RowReport) -> str:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
+from simkit.api import simulate
 from simkit.cli import main
 from simkit.run_folder import open_run
 
@@ -165,7 +166,7 @@ def test_verify_finds_nothing_then_what_was_changed(simkit: Callable[..., Result
     simkit("run", "quickstart", "-o", "run")
     good = simkit("verify", "run")
     assert good.code == 0
-    assert "every rule holds" in good.out
+    assert good.out.endswith("run: every rule holds (20 rules hold, 3 do not apply)\n")
     table = Path("run/jobs.parquet")
     jobs = pl.read_parquet(table).with_columns(start_time_s=pl.col("start_time_s") - 1e6)
     jobs.write_parquet(table)
@@ -200,8 +201,8 @@ def test_trace_commands(simkit: Callable[..., Result], tmp_path: Path) -> None:
     assert simkit("trace", "info", "copy.swf").code == 0
     swf(tmp_path / "odd.swf", (0, 10, 1, 5), (1, 0, 1, 5))
     checked = simkit("trace", "check", "odd.swf", "--fix", "clean.swf")
-    assert "run time 0: 1 rows (line 3)" in checked.out
-    assert "requested time raised: 1 rows (line 2)" in checked.out
+    assert "run time 0: 1 row (line 3)" in checked.out
+    assert "requested time raised: 1 row (line 2)" in checked.out
     again = json.loads(simkit("trace", "check", "clean.swf", "--json").out)
     assert (again["read"], again["accepted"], again["rules"]) == (1, 1, [])
     assert "SDSC-SP2" in simkit("trace", "list").out
@@ -324,7 +325,134 @@ def test_a_policy_that_breaks_a_rule(
     failed = open_run("run", allow_partial=True)
     assert failed.status == "failed"
     assert text in failed.info["error"]
-    assert failed.scan("jobs").collect().height == 0
+    assert failed.jobs["status"].to_list() == ["waiting"]
+
+
+def test_another_scenarios_run_is_left_alone(simkit: Callable[..., Result]) -> None:
+    simkit("run", "quickstart", "-o", "run", "--set", "name=mine")
+    refused = simkit("run", "quickstart", "-o", "run")
+    assert refused.code == 2
+    assert "run: holds the run of another scenario, 'mine'" in refused.err
+    assert "--force" in refused.err
+    assert open_run("run").name == "mine"
+    assert simkit("run", "quickstart", "-o", "run", "--force").code == 0
+    assert open_run("run").name == "quickstart"
+
+
+LATE_FAILURES = [
+    # what ends the second run: before the simulation, in it
+    ["--set", "metrics.warmup=30d"],
+    ["--set", "policy={path: mine.py:Mine}"],
+]
+
+
+@pytest.mark.parametrize("settings", LATE_FAILURES)
+def test_the_run_before_survives_one_that_fails(
+    simkit: Callable[..., Result], settings: list[str]
+) -> None:
+    Path("mine.py").write_text(
+        "class Mine:\n    def reset(self, info, rng): pass\n"
+        "    def schedule(self, state):\n        1 / 0\n"
+    )
+    simkit("run", "quickstart", "-o", "run")
+    before = open_run("run").digest
+    failed = simkit("run", "quickstart", "-o", "run", *settings)
+    assert failed.code in (2, 4)
+    assert open_run("run").digest == before
+    assert simkit("verify", "run").code == 0
+
+
+IDLE = """
+class Idle:
+    def reset(self, info, rng): pass
+    def schedule(self, state): return ()
+"""
+
+
+def test_jobs_left_waiting_are_told_on_stderr(simkit: Callable[..., Result]) -> None:
+    Path("idle.py").write_text(IDLE)
+    idle = ("--set", "policy={path: idle.py:Idle}", "-o", "run")
+    told = "warning: all 1,000 jobs still wait at the end of the run: the policy idle.py:Idle"
+    plain = simkit("run", "quickstart", *idle)
+    assert plain.code == 0
+    assert told in plain.err
+    as_json = simkit("run", "quickstart", "--json", *idle)
+    assert json.loads(as_json.out)["metrics"]["jobs"]["waiting"] == 1000
+    assert told in as_json.err
+    swept = simkit(
+        "sweep", "quickstart", "-j", 1, "--json", "--set", "sweep={seed: [0]}", *idle[:2]
+    )
+    assert json.loads(swept.out)["runs"]
+    assert "1,000 jobs still wait at the end of the run" in swept.err
+
+
+def test_a_path_on_the_command_line_starts_from_the_working_folder(
+    simkit: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "far").mkdir()
+    swf(tmp_path / "far" / "log.swf", (0, 10, 1, 10))
+    scenario(tmp_path / "far" / "s.yaml", more="policy: {path: far.py:Idle}")
+    Path("far", "far.py").write_text(IDLE)
+    Path("near.py").write_text(IDLE)
+    simkit("run", "far/s.yaml", "-o", "run", "--set", "policy.path=near.py:Idle")
+    policy = open_run("run").info["scenario"]["policy"]
+    assert policy["path"] == str(tmp_path / "near.py:Idle")
+
+
+@pytest.mark.parametrize("command", ["run", "sweep", "validate", "show"])
+def test_a_log_in_place_of_a_scenario(
+    simkit: Callable[..., Result], tmp_path: Path, command: str
+) -> None:
+    swf(tmp_path / "x.swf", (0, 10, 1, 10))
+    result = simkit(command, "x.swf")
+    assert result.code == 2
+    assert "x.swf: this is a log, not a scenario" in result.err
+    assert "workload: {type: swf, path: x.swf}" in result.err
+
+
+def test_a_partial_run_is_refused_with_the_option_that_takes_it(
+    simkit: Callable[..., Result],
+) -> None:
+    simkit("run", "quickstart", "-o", "a")
+    simkit("run", "quickstart", "-o", "b")
+    info = json.loads(Path("b/run.json").read_text())
+    Path("b/run.json").write_text(json.dumps(info | {"status": "interrupted"}))
+    for command in (["compare", "a", "b"], ["export", "b", "b.swf"], ["verify", "b"]):
+        refused = simkit(*command)
+        assert refused.code == 2
+        assert "--partial" in refused.err
+        assert simkit(*command, "--partial").code == 0
+
+
+def test_outputs_are_tried_before_the_work(simkit: Callable[..., Result], tmp_path: Path) -> None:
+    swf(tmp_path / "broken.swf", (0, 10, 1, 10)).write_text("1 2 3\n")
+    scenario(tmp_path / "s.yaml", "broken.swf")
+    (tmp_path / "file").write_text("")
+    result = simkit("run", "s.yaml", "-o", "file/run")
+    assert "file is a file, and a run is a folder" in result.err  # not: the log is broken
+    swept = simkit("sweep", "quickstart", "--set", "sweep={seed: [0]}", "-o", "file/sweep")
+    assert (swept.code, swept.out) == (2, "")
+    assert "file is a file, and a run is a folder" in swept.err
+    simkit("run", "quickstart", "-o", "run")
+    assert "there is no folder no; make it" in simkit("export", "run", "no/x.swf").err
+    assert "there is no folder no; make it" in simkit("plot", "run", "-o", "no/x.png").err
+
+
+def test_verify_says_which_rules_it_did_not_audit_and_why(simkit: Callable[..., Result]) -> None:
+    simkit(
+        "run", "quickstart", "-o", "run",
+        "--set", "cluster={processors: 128, maintenance: [{start: 1d, duration: 1h}]}",
+    )  # fmt: skip
+    audit = simkit("verify", "run")
+    assert "not audited: because maintenance changes the capacity" in audit.out
+    assert audit.out.endswith(
+        "run: every rule that was audited holds (19 rules hold, 2 do not apply, "
+        "2 were not audited)\n"
+    )
+    checks = {c["name"]: c for c in json.loads(simkit("verify", "run", "--json").out)["checks"]}
+    assert checks["head-delay"]["not_audited"].startswith("maintenance")
+    assert checks["head-delay"]["not_applicable"] is None
+    assert checks["fcfs-order"]["not_applicable"] == "backfilling is easy"
 
 
 def test_folders_that_cannot_be_used(simkit: Callable[..., Result], tmp_path: Path) -> None:
@@ -383,7 +511,12 @@ class Slow:
 """
 
 
-def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [False, True])
+def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path, before: bool) -> None:
+    """They are in the folder, or in one inside it where that holds a finished run."""
+    kept = "run/unfinished" if before else "run"
+    if before:
+        simulate("quickstart", overrides={"name": "s"}, output=tmp_path / "run")
     (tmp_path / "slow.py").write_text(SLOW_POLICY)
     scenario(tmp_path / "s.yaml", "'sample:lublin_1000'", "policy: {path: slow.py:Slow}")
     process = start(tmp_path, "run", "s.yaml", "-o", "run")
@@ -395,20 +528,25 @@ def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path) -> None:
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "Traceback" not in err
-    assert "run holds the results so far" in err
-    run = open_run(tmp_path / "run", allow_partial=True)
+    assert f"{kept} holds the results so far" in err
+    run = open_run(tmp_path / kept, allow_partial=True)
     assert run.status == "interrupted"
     assert 0 < run.jobs.height < 1000
-    assert run.jobs["status"].to_list() == ["finished"] * run.jobs.height
-    assert run.allocations.height == run.jobs.height
-    assert not list((tmp_path / "run").glob("*.part"))
+    counts = dict(run.jobs["status"].value_counts().rows())
+    assert counts.keys() <= {"finished", "running", "waiting"}
+    assert counts["finished"]
+    assert counts["running"]  # all that had been submitted is there
+    outcomes = dict(run.allocations["outcome"].value_counts().rows())
+    assert outcomes == {name: counts[name] for name in ("finished", "running")}
+    assert not list((tmp_path / kept).glob("*.part"))
+    if before:
+        assert "run still holds the run before" in err
+        assert open_run(tmp_path / "run").status == "complete"
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "1", "2"])
 def test_the_digest_does_not_depend_on_the_hash_seed(tmp_path: Path, hash_seed: str) -> None:
     """Two processes at once, each seed: all give the digest of this process."""
-    from simkit.api import simulate
-
     options = {"policy.order": "multifactor", "estimates": "user-mean"}
     settings = [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}

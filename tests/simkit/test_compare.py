@@ -67,9 +67,9 @@ def test_jobs_of_one_run_only_and_unfinished_ones_are_counted_and_named(write_ru
     assert (result.unfinished_in_a, result.unfinished_in_b) == ((5,), (8,))
     assert (result.differences[0].n, result.differences[0].without_value) == (37, 2)
     assert result.notes() == [
-        "1 jobs only in A (a, fcfs + easy): 1",
-        "1 jobs not ended in A (a, fcfs + easy): 5",
-        "1 jobs not ended in B (b, fcfs + easy): 8",
+        "1 job only in A (a, fcfs + easy): 1",
+        "1 job not ended in A (a, fcfs + easy): 5",
+        "1 job not ended in B (b, fcfs + easy): 8",
     ]
 
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from simkit.cluster_source import build_cluster
-from simkit.errors import PluginError, ScenarioError
+from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.experiment import Experiment, carry_out, prepare
 from simkit.policy_source import build_rules, policy_label
 from simkit.run_folder import open_run
@@ -192,6 +192,11 @@ VARIANTS: list[dict[str, Any]] = [
         {"start": "1d", "duration": "8h", "processors": 64, "running": "requeue", "every": "3d"}]}},
     {"cluster": {"machines": [{"count": 16, "processors": 8}]}, "policy": {"backfill": "easy"}},
     {"admission": {"slots": 5, "backlog": 20}},
+    {"policy": {"backfill": "easy"}, "scheduling": {"every": "7m"}, "estimates": "user-mean"},
+    {"policy": {"backfill": "easy"}, "admission": {"slots": 3, "backlog": 9, "refill": "at_once"},
+     "estimates": {"type": "user-mean", "last": 3}, "workload": {
+        "type": "lublin", "jobs": 500, "processors": 64, "users": 5}},
+    {"scheduling": {"every": "7m"}, "estimates": {"type": "perturbed", "factor": 2}},
 ]  # fmt: skip
 
 
@@ -207,6 +212,11 @@ def test_a_run_is_the_same_in_memory_and_on_disk_and_the_auditor_agrees(
         assert kept.scan(table).collect().equals(written.scan(table).collect())
     audit = verify_run(tmp_path / "run")
     assert audit.ok, "\n".join(map(str, audit.violations[:5]))
+
+
+def test_what_cannot_be_measured_is_refused_before_the_run() -> None:
+    with pytest.raises(RunError, match=r"metrics: warm-up 10d .* cool-down 3d .* leave nothing"):
+        built(metrics={"warmup": "10d", "cooldown": "3d"})
 
 
 def test_run_json_holds_what_was_run(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ DAMAGES = [
     (lambda f: (f / "run.json").unlink(), "no run.json"),
     (damage_json, "cannot be read"),
     (list_json, "no JSON object"),
-    (lambda f: change(f, format=2), "format 2, this simkit reads 1"),
+    (lambda f: change(f, format=2), "format 2, this simkit reads format 1"),
     (lambda f: change(f, status="interrupted"), "the run is interrupted"),
     (lambda f: change(f, status="failed", error="disk full"), "failed \\(disk full\\)"),
     (lambda f: (f / "tasks.parquet").unlink(), "tasks.parquet is missing"),

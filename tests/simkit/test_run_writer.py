@@ -76,24 +76,86 @@ def test_an_abandoned_run_keeps_valid_tables_and_says_so(tmp_path: Path, how: st
     assert open_run(tmp_path / "run", allow_partial=True).status == how
 
 
-def test_a_run_is_replaced_and_what_is_not_ours_stays(tmp_path: Path) -> None:
+def finished(folder: Path, count: int = 3, **info: Any) -> RunWriter:
+    """Write a whole run of so many jobs."""
+    writer = RunWriter(folder, INFO | info)
+    writer.write("jobs", rows(count))
+    writer.close_tables()
+    writer.complete({}, {"m": {"value": count}})
+    return writer
+
+
+def test_a_finished_run_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    first = RunWriter(folder, INFO)
-    first.write("jobs", rows())
-    first.close_tables()
-    first.complete({}, {})
+    finished(folder, 3)
     (folder / "notes.txt").write_text("mine")
     second = RunWriter(folder, INFO)
-    assert written(folder) == ["notes.txt", "run.json"]
-    assert status(folder) == "incomplete"
+    second.write("jobs", rows(5))
+    second.write("events", rows(1))
+    second.close_tables()
+    assert (status(folder), status(folder / "unfinished")) == ("complete", "incomplete")
+    assert pl.read_parquet(folder / "jobs.parquet").height == 3
+    second.complete({}, {"m": {"value": 5}})
+    names = ["events.parquet", "jobs.parquet", "metrics.json", "notes.txt", "run.json"]
+    assert written(folder) == names
+    assert (status(folder), pl.read_parquet(folder / "jobs.parquet").height) == ("complete", 5)
+    assert json.loads((folder / "metrics.json").read_text()) == {"m": {"value": 5}}
+
+
+def test_a_run_that_fails_leaves_the_finished_one_and_the_next_one_cleans_up(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "run"
+    finished(folder, 3)
+    second = RunWriter(folder, INFO)
+    second.write("jobs", rows(5))
+    second.abandon("interrupted", "why", {})
+    assert (status(folder), status(folder / "unfinished")) == ("complete", "interrupted")
+    assert pl.read_parquet(folder / "unfinished" / "jobs.parquet").height == 5
+    finished(folder, 4)
+    assert written(folder) == ["jobs.parquet", "metrics.json", "run.json"]
+    assert pl.read_parquet(folder / "jobs.parquet").height == 4
+
+
+def test_a_run_that_is_not_whole_is_replaced_at_once(tmp_path: Path) -> None:
+    first = RunWriter(tmp_path / "run", INFO)
+    first.write("jobs", rows())
+    first.abandon("failed", "", {})
+    second = RunWriter(tmp_path / "run", INFO)
+    assert written(tmp_path / "run") == ["run.json"]
     second.abandon("failed", "", {})
+
+
+def test_a_full_disk_does_not_take_the_finished_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(tmp_path / "run")
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", _full_disk(0))
+    writer = RunWriter(tmp_path / "run", INFO)
+    with pytest.raises(FailedRunError, match="unfinished: cannot be written: no space is left"):
+        writer.write("jobs", rows())
+    assert status(tmp_path / "run") == "complete"
+    assert status(tmp_path / "run" / "unfinished") == "failed"
+
+
+def test_another_scenarios_run_is_replaced_by_force_alone(tmp_path: Path) -> None:
+    finished(tmp_path / "run", name="other")
+    with pytest.raises(RunError, match="holds the run of another scenario, 'other'"):
+        RunWriter(tmp_path / "run", INFO)
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["name"] == "other"
+    forced = RunWriter(tmp_path / "run", INFO, force=True)
+    forced.close_tables()
+    forced.complete({}, {})
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["name"] == "test"
 
 
 def test_a_folder_with_other_things_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunError, match=r"holds other things \(thesis.tex\)"):
+    with pytest.raises(RunError, match=r"holds other things \(thesis.tex\).*--force"):
         RunWriter(tmp_path, INFO)
     assert written(tmp_path) == ["thesis.tex"]
+    RunWriter(tmp_path, INFO, force=True).abandon("failed", "", {})
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
 
 
 def test_two_writers_do_not_share_a_folder(tmp_path: Path) -> None:
@@ -131,7 +193,9 @@ def test_a_full_disk_leaves_no_half_table(
     writer = RunWriter(tmp_path / "run", INFO)
     for table in TABLES[:after]:
         writer.write(table, rows())
-    with pytest.raises(FailedRunError, match=r"No space left on device.*marked as not complete"):
+    with pytest.raises(
+        FailedRunError, match=r"no space is left on the disk.*marked as not complete"
+    ):
         writer.write(TABLES[after], rows())
     assert written(tmp_path / "run") == ["run.json"]
     assert status(tmp_path / "run") == "failed"

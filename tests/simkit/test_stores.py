@@ -85,7 +85,7 @@ def test_an_overdue_task_is_expected_to_end_a_tick_from_now():
     state = State(info, PoolRoom(np.array([[4.0]])), TaskQueue(1))
     task = Task(0, 0, 0.0, (1.0,), 3, estimate_s=5.0)
     assert state.room.claim(((0, 3),), task.request)
-    state._releases.append((5.0, 0, Allocation(0, task, ((0, 3),), 3, 0.0, 5.0)))
+    state._running[Allocation(0, task, ((0, 3),), 3, 0.0, 5.0)] = None
     state.now = 9.0
     profile = state.profile()
     assert profile.total_free(9.0) == (1.0,)

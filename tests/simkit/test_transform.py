@@ -60,8 +60,9 @@ def test_a_window_keeps_the_jobs_inside_and_their_clock(start, end, jobs, ranks)
 
 BAD_WINDOWS = [
     # start, end, jobs, what the message says
-    (600, None, None, "none of 6 jobs lies in"),
-    (300, 300, None, "none of 6 jobs lies in"),
+    (600, None, None, "none of the 6 jobs: start 00:10:00; the trace lasts 00:08:20"),
+    (300, 300, None, "none of the 6 jobs: start 00:05:00, end 00:05:00; the trace"),
+    (600, None, "0..9", "none of the 6 jobs: start 00:10:00, jobs 0..9; the trace"),
     (None, None, 0, "is empty"),
     (None, None, "3..1", "is empty"),
     (None, None, "a..b", "write a number, or first..last"),

@@ -131,8 +131,8 @@ def test_events_tell_the_new_capacity(simulate, rigid, greedy):
     events = run.rows("events", "time_s kind machine_id detail")
     assert [row[:3] for row in events] == [(5, "capacity", 0), (8, "capacity", 0)]
     assert [json.loads(row[3]) for row in events] == [
-        {"capacity": {"processors": 1.0}, "running": "suspend"},
-        {"capacity": {"processors": 4.0}, "running": "suspend"},
+        {"capacity": {"processors": 1.0}, "running": "suspend", "cause": "maintenance"},
+        {"capacity": {"processors": 4.0}, "running": "suspend", "cause": "maintenance"},
     ]
 
 

@@ -364,9 +364,6 @@ def test_only_what_cannot_run_is_rejected(
     world = kit.build([ran, turned_away], [segment], capacity, partitions=[EXPRESS, BATCH])
     kit.with_utilisation(world)
     assert set(found_by(world, tmp_path)) == (set() if right else {"rejections"})
-    world.manifest["scenario"]["admission"]["backlog"] = 3
-    audit = verify_run(world.save(tmp_path))
-    assert "backlog" in audit.not_applicable["rejections"]
 
 
 def test_tables_without_rows_are_right(kit: Any, tmp_path: Path) -> None:

@@ -33,8 +33,10 @@ def test_a_good_run_has_no_violations(good: Any, tmp_path: Path) -> None:
 def test_every_check_is_done_or_says_why_not(good: Any, tmp_path: Path) -> None:
     audit = audited(good, tmp_path / "run")
     assert len(audit.checks) == len(CHECKS)
-    assert set(audit.not_applicable) == {"partitions", "maintenance", "fcfs-order"}
+    assert set(audit.not_applicable) == {"partitions", "maintenance", "admission", "fcfs-order"}
     assert all(audit.not_applicable.values())
+    assert audit.not_audited == {}
+    assert audit.summary() == "every rule holds (19 rules hold, 4 do not apply)"
     assert all(check.examined > 0 for check in audit.done if check.name != "rejections")
 
 
@@ -147,7 +149,9 @@ def test_a_missing_input_is_reported_as_not_checked(good: Any, tmp_path: Path) -
     (folder / "log.swf").unlink()
     audit = verify_run(folder)
     assert audit.ok
-    assert audit.not_applicable["inputs"] == "no input file is there"
+    assert audit.not_audited["inputs"] == "no input file is there"
+    assert audit.summary().startswith("every rule that was audited holds (18 rules hold, 4 do not ")
+    assert audit.summary().endswith("apply, 1 was not audited)")
 
 
 REFUSED = [
@@ -202,7 +206,7 @@ def test_a_log_that_repeats_job_ids_is_checked_as_far_as_rows_can_be_told_apart(
     good.manifest["trace"]["notes"] = {"repeated job id": 2}
     audit = audited(good, tmp_path / "run")
     assert [check.name for check in audit.done] == ["digest", "inputs", "trace"]
-    assert "rows cannot be told apart" in audit.not_applicable["capacity"]
+    assert "rows cannot be told apart" in audit.not_audited["capacity"]
 
 
 def test_an_interrupted_run_is_checked_for_what_it_has(kit: Any, tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""The capacity of machines over time: what is installed, whether it is up, what others take.
+
+A machine's capacity is what it brings while it is there and up, less what is taken of it by
+maintenance and by containers, and never less than nothing. Several things may go on at once: a
+window may begin on a machine that is down, a container may end on one that has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+WhenTaken = Literal["drain", "requeue", "suspend"]
+"""What becomes of tasks on capacity that is taken away: they run on to their end; they start over
+from the queue; they are suspended with their work kept."""
+
+ChangeKind = Literal["join", "leave", "down", "up", "take", "give"]
+"""A machine joins, leaves, fails, is repaired; part of it is taken, given back."""
+
+
+@dataclass(frozen=True)
+class CapacityChange:
+    """Something that happens to a machine's capacity."""
+
+    time_s: float
+    machine: int
+    kind: ChangeKind
+    cause: str
+    """For the records: maintenance, container, softerror, failure, ….."""
+    amount: tuple[float, ...] = ()
+    """(R,) at least 0: what a machine that joins brings; what is taken or given back."""
+    running: WhenTaken = "drain"
+
+    @property
+    def takes_away(self) -> bool:
+        """Whether it makes the machine smaller."""
+        return self.kind in ("leave", "down", "take")
+
+
+class MachineCapacity:
+    """Works out the machines' capacities as changes come."""
+
+    def __init__(self, installed: Floats) -> None:
+        """Begin with machines that are all up: (M, R) what each brings."""
+        self._installed = installed.copy()
+        self._there = np.ones(len(installed), dtype=bool)
+        self._faults = np.zeros(len(installed), dtype=np.int64)  # that have not been repaired
+        self._taken = np.zeros_like(installed)
+
+    def leave_out(self, machines: Sequence[int]) -> None:
+        """Begin without some machines: they join later."""
+        self._there[list(machines)] = False
+
+    def change(self, change: CapacityChange) -> None:
+        """Take in a change.
+
+        A machine that joins is up and brings what it brings now. One that fails twice is up when
+        both faults are repaired; repairs of faults that a new start ended do nothing.
+        """
+        machine = change.machine
+        match change.kind:
+            case "join":
+                self._there[machine] = True
+                self._faults[machine] = 0
+                if change.amount:
+                    self._installed[machine] = change.amount
+            case "leave":
+                self._there[machine] = False
+            case "down":
+                self._faults[machine] += 1
+            case "up":
+                self._faults[machine] = max(self._faults[machine] - 1, 0)
+            case "take":
+                self._taken[machine] += change.amount
+            case "give":
+                self._taken[machine] -= change.amount
+
+    def is_up(self, machine: int) -> bool:
+        """Tell whether a machine is there and has no fault."""
+        return bool(self._there[machine] and not self._faults[machine])
+
+    def of(self, machine: int) -> list[float]:
+        """Return (R,): what the machine offers now."""
+        if not self.is_up(machine):
+            return [0.0] * self._installed.shape[1]
+        left: list[float] = np.maximum(self._installed[machine] - self._taken[machine], 0).tolist()
+        return left

@@ -1,0 +1,108 @@
+"""A log or a run folder given where a scenario belongs: says so, and how to go on."""
+
+from __future__ import annotations
+
+import gzip
+import shlex
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from simkit.errors import ScenarioError
+from simkit.output_place import scenario_of
+from simkit.scenario_library import find_scenario
+
+_BY_NAME: Final = {".swf": "swf", ".csv": "jobs", ".parquet": "jobs"}
+"""Last part of a log's name, without ``.gz`` → its type in a scenario."""
+_SCENARIO_ENDINGS: Final = (".yaml", ".yml", ".json")
+_SWF_FIELDS: Final = 18
+_LOOK_AT = 200
+"""Lines from the start of a file in which its first job is looked for."""
+
+
+def scenario_file(text: str) -> Path:
+    """Return the scenario file that a user names: a path, or the name of one of simkit's.
+
+    Raises ScenarioError for a word that is neither, and for a log or a run folder, with what
+    would run it.
+    """
+    path = find_scenario(text)
+    refuse_mistaken(path, text)
+    return path
+
+
+def refuse_mistaken(path: Path, text: str) -> None:
+    """Raise ScenarioError if a file is a log or a folder a run; `text` is how the user named it."""
+    folder = path.parent if path.suffix == ".parquet" else path
+    if (folder / "run.json").is_file():
+        raise ScenarioError(_about_run(folder, text))
+    if path.is_file() and (kind := log_type(path)):
+        raise ScenarioError(_about_log(path, text, kind))
+
+
+def log_type(path: Path) -> str:
+    """Return the type that a scenario gives to a log: swf, sacct or jobs; empty if it is none."""
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith(_SCENARIO_ENDINGS):
+        return ""
+    lines = _first_lines(path)
+    if lines and lines[0].startswith("JobID") and "|" in lines[0]:
+        return "sacct"
+    if kind := next((kind for end, kind in _BY_NAME.items() if name.endswith(end)), ""):
+        return kind
+    jobs = [line.split() for line in lines if line.strip() and not line.lstrip().startswith(";")]
+    return "swf" if jobs and len(jobs[0]) >= _SWF_FIELDS and all(map(_number, jobs[0])) else ""
+
+
+def _first_lines(path: Path) -> list[str]:
+    """Return the first lines of a text, unpacked; none of a file that cannot be read."""
+    with suppress(OSError, EOFError):
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as lines:
+            return [line[:1000].decode("latin-1") for line in islice(lines, _LOOK_AT)]
+    return []
+
+
+def _number(field: str) -> bool:
+    with suppress(ValueError):
+        float(field)
+        return True
+    return False
+
+
+def _about_log(path: Path, text: str, kind: str) -> str:
+    stem = path.name.removesuffix(".gz").rsplit(".", 1)[0] or "scenario"
+    workload = f"{{type: {kind}, path: {_yaml_text(text)}}}"
+    setting = shlex.quote(f"workload={workload}")
+    return (
+        f"{text}: this is a log, not a scenario. A scenario names the log and the policy; "
+        f"write {stem}.yaml beside it:\n\n"
+        f"    workload: {{type: {kind}, path: {_yaml_text(path.name)}}}\n"
+        "    policy: {order: fcfs, backfill: easy}\n\n"
+        f"and run that, or run the log at once in place of the quickstart's:\n\n"
+        f"    simkit run quickstart --set {setting} --set name={_name(stem)}"
+    )
+
+
+def _yaml_text(text: str) -> str:
+    """Return a path as YAML takes it, in quotes where it has signs that mean something there."""
+    plain = all(c.isalnum() or c in "/._-" for c in text)
+    return text if plain else "'" + text.replace("'", "''") + "'"
+
+
+def _name(stem: str) -> str:
+    """Return a name that a scenario may have."""
+    allowed = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in stem)
+    return allowed.strip("-.") or "mine"
+
+
+def _about_run(folder: Path, text: str) -> str:
+    name = scenario_of(folder)
+    again = f"its scenario is called {name!r}: run that" if name else "give the scenario that ran"
+    what = "this is a run folder" if folder == Path(text) else "this is a table of a run"
+    return (
+        f"{text}: {what}, not a scenario; {again}. The commands that read a run are verify, "
+        f"compare, plot and export: simkit verify {shlex.quote(str(folder))}"
+    )

@@ -1,0 +1,150 @@
+"""Where results may be written: tried before the work begins, and refused in words for people."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from simkit.errors import RunError
+
+PART: Final = ".part"
+"""Ending of files that are being written."""
+UNFINISHED: Final = "unfinished"
+"""Folder inside a finished run's, in which the run that is to replace it is made."""
+
+_WORDS: Final = {
+    errno.EACCES: "you have no permission to write there",
+    errno.EPERM: "you have no permission to write there",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOENT: "nothing can be made at that place",
+    errno.EEXIST: "a file is in the way",
+    errno.ENOTDIR: "a file is in the way",
+    errno.EISDIR: "it is a folder",
+    errno.ENOSPC: "no space is left on the disk",
+    errno.EDQUOT: "your disk quota is used up",
+    errno.EFBIG: "files may not grow that large here",
+    errno.ENAMETOOLONG: "the name is too long",
+}
+
+
+def check_run_folder(folder: Path, name: str, *, force: bool = False) -> None:
+    """Make sure, before the work, that a run can be written to a folder; change nothing.
+
+    Takes the arguments of `check_content` and raises what that and `check_place` raise.
+    """
+    check_place(folder)
+    check_content(folder, name, force=force)
+
+
+def check_place(folder: Path) -> None:
+    """Make sure that files can be written to a folder, made for a moment where it is not there.
+
+    Raises RunError, with what is in the way and what to do.
+    """
+    made: list[Path] = []
+    try:
+        made += [path for path in (folder, *folder.parents) if not path.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    finally:
+        for path in made:  # the innermost first
+            with suppress(OSError):
+                path.rmdir()
+
+
+def check_content(folder: Path, name: str, *, force: bool = False) -> None:
+    """Refuse a folder with things in it that a run of the scenario `name` must not replace.
+
+    Args:
+        folder: absent, empty, or that of a run of the same scenario.
+        name: the scenario's.
+        force: allow also a folder that holds another scenario's run, or other things.
+
+    Raises RunError, with what is in the way and what to do.
+    """
+    try:
+        entries = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    others = [entry for entry in entries if not entry.endswith(PART)]
+    if force or not others:
+        return
+    if "run.json" not in others:
+        raise RunError(
+            f"{folder}: holds other things ({', '.join(others[:3])}{', …' * (len(others) > 3)}) "
+            "and no run; choose another folder with --output, or --force to write there all the "
+            "same"
+        )
+    if (found := scenario_of(folder)) != name:
+        whose = f"the run of another scenario, {found!r}" if found else "a run.json that is damaged"
+        raise RunError(
+            f"{folder}: holds {whose}; a run of {name!r} does not replace it: choose another "
+            "folder with --output, or --force to replace it all the same"
+        )
+
+
+def scenario_of(folder: Path) -> str:
+    """Return the name of the scenario whose run a folder holds; empty if that cannot be told."""
+    return str(_run_json(folder).get("name") or "")
+
+
+def holds_finished_run(folder: Path) -> bool:
+    """Tell whether a folder holds a run that came to its end."""
+    return _run_json(folder).get("status") == "complete"
+
+
+def _run_json(folder: Path) -> dict[str, object]:
+    with suppress(OSError, ValueError):
+        content = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+        return content if isinstance(content, dict) else {}
+    return {}
+
+
+def check_file(path: Path) -> None:
+    """Make sure that a file can be written, and leave everything as it was.
+
+    Raises RunError, with what is in the way and what to do.
+    """
+    if path.is_dir():
+        raise RunError(f"{path}: is a folder; name a file in it")
+    if not path.parent.exists():
+        raise RunError(
+            f"{path}: there is no folder {path.parent}; make it, or choose another place"
+        )
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, "")
+    except OSError as error:
+        raise RunError(
+            f"{path}: cannot be written: {reason(error)}; choose another place"
+        ) from error
+
+
+def unwritable(folder: Path, error: OSError) -> RunError:
+    """Return what to tell of a run folder that cannot be made or written."""
+    return RunError(
+        f"{folder}: cannot be written: {reason(error, (folder, *folder.parents))}; choose another "
+        "folder with --output"
+    )
+
+
+def reason(error: OSError, paths: Iterable[Path] = ()) -> str:
+    """Return why the operating system refused, naming the file in the way if it is one of `paths`.
+
+    What it says itself is kept where there are no better words.
+    """
+    words = _WORDS.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
+    if error.errno in (errno.EEXIST, errno.ENOTDIR):
+        for path in paths:
+            if path.is_file():
+                return f"{path} is a file, and a run is a folder"
+    return words

@@ -1,0 +1,151 @@
+"""Machines join, leave, fail and are repaired, and containers take part of them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from simkit.cluster import Cluster, Failures, Maintenance
+from simkit.errors import ScenarioError
+from simkit.machine_capacity import CapacityChange
+from simkit.policies.orderings import FCFS
+from simkit.policy_bases import OrderedPolicy
+
+PIECES = "job_id machine_id start_time_s end_time_s outcome"
+
+
+def two(*changes, **facts) -> Cluster:
+    """Return machines 0 and 1 of 4 processors and changes of (time, machine, kind[, …])."""
+    return Cluster(
+        ("processors",), ("a", "b"), np.array([[4.0], [4.0]]),
+        changes=tuple(change(*row) for row in changes), **facts,
+    )  # fmt: skip
+
+
+def change(time_s, machine, kind, running="drain", amount=()) -> CapacityChange:
+    return CapacityChange(time_s, machine, kind, "test", amount, running)
+
+
+def pieces(run) -> list[tuple]:
+    return run.rows("allocations", PIECES)
+
+
+def test_a_machine_that_joins_later(simulate, rigid, greedy):
+    # it is not there before; what it brings may differ from what is known of it
+    run = simulate(greedy, rigid((0, 10, 4), (0, 10, 2)), two((5, 1, "join", "drain", (2.0,))))
+    assert pieces(run) == [(0, 0, 0, 10, "finished"), (1, 1, 5, 15, "finished")]
+    assert run.rows("timeline", "time_s capacity_processors")[:2] == [(0, 4), (5, 6)]
+
+
+def test_a_machine_that_leaves_takes_nothing_new(simulate, rigid, greedy):
+    run = simulate(greedy, rigid((0, 10, 4), (1, 10, 4), (6, 1, 4)), two((5, 0, "leave")))
+    assert pieces(run) == [
+        (0, 0, 0, 10, "finished"),  # runs on to its end
+        (1, 1, 1, 11, "finished"), (2, 1, 11, 12, "finished"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("running", "expected"),
+    [
+        ("requeue", [(0, 0, 0, 3, "lost"), (0, 1, 3, 13, "finished")]),
+        ("suspend", [(0, 0, 0, 3, "suspended"), (0, 1, 3, 10, "finished")]),
+        ("drain", [(0, 0, 0, 10, "finished")]),
+    ],
+)
+def test_what_runs_on_a_machine_that_fails(running, expected, simulate, rigid):
+    cluster = two((3, 0, "down", running), (50, 0, "up"))
+    assert pieces(simulate(OrderedPolicy(FCFS()), rigid((0, 10, 4)), cluster)) == expected
+
+
+def test_what_ends_as_its_machine_fails_has_ended(simulate, rigid, greedy):
+    cluster = two((10, 0, "down", "requeue"), (50, 0, "up"))
+    assert pieces(simulate(greedy, rigid((0, 10, 4)), cluster)) == [(0, 0, 0, 10, "finished")]
+
+
+def test_a_machine_with_two_faults_is_up_when_both_are_repaired(simulate, rigid, greedy):
+    faults = [(1, 0, "down"), (2, 0, "down"), (5, 0, "up"), (9, 0, "up"), (0, 1, "leave")]
+    run = simulate(greedy, rigid((3, 1, 4)), two(*faults))
+    assert pieces(run) == [(0, 0, 9, 10, "finished")]
+
+
+def test_containers_shrink_what_batch_may_use(simulate, rigid, greedy):
+    taken = [(0, 0, "take", "drain", (3.0,)), (20, 0, "give", "drain", (3.0,)), (0, 1, "leave")]
+    run = simulate(greedy, rigid((0, 5, 1), (0, 5, 2)), two(*taken))
+    assert pieces(run) == [(0, 0, 0, 5, "finished"), (1, 0, 20, 25, "finished")]
+
+
+def test_maintenance_containers_and_faults_at_once_never_go_below_nothing(simulate, rigid, greedy):
+    cluster = two(
+        (1, 0, "take", "drain", (3.0,)), (2, 0, "down"), (4, 0, "up"), (6, 0, "give", "drain", (3.0,)),
+        (0, 1, "leave"), maintenance=(Maintenance(3, 5, 0, (3.0,)),),
+    )  # fmt: skip
+    run = simulate(greedy, rigid((7, 1, 4)), cluster)
+    capacity = [
+        (row[0], json.loads(row[1])["capacity"]["processors"])
+        for row in run.rows("events", "time_s detail machine_id")
+        if row[2] == 0
+    ]
+    assert capacity == [(1, 1), (2, 0), (5, 1), (6, 4)]  # up again at 4, but nothing is left
+
+
+# ---- random failures ----------------------------------------------------------------------------
+
+
+def failing(**facts) -> Cluster:
+    return Cluster(
+        ("processors",), ("a", "b", "c"), np.full((3, 1), 4.0),
+        failures=Failures(**{"mtbf_s": 50.0, "mttr_s": 10.0} | facts),
+    )  # fmt: skip
+
+
+def faults(run) -> list[tuple]:
+    """Return (time, machine, capacity) of all changes."""
+    return [
+        (time, machine, json.loads(detail)["capacity"]["processors"])
+        for time, machine, detail, kind in run.rows("events", "time_s machine_id detail kind")
+        if kind == "capacity"
+    ]
+
+
+def test_failures_are_as_frequent_and_as_long_as_said(simulate, rigid, greedy):
+    load = rigid(*[(10.0 * n, 5, 1) for n in range(5000)])
+    events = faults(simulate(greedy, load, failing()))
+    up, down = [], []
+    for machine in range(3):
+        since = 0.0
+        for time, _, capacity in [row for row in events if row[1] == machine]:
+            (down if capacity else up).append(time - since)
+            since = time
+    assert np.mean(up) == pytest.approx(50, rel=3 / len(up) ** 0.5)
+    assert np.mean(down) == pytest.approx(10, rel=3 / len(down) ** 0.5)
+
+
+def test_failures_are_the_same_whatever_the_policy(simulate, rigid, greedy):
+    load = rigid(*[(10.0 * n, 30, 4) for n in range(50)])
+    some = faults(simulate(greedy, load, failing()))
+    others = faults(simulate(OrderedPolicy(FCFS()), load, failing()))
+    both = min(len(some), len(others))
+    assert both > 20
+    assert some[:both] == others[:both]
+    assert faults(simulate(greedy, load, failing(), seed=1))[:both] != some[:both]
+
+
+def test_a_run_ends_when_only_failures_are_left(simulate, rigid, greedy):
+    run = simulate(greedy, rigid((0, 10, 1)), failing(mtbf_s=1e5))
+    assert run.rows("jobs", "end_time_s status") == [(10, "finished")]
+
+
+def test_every_job_ends_however_often_machines_fail(simulate, rigid, greedy):
+    load = rigid(*[(float(n), 20, 1 + n % 4) for n in range(100)])
+    run = simulate(greedy, load, failing(mtbf_s=60.0, mttr_s=5.0))
+    assert set(run.rows("jobs", "status")) == {("finished",)}
+    assert ("lost",) in run.rows("allocations", "outcome")
+
+
+@pytest.mark.parametrize("times", [{"mtbf_s": 0.0}, {"mttr_s": -1.0}, {"mtbf_s": float("nan")}])
+def test_times_that_are_none(times):
+    with pytest.raises(ScenarioError, match="must be a positive time"):
+        failing(**times)

@@ -1,0 +1,62 @@
+"""A job is turned away if and only if all slots and the backlog are taken."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simkit.verify import verify_run
+
+FULL = "the backlog is full"
+
+
+def queued(kit: Any, last: str, *, backlog: int = 1, refill: str = "at_once") -> Any:
+    """A machine taken by job 1 up to 10 s, jobs 2 and 3 waiting, job 4 coming as `last`."""
+    jobs = [kit.rigid(n, n, 10, 8, 10) for n in range(1, 5)]
+    segments = [kit.Segment(n, 0, 0, 0, 8, 1.0 + 10 * (n - 1), 1.0 + 10 * n) for n in range(1, 4)]
+    if last == "rejected":
+        jobs[3] = jobs[3]._replace(status="rejected", reason=FULL)
+    else:
+        segments.append(kit.Segment(4, 0, 0, 0, 8, 31.0, 41.0))
+    admission = {"slots": 1, "backlog": backlog, "refill": refill}
+    policy = {"order": "fcfs", "backfill": "none"}
+    world = kit.build(jobs, segments, [{"processors": 8.0}], admission=admission, policy=policy)
+    return kit.with_utilisation(world)
+
+
+CASES = [
+    # backlog beside one slot, what became of job 4 while two jobs waited, the objection
+    (1, "rejected", set()),
+    (2, "rejected", {"admission"}),
+    (2, "finished", set()),
+    (1, "finished", {"admission"}),
+]
+
+
+@pytest.mark.parametrize(("backlog", "last", "objections"), CASES)
+def test_the_backlog_decides(
+    backlog: int, last: str, objections: set[str], kit: Any, tmp_path: Path
+) -> None:
+    world = queued(kit, last, backlog=backlog)
+    assert set(verify_run(world.save(tmp_path / "run")).found) == objections
+
+
+def test_another_reason_is_no_matter_of_the_backlog(kit: Any, tmp_path: Path) -> None:
+    world = queued(kit, "rejected")
+    world.set("jobs", 3, reason="too large")
+    assert set(verify_run(world.save(tmp_path / "run")).found) == {"rejections"}
+
+
+def test_without_a_backlog_nothing_may_be_turned_away(kit: Any, tmp_path: Path) -> None:
+    world = queued(kit, "rejected")
+    world.manifest["scenario"]["admission"] = {"slots": None, "backlog": None, "refill": "at_once"}
+    audit = verify_run(world.save(tmp_path / "run"))
+    assert set(audit.found) == {"rejections"}
+    assert "admission" in audit.not_applicable
+
+
+def test_slots_refilled_later_cannot_be_counted(kit: Any, tmp_path: Path) -> None:
+    audit = verify_run(queued(kit, "rejected", refill="next_decision").save(tmp_path / "run"))
+    assert "refilled at the next decision" in audit.not_audited["admission"]

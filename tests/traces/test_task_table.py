@@ -1,0 +1,292 @@
+"""Tables of tasks with a map of columns; without one, the table of jobs of CloudSimPy."""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from simkit.errors import TraceError
+from simkit.traces import rules as shared_rules
+from simkit.traces import task_table_rules as names
+from simkit.traces.task_table import read_task_table
+
+DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = DATA / "alibaba"
+HEAD = ",submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk"
+real = pytest.mark.skipif(
+    not (DATA / "cloudsimpy_jobs.csv.gz").exists(), reason="no cloudsimpy_jobs.csv.gz"
+)
+
+
+def row(submit=5, run=2.5, cpu=0.5, mem=0.25, job=1, number=1, instances=3):
+    return f"0,{submit},{run},{cpu},{mem},{job},{number},{instances},0"
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(*rows, head=HEAD, name="jobs.csv"):
+        path = tmp_path / name
+        path.write_text("".join(f"{line}\n" for line in (head, *rows)))
+        return path
+
+    return write
+
+
+def message(path, **options):
+    with pytest.raises(TraceError) as caught:
+        read_task_table(path, **options)
+    return str(caught.value)
+
+
+# ---- what a row becomes -------------------------------------------------------------------------
+
+
+def test_without_a_map_the_table_is_that_of_cloudsimpy(table):
+    path = table(row(), row(submit=4, job=2, number=7, instances=1))
+    trace = read_task_table(path)
+    jobs = trace.workload
+    assert jobs.resources == ("cpu", "mem")
+    assert (jobs.job_id.tolist(), jobs.task_id.tolist()) == ([2, 1], [7, 1])
+    assert (jobs.submit_time_s.tolist(), jobs.instances.tolist()) == ([4, 5], [1, 3])
+    assert jobs.run_time_s.tolist() == [2.5, 2.5]
+    assert jobs.request.tolist() == [[0.5, 0.25]] * 2
+    assert not jobs.gang.any()
+    assert np.isnan(jobs.requested_time_s).all()
+    assert (trace.report.read, trace.report.accepted, trace.inputs) == (2, 2, (path,))
+
+
+MAP = {
+    "job_id": "j", "submit_time_s": "at_ms", "run_time_s": "run_ms", "gpu": "gpus",
+    "task_id": "t", "parents": "after", "user": "who", "requested_time_s": "limit_ms",
+}  # fmt: skip
+MAP_HEAD = "t,after,who,at_ms,run_ms,limit_ms,gpus,j,more"
+
+
+def test_a_map_names_columns_and_factors(table):
+    path = table(
+        "a,,ann,2000,1500,4000,50,x,?",
+        "b,a,ann,2000,500,,100,x,?",
+        "c,b|a,ann,2000,0,,0,x,?",
+        "a,,bob,1000,250,,25,y,?",
+        head=MAP_HEAD,
+    )
+    factors = {"submit_time_s": 1e-3, "run_time_s": 1e-3, "requested_time_s": 1e-3, "gpu": 0.01}
+    jobs = read_task_table(path, columns=MAP, factors=factors, parent_separator="|").workload
+    assert jobs.resources == ("gpu",)
+    assert jobs.job_id.tolist() == ["y", "x"]
+    assert jobs.submit_time_s.tolist() == [1, 2]
+    assert jobs.run_time_s.tolist() == [0.25, 1.5, 0.5, 0]
+    assert jobs.requested_time_s.tolist()[1:3] == pytest.approx([4, np.nan], nan_ok=True)
+    assert jobs.request[:, 0].tolist() == [0.25, 0.5, 1, 0]
+    assert jobs.instances.tolist() == [1, 1, 1, 1]
+    assert jobs.first_parent.tolist() == [0, 0, 0, 1, 3]
+    assert jobs.parent.tolist() == [1, 2, 1]
+    assert jobs.user.tolist() == [0, 1]
+    assert jobs.labels == {"user": ("bob", "ann")}
+
+
+def test_users_that_are_numbers_stay_and_tasks_without_ids_are_numbered(table):
+    columns = {"job_id": "j", "submit_time_s": "s", "run_time_s": "r", "cpu": "c", "user": "u"}
+    path = table("1,0,1,1,70", "2,0,1,1,", "1,0,1,1,70", head="j,s,r,c,u")
+    jobs = read_task_table(path, columns=columns).workload
+    assert jobs.user.tolist() == [70, -1]
+    assert jobs.labels == {}
+    assert jobs.task_id.tolist() == [1, 2, 1]
+
+
+# ---- order --------------------------------------------------------------------------------------
+
+MIXED = [
+    row(submit=9, job=3, number=5),
+    row(submit=7, job=8, number=4),
+    row(submit=7, job=2, number=3),
+    row(submit=6, job=3, number=2),
+    row(submit=7, job=8, number=1),
+]
+
+
+def test_jobs_of_one_instant_and_their_tasks_keep_the_order_of_rows(table):
+    trace = read_task_table(table(*MIXED))
+    jobs = trace.workload
+    assert jobs.job_id.tolist() == [8, 2, 3]
+    assert jobs.submit_time_s.tolist() == [7, 7, 9]
+    assert jobs.task_id.tolist() == [4, 1, 3, 5, 2]
+    assert trace.report.notes == {names.OTHER_SUBMIT: 1, shared_rules.OUT_OF_ORDER: 4}
+    assert trace.report.lines[names.OTHER_SUBMIT] == [5]
+
+
+def test_the_last_row_can_say_when_a_job_is_submitted(table):
+    trace = read_task_table(table(*MIXED), submit="last")
+    assert trace.workload.job_id.tolist() == [3, 8, 2]
+    assert trace.workload.submit_time_s.tolist() == [6, 7, 7]
+    assert trace.workload.task_id.tolist() == [5, 2, 4, 1, 3]
+    assert trace.report.lines[names.OTHER_SUBMIT] == [2]
+
+
+# ---- rules --------------------------------------------------------------------------------------
+
+RULES = [
+    # row, rule
+    (row(job=""), names.NO_ID),
+    (row(number=""), names.NO_ID),
+    (row(submit=""), names.BAD_SUBMIT),
+    (row(submit="nan"), names.BAD_SUBMIT),
+    (row(submit=1e12), names.BAD_SUBMIT),
+    (row(run=""), names.BAD_RUN),
+    (row(run="inf"), names.BAD_RUN),
+    (row(run=-3), names.NEGATIVE_RUN),
+    (row(instances=0), names.BAD_INSTANCES),
+    (row(instances=1.5), names.BAD_INSTANCES),
+    (row(instances=""), names.BAD_INSTANCES),
+    (row(cpu=-1), names.BAD_REQUEST),
+    (row(mem=""), names.BAD_REQUEST),
+    (row(mem="NaN"), names.BAD_REQUEST),
+]
+
+
+@pytest.mark.parametrize(("line", "rule"), RULES)
+def test_each_rule_is_counted_once(table, line, rule):
+    report = read_task_table(table(row(job=9), line)).report
+    assert report.balanced()
+    assert (report.read, report.accepted, report.dropped) == (2, 1, {rule: 1})
+    assert report.lines == {rule: [3]}
+
+
+def test_rules_can_be_chosen(table):
+    path = table(row(run=-3, job=1), row(run=0, job=2), row(run=1, job=3))
+    trace = read_task_table(path, negative_run="zero")
+    assert trace.workload.run_time_s.tolist() == [0, 0, 1]
+    assert trace.report.repaired == {names.NEGATIVE_RUN: 1}
+    trace = read_task_table(path, zero_run="drop")
+    assert trace.report.dropped == {names.NEGATIVE_RUN: 1, names.ZERO_RUN: 1}
+    assert "did you mean 'first'" in message(path, submit="frist")
+
+
+def test_repeated_task_ids_are_kept_and_noted(table):
+    trace = read_task_table(table(row(), row(job=2), row(), row()))
+    assert trace.workload.tasks == 4
+    assert trace.report.notes == {names.REPEATED_TASK: 2}
+    assert trace.report.lines == {names.REPEATED_TASK: [4, 5]}
+
+
+def test_every_rule_has_a_meaning():
+    kinds = {
+        value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)
+    }
+    assert kinds == set(names.MEANINGS)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["", 1, 2, 3]), st.integers(0, 5), st.integers(-1, 3),
+            st.integers(0, 2), st.sampled_from(["", 0, 0.5, -1]),
+        )
+    ),
+    st.sampled_from(["first", "last"]),
+)  # fmt: skip
+def test_every_row_is_accounted_for_and_submit_times_rise(table, rows, submit):
+    lines = [
+        row(at, run, cpu, 0.1, job, n, count) for n, (job, at, run, count, cpu) in enumerate(rows)
+    ]
+    trace = read_task_table(table(*lines, row(job=7, number=99)), submit=submit)
+    assert trace.report.balanced()
+    assert trace.report.jobs == trace.workload.tasks
+    jobs = trace.workload
+    for job, first, end in zip(jobs.job_id, jobs.first_task[:-1], jobs.first_task[1:], strict=True):
+        tasks = jobs.task_id[first:end].tolist()
+        assert tasks == sorted(tasks)  # the order of rows, as they are numbered here
+        assert all(n == 99 or rows[n][0] == job for n in tasks)
+
+
+# ---- bad input ----------------------------------------------------------------------------------
+
+BROKEN = [
+    # rows, what the message says after the file's name
+    ([], ": no tasks: the table has no rows"),
+    (["1,2,3"], ":2: 3 fields, the header has 9"),
+    ([row(), row(run="x")], ":3: duration is 'x', not a number"),
+    ([row(run=-1)], ": no tasks: all 1 rows are left out (run time negative 1)"),
+]
+
+
+@pytest.mark.parametrize(("rows", "text"), BROKEN)
+def test_a_broken_table_is_an_error_with_its_line(table, rows, text):
+    path = table(*rows)
+    assert message(path).removeprefix(str(path)).startswith(text)
+
+
+def test_all_missing_columns_are_named(table):
+    found = message(table(row(), head=HEAD.replace("cpu", "cpus").replace("duration", "time")))
+    assert ":1: no column 'cpu'; did you mean 'cpus'?" in found
+    assert ":1: no column 'duration'" in found
+
+
+def test_a_map_that_is_not_usable_is_refused_at_once(table):
+    columns = {"job_id": "j", "submit_time_s": "s"}
+    found = message(table(row()), columns=columns, factors={"cpu": 2, "submit_time_s": 0})
+    assert "run_time_s is missing" in found
+    assert "no resource" in found
+    assert "factors: 'cpu' is no column of numbers" in found
+    assert "factors: submit_time_s is 0" in found
+
+
+def test_parents_must_exist_and_must_not_wait_for_each_other(table):
+    columns = {k: MAP[k] for k in ("job_id", "task_id", "submit_time_s", "run_time_s", "gpu")}
+    columns["parents"] = "after"
+    path = table("a,q,,0,1,,1,x,", "b,a;z,,0,1,,1,x,", head=MAP_HEAD)
+    found = message(path, columns=columns)
+    assert f"{path}:2: task a waits for q, which its job does not have" in found
+    assert f"{path}:3: task b waits for z" in found
+    path = table("a,b,,0,1,,1,x,", "b,a,,0,1,,1,x,", head=MAP_HEAD)
+    assert "wait for each other: b -> a -> b" in message(path, columns=columns)
+
+
+def test_forms_are_told_by_content(table, tmp_path):
+    path = table(row(), row(job=2, run=7), "", row(job=3).replace("1", '"1"'))
+    text = path.read_text()
+    expected = read_task_table(path).workload
+    packed, parquet, dos = (tmp_path / name for name in ("packed", "parquet", "dos"))
+    packed.write_bytes(gzip.compress(text.encode()))
+    dos.write_bytes(text.replace("\n", "\r\n").encode())
+    frame = pl.read_csv(path).drop_nulls("job_id")
+    frame.write_parquet(parquet)
+    for copy in (packed, dos, parquet):
+        jobs = read_task_table(copy).workload
+        for name in ("job_id", "submit_time_s", "run_time_s", "instances"):
+            assert getattr(jobs, name).tolist() == getattr(expected, name).tolist()
+    parquet.write_bytes(parquet.read_bytes()[:90])
+    assert "damaged Parquet file" in message(parquet)
+    packed.write_bytes(packed.read_bytes()[:40])
+    assert "the gzip data are cut off or damaged" in message(packed)
+
+
+# ---- the real tables ----------------------------------------------------------------------------
+
+
+@real
+@pytest.mark.parametrize(("submit", "others"), [("first", 181), ("last", 257)])
+def test_the_whole_table_of_cloudsimpy(submit, others):
+    trace = read_task_table(DATA / "cloudsimpy_jobs.csv.gz", submit=submit)
+    jobs, report = trace.workload, trace.report
+    assert (len(jobs), jobs.tasks, jobs.instances.sum()) == (5_216, 31_756, 2_551_075)
+    assert (report.read, report.accepted, report.dropped) == (31_756, 31_756, {})
+    assert report.notes[names.OTHER_SUBMIT] == others
+
+
+@real
+def test_negative_durations_of_the_table_of_2017_are_left_out_by_a_rule():
+    if not (DATA / "jobs_2017.csv.gz").exists():
+        pytest.skip("no jobs_2017.csv.gz under SIMKIT_DATA")
+    report = read_task_table(DATA / "jobs_2017.csv.gz").report
+    assert report.balanced()
+    assert (report.read, report.accepted) == (71_369, 71_287)
+    assert report.dropped == {names.NEGATIVE_RUN: 82}

@@ -1,0 +1,33 @@
+"""The rules for tables of tasks: what may be chosen, their names in reports, their meaning."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+NO_ID: Final = "id missing"
+BAD_SUBMIT: Final = "no usable submit time"
+BAD_RUN: Final = "no usable run time"
+NEGATIVE_RUN: Final = "run time negative"
+ZERO_RUN: Final = "run time zero"
+BAD_INSTANCES: Final = "no usable number of instances"
+BAD_REQUEST: Final = "no usable request"
+OTHER_SUBMIT: Final = "submit time differs within the job"
+REPEATED_TASK: Final = "task id repeats within the job"
+
+MEANINGS: Final[dict[str, str]] = {
+    NO_ID: "The id of the job or of the task is empty; the row is left out.",
+    BAD_SUBMIT: "The submit time is empty, nan, infinite or beyond 2^32 s; left out.",
+    BAD_RUN: "The run time is empty, nan, infinite or beyond 2^33 s; left out.",
+    NEGATIVE_RUN: "The run time is below 0 (rule `negative_run`).",
+    ZERO_RUN: "The run time is 0; left out (rule `zero_run`).",
+    BAD_INSTANCES: "The number of instances is empty, below 1 or not whole; left out.",
+    BAD_REQUEST: "A resource is empty, negative, nan, infinite or beyond 2^33; left out.",
+    OTHER_SUBMIT: "The row's submit time is not the one of its job, which the rule `submit` takes "
+    "from the job's first or last row.",
+    REPEATED_TASK: "An earlier row of the job has the same task id; both are kept, and parents "
+    "mean the first.",
+}
+"""What each rule or note means, in a sentence."""
+
+NegativeRun = Literal["drop", "zero"]
+ZeroRun = Literal["keep", "drop"]

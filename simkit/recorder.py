@@ -62,6 +62,10 @@ class Recorder:
         self._sink = sink
         self._reasons: dict[str, int] = {"": 0}
         self._job_request = None if workload.tasks == len(workload) else workload.job_request()
+        longest = workload.longest_run_time_s()
+        if workload.tasks != len(workload):
+            longest = np.maximum.reduceat(longest, workload.first_task[:-1])
+        self._longest_run_s = longest
         self.jobs = array("d")
         """10 a row: (row, start, end, run, estimate, suspended, lost, attempts, status, number of
         the reason)"""
@@ -139,7 +143,7 @@ class Recorder:
             "run_time_s": run,
             "requested_time_s": load.requested_time_s[first],
             "estimate_s": estimate,
-            "trace_run_time_s": self._longest_run(at),
+            "trace_run_time_s": self._longest_run_s[at],
             "suspended_time_s": suspended,
             "lost_time_s": lost,
             "attempts": attempts.astype(np.int64),
@@ -153,13 +157,6 @@ class Recorder:
         )
         columns |= {name: demand[:, r] for r, name in enumerate(load.resources)}
         return _frame(columns)
-
-    def _longest_run(self, at: np.ndarray[Any, np.dtype[np.int64]]) -> Any:
-        load = self._workload
-        if load.tasks == len(load):
-            return load.run_time_s[at]
-        return np.array([load.run_time_s[load.first_task[j] : load.first_task[j + 1]].max()
-                         for j in at.tolist()])  # fmt: skip
 
     def _named(self, column: str, numbers: Any) -> Any:
         """Return the trace's names for numbers, where it has names."""

@@ -265,6 +265,14 @@ class Workload:
         moved = np.repeat(job_begins - tasks[job_begins], np.diff(first))
         return {"first_parent": first, "parent": self.parent[positions] + moved}
 
+    def longest_run_time_s(self) -> Floats:
+        """Return (T,): the run time of each task's longest instance; a gang takes as long."""
+        if not len(self.instance_run_time_s):
+            return self.run_time_s
+        begun = np.concatenate(([0], np.cumsum(self.instances)[:-1]))
+        longest: Floats = np.maximum.reduceat(self.instance_run_time_s, begun)
+        return longest
+
     def job_request(self) -> Floats:
         """Return (J, R): what each job asks for at once, summed over its tasks' instances."""
         demand = self.request * self.instances[:, None]

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from simkit import scenario as top
+from simkit import scenario_cloud as cloud
 from simkit import scenario_cluster as cluster
 from simkit import scenario_models as models
 from simkit import scenario_names as names
@@ -25,6 +26,8 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel], type[BaseModel] | None], ...] =
     ("workload: type swf", "workload", logs.SwfWorkload, logs.WorkloadBase),
     ("workload: type sacct", "workload", logs.SacctWorkload, logs.WorkloadBase),
     ("workload: type jobs", "workload", logs.JobsWorkload, logs.WorkloadBase),
+    ("workload: type alibaba2017", "workload", cloud.Alibaba2017Workload, logs.WorkloadBase),
+    ("workload: type tasks", "workload", cloud.TasksWorkload, logs.WorkloadBase),
     ("workload: type plugin", "workload", logs.PluginWorkload, logs.WorkloadBase),
     ("workload: type lublin", "workload", models.LublinWorkload, logs.WorkloadBase),
     ("workload: type poisson", "workload", models.PoissonWorkload, logs.WorkloadBase),
@@ -33,9 +36,14 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel], type[BaseModel] | None], ...] =
     ("workload: type bimodal", "workload", models.BimodalWorkload, logs.WorkloadBase),
     ("cluster", "cluster", cluster.Cluster, None),
     ("cluster.machines", "cluster.machines.N", cluster.MachineGroup, None),
+    ("cluster.trace", "cluster.trace", cloud.MachineTrace, None),
+    ("cluster.trace.softerror", "cluster.trace.softerror, .harderror", cloud.Fault, None),
+    ("cluster.containers", "cluster.containers", cloud.ContainerTrace, None),
+    ("cluster.failures", "cluster.failures", cloud.RandomFailures, None),
     ("cluster.maintenance", "cluster.maintenance.N", cluster.Maintenance, None),
     ("cluster.partitions", "cluster.partitions.N", cluster.PartitionSection, None),
     ("policy: composed", "policy", top.ComposedPolicy, None),
+    ("policy: by fitness", "policy", top.FittedPolicy, None),
     ("policy: a file of your own", "policy", top.FilePolicy, None),
     ("policy: of an installed package", "policy", top.NamedPolicy, None),
     ("admission", "admission", top.Admission, None),
@@ -50,6 +58,7 @@ WORDS: tuple[tuple[Any, str], ...] = (
     (kinds.CountRange, "`[least, most]`, whole numbers ≥ 1"),
     (kinds.DurationRange, "`[shortest, longest]`, durations > 0"),
     (names.File, "path"),
+    (names.Place, "path of a file or folder"),
     (names.PolicyFile, "`file.py:Class`"),
     (names.PolicyName, "name or `module:attribute`"),
     (names.ReaderName, "name, `module:attribute` or `file.py:attribute`"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from math import nan
 
 from simkit.estimates import Predictor
+from simkit.instance_times import spread
 from simkit.recorder import Outcome, Recorder, Status
 from simkit.task import Allocation, Instances, Task
 from simkit.workload import Workload
@@ -113,7 +114,7 @@ class Bookkeeping:
                    now, outcome])  # fmt: skip
             return
         whole = instances or ((0, task.instances, task._attempt),)
-        for machine, first, count, attempt in _spread(on, whole):
+        for machine, first, count, attempt in spread(on, whole):
             write([task.job_index, task.index, machine, first, count, attempt, start, now, outcome])
 
     def kill(self, task: Task, now: float, reason: str, executed_s: float) -> None:
@@ -208,22 +209,6 @@ class Bookkeeping:
             if all(task not in in_progress for task in tasks) and len(everyone) == 1:
                 status = Status.WAITING
             self._record_job(row, everyone, start, nan, status, reason)
-
-
-def _spread(
-    on: Sequence[tuple[int, int]], instances: Sequence[Instances]
-) -> Iterator[tuple[int, int, int, int]]:
-    """Deal runs of instances out to machines: yield (machine, first, count, attempt)."""
-    runs = iter(instances)
-    first, size, attempt = next(runs)
-    for machine, count in on:
-        left = count
-        while left:
-            if not size:
-                first, size, attempt = next(runs)
-            taken = min(left, size)
-            yield machine, first, taken, attempt
-            first, size, left = first + taken, size - taken, left - taken
 
 
 def _earlier(a: float, b: float) -> float:

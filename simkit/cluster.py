@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -69,6 +70,8 @@ class Cluster:
     changes: tuple[CapacityChange, ...] = ()
     """Changes that policies do not know ahead: machines that join, leave and fail, containers."""
     failures: Failures | None = None
+    inputs: tuple[Path, ...] = ()
+    """Files that the cluster was read from."""
     _fit_counts: dict[tuple[object, ...], int] = field(
         default_factory=dict, repr=False, compare=False
     )

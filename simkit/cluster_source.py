@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from math import inf, isnan
 
 import numpy as np
 
-from simkit.cluster import Cluster, Maintenance
+from simkit.cluster import Cluster, Failures, Maintenance
 from simkit.errors import ScenarioError
+from simkit.machine_source import traced_machines, with_containers
 from simkit.partition_numbers import partition_numbers
 from simkit.policy import Partition
 from simkit.scenario_cluster import Cluster as ClusterSection
@@ -31,26 +33,57 @@ def build_cluster(section: ClusterSection, workload: Workload) -> Cluster:
     time.
     """
     cluster, groups = _machines(section, workload)
-    partitions = _partitions(section, groups, workload)
+    cluster = _overcommitted(cluster, section.overcommit)
+    if section.containers is not None:
+        first = float(workload.submit_time_s[0]) if len(workload) else 0.0
+        cluster = with_containers(cluster, section.containers, first)
     windows = tuple(
         window
         for part in section.maintenance
         for window in _windows(part, cluster, groups, workload)
     )
-    if not (partitions or windows):
-        return cluster
-    return Cluster(
-        cluster.resources,
-        cluster.machine_names,
-        cluster.capacity,
-        partitions or cluster.partitions,
-        windows,
+    return replace(
+        cluster,
+        partitions=_partitions(section, groups, workload) or cluster.partitions,
+        maintenance=windows,
+        failures=_failures(section, groups),
     )
+
+
+def _failures(section: ClusterSection, groups: Groups) -> Failures | None:
+    chosen = section.failures
+    if chosen is None:
+        return None
+    rows = None
+    if chosen.machines is not None:
+        rows = tuple(sorted(row for name in chosen.machines for row in groups[name]))
+    return Failures(chosen.mtbf, chosen.mttr, rows, chosen.running)
+
+
+def _overcommitted(cluster: Cluster, factors: Mapping[str, float]) -> Cluster:
+    """Let machines, those that join later too, offer more than they have."""
+    if not factors:
+        return cluster
+    if unknown := [name for name in factors if name not in cluster.resources]:
+        raise ScenarioError(
+            f"cluster.overcommit: the machines have no {', '.join(unknown)}, only "
+            f"{', '.join(cluster.resources)}"
+        )
+    scale = np.array([factors.get(name, 1.0) for name in cluster.resources])
+    changes = tuple(
+        replace(change, amount=tuple((np.array(change.amount) * scale).tolist()))
+        if change.amount
+        else change
+        for change in cluster.changes
+    )
+    return replace(cluster, capacity=cluster.capacity * scale, changes=changes)
 
 
 def _machines(section: ClusterSection, workload: Workload) -> tuple[Cluster, Groups]:
     if section.machines is not None:
         return _grouped(section.machines, workload)
+    if section.trace is not None:
+        return traced_machines(section.trace, workload.resources), {}
     if section.processors is not None:
         return Cluster.pool({"processors": float(section.processors)}), {}
     missing = [name for name in workload.resources if name not in workload.capacity]

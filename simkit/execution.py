@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 
 from simkit.admission import Admission
 from simkit.bookkeeping import Bookkeeping
-from simkit.instance_times import InstanceTimes
+from simkit.instance_times import InstanceTimes, by_machine
 from simkit.policy import Resume, State, Suspend
 from simkit.processes import Environment, completions
 from simkit.recorder import Outcome
@@ -48,17 +48,25 @@ class Execution:
     def start(
         self, task: Task, on: Placement, count: int, instances: tuple[Instances, ...] | None
     ) -> None:
-        """Let instances begin; their resources have been claimed."""
+        """Let instances begin; their resources have been claimed.
+
+        A gang is one allocation, whatever its machines. The instances of a bag have nothing to do
+        with each other: those on one machine that end together are an allocation.
+        """
         now = self._env._now  # SimPy's `now` is a property: a call more
         if task._first_start_s != task._first_start_s:  # NaN: its first start
             task._first_start_s = now
         self._state.starts += 1
-        if self._own_times is None or instances is None:
-            work = self._run_time_s(task.index)
-            self._begin(task, on, count, instances, now, work)
-            return
-        for work, share, part in self._own_times.split(task, on, instances):
-            self._begin(task, share, sum(piece[1] for piece in part), part, now, work)
+        if instances is None or (len(on) == 1 and self._own_times is None):
+            self._begin(task, on, count, instances, now, self._run_time_s(task.index))
+        elif self._own_times is None:
+            for machine, part in by_machine(on, instances):
+                size = sum(piece[1] for piece in part)
+                self._begin(task, ((machine, size),), size, part, now, self._run_time_s(task.index))
+        else:
+            for work, machine, part in self._own_times.split(task, on, instances):
+                size = sum(piece[1] for piece in part)
+                self._begin(task, ((machine, size),), size, part, now, work)
 
     def _begin(
         self,

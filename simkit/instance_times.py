@@ -1,4 +1,4 @@
-"""Run times of single instances: which of the instances that start together end together."""
+"""Instances of a bag that start together: which go to which machine, and which end together."""
 
 from __future__ import annotations
 
@@ -11,6 +11,30 @@ from simkit.task import Instances, Placement, Task
 from simkit.workload import Workload
 
 
+def spread(
+    on: Sequence[tuple[int, int]], instances: Sequence[Instances]
+) -> Iterator[tuple[int, int, int, int]]:
+    """Deal runs of instances out to machines: yield (machine, first, count, attempt)."""
+    runs = iter(instances)
+    first, size, attempt = next(runs)
+    for machine, count in on:
+        left = count
+        while left:
+            if not size:
+                first, size, attempt = next(runs)
+            taken = min(left, size)
+            yield machine, first, taken, attempt
+            first, size, left = first + taken, size - taken, left - taken
+
+
+def by_machine(
+    on: Placement, instances: Sequence[Instances]
+) -> Iterator[tuple[int, tuple[Instances, ...]]]:
+    """Deal runs of instances out to machines: yield (machine, its runs)."""
+    for machine, pieces in groupby(spread(on, instances), key=lambda piece: piece[0]):
+        yield machine, tuple([piece[1:] for piece in pieces])
+
+
 class InstanceTimes:
     """The run time of every instance of a workload."""
 
@@ -20,39 +44,29 @@ class InstanceTimes:
 
     def split(
         self, task: Task, on: Placement, instances: Sequence[Instances]
-    ) -> Iterator[tuple[float, Placement, tuple[Instances, ...]]]:
-        """Split instances that start together by their run times, the shortest first.
-
-        They are dealt out to the machines in the order of their numbers.
+    ) -> Iterator[tuple[float, int, tuple[Instances, ...]]]:
+        """Deal instances out to machines, and tell apart those that end at different times.
 
         Yields:
-            (run time, machines and counts, runs of instances) of those that end together.
+            (run time, machine, runs of instances) of those that end together on a machine, the
+            shortest first.
         """
         begin = int(self._first[task.index])
         rows: list[tuple[float, int, int, int]] = []  # (run time, instance, machine, attempt)
-        machines = (machine for machine, count in on for _ in range(count))
-        for first, count, attempt in instances:
+        for machine, first, count, attempt in spread(on, instances):
             times = self._times[begin + first : begin + first + count].tolist()
-            rows += zip(times, range(first, first + count), machines, [attempt] * count)  # noqa: B905 - hot, and `machines` goes on
+            rows += [(t, first + i, machine, attempt) for i, t in enumerate(times)]
         rows.sort()
-        if rows[0][0] == rows[-1][0]:
-            yield rows[0][0], on, tuple(instances)
-            return
-        for run_time, group in groupby(rows, key=lambda row: row[0]):
+        for (run_time, machine), group in groupby(rows, key=_together):
             together = list(group)
             if len(together) == 1:
-                _, instance, machine, attempt = together[0]
-                yield run_time, ((machine, 1),), ((instance, 1, attempt),)
+                yield run_time, machine, ((together[0][1], 1, together[0][3]),)
             else:
-                yield run_time, _placement(together), _runs(together)
+                yield run_time, machine, _runs(together)
 
 
-def _placement(rows: Sequence[tuple[float, int, int, int]]) -> Placement:
-    """Return how many instances are on each machine, machines in the order of the instances."""
-    counts: dict[int, int] = {}
-    for _, _, machine, _ in rows:
-        counts[machine] = counts.get(machine, 0) + 1
-    return tuple(counts.items())
+def _together(row: tuple[float, int, int, int]) -> tuple[float, int]:
+    return row[0], row[2]
 
 
 def _runs(rows: Sequence[tuple[float, int, int, int]]) -> tuple[Instances, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from simkit.bookkeeping import Bookkeeping
-from simkit.cluster import Cluster
+from simkit.cluster import Cluster, Maintenance
 from simkit.execution import Execution
 from simkit.machine_capacity import CapacityChange, MachineCapacity
 from simkit.policy import CapacityStep, State
@@ -18,23 +18,18 @@ MAINTENANCE = "maintenance"
 
 def changes(cluster: Cluster) -> list[CapacityChange]:
     """Return all changes in order of time; at one instant, what comes back before what goes."""
-    windows = [
-        change
-        for window in cluster.maintenance
-        for step, kind in zip(window.steps(), ("take", "give"), strict=True)
-        for change in (
-            CapacityChange(
-                step.time_s,
-                step.machine,
-                kind,
-                MAINTENANCE,
-                window.amount,
-                window.running,  # type: ignore[arg-type]
-            ),
-        )
-    ]
+    windows = [change for window in cluster.maintenance for change in _window(window)]
     both = [*windows, *cluster.changes]
     return sorted(both, key=lambda change: (change.time_s, change.takes_away))
+
+
+def _window(window: Maintenance) -> tuple[CapacityChange, CapacityChange]:
+    down, up = window.steps()
+    facts = (MAINTENANCE, window.amount, window.running)
+    return (
+        CapacityChange(down.time_s, window.machine, "take", *facts),
+        CapacityChange(up.time_s, window.machine, "give", *facts),
+    )
 
 
 def known_ahead(cluster: Cluster) -> list[CapacityStep]:

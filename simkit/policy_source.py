@@ -10,9 +10,10 @@ from simkit.admission import AdmissionRule
 from simkit.construct import construct
 from simkit.errors import PolicyError
 from simkit.estimates import Predictor
+from simkit.fitness import FitnessPolicy
 from simkit.policy import Policy
 from simkit.policy_bases import OrderedPolicy
-from simkit.scenario import ComposedPolicy, NamedPolicy, Scenario
+from simkit.scenario import ComposedPolicy, FittedPolicy, NamedPolicy, Scenario
 from simkit.scenario_names import Choice
 from simkit.simulation import Rules
 
@@ -28,6 +29,8 @@ def build_policy(scenario: Scenario) -> Policy:
     section = scenario.policy
     if isinstance(section, ComposedPolicy):
         return _composed(section)
+    if isinstance(section, FittedPolicy):
+        return _fitted(section)
     name = section.name if isinstance(section, NamedPolicy) else section.path
     factory = plugins.find(POLICIES, name, kind="policy")
     return checked_policy(construct(f"policy: {name!r}", factory, section.args), name)
@@ -45,6 +48,16 @@ def _composed(section: ComposedPolicy) -> Policy:
     if hasattr(backfill, "compose"):
         return checked_policy(backfill.compose(order, placement), section.backfill.type)
     return OrderedPolicy(order, backfill, placement)
+
+
+def _fitted(section: FittedPolicy) -> Policy:
+    """Return a policy by fitness; or the one that acts as another simulator does by that name."""
+    if section.compat is not None:
+        factory = plugins.find(POLICIES, section.compat, kind="compat")
+        arguments = {"fitness": section.fitness.type, **section.fitness.args}
+        return checked_policy(construct("policy.compat", factory, arguments), section.compat)
+    fitness = _part("fitness", section.fitness)
+    return FitnessPolicy(fitness, _part("order", section.order))
 
 
 def checked_policy(policy: Any, name: str = "") -> Policy:
@@ -92,6 +105,11 @@ def _part(kind: str, choice: Choice) -> Any:
 def policy_label(scenario: Scenario) -> str:
     """Return ``fcfs+easy`` for a composed policy, the class's name of another."""
     section = scenario.policy
+    if isinstance(section, FittedPolicy):
+        parts = [_words(section.fitness.type, section.fitness.args)]
+        if section.order.type != "fcfs":
+            parts.append(_words(section.order.type, section.order.args))
+        return "+".join([*parts, section.compat] if section.compat else parts)
     if not isinstance(section, ComposedPolicy):
         name = section.name if isinstance(section, NamedPolicy) else section.path
         return _words(name.rpartition(":")[2], section.args)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, JsonValue, Tag, field_validator
+from pydantic import Discriminator, Field, JsonValue, Tag, field_validator, model_validator
 
 from simkit.errors import ScenarioError
+from simkit.scenario_cloud import Alibaba2017Workload, TasksWorkload
 from simkit.scenario_cluster import Cluster
 from simkit.scenario_models import (
     BernoulliWorkload,
@@ -27,6 +28,7 @@ from simkit.scenario_names import (
     Arguments,
     Backfill,
     Estimator,
+    FitnessChoice,
     Free,
     Order,
     PlacementChoice,
@@ -57,6 +59,8 @@ Workload = Annotated[
     | BernoulliWorkload
     | UniformWorkload
     | BimodalWorkload
+    | Alibaba2017Workload
+    | TasksWorkload
     | PluginWorkload,
     Field(discriminator="type"),
 ]
@@ -74,6 +78,17 @@ class ComposedPolicy(Section):
     """What may start before the queue's head while that waits: none, easy, conservative, …."""
     placement: PlacementChoice = Field("first-fit", validate_default=True)
     """Which machines a task goes to."""
+
+
+class FittedPolicy(Section):
+    """A policy by fitness: what scores highest is placed next; what fits nowhere blocks nobody."""
+
+    fitness: FitnessChoice
+    """What scores machines for a task, or pairs of a machine and a task: first-fit, tetris, …."""
+    order: Order = Field("fcfs", validate_default=True)
+    """The order in which tasks are taken, and which of equal pairs comes first."""
+    compat: Literal["cloudsimpy"] | None = None
+    """Takes on the time rules and tie-breaks of another simulator; needs its period."""
 
 
 class FilePolicy(Section):
@@ -99,15 +114,26 @@ def _policy_form(value: object) -> str | None:
     if isinstance(value, Section):
         return next((form for form, model in POLICY_FORMS.items() if type(value) is model), None)
     keys = value if isinstance(value, dict) else ()
-    return "{path, args}" if "path" in keys else "{name, args}" if "name" in keys else COMPOSED
+    forms = {"path": "{path, args}", "name": "{name, args}", "fitness": FITTED}
+    return next((form for key, form in forms.items() if key in keys), COMPOSED)
 
 
 COMPOSED = "{order, backfill, placement}"
-POLICY_FORMS = {COMPOSED: ComposedPolicy, "{path, args}": FilePolicy, "{name, args}": NamedPolicy}
-"""The three ways of writing a policy."""
+FITTED = "{fitness, order, compat}"
+POLICY_FORMS = {
+    COMPOSED: ComposedPolicy,
+    FITTED: FittedPolicy,
+    "{path, args}": FilePolicy,
+    "{name, args}": NamedPolicy,
+}
+"""The ways of writing a policy."""
+
+COMPAT_PERIODS = {"cloudsimpy": 1.0}
+"""Other simulators, and the period of their decisions in seconds."""
 
 Policy = Annotated[
     Annotated[ComposedPolicy, Tag(COMPOSED)]
+    | Annotated[FittedPolicy, Tag(FITTED)]
     | Annotated[FilePolicy, Tag("{path, args}")]
     | Annotated[NamedPolicy, Tag("{name, args}")],
     Discriminator(_policy_form),
@@ -177,6 +203,16 @@ class Scenario(Section):
         if not name.strip("."):
             raise ValueError(f"must not consist of dots, as {name!r} does")
         return name
+
+    @model_validator(mode="after")
+    def _has_the_period_of_the_other_simulator(self) -> Self:
+        compat = getattr(self.policy, "compat", None)
+        if compat is not None and self.scheduling.every != COMPAT_PERIODS[compat]:
+            raise BrokenRulesError(
+                [(("policy", "compat"), f"{compat} decides every second; add `scheduling: "
+                  "{every: 1s}`")]
+            )  # fmt: skip
+        return self
 
     @field_validator("sweep")
     @classmethod

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from simkit.errors import did_you_mean
+from simkit.scenario_cloud import ContainerTrace, MachineTrace, RandomFailures
 from simkit.scenario_types import (
     BrokenRulesError,
     Count,
@@ -125,12 +126,20 @@ class PartitionSection(Section):
 
 
 class Cluster(Section):
-    """The machines. Without processors and machines the size is that of the log's header."""
+    """The machines; by default a pool of the size that the log's header tells."""
 
     processors: Count | None = None
     """A pool: one machine with so many processors, without boundaries inside."""
     machines: Many[MachineGroup] | None = None
     """Groups of machines; or give `processors`."""
+    trace: MachineTrace | None = None
+    """Machines and their errors as a trace has them; or give `machines`."""
+    overcommit: dict[str, Positive] = Field(default_factory=dict)
+    """Resource → factor by which tasks may ask for more of it than machines have."""
+    containers: ContainerTrace | None = None
+    """Services of a trace that hold part of its machines."""
+    failures: RandomFailures | None = None
+    """Machines fail at random."""
     maintenance: Many[Maintenance] = ()
     """Windows in which capacity is away."""
     partitions: Many[PartitionSection] = ()
@@ -138,8 +147,11 @@ class Cluster(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if self.processors is not None and self.machines is not None:
-            raise ValueError("has both processors and machines; leave one of the two out")
+        given = [k for k in ("processors", "machines", "trace") if getattr(self, k) is not None]
+        if len(given) > 1:
+            raise ValueError(f"has both {given[0]} and {given[1]}; leave one of the two out")
+        if self.containers is not None and self.trace is None:
+            raise ValueError("has containers, but no trace of the machines that they are on")
         if self.machines is not None and not self.machines:
             raise ValueError("machines is empty; add a group such as {count: 5, cpu: 64}")
         if problems := [*self._names(), *self._maintenance_amounts()]:
@@ -153,6 +165,8 @@ class Cluster(Section):
         yield from _twice("partitions", [partition.name for partition in self.partitions])
         for row, window in enumerate(self.maintenance):
             yield from _unknown(("maintenance", row, "machines"), window.machines or (), groups)
+        if self.failures is not None:
+            yield from _unknown(("failures", "machines"), self.failures.machines or (), groups)
         for row, partition in enumerate(self.partitions):
             yield from _unknown(("partitions", row, "machines"), partition.machines, groups)
 

@@ -55,6 +55,14 @@ def _file(value: str, info: ValidationInfo) -> str:
     return str(path)
 
 
+def _place(value: str, info: ValidationInfo) -> str:
+    """Check a file or folder."""
+    if not isinstance(info.context, Context) or value.startswith(SAMPLE):
+        return _file(value, info)
+    folder = info.context.base / Path(value).expanduser()
+    return str(folder.resolve()) if folder.is_dir() else _file(value, info)
+
+
 def check_file(path: Path) -> None:
     """Raise ValueError, naming a similar file beside it, unless the absolute `path` is a file."""
     try:
@@ -82,6 +90,10 @@ File = Annotated[str, AfterValidator(_file), WithJsonSchema({"type": "string", "
 """An existing file; a relative path starts from the scenario's folder.
 
 ``sample:NAME`` is a log that comes with simkit."""
+
+
+Place = Annotated[str, AfterValidator(_place), WithJsonSchema({"type": "string", "format": "path"})]
+"""An existing file or folder, likewise."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +212,12 @@ class PlacementChoice(Choice):
     """A rule that picks machines."""
 
     type: Annotated[str, Plugin("simkit.policies", "placement")]
+
+
+class FitnessChoice(Choice):
+    """What scores machines for a task, or pairs of the two."""
+
+    type: Annotated[str, Plugin("simkit.policies", "fitness")]
 
 
 class Estimator(Choice):

@@ -43,7 +43,10 @@ def test_every_section_has_its_default():
             "resample": None, "jobs": 100, "processors": 64, "offered_load": None, "users": 0,
             "estimates": "exact", "kind": "all",
         },
-        "cluster": {"processors": None, "machines": None, "maintenance": [], "partitions": []},
+        "cluster": {
+            "processors": None, "machines": None, "trace": None, "overcommit": {},
+            "containers": None, "failures": None, "maintenance": [], "partitions": [],
+        },
         "policy": {"order": "fcfs", "backfill": "none", "placement": "first-fit"},
         "estimates": "requested",
         "walltime": "ignore",
@@ -214,7 +217,7 @@ def generated(**keys):
         (
             {"workload": {}},
             ["workload.type: is missing; add one of: swf, sacct, jobs, lublin, poisson, bernoulli, "
-             "uniform, bimodal, plugin"],
+             "uniform, bimodal, alibaba2017, tasks, plugin"],
         ),
         (
             {"workload": {**LUBLIN, "path": "x"}},

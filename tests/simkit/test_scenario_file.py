@@ -493,6 +493,10 @@ cluster:
   - name: big
     count: 1
     cpu: 64.0
+  trace: null
+  overcommit: {{}}
+  containers: null
+  failures: null
   maintenance:
   - start: '2004-01-01T00:00:00+00:00'
     end: null

@@ -1,0 +1,271 @@
+"""CloudSimPy's rules: its clock, its order, its ties; all of what `compat: cloudsimpy` means.
+
+CloudSimPy is the simulator behind F. Li and B. Hu, "DeepJS: Job scheduling based on deep
+reinforcement learning in cloud data center" (ICBDC 2019). It decides once a second, one instance
+at a time, and has habits of its own. Here they are, so that its schedules can be compared; the
+engine knows none of them. Give it a decision every second and true estimates:
+
+    scheduling: {every: 1s}
+    estimates: actual
+
+The clock counts whole seconds since the first job was submitted; a tick is one of them.
+
+1. A job that is submitted at T is seen at the first tick from T on; a tick later if the scheduler
+   came first: if the job before was submitted at the same time, or less than a second before the
+   tick, or just a second before it and was itself seen late. The first job counts as following
+   one that was seen late.
+2. What an instance holds comes free at the first tick from its end on; if it ran for exactly one
+   second, a tick later.
+3. Jobs are taken in order of submission, tasks in the order of the trace; both settle ties.
+4. The makespan is the tick at which the last instance's resources come free.
+
+Simulated times lie on a grid of 2⁻²⁰ s and amounts on one of 2⁻³⁰, so that sums of memory are
+exact here and not in CloudSimPy. Ends differ by less than 1e-6 s; no reference schedule that
+simkit is tested with depends on the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.errors import PolicyError, ScenarioError, did_you_mean
+from simkit.policy import Action, Place, State, SystemInfo, WakeAt
+from simkit.task import Allocation, Task
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Floats = npt.NDArray[np.float64]
+Placed = dict[int, dict[int, int]]
+"""Row of a task → machine → instances."""
+
+_TAKES_ANYWAY = 0.2  # how often CloudSimPy's random fitness takes a pair without seeing the rest
+
+
+class CloudSimPy:
+    """CloudSimPy, with one of its heuristics.
+
+    | fitness | next instance |
+    |---|---|
+    | ``first-fit`` | on the *last* machine on which anything fits, of the first task that fits there |
+    | ``tetris`` | of the pair with the largest product of free cpu and memory and those asked for, in the trace's own units; ties to the first machine, then to the first task |
+    | ``sjf`` | of the task with the shortest estimate that fits anywhere, on the first machine |
+    | ``ljf`` | likewise, of the task with the longest |
+    | ``random`` | pairs are gone through by machine, then task; each is taken with probability 0.2, and if none was, any of them |
+
+    A task that does not fit blocks nobody. There are no gangs, partitions or suspensions.
+
+    Args:
+        fitness: the heuristic.
+
+    Raises ScenarioError for another name. In a run, PolicyError for gangs of several instances,
+    partitions with machines of their own, and decisions between ticks.
+    """  # noqa: E501 - a row of a table is a line
+
+    def __init__(self, fitness: str = "first-fit") -> None:
+        if fitness not in _RULES:
+            raise ScenarioError(f"cloudsimpy: no fitness {fitness!r}{did_you_mean(fitness, _RULES)}")
+        self.fitness = fitness
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """See `Policy.reset`."""
+        if any(partition.machines is not None for partition in info.partitions):
+            raise PolicyError(
+                "CloudSimPy: it has no partitions; let every partition use all machines"
+            )
+        self._rng = rng
+        self._begin_s = float(np.floor(info.first_submit_s))
+        self._seen_at: dict[int, float] = {}  # job → tick
+        self._last = (self._begin_s, False)  # of the job before: submission, and whether in time
+        self._hidden: list[Task] = []
+        self._tasks: list[Task] = []  # that wait and have been seen, in order
+        self._late: list[tuple[float, Allocation]] = []  # tick at which it comes free
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        """See `Policy.schedule`."""
+        now = state.now
+        if now % 1.0:
+            raise PolicyError(
+                f"CloudSimPy at {now:g} s: it decides at whole seconds; set scheduling: {{every: 1s}}"
+            )
+        yield from self._see(state)
+        yield from self._hold_back(state)
+        if not self._tasks:
+            return
+        free = state.room.free().copy()
+        for _, allocation in self._late:
+            for machine, count in allocation.on:
+                free[machine] -= np.array(allocation.task.request) * count
+        room = _Room(self._tasks, free)
+        if room.anything():
+            _RULES[self.fitness](room, self._rng)
+            for task, on in room.placed.items():
+                yield Place(self._tasks[task], tuple(on.items()))
+            self._tasks = [task for task in self._tasks if task.waiting]
+
+    def _see(self, state: State) -> Iterator[WakeAt]:
+        """Take in the tasks that can be seen at this tick; ask to be woken for the others."""
+        for task in sorted(state.arrived, key=lambda task: task.index):
+            if task.gang and task.instances > 1:
+                raise PolicyError(
+                    f"CloudSimPy: {task!r} is a gang, and CloudSimPy has none; read the trace as bags"
+                )
+            seen_at = self._seen_at.get(task.job_index)
+            if seen_at is None:
+                seen_at = self._seen_at[task.job_index] = self._tick(task.submit_time_s)
+                if seen_at > state.now:
+                    yield WakeAt(seen_at)
+            self._hidden.append(task)
+        if self._hidden:
+            seen = [t for t in self._hidden if self._seen_at[t.job_index] <= state.now]
+            self._hidden = [t for t in self._hidden if self._seen_at[t.job_index] > state.now]
+            waiting = {t.index: t for t in (*self._tasks, *seen) if t.waiting}
+            self._tasks = [waiting[index] for index in sorted(waiting)]
+
+    def _tick(self, submit_s: float) -> float:
+        """Return the tick at which the next job is seen (rule 1)."""
+        before, was_in_time = self._last
+        tick = float(ceil(submit_s))
+        in_time = tick > submit_s or (
+            submit_s > before
+            and (before < submit_s - 1.0 or (before == submit_s - 1.0 and was_in_time))
+        )
+        self._last = (submit_s, in_time)
+        return tick if in_time else tick + 1.0
+
+    def _hold_back(self, state: State) -> Iterator[WakeAt]:
+        """Keep what ran for one second a tick longer (rule 2).
+
+        Decisions are a second apart and a run time is at least a second in CloudSimPy, so what
+        started at the last tick and has ended ran for exactly one.
+        """
+        now = state.now
+        self._late = [(tick, a) for tick, a in self._late if tick > now]
+        ended = [a for a in state.ended if a.start_time_s == now - 1.0]
+        self._late += [(now + 1.0, a) for a in ended]
+        if ended:
+            yield WakeAt(now + 1.0)
+
+
+class _Room:
+    """What CloudSimPy sees free at a tick, and what its tasks ask for."""
+
+    def __init__(self, tasks: Sequence[Task], free: Floats) -> None:
+        self.free = free  # (M, R)
+        self.request = np.array([task.request for task in tasks])  # (T, R)
+        self.estimate_s = np.array([task.estimate_s for task in tasks])
+        self.left = [task.remaining for task in tasks]
+        self.waiting = np.ones(len(tasks), np.bool_)
+        self.placed: Placed = {}
+
+    def anything(self) -> bool:
+        """Tell whether anything could fit; False for most ticks with a long queue."""
+        return bool((self.request.min(axis=0) <= self.free.max(axis=0)).all())
+
+    def fitting(self, machine: int) -> npt.NDArray[np.int64]:
+        """Return the tasks of which an instance fits on a machine, in order."""
+        fits = (self.request <= self.free[machine]).all(axis=1)
+        return np.flatnonzero(fits & self.waiting)
+
+    def place(self, machine: int, task: int, most: int | None = None) -> None:
+        """Place as many instances as fit, or at most so many."""
+        request = self.request[task]
+        asked = request > 0
+        count = self.left[task] if most is None else min(most, self.left[task])
+        if asked.any():
+            count = min(count, int((self.free[machine][asked] // request[asked]).min()))
+        self.free[machine] -= request * count
+        self.left[task] -= count
+        self.waiting[task] = self.left[task] > 0
+        on = self.placed.setdefault(task, {})
+        on[machine] = on.get(machine, 0) + count
+
+
+def _first_fit(room: _Room, rng: np.random.Generator) -> None:
+    """Fill the last machine, task by task, before the one before it."""
+    for machine in reversed(range(len(room.free))):
+        while len(tasks := room.fitting(machine)):
+            room.place(machine, int(tasks[0]))
+
+
+def _by_estimate(sign: float) -> Callable[[_Room, np.random.Generator], None]:
+    def rule(room: _Room, rng: np.random.Generator) -> None:
+        for task in np.argsort(sign * room.estimate_s, kind="stable").tolist():
+            fits = (room.request[task] <= room.free).all(axis=1)
+            for machine in np.flatnonzero(fits).tolist():
+                if room.waiting[task]:
+                    room.place(machine, task)
+
+    return rule
+
+
+def _tetris(room: _Room, rng: np.random.Generator) -> None:
+    """Place the best pair, again and again; the best on each machine is kept until it changes."""
+    best = [_best_task(room, machine) for machine in range(len(room.free))]
+    while True:
+        machine = max(range(len(best)), key=lambda m: best[m][0])  # the first of the largest
+        task = best[machine][1]
+        if task < 0:
+            return
+        room.place(machine, task, most=1)
+        for other, (_, its_best) in enumerate(best):
+            if other == machine or (its_best == task and not room.waiting[task]):
+                best[other] = _best_task(room, other)
+
+
+def _best_task(room: _Room, machine: int) -> tuple[float, int]:
+    """Return the score and row of the best task on a machine; (-inf, -1) if none fits."""
+    tasks = room.fitting(machine)
+    if not len(tasks):
+        return -np.inf, -1
+    # cpu and memory: its first two resources. Summed one after the other, as CloudSimPy does.
+    scores = room.free[machine, 0] * room.request[tasks, 0]
+    for r in range(1, min(2, room.free.shape[1])):
+        scores = scores + room.free[machine, r] * room.request[tasks, r]
+    first = int(scores.argmax())
+    return float(scores[first]), int(tasks[first])
+
+
+def _random(room: _Room, rng: np.random.Generator) -> None:
+    by_machine = [room.fitting(machine) for machine in range(len(room.free))]
+    while pairs := sum(map(len, by_machine)):
+        chosen = int(rng.geometric(_TAKES_ANYWAY)) - 1
+        if chosen >= pairs:
+            chosen = int(rng.integers(pairs))
+        machine = 0
+        while chosen >= len(by_machine[machine]):
+            chosen -= len(by_machine[machine])
+            machine += 1
+        task = int(by_machine[machine][chosen])
+        room.place(machine, task, most=1)
+        for other in range(len(by_machine)):
+            if other == machine or not room.waiting[task]:
+                by_machine[other] = room.fitting(other)
+
+
+_RULES: dict[str, Callable[[_Room, np.random.Generator], None]] = {
+    "first-fit": _first_fit,
+    "tetris": _tetris,
+    "sjf": _by_estimate(1.0),
+    "ljf": _by_estimate(-1.0),
+    "random": _random,
+}
+
+
+def cloudsimpy_makespan(allocations: pl.DataFrame, first_submit_s: float = 0.0) -> float:
+    """Return the makespan in seconds as CloudSimPy counts it (rule 4).
+
+    Args:
+        allocations: the table of a run, with ``start_time_s`` and ``end_time_s``.
+        first_submit_s: when the first job was submitted.
+    """
+    import polars as pl
+
+    start, end = pl.col("start_time_s"), pl.col("end_time_s")
+    free = pl.when(end - start == 1.0).then(start + 2.0).otherwise(end.ceil())
+    return float(allocations.select(free.max()).item()) - float(np.floor(first_submit_s))

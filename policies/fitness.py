@@ -1,0 +1,118 @@
+"""Machine fitness by room: first, best and worst fit, at random, spread out, stacked.
+
+Shares of a machine's capacity leave out resources of which it has none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.dealing import Dealt
+from simkit.fitness import MachineFitness
+from simkit.policy import SystemInfo
+from simkit.task import Task
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class FirstFit(MachineFitness):
+    """The lowest machine row that has room."""
+
+    fills = True
+    by_row = True
+
+    def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
+        """See `MachineFitness.scores`; all alike, so that rows settle it."""
+        return np.zeros(len(free))
+
+
+class BestFit(MachineFitness):
+    """The machine with the least left over: keeps large gaps for large tasks.
+
+    What is free of each resource that the task asks for counts as a share of the largest machine's
+    capacity, and the shares are added up, as for `simkit.policies.placement.BestFit`.
+    """
+
+    fills = True
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run: note the largest machine's capacity, resource by resource."""
+        self._largest = info.capacity.max(axis=0)
+
+    def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
+        """See `MachineFitness.scores`."""
+        return -self._left_over(task, free)
+
+    def _left_over(self, task: Task, free: Floats) -> Floats:
+        asked = np.flatnonzero(task.request)
+        left: Floats = (free[:, asked] / self._largest[asked]).sum(axis=1)
+        return left
+
+
+class WorstFit(BestFit):
+    """The machine with the most left over; measured as for `BestFit`."""
+
+    fills = False
+
+    def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
+        """See `MachineFitness.scores`."""
+        return self._left_over(task, free)
+
+
+class Spread(MachineFitness):
+    """The least utilised machine: balances the load.
+
+    A machine's utilisation is the allocated share of its capacity, the mean over its resources,
+    whether or not the task asks for them.
+    """
+
+    def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
+        """See `MachineFitness.scores`."""
+        return _free_share(free, capacity)
+
+
+class Stack(MachineFitness):
+    """The most utilised machine that has room: leaves others empty. Measured as for `Spread`."""
+
+    fills = True
+
+    def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
+        """See `MachineFitness.scores`."""
+        return -_free_share(free, capacity)
+
+
+class Random(MachineFitness):
+    """A machine drawn anew for each instance, all that have room alike; the seed settles it."""
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run with a stream that nothing else of the policy draws from."""
+        self._rng = rng.spawn(1)[0]
+
+    def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
+        """See `MachineFitness.scores`; a draw."""
+        return self._rng.random(len(free))
+
+    def deal(self, task: Task, free: Floats, capacity: Floats, counts: Ints, needed: int) -> Dealt:
+        """See `MachineFitness.deal`.
+
+        Draws for all instances at once. A draw of a machine that is full by then is drawn again,
+        which is the same as to draw among those with room.
+        """
+        dealt = np.zeros_like(counts)
+        left = most = min(needed, int(counts.sum()))
+        while left:
+            with_room = (dealt < counts).nonzero()[0]
+            drawn = np.bincount(self._rng.choice(with_room, left), minlength=len(counts))
+            dealt = np.minimum(dealt + drawn, counts)
+            left = most - int(dealt.sum())
+        chosen = np.flatnonzero(dealt)
+        return chosen, dealt[chosen]
+
+
+def _free_share(free: Floats, capacity: Floats) -> Floats:
+    has = capacity > 0
+    share = np.divide(free, capacity, out=np.zeros_like(free), where=has)
+    mean: Floats = share.sum(axis=1) / np.maximum(has.sum(axis=1), 1)
+    return mean

@@ -1,0 +1,177 @@
+"""Waiting tasks as arrays: finds those that fit into some free amounts without a look at each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.task import Task
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_FEW = 8  # tasks that are looked at one by one as quickly as all together
+
+
+class WaitingTasks:
+    """Tasks in slots, an array for each fact that a search needs; a slot stays a task's own.
+
+    Slots of tasks that have gone are taken up again when half of them are empty.
+    """
+
+    __slots__ = ("_alive", "_dead", "_end", "_index", "_key", "_partition", "_priority",
+                 "_request", "_slots", "_tasks")  # fmt: skip
+
+    def __init__(self, resources: int) -> None:
+        self._request: Floats = np.empty((resources, 64))  # a row a resource: compared as a whole
+        self._key: Floats = np.empty(64)
+        self._index: Floats = np.empty(64)
+        self._priority: Floats = np.empty(64)
+        self._partition: Ints = np.empty(64, np.int64)
+        self._alive: Bools = np.zeros(64, np.bool_)
+        self._tasks: list[Task | None] = []
+        self._slots: dict[int, int] = {}  # task's index → slot
+        self._end = 0
+        self._dead = 0
+
+    def __len__(self) -> int:
+        """Return the number of tasks."""
+        return self._end - self._dead
+
+    def __getitem__(self, slot: int) -> Task:
+        """Return the task in a slot that is taken."""
+        task = self._tasks[slot]
+        assert task is not None
+        return task
+
+    def get(self, slot: int) -> Task | None:
+        """Return the task in a slot; None if it is empty."""
+        return self._tasks[slot]
+
+    def clear(self) -> None:
+        """Forget every task."""
+        self._alive[: self._end] = False
+        self._tasks.clear()
+        self._slots.clear()
+        self._end = self._dead = 0
+
+    def add(self, tasks: Sequence[Task], keys: Sequence[float]) -> Ints:
+        """Take in tasks with the numbers that order them; return their slots.
+
+        A task that is there already keeps its slot.
+        """
+        self._make_space(len(tasks))
+        return np.array([self._add(*pair) for pair in zip(tasks, keys, strict=True)], np.int64)
+
+    def _add(self, task: Task, key: float) -> int:
+        slot = self._slots.setdefault(task.index, self._end)
+        if slot == self._end:
+            self._end += 1
+            self._tasks.append(task)
+            self._request[:, slot] = task.request
+            self._index[slot] = task.index
+            self._priority[slot] = task.priority
+            self._partition[slot] = task.partition
+            self._alive[slot] = True
+        self._key[slot] = key
+        return slot
+
+    def remove(self, slot: int) -> None:
+        """Take a task out."""
+        del self._slots[self[slot].index]
+        self._tasks[slot] = None
+        self._alive[slot] = False
+        self._dead += 1
+
+    def order_by(self, index: Floats, keys: Floats) -> None:
+        """Give tasks other numbers: `keys` of the tasks of these indices, ascending, (n,) each."""
+        end = self._end
+        if end and len(index):
+            at = np.searchsorted(index, self._index[:end])
+            self._key[:end] = keys[np.minimum(at, len(index) - 1)]
+
+    def in_order(self, slots: Ints) -> Ints:
+        """Return slots by partition priority, then key, then submission."""
+        if len(slots) < 2:
+            return slots
+        keys = (self._index[slots], self._key[slots], -self._priority[slots])
+        return slots[np.lexsort(keys)]
+
+    def slots(self) -> Ints:
+        """Return all slots that are taken."""
+        return np.flatnonzero(self._alive[: self._end])
+
+    def fitting(self, slots: Ints, free: Floats) -> Ints:
+        """Return those of some slots whose task has room for an instance in one row of `free`.
+
+        Args:
+            slots: (n,)
+            free: (F, R) free amounts, a machine a row.
+        """
+        if not len(free) or not len(slots):
+            return slots[:0]
+        free = np.maximum(free, 0.0)  # what asks for nothing fits where less than nothing is free
+        slots = slots[self._below(slots, free.max(axis=0))]
+        if len(free) == 1 or len(free[0]) == 1 or len(slots) <= _FEW:
+            return slots
+        fits = np.zeros(len(slots), np.bool_)
+        for row in _undominated(free):
+            fits |= self._below(slots, row)
+        return slots[fits]
+
+    def of_partition(self, slots: Ints, partition: int) -> Ints:
+        """Return those of some slots whose task is of a partition."""
+        return slots[self._partition[slots] == partition]
+
+    def _below(self, slots: Ints, most: Floats) -> Bools:
+        request = self._request
+        below: Bools = request[0][slots] <= most[0]
+        for r in range(1, len(request)):
+            below &= request[r][slots] <= most[r]
+        return below
+
+    def _make_space(self, more: int) -> None:
+        if self._dead > 32 and 2 * self._dead > self._end:
+            self._close_gaps()
+        size = len(self._key)
+        if self._end + more > size:
+            wider = max(2 * size, self._end + more)
+            for name in ("_key", "_index", "_priority", "_partition", "_alive"):
+                setattr(self, name, np.resize(getattr(self, name), wider))
+            self._alive[self._end :] = False
+            request = np.empty((len(self._request), wider))
+            request[:, :size] = self._request
+            self._request = request
+
+    def _close_gaps(self) -> None:
+        kept = self.slots()
+        end = len(kept)
+        for column in (self._key, self._index, self._priority, self._partition):
+            column[:end] = column[kept]
+        self._request[:, :end] = self._request[:, kept]
+        self._tasks = [self._tasks[slot] for slot in kept.tolist()]
+        self._alive[:end] = True
+        self._alive[end : self._end] = False
+        self._slots = {self[slot].index: slot for slot in range(end)}
+        self._end, self._dead = end, 0
+
+
+def _undominated(free: Floats) -> Floats:
+    """Return the rows that no other row exceeds in every resource: if any fits, one of them does.
+
+    (F, R) → (U, R).
+    """
+    rows = free[np.argsort(-free[:, 0], kind="stable")]
+    if rows.shape[1] == 2:
+        best = np.maximum.accumulate(rows[:, 1])
+        kept = np.append(True, rows[1:, 1] > best[:-1])
+        undominated: Floats = rows[kept]
+        return undominated
+    chosen = [rows[0]]
+    for row in rows[1:]:
+        if not any((row <= other).all() for other in chosen):
+            chosen.append(row)
+    return np.array(chosen)

@@ -107,13 +107,15 @@ class Bookkeeping:
 
     def record(self, allocation: Allocation, now: float, outcome: int) -> None:
         """Write the rows of an allocation: one for each machine and run of instances."""
-        task, on, instances = allocation.task, allocation.on, allocation._instances
+        task, on = allocation.task, allocation.on
         write, start = self._recorder.spilled().allocations.fromlist, allocation.start_time_s
-        if instances is None and len(on) == 1:
-            write([task.job_index, task.index, on[0][0], 0, task.instances, task._attempt, start,
-                   now, outcome])  # fmt: skip
+        whole = allocation._instances or ((0, task.instances, task._attempt),)
+        if len(whole) == 1 and len(on) == 1:
+            first, count, attempt = whole[0]
+            write(
+                [task.job_index, task.index, on[0][0], first, count, attempt, start, now, outcome]
+            )
             return
-        whole = instances or ((0, task.instances, task._attempt),)
         for machine, first, count, attempt in spread(on, whole):
             write([task.job_index, task.index, machine, first, count, attempt, start, now, outcome])
 

@@ -22,6 +22,7 @@ from simkit.errors import PolicyError, SimkitError
 from simkit.estimates import Predictor, Requested
 from simkit.interrupt import DeferredInterrupt
 from simkit.memory_run import MemoryStore
+from simkit.machine_records import MachineRecords
 from simkit.metrics import check_trimming, compute_metrics
 from simkit.policy import Policy
 from simkit.policy_source import build_policy, build_predictor, build_rules
@@ -168,6 +169,7 @@ def measure(run: Run, scenario: Scenario) -> dict[str, dict[str, Any]]:
         tau=settings.tau,
         warmup=settings.warmup,
         cooldown=settings.cooldown,
+        machines=MachineRecords.of(run),
     )
 
 

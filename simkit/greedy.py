@@ -53,7 +53,7 @@ class GreedyPolicy(ABC):
 
     def schedule(self, state: State) -> Iterable[Action]:
         """See `Policy.schedule`."""
-        if not state.queue and not state.suspended:
+        if not state.queue and not state._suspended:
             if len(self._waiting):
                 self._waiting.clear()
             self._settle(state)

@@ -261,27 +261,26 @@ class MachineRoom:
         self._add(on, request, 1.0)
 
     def _add(self, on: Placement, request: tuple[float, ...], sign: float) -> None:
-        total = 0
-        for machine, count in on:
-            row = self._free[machine]
-            for r, amount in enumerate(request):
-                row[r] += sign * amount * count
-            total += count
+        free, total = self._free, self._total
         for r, amount in enumerate(request):
-            self._total[r] += sign * amount * total
+            if amount:
+                change = sign * amount
+                for machine, count in on:
+                    free[machine, r] += change * count
+                    total[r] += change * count
 
     def claim(self, on: Placement, request: tuple[float, ...]) -> bool:
         """See `Room.claim`."""
-        machines = len(self._free)
-        if not on or len({machine for machine, _ in on}) < len(on):
+        free, machines = self._free, len(self._free)
+        if len(on) != 1 and len({machine for machine, _ in on}) < max(len(on), 1):
             return False
         for machine, count in on:
             if not 0 <= machine < machines or count < 1:
                 return False
-            free = self._free[machine]
-            if any(amount * count > free[r] and amount > 0 for r, amount in enumerate(request)):
-                return False
-        self.take(on, request)
+            for amount, left in zip(request, free[machine].tolist(), strict=True):
+                if amount * count > left and amount > 0:
+                    return False
+        self._add(on, request, -1.0)
         return True
 
     def copy(self) -> MachineRoom:

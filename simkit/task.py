@@ -125,8 +125,10 @@ class Allocation:
         self.on: Final = on
         self.count: Final = count
         self.held: Final = (
-            task.demand if count == task.instances else tuple([r * count for r in task.request])
-        )
+            task.request if count == 1
+            else task.demand if count == task.instances
+            else tuple([amount * count for amount in task.request])
+        )  # fmt: skip
         """Amount of each resource it holds, over all its machines."""
         self.start_time_s: Final = start_s
         self.expected_end_s: Final = end_s

@@ -1,0 +1,194 @@
+"""What `simkit trace info` tells of Alibaba's tables and of tables of tasks."""
+
+from __future__ import annotations
+
+import json
+import os
+import tarfile
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from simkit.errors import TraceError
+from simkit.traces.alibaba2017_info import alibaba2017_facts
+from simkit.traces.alibaba2017_layout import TABLES
+from simkit.traces.cloud_info import cloud_facts, cloud_format
+
+DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = DATA / "alibaba"
+
+ROWS = {
+    # two jobs; the last row never ran
+    "batch_task": [
+        "0,100,1,1,4,Terminated,50,0.25",
+        "3600,3800,2,1,1,Terminated,100,0.5",
+        "3600,0,2,2,1,Waiting,,",
+    ],
+    # both instances of job 1 that are shown ran 10 s
+    "batch_instance": [
+        "0,10,1,1,7,Terminated,1,1,1,1,0.1,0.1",
+        "5,15,1,1,7,Terminated,1,1,1,1,0.1,0.1",
+    ],
+    "server_event": [
+        "0,7,add,,64,1,1", "0,8,add,,64,1,1", "0,9,add,,32,0.5,1", "50,7,softerror,x,0,0,0",
+    ],
+    "server_usage": ["39600,7,40,50,10,1,2,3", "39660,8,60,,10,1,2,3"],
+    # one from before the trace is replaced by one of the same size at 500 s
+    "container_event": [
+        "0,Create,1,7,4,0.1,0.1,1|2|3|4", "500,Remove,1,7,4,0.1,0.1,", "500,Create,2,8,4,0.1,0.1,",
+    ],
+    "container_usage": ["39600,1,20,30,10,1,2,3,1,1,1,1"],
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Write some of the tables into a folder and return it."""
+
+    def write(*tables):
+        for table in tables:
+            (tmp_path / f"{table}.csv").write_text("".join(f"{row}\n" for row in ROWS[table]))
+        return tmp_path
+
+    return write
+
+
+@pytest.fixture
+def whole(folder):
+    return alibaba2017_facts(folder(*TABLES))
+
+
+def test_a_whole_trace(whole):
+    assert (whole["missing_tables"], set(whole["tables"])) == (
+        [],
+        {"batch_task", "batch_instance", "server_event", "container_event"},
+    )
+    assert (whole["jobs"], whole["tasks"], whole["instances"]) == (2, 2, 5)
+    assert whole["cpu_per_instance"]["min"] == 0.5
+    assert json.loads(json.dumps(whole, allow_nan=False)) == whole
+
+
+def test_rows_are_accounted_for_by_rule(whole):
+    rows = whole["tables"]["batch_task"]
+    assert rows["rows"] == 3
+    assert (rows["accepted"], rows["dropped"]) == (2, {"task never started": 1})
+    assert sum(whole["tables"]["server_event"]["repaired"].values()) == 1
+
+
+def test_machines_are_those_added(whole):
+    machines = whole["machines"]
+    assert machines["count"] == 3
+    assert machines["capacity"] == {"cpu": 160, "mem": 2.5}
+    assert machines["sizes"] == [
+        {"machines": 2, "cpu": 64, "mem": 1},
+        {"machines": 1, "cpu": 32, "mem": 0.5},
+    ]
+    assert machines["events"] == {"add": 3, "softerror": 1}
+
+
+def test_a_machine_added_twice_counts_once_with_its_last_size(folder):
+    path = folder("server_event")
+    with (path / "server_event.csv").open("a") as file:
+        file.write("60,9,add,,64,1,1\n")
+    machines = alibaba2017_facts(path)["machines"]
+    assert (machines["count"], machines["capacity"]["cpu"]) == (3, 192)
+
+
+def test_offered_load_and_where_run_times_come_from(whole, folder):
+    # 4 instances of half a core for 10 s and one of a core for 200 s, over an hour
+    area = 4 * 0.5 * 10 + 200
+    assert whole["offered_load"]["cpu"] == pytest.approx(area / (160 * 3600))
+    assert whole["run_times"] == "of instances"
+    path = folder()
+    (path / "batch_instance.csv").unlink()
+    assert "waits included" in alibaba2017_facts(path)["run_times"]
+
+
+def test_containers_and_the_most_that_they_hold(whole):
+    found = whole["containers"]
+    assert (found["count"], found["machines"], found["removed"]) == (2, 2, 1)
+    assert found["before_the_trace"] == 1
+    assert found["most_at_once"]["cpu"] == 4  # one goes at the instant at which the other comes
+    assert found["share_of_machines"]["cpu"] == pytest.approx(4 / 160)
+
+
+def test_usage_is_averaged_over_what_was_measured(whole):
+    machines = whole["usage"]["server_usage"]
+    assert (machines["rows"], machines["machines"]) == (2, 2)
+    assert (machines["first_s"], machines["last_s"]) == (39600, 39660)
+    assert (machines["mean_cpu_percent"], machines["mean_mem_percent"]) == (50, 50)
+    assert whole["usage"]["container_usage"]["containers"] == 1
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_any_single_table_is_enough(folder, table):
+    path = folder(table)
+    if table == "batch_instance":
+        # alone it tells nothing without the tasks that its rows belong to
+        assert alibaba2017_facts(path)["unread_tables"] == ["batch_instance"]
+    for place in (path, path / f"{table}.csv"):
+        facts = alibaba2017_facts(place)
+        assert facts["missing_tables"] == [name for name in TABLES if name != table]
+        assert cloud_format(place) == "alibaba2017"
+
+
+def test_an_archive_is_a_trace(folder, tmp_path_factory):
+    path = folder("batch_task", "server_event")
+    archive = tmp_path_factory.mktemp("packed") / "trace_201708.tgz"
+    with tarfile.open(archive, "w:gz") as packed:
+        packed.add(path, arcname="trace_201708")
+    assert cloud_format(archive) == "alibaba2017"
+    assert alibaba2017_facts(archive)["machines"]["count"] == 3
+
+
+HEADER = "submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n"
+FORMATS = [
+    # name, content, format
+    ("jobs.csv", HEADER + "0,5,1,0.5,1,1,3,0\n", "tasks"),
+    ("batch_task.csv", "0,1,1,1,1,Terminated,50,0.1\n", "alibaba2017"),
+    ("batch_task.csv.gz", "damaged", "alibaba2017"),  # reading it says what is wrong
+    ("log.swf", "1 0 0 5 4 -1 -1 4 9 -1 1 1 1 1 1 1 -1 -1\n", None),
+    ("other.csv", "job_id,submit_time_s,run_time_s,processors\n1,0,5,4\n", None),
+    ("picture.csv", "\0\0\0", None),
+    ("empty.csv", "", None),
+]
+
+
+@pytest.mark.parametrize(("name", "content", "format_"), FORMATS)
+def test_the_format_is_told_by_content_and_name(tmp_path, name, content, format_):
+    (tmp_path / name).write_text(content)
+    assert cloud_format(tmp_path / name) == format_
+
+
+def test_what_is_no_trace_is_left_to_the_readers_of_logs(tmp_path):
+    assert cloud_format(tmp_path) is None  # an empty folder
+    assert cloud_format(tmp_path / "missing.csv") is None
+    (tmp_path / "machine_meta.csv").write_text("m_1,0,1,1,96,100,USING\n")
+    assert cloud_format(tmp_path) == "alibaba2017"  # of 2018: the error says so
+    with pytest.raises(TraceError, match="v2018"):
+        cloud_facts(tmp_path, "alibaba2017")
+
+
+def test_a_table_of_tasks(tmp_path):
+    path = tmp_path / "jobs.parquet"
+    pl.DataFrame(
+        {"submit_time": [0, 10], "duration": [5.0, 6.0], "cpu": [1.0, 0.5], "memory": [0.5, 0.1],
+         "job_id": [1, 2], "task_id": [1, 1], "instances_num": [3, 2]}
+    ).write_parquet(path)  # fmt: skip
+    assert cloud_format(path) == "tasks"
+    facts = cloud_facts(path, "tasks")
+    assert (facts["format"], facts["jobs"], facts["instances"]) == ("tasks", 2, 5)
+    assert facts["tables"]["jobs.parquet"]["accepted"] == 2
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"no Alibaba tables in {DATA}; set SIMKIT_DATA")
+def test_the_published_tables():
+    facts = alibaba2017_facts(DATA)
+    assert facts["tables"]["batch_task"]["rows"] == 80_553
+    assert (facts["machines"]["count"], facts["machines"]["capacity"]["cpu"]) == (1313, 84_032)
+    assert facts["machines"]["events"] == {"add": 1313, "softerror": 39}
+    assert (facts["tasks_per_job"]["max"], facts["instances_per_task"]["max"]) == (156, 64_486)
+    assert (facts["first_submit_s"], facts["last_submit_s"]) == (-1078, 60_181)
+    table = cloud_facts(DATA / "cloudsimpy_jobs.csv.gz", "tasks")
+    assert (table["jobs"], table["tasks"], table["instances"]) == (5216, 31_756, 2_551_075)

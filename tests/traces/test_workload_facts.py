@@ -1,0 +1,96 @@
+"""Facts of a workload of tasks: quantiles, rates and the busiest hour."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit.traces.workload_facts import QUANTILES, offered_load, spread, workload_facts
+from simkit.workload import Workload
+
+
+def workload(submit, tasks_of, instances, cpu, run, **facts):
+    """Jobs with `tasks_of` tasks each; the rest is one number a task."""
+    tasks = len(instances)
+    return Workload(
+        resources=("cpu",),
+        job_id=np.arange(len(submit)),
+        submit_time_s=np.array(submit, float),
+        first_task=np.concatenate(([0], np.cumsum(tasks_of))),
+        task_id=np.arange(tasks),
+        instances=np.array(instances),
+        request=np.array(cpu, float)[:, None],
+        run_time_s=np.array(run, float),
+        requested_time_s=np.full(tasks, np.nan),
+        gang=np.zeros(tasks, bool),
+        **facts,
+    )
+
+
+THREE = workload(
+    submit=[-10, 3599, 7200], tasks_of=[1, 2, 1], instances=[1, 2, 3, 10],
+    cpu=[1, 0.5, 0.5, 2], run=[10, 20, 30, 5],
+)  # fmt: skip
+
+
+def test_counts_and_span():
+    facts = workload_facts(THREE)
+    assert (facts["jobs"], facts["tasks"], facts["instances"]) == (3, 4, 16)
+    assert (facts["first_submit_s"], facts["last_submit_s"], facts["span_s"]) == (-10, 7200, 7210)
+    assert facts["arrivals_per_h"]["instances"] == pytest.approx(16 * 3600 / 7210)
+    assert facts["tasks_per_job"]["max"] == 2
+    assert "dependencies" not in facts
+
+
+def test_sizes_count_every_instance_and_every_task_once():
+    facts = workload_facts(THREE)
+    assert facts["cpu_per_instance"]["mean"] == pytest.approx((1 + 5 * 0.5 + 10 * 2) / 16)
+    assert facts["cpu_per_instance"]["p50"] == 2
+    assert facts["cpu_per_instance_by_task"]["mean"] == 1
+    assert facts["run_time_s"]["p50"] == 5
+    assert facts["run_time_s_by_task"]["max"] == 30
+    assert facts["work"] == {"cpu": 1 * 10 + 2 * 0.5 * 20 + 3 * 0.5 * 30 + 10 * 2 * 5}
+
+
+def test_run_times_of_single_instances_count_where_they_are_known():
+    own = workload([0], [1], [3], [1], [20], instance_run_time_s=np.array([10.0, 20.0, 30.0]))
+    assert workload_facts(own)["run_time_s"]["max"] == 30
+
+
+@pytest.mark.parametrize(
+    ("submit", "start", "jobs"),
+    [
+        ([0, 3599, 3600], 0, 2),  # an hour ends before the next begins
+        ([-1, -1, 0], -3600, 2),  # before the trace's zero
+        ([0, 3600], 0, 1),  # of equals, the first
+    ],
+)
+def test_the_busiest_hour(submit, start, jobs):
+    n = len(submit)
+    facts = workload_facts(workload(submit, [1] * n, [1] * n, [1] * n, [1] * n))
+    assert facts["busiest_hour"] == {"start_s": start, "jobs": jobs}
+
+
+def test_offered_load_is_against_known_capacities_over_the_span():
+    assert offered_load(THREE, {"cpu": 2.0, "disk": 1.0}) == pytest.approx(
+        {"cpu": 175 / (2 * 7210)}
+    )
+    assert offered_load(THREE, {"cpu": 0.0}) == {}
+    at_once = workload([5, 5], [1, 1], [1, 1], [1, 1], [1, 1])
+    assert offered_load(at_once, {"cpu": 2.0}) == {}
+    assert workload_facts(at_once)["arrivals_per_h"]["jobs"] is None
+
+
+values = st.lists(st.tuples(st.integers(0, 50), st.integers(1, 6)), min_size=1, max_size=40)
+
+
+@given(values)
+def test_weights_are_repetitions(pairs):
+    numbers, weights = (np.array(column, float) for column in zip(*pairs, strict=True))
+    found = spread(numbers, weights)
+    repeated = np.repeat(numbers, weights.astype(int))
+    assert found["mean"] == pytest.approx(repeated.mean())
+    for name, level in QUANTILES.items():
+        assert found[name] == np.quantile(repeated, level, method="inverted_cdf")

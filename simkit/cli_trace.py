@@ -23,6 +23,7 @@ Target = Annotated[Path, typer.Argument(metavar="FILE", help="The SWF log to wri
 RECOGNISE = "simkit.traces.formats:recognise"
 CONVERT = "simkit.traces.convert:convert_log"
 CLOUD_FORMAT = "simkit.traces.cloud_info:cloud_format"
+CLOUD_REPORTS = "simkit.traces.cloud_info:cloud_reports"
 CLOUD_FACTS = "simkit.traces.cloud_info:cloud_facts"
 
 
@@ -68,20 +69,24 @@ class TraceKind(StrEnum):
     TASKS = "tasks"
 
 
+AnyTrace = Annotated[
+    Path,
+    typer.Argument(
+        metavar="TRACE",
+        help="A log or a table of tasks, plain or .gz; or Alibaba's trace of 2017: a folder with "
+        "some of its tables, an archive, or one of them.",
+    ),
+]
+TraceFormat = Annotated[
+    TraceKind | None,
+    typer.Option("--format", "-f", help="The trace's format; default: told by its content."),
+]
+
+
 @app.command("info")
 def info(
-    log: Annotated[
-        Path,
-        typer.Argument(
-            metavar="TRACE",
-            help="A log or a table of tasks, plain or .gz; or Alibaba's trace of 2017: a folder "
-            "with some of its tables, an archive, or one of them.",
-        ),
-    ],
-    kind: Annotated[
-        TraceKind | None,
-        typer.Option("--format", "-f", help="The trace's format; default: told by its content."),
-    ] = None,
+    log: AnyTrace,
+    kind: TraceFormat = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell what a trace holds: jobs, span, machines, load; of tasks also their sizes and faults."""
@@ -108,8 +113,8 @@ def info(
 
 @app.command("check")
 def check(
-    log: Log,
-    kind: Format = None,
+    log: AnyTrace,
+    kind: TraceFormat = None,
     fix: Annotated[
         Path | None,
         typer.Option(
@@ -119,31 +124,39 @@ def check(
     keep_zero_run: KeepZeroRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Tell which rows of a log are repaired or left out, and why, with line numbers."""
+    """Tell which rows of a trace are repaired or left out, and why, with line numbers."""
     from simkit import plugins
-    from simkit.cli_text import print_json
-    from simkit.cli_trace_text import print_check, print_written
+    from simkit.cli_trace_text import checked_as_json, print_check, print_written
+    from simkit.errors import TraceError
 
-    name = _kind(log, kind)
-    if fix is not None:
-        done = plugins.find("simkit.tools", CONVERT)(
-            log, fix, kind=name, keep_zero_run=keep_zero_run
-        )
-        report = done.report
-    else:
-        options = {"keep_zero_run": True} if keep_zero_run and name != "jobs" else {}
-        report = read(log, Kind(name), options).report
-    rows = plugins.find("simkit.tools", "trace.describe")(report)
-    if as_json:
-        found = [
-            {"rule": rule, "rows": count, "meaning": meaning, "lines": lines}
-            for rule, count, meaning, lines in rows
-        ]
-        print_json({"read": report.read, "accepted": report.accepted, "rules": found})
-    else:
-        print_check(log, report, rows)
+    cloud = plugins.find("simkit.tools", CLOUD_FORMAT)(log) if kind is None else kind.value
+    written = None
+    if cloud in (TraceKind.ALIBABA2017, TraceKind.TASKS):
         if fix is not None:
-            print_written(fix, report.jobs, done.remarks)
+            raise TraceError(
+                f"{log}: --fix writes a log of jobs as SWF, and this is a trace of tasks on "
+                "machines; its readers leave out what is wrong each time"
+            )
+        reports = plugins.find("simkit.tools", CLOUD_REPORTS)(log, cloud)
+    else:
+        name = _kind(log, None if kind is None else Kind(kind.value))
+        if fix is not None:
+            written = plugins.find("simkit.tools", CONVERT)(
+                log, fix, kind=name, keep_zero_run=keep_zero_run
+            )
+            reports = {"": written.report}
+        else:
+            options = {"keep_zero_run": True} if keep_zero_run and name != "jobs" else {}
+            reports = {"": read(log, Kind(name), options).report}
+    describe = plugins.find("simkit.tools", "trace.describe")
+    rules = {table: describe(report) for table, report in reports.items()}
+    if as_json:
+        checked_as_json(reports, rules)
+        return
+    for table, report in reports.items():
+        print_check(log, report, rules[table], table)
+    if fix is not None and written is not None:
+        print_written(fix, written.report.jobs, written.remarks)
 
 
 @app.command("convert")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from simkit.cli_text import console, print_rows, say, table
+from simkit.cli_text import console, print_json, print_rows, say, table
 from simkit.units import format_duration
 from simkit.words import counted
 
@@ -57,9 +57,25 @@ def _date(epoch_s: float, time_s: float) -> str:
     return datetime.fromtimestamp(epoch_s + time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def print_check(log: Path, report: RowReport, rows: Sequence[Rule]) -> None:
+def checked_as_json(reports: Mapping[str, RowReport], rules: Mapping[str, Sequence[Rule]]) -> None:
+    """Print what was found as JSON; of a trace of several tables, by table."""
+    found = {
+        table: {
+            "read": report.read,
+            "accepted": report.accepted,
+            "rules": [
+                {"rule": rule, "rows": count, "meaning": meaning, "lines": lines}
+                for rule, count, meaning, lines in rules[table]
+            ],
+        }
+        for table, report in reports.items()
+    }
+    print_json(found.get("") or found)
+
+
+def print_check(log: Path, report: RowReport, rows: Sequence[Rule], table: str = "") -> None:
     """Print each rule that was met, how often, on which lines first, and what it means."""
-    say("Log", str(log))
+    say("Table" if table else "Log", table or str(log))
     print_rows(report)
     for rule, count, meaning, lines in rows:
         first = (

@@ -1,4 +1,4 @@
-"""The scenarios and sample logs that come with simkit, by name.
+"""The scenarios and sample traces that come with simkit, by name.
 
 They are found as data, with `importlib.resources`; the modules beside them do not matter.
 """
@@ -13,7 +13,7 @@ from simkit.errors import ScenarioError, did_you_mean
 _SUFFIX = ".yaml"
 _SAMPLE_SUFFIX = ".swf.gz"
 SAMPLE = "sample:"
-"""What a path in a scenario begins with if it is the name of a sample log."""
+"""What a path in a scenario begins with if it is the name of a sample trace."""
 
 
 def scenario_names() -> list[str]:
@@ -53,20 +53,27 @@ def scenario_summary(path: Path) -> str:
 
 
 def sample_names() -> list[str]:
-    """Return the names of the sample logs that come with simkit, such as ``lublin_1000``."""
-    files = resources.files("simkit.traces.samples").iterdir()
-    return sorted(
-        file.name.removesuffix(_SAMPLE_SUFFIX)
-        for file in files
-        if file.name.endswith(_SAMPLE_SUFFIX)
-    )
+    """Return the names of the sample traces that come with simkit, such as ``lublin_1000``."""
+    return sorted(_samples())
 
 
 def sample_path(name: str) -> Path:
-    """Return the file of a sample log.
+    """Return the file, or the folder of tables, of a sample trace.
 
     Raises ValueError, with the nearest name, if there is none.
     """
-    if name not in sample_names():
-        raise ValueError(f"no sample log is called {name!r}{did_you_mean(name, sample_names())}")
-    return Path(str(resources.files("simkit.traces.samples").joinpath(name + _SAMPLE_SUFFIX)))
+    samples = _samples()
+    if name not in samples:
+        raise ValueError(f"no sample trace is called {name!r}{did_you_mean(name, sorted(samples))}")
+    return samples[name]
+
+
+def _samples() -> dict[str, Path]:
+    """Return the packed SWF logs, and the folders that hold tables."""
+    found = {}
+    for entry in Path(str(resources.files("simkit.traces.samples"))).iterdir():
+        if entry.name.endswith(_SAMPLE_SUFFIX):
+            found[entry.name.removesuffix(_SAMPLE_SUFFIX)] = entry
+        elif entry.is_dir() and any(entry.glob("*.csv.gz")):
+            found[entry.name] = entry
+    return found

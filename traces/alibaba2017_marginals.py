@@ -23,13 +23,15 @@ class Marginal:
     def __post_init__(self) -> None:
         """Check our own tables."""
         values, shares = np.array(self.knots).T
-        assert (np.diff(values) >= 0).all() and (np.diff(shares) >= 0).all()
-        assert values[0] >= 0 and shares[-1] == 1
+        assert (np.diff(values) >= 0).all()
+        assert (np.diff(shares) >= 0).all()
+        assert values[0] >= 0
+        assert shares[-1] == 1
 
     def at(self, level: Floats) -> Floats:
         """Return the values at these levels, shares in 0 … 1, of any shape."""
         values, shares = np.array(self.knots).T
-        return np.expm1(np.interp(level, shares, np.log1p(values)))
+        return np.asarray(np.expm1(np.interp(level, shares, np.log1p(values))))
 
     def whole_at(self, level: Floats) -> Ints:
         """Return the whole numbers at these levels: those of whole knots have their exact share."""

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from simkit.errors import TraceError
+from simkit.workload import RowReport
 
-from .alibaba2017_info import alibaba2017_facts
+from .alibaba2017 import read_alibaba2017, read_containers, read_machine_events
+from .alibaba2017_info import alibaba2017_facts, tables_there
 from .alibaba2017_layout import NAMES_OF_2018, TABLES
 from .files import text_blocks
 from .jobs_table import is_parquet
@@ -47,6 +49,24 @@ def cloud_facts(path: str | PathLike[str], kind: CloudFormat) -> dict[str, Any]:
     trace = read_task_table(path)
     tables = {Path(path).name: rows_facts(trace.report)}
     return {"format": "tasks", "tables": tables, **workload_facts(trace.workload)}
+
+
+def cloud_reports(path: str | PathLike[str], kind: CloudFormat) -> dict[str, RowReport]:
+    """Return what became of the rows of each table that is there, by the table's name.
+
+    Raises TraceError, with file and line, for what the readers refuse.
+    """
+    if kind == "tasks":
+        return {Path(path).name: read_task_table(path).report}
+    there = tables_there(path)
+    reports: dict[str, RowReport] = {}
+    if "batch_task" in there:
+        reports |= read_alibaba2017(path).tables
+    if "server_event" in there:
+        reports["server_event"] = read_machine_events(path).report
+    if "container_event" in there:
+        reports["container_event"] = read_containers(path).report
+    return reports
 
 
 def _names_a_table(path: Path) -> bool:

@@ -1,0 +1,108 @@
+"""How fast 2,551,075 instances of Alibaba's trace of 2017 are placed, and what it takes in memory.
+
+    pytest tests/benchmarks/test_cloud_speed.py -m slow -s
+
+prints seconds of simulation, allocations and decisions; the figures are recorded in
+docs/benchmarks.md. Nothing is asserted about time. Each run is a process of its own, so that its
+peak of memory is its own, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from simkit.cluster import Cluster
+from simkit.fitness import FitnessPolicy
+from simkit.policies.fitness import FirstFit
+from simkit.recorder import Recorder
+from simkit.simulation import Simulation
+from simkit.traces.alibaba2017 import read_machine_events
+from simkit.traces.task_table import read_task_table
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("SIMKIT_DATA", ROOT.parent / "shared" / "data")) / "alibaba"
+RUNS = {
+    "1,313 machines, mean durations": {"machines": 1313},
+    "1,313 machines, a run time for each instance": {"machines": 1313, "own_times": True},
+    "50 machines, mean durations": {"machines": 50},
+    "1,313 machines, the first 10 % of the jobs": {
+        "machines": 1313,
+        "own_times": True,
+        "part": 0.1,
+    },
+    "1,313 machines, the first 50 % of the jobs": {
+        "machines": 1313,
+        "own_times": True,
+        "part": 0.5,
+    },
+}
+
+
+class NoSink:
+    """Takes the tables and forgets them: the records are made, not written."""
+
+    def write(self, table: str, rows: pl.DataFrame) -> None:
+        pass
+
+
+def measure(machines: int, own_times: bool = False, part: float = 1.0) -> dict[str, Any]:
+    """Replay the job table of CloudSimPy under first-fit; run times of instances are drawn.
+
+    Of a task's mean run time, each instance takes a part that is exponentially distributed.
+    """
+    load = read_task_table(DATA / "cloudsimpy_jobs.csv.gz").workload
+    load = load.take(np.arange(int(len(load) * part)))
+    if own_times:
+        mean = np.repeat(load.run_time_s, load.instances)
+        drawn = np.random.default_rng(0).exponential(1.0, len(mean))
+        load = load.with_columns(instance_run_time_s=mean * drawn)
+    events = read_machine_events(DATA / "server_event.csv")
+    capacity = events.capacity[events.kind == "add"][:machines]
+    names = tuple(str(row) for row in range(len(capacity)))
+    cluster = Cluster(("cpu", "mem"), names, capacity)
+    simulation = Simulation(load, cluster, Recorder(load, ("cpu", "mem"), NoSink()))
+    started = time.perf_counter()
+    simulation.run(FitnessPolicy(FirstFit()))
+    return {
+        "simulate_s": time.perf_counter() - started,
+        "instances": int(load.instances.sum()),
+        "decisions": simulation.decisions_made,
+        "jobs_ended": simulation.jobs_ended,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RUNS)
+def test_first_fit(name: str, benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    if not (DATA / "cloudsimpy_jobs.csv.gz").exists():
+        pytest.skip(f"{DATA} is absent; set SIMKIT_DATA to the folder that holds alibaba/")
+    command = [sys.executable, __file__, json.dumps(RUNS[name])]
+
+    def apart() -> dict[str, Any]:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        figures: dict[str, Any] = json.loads(done.stdout)
+        return figures
+
+    figures = benchmark.pedantic(apart, rounds=1, iterations=1)
+    benchmark.extra_info |= figures
+    each = figures["simulate_s"] / figures["instances"] * 1e6
+    with capsys.disabled():
+        print(f"\n{name}: {figures['simulate_s']:.2f} s, {each:.2f} us an instance, "
+              f"{figures['decisions']:,} decisions, {figures['peak_mb']:.0f} MB")  # fmt: skip
+    assert figures["jobs_ended"] == int(5216 * RUNS[name].get("part", 1.0))
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(**json.loads(sys.argv[1]))))

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.seeds import stream
+from simkit.words import counted
 
 Floats = npt.NDArray[np.float64]
 
@@ -73,7 +74,9 @@ def weekly_interval(
     sums, counts, width = _blocks(values, weeks_of(submit_time_s))
     blocks = len(counts)
     if blocks < FEWEST_BLOCKS:
-        method = f"none: {blocks} weeks of submission, at least {FEWEST_BLOCKS} are needed"
+        method = (
+            f"none: {counted(blocks, 'week')} of submission, at least {FEWEST_BLOCKS} are needed"
+        )
         return Interval(None, None, level, method, blocks)
     mean, error = _mean_and_error(sums, counts, np.ones((1, blocks)))
     method = _method(sums - mean[0] * counts, width, resamples)

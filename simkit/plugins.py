@@ -37,6 +37,8 @@ _NOUNS = {
     "order": "an order",
     "backfill": "a backfilling rule",
     "placement": "a placement rule",
+    "fitness": "a fitness",
+    "compat": "another simulator's rules",
     "policy": "a policy",
     "simkit.policies": "a policy",
     "simkit.readers": "a reader",

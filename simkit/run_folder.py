@@ -56,11 +56,14 @@ class Run:
 
     @property
     def policy(self) -> str:
-        """The policy in a few words: ``fcfs + easy``, or the name or path of one's own."""
+        """The policy in a few words: ``fcfs + easy``, ``tetris``, or the name or path of one's own."""
         policy = self.info.get("scenario", {}).get("policy") or {}
         if not isinstance(policy, dict):
             return str(policy)
-        parts = [policy.get(key) for key in ("path", "name", "order", "backfill")]
+        keys = ("path", "name", "fitness", "order", "backfill", "compat")
+        if "fitness" in policy and policy.get("order") == "fcfs":
+            keys = ("fitness", "compat")  # the order that goes without saying
+        parts = [policy.get(key) for key in keys]
         words = [str(p.get("type", "?") if isinstance(p, dict) else p) for p in parts if p]
         return " + ".join(word for word in words if word != "none") or "unknown"
 

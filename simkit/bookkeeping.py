@@ -52,11 +52,8 @@ class Bookkeeping:
             for task in tasks:
                 task._job = entry
 
-    def instances(self, task: Task, count: int) -> tuple[Instances, ...] | None:
-        """Return which instances of a task start when `count` of them do: the lowest left."""
-        if task.gang:
-            task._attempt += 1
-            return None
+    def instances(self, task: Task, count: int) -> tuple[Instances, ...]:
+        """Return which instances of a bag start when `count` of them do: the lowest left."""
         if task._unplaced is None:
             task._unplaced = [(0, task.instances, 0)]
         chosen: list[Instances] = []

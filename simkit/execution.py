@@ -43,59 +43,56 @@ class Execution:
         self._own_times = InstanceTimes(workload) if len(workload.instance_run_time_s) else None
         self._kill_at_limit = kill_at_limit
         self._end_at = completions(env)
-        self._begun = 0  # allocations
 
     def start(
-        self, task: Task, on: Placement, count: int, instances: tuple[Instances, ...] | None
-    ) -> None:
-        """Let instances begin; their resources have been claimed.
-
-        A gang is one allocation, whatever its machines. The instances of a bag have nothing to do
-        with each other: those on one machine that end together are an allocation.
-        """
-        now = self._env._now  # SimPy's `now` is a property: a call more
-        if task._first_start_s != task._first_start_s:  # NaN: its first start
-            task._first_start_s = now
-        self._state.starts += 1
-        if instances is None or (len(on) == 1 and self._own_times is None):
-            self._begin(task, on, count, instances, now, self._run_time_s(task.index))
-        elif self._own_times is None:
-            for machine, part in by_machine(on, instances):
-                size = sum(piece[1] for piece in part)
-                self._begin(task, ((machine, size),), size, part, now, self._run_time_s(task.index))
-        else:
-            for work, machine, part in self._own_times.split(task, on, instances):
-                size = sum(piece[1] for piece in part)
-                self._begin(task, ((machine, size),), size, part, now, work)
-
-    def _begin(
         self,
         task: Task,
         on: Placement,
         count: int,
-        instances: tuple[Instances, ...] | None,
-        now: float,
-        work: float,
+        instances: tuple[Instances, ...] | None = None,
+        work: float | None = None,
     ) -> None:
-        """Let instances run that end together."""
+        """Let instances begin that end together, as one allocation; their resources are claimed.
+
+        `work` is their run time; None: the task's.
+        """
+        state, now = self._state, self._env._now  # SimPy's `now` is a property: a call more
+        if task._first_start_s != task._first_start_s:  # NaN: its first start
+            task._first_start_s = now
+        if work is None:
+            work = self._run_time_s(task.index)
         outcome = 0  # Outcome.FINISHED
         if self._kill_at_limit and task.requested_time_s < work:
             work, outcome = task.requested_time_s, _KILLED
             task._eventful = True
-        self._begun = rank = self._begun + 1
+        rank = state.starts = state.starts + 1
         allocation = Allocation(
             rank, task, on, count, now, now + task.estimate_s, instances, work, 0.0, outcome
         )
-        if (releases := self._state._releases) is not None:
-            insort(releases, (allocation.expected_end_s, rank, allocation))
+        if state._releases is not None:
+            insort(state._releases, (allocation.expected_end_s, rank, allocation))
         self._running[allocation] = None
         self._end_at(now + work, allocation)
+
+    def start_bag(self, task: Task, on: Placement, instances: tuple[Instances, ...]) -> None:
+        """Let instances of a bag begin.
+
+        They have nothing to do with each other: those on one machine that end together are an
+        allocation.
+        """
+        if self._own_times is None:
+            for machine, part in by_machine(on, instances):
+                size = sum([piece[1] for piece in part])
+                self.start(task, ((machine, size),), size, part)
+            return
+        for work, machine, part in self._own_times.split(task, on, instances):
+            size = sum([piece[1] for piece in part])
+            self.start(task, ((machine, size),), size, part, work)
 
     def _go_on(self, suspended: Allocation, on: Placement) -> None:
         """Let instances run on from where they were suspended."""
         task, done, now = suspended.task, suspended._done_s, self._env.now
-        self._begun = rank = self._begun + 1
-        self._state.starts += 1
+        rank = self._state.starts = self._state.starts + 1
         allocation = Allocation(
             rank, task, on, suspended.count, now, max(now + task.estimate_s - done, now),
             suspended._instances, suspended._work_s, done, suspended._outcome,

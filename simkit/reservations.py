@@ -65,7 +65,11 @@ class Reservations:
         self.drop(task)
         if self._state.room.claim(place.on, task.request):
             count, task.remaining = task.remaining, 0
-            self._execution.start(task, place.on, count, self._books.instances(task, count))
+            if task.gang:
+                task._attempt += 1
+                self._execution.start(task, place.on, count)
+            else:
+                self._execution.start_bag(task, place.on, self._books.instances(task, count))
             return
         reason = self._referee.why_not(task, place.on)
         self._books.event(self._env.now, "reservation_failed", task, reason)

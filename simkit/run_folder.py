@@ -56,7 +56,7 @@ class Run:
 
     @property
     def policy(self) -> str:
-        """The policy in a few words: ``fcfs + easy``, ``tetris``, or the name or path of one's own."""
+        """The policy in a few words: ``fcfs + easy``, ``tetris``, or the name or path of one."""
         policy = self.info.get("scenario", {}).get("policy") or {}
         if not isinstance(policy, dict):
             return str(policy)

@@ -329,12 +329,11 @@ class Simulation:
             task.remaining += count
             self._room.give(on, task.request)
             raise self._referee.foreign(task) from None
-        instances = None
         if task.gang:
             task._attempt += 1
+            self._execution.start(task, on, count)
         else:
-            instances = self._books.instances(task, count)
-        self._execution.start(task, on, count, instances)
+            self._execution.start_bag(task, on, self._books.instances(task, count))
 
     def _apply_other(self, action: Action) -> None:
         try:

@@ -77,7 +77,8 @@ class Tetris(Packer):
         size = len(tasks)
         instances = np.fromiter((task.instances for task in tasks), np.float64, size)
         jobs = np.fromiter((task.job_index for task in tasks), np.int64, size)
-        share = shares(columns.demand.T / instances[:, None], np.broadcast_to(total, (size, len(total))))
+        request = columns.demand.T / instances[:, None]
+        share = shares(request, np.broadcast_to(total, request.shape))
         work = columns.remaining * columns.estimate_s * share.mean(axis=1)
         _, job = np.unique(jobs, return_inverse=True)
         of_job = np.bincount(job, weights=work)

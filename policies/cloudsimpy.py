@@ -19,16 +19,21 @@ The clock counts whole seconds since the first job was submitted; a tick is one 
 3. Jobs are taken in order of submission, tasks in the order of the trace; both settle ties.
 4. The makespan is the tick at which the last instance's resources come free.
 
-Simulated times lie on a grid of 2⁻²⁰ s and amounts on one of 2⁻³⁰, so that sums of memory are
-exact here and not in CloudSimPy. Ends differ by less than 1e-6 s; no reference schedule that
-simkit is tested with depends on the rest.
+Its free amounts are sums of doubles, taken instance by instance, with their rounding errors, and
+where requests add up to exactly what a machine has (as 0.7 and 1 core to 64), these errors say
+whether the last one fits. So the sums are formed here in the same way, beside the engine's exact
+ones. For this the trace's own numbers are needed, and simkit keeps requests as multiples of 2⁻³⁰,
+rounded down. They are found again: cores have at most three digits, and memory in the table of
+DeepJS is a whole number of 193,165ths of the largest machine's. Times are multiples of 2⁻²⁰ s, so
+that ends differ by less than 1e-6 s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -36,14 +41,13 @@ import numpy.typing as npt
 from simkit.errors import PolicyError, ScenarioError, did_you_mean
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.task import Allocation, Task
-
-if TYPE_CHECKING:
-    import polars as pl
+from simkit.units import AMOUNT_GRID
 
 Floats = npt.NDArray[np.float64]
 Placed = dict[int, dict[int, int]]
 """Row of a task → machine → instances."""
 
+_MEMORY_STEPS = 193_165  # into which DeepJS's table divides the largest machine's memory
 _TAKES_ANYWAY = 0.2  # how often CloudSimPy's random fitness takes a pair without seeing the rest
 
 
@@ -69,7 +73,8 @@ class CloudSimPy:
 
     def __init__(self, fitness: str = "first-fit") -> None:
         if fitness not in _RULES:
-            raise ScenarioError(f"cloudsimpy: no fitness {fitness!r}{did_you_mean(fitness, _RULES)}")
+            known = did_you_mean(str(fitness), _RULES)
+            raise ScenarioError(f"cloudsimpy: there is no fitness {fitness!r}{known}")
         self.fitness = fitness
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
@@ -79,31 +84,30 @@ class CloudSimPy:
                 "CloudSimPy: it has no partitions; let every partition use all machines"
             )
         self._rng = rng
+        self._capacity = info.capacity
+        self._free = info.capacity.copy()
         self._begin_s = float(np.floor(info.first_submit_s))
         self._seen_at: dict[int, float] = {}  # job → tick
         self._last = (self._begin_s, False)  # of the job before: submission, and whether in time
         self._hidden: list[Task] = []
         self._tasks: list[Task] = []  # that wait and have been seen, in order
-        self._late: list[tuple[float, Allocation]] = []  # tick at which it comes free
+        self._late: list[Allocation] = []  # comes free at the next tick
 
     def schedule(self, state: State) -> Iterator[Action]:
         """See `Policy.schedule`."""
         now = state.now
         if now % 1.0:
             raise PolicyError(
-                f"CloudSimPy at {now:g} s: it decides at whole seconds; set scheduling: {{every: 1s}}"
+                f"CloudSimPy at {now:g} s: it decides at whole seconds; set "
+                "scheduling: {every: 1s}"
             )
         yield from self._see(state)
-        yield from self._hold_back(state)
+        yield from self._release(state)
         if not self._tasks:
             return
-        free = state.room.free().copy()
-        for _, allocation in self._late:
-            for machine, count in allocation.on:
-                free[machine] -= np.array(allocation.task.request) * count
-        room = _Room(self._tasks, free)
+        room = _Room(self._tasks, self._free, self._rng)
         if room.anything():
-            _RULES[self.fitness](room, self._rng)
+            _RULES[self.fitness](room)
             for task, on in room.placed.items():
                 yield Place(self._tasks[task], tuple(on.items()))
             self._tasks = [task for task in self._tasks if task.waiting]
@@ -113,7 +117,8 @@ class CloudSimPy:
         for task in sorted(state.arrived, key=lambda task: task.index):
             if task.gang and task.instances > 1:
                 raise PolicyError(
-                    f"CloudSimPy: {task!r} is a gang, and CloudSimPy has none; read the trace as bags"
+                    f"CloudSimPy: {task!r} is a gang, and CloudSimPy has none; read the trace as "
+                    "bags"
                 )
             seen_at = self._seen_at.get(task.job_index)
             if seen_at is None:
@@ -138,26 +143,45 @@ class CloudSimPy:
         self._last = (submit_s, in_time)
         return tick if in_time else tick + 1.0
 
-    def _hold_back(self, state: State) -> Iterator[WakeAt]:
-        """Keep what ran for one second a tick longer (rule 2).
+    def _release(self, state: State) -> Iterator[WakeAt]:
+        """Take back what comes free at this tick (rule 2), in order of ends.
 
         Decisions are a second apart and a run time is at least a second in CloudSimPy, so what
         started at the last tick and has ended ran for exactly one.
         """
-        now = state.now
-        self._late = [(tick, a) for tick, a in self._late if tick > now]
-        ended = [a for a in state.ended if a.start_time_s == now - 1.0]
-        self._late += [(now + 1.0, a) for a in ended]
-        if ended:
-            yield WakeAt(now + 1.0)
+        if state.room.capacity is not self._capacity:
+            self._free += state.room.capacity - self._capacity
+            self._capacity = state.room.capacity
+        for allocation in self._late:
+            self._give_back(allocation)
+        self._late = []
+        for allocation in state.ended:
+            if allocation.start_time_s == state.now - 1.0:
+                self._late.append(allocation)
+            else:
+                self._give_back(allocation)
+        if self._late:
+            yield WakeAt(state.now + 1.0)
+
+    def _give_back(self, allocation: Allocation) -> None:
+        request = _requests(allocation.task)
+        for machine, count in allocation.on:
+            row = self._free[machine].tolist()
+            for _ in range(count):
+                row = [left + amount for left, amount in zip(row, request, strict=True)]
+            self._free[machine] = row
 
 
 class _Room:
-    """What CloudSimPy sees free at a tick, and what its tasks ask for."""
+    """What CloudSimPy sees free at a tick, and what its tasks ask for.
 
-    def __init__(self, tasks: Sequence[Task], free: Floats) -> None:
-        self.free = free  # (M, R)
-        self.request = np.array([task.request for task in tasks])  # (T, R)
+    `free`, (M, R), changes with every placement.
+    """
+
+    def __init__(self, tasks: Sequence[Task], free: Floats, rng: np.random.Generator) -> None:
+        self.free = free
+        self.rng = rng
+        self.request = np.array([_requests(task) for task in tasks])  # (T, R)
         self.estimate_s = np.array([task.estimate_s for task in tasks])
         self.left = [task.remaining for task in tasks]
         self.waiting = np.ones(len(tasks), np.bool_)
@@ -174,27 +198,28 @@ class _Room:
 
     def place(self, machine: int, task: int, most: int | None = None) -> None:
         """Place as many instances as fit, or at most so many."""
-        request = self.request[task]
-        asked = request > 0
-        count = self.left[task] if most is None else min(most, self.left[task])
-        if asked.any():
-            count = min(count, int((self.free[machine][asked] // request[asked]).min()))
-        self.free[machine] -= request * count
+        request, row = self.request[task].tolist(), self.free[machine].tolist()
+        left = self.left[task] if most is None else min(most, self.left[task])
+        count = 0
+        while count < left and all(a <= f for a, f in zip(request, row, strict=True)):
+            row = [f - a for a, f in zip(request, row, strict=True)]
+            count += 1
+        self.free[machine] = row
         self.left[task] -= count
         self.waiting[task] = self.left[task] > 0
         on = self.placed.setdefault(task, {})
         on[machine] = on.get(machine, 0) + count
 
 
-def _first_fit(room: _Room, rng: np.random.Generator) -> None:
+def _first_fit(room: _Room) -> None:
     """Fill the last machine, task by task, before the one before it."""
     for machine in reversed(range(len(room.free))):
         while len(tasks := room.fitting(machine)):
             room.place(machine, int(tasks[0]))
 
 
-def _by_estimate(sign: float) -> Callable[[_Room, np.random.Generator], None]:
-    def rule(room: _Room, rng: np.random.Generator) -> None:
+def _by_estimate(sign: float) -> Callable[[_Room], None]:
+    def rule(room: _Room) -> None:
         for task in np.argsort(sign * room.estimate_s, kind="stable").tolist():
             fits = (room.request[task] <= room.free).all(axis=1)
             for machine in np.flatnonzero(fits).tolist():
@@ -204,7 +229,7 @@ def _by_estimate(sign: float) -> Callable[[_Room, np.random.Generator], None]:
     return rule
 
 
-def _tetris(room: _Room, rng: np.random.Generator) -> None:
+def _tetris(room: _Room) -> None:
     """Place the best pair, again and again; the best on each machine is kept until it changes."""
     best = [_best_task(room, machine) for machine in range(len(room.free))]
     while True:
@@ -231,12 +256,12 @@ def _best_task(room: _Room, machine: int) -> tuple[float, int]:
     return float(scores[first]), int(tasks[first])
 
 
-def _random(room: _Room, rng: np.random.Generator) -> None:
+def _random(room: _Room) -> None:
     by_machine = [room.fitting(machine) for machine in range(len(room.free))]
     while pairs := sum(map(len, by_machine)):
-        chosen = int(rng.geometric(_TAKES_ANYWAY)) - 1
+        chosen = int(room.rng.geometric(_TAKES_ANYWAY)) - 1
         if chosen >= pairs:
-            chosen = int(rng.integers(pairs))
+            chosen = int(room.rng.integers(pairs))
         machine = 0
         while chosen >= len(by_machine[machine]):
             chosen -= len(by_machine[machine])
@@ -248,7 +273,24 @@ def _random(room: _Room, rng: np.random.Generator) -> None:
                 by_machine[other] = room.fitting(other)
 
 
-_RULES: dict[str, Callable[[_Room, np.random.Generator], None]] = {
+def _requests(task: Task) -> tuple[float, ...]:
+    return _in_the_trace(task.request)
+
+
+@lru_cache(maxsize=4096)
+def _in_the_trace(request: tuple[float, ...]) -> tuple[float, ...]:
+    """Return the numbers that a request was before it was rounded down to its grid."""
+    return tuple([_before_rounding(amount) for amount in request])
+
+
+def _before_rounding(amount: float) -> float:
+    middle = amount + AMOUNT_GRID / 2
+    guesses = [round(middle, digits) for digits in range(4)]
+    guesses.append(round(middle * _MEMORY_STEPS) / _MEMORY_STEPS)
+    return next((g for g in guesses if amount <= g < amount + AMOUNT_GRID), amount)
+
+
+_RULES: dict[str, Callable[[_Room], None]] = {
     "first-fit": _first_fit,
     "tetris": _tetris,
     "sjf": _by_estimate(1.0),
@@ -257,15 +299,21 @@ _RULES: dict[str, Callable[[_Room, np.random.Generator], None]] = {
 }
 
 
-def cloudsimpy_makespan(allocations: pl.DataFrame, first_submit_s: float = 0.0) -> float:
+class Columns(Protocol):
+    """A table by column name: a data frame, or a mapping to arrays."""
+
+    def __getitem__(self, name: str, /) -> Any:
+        """Return a column of numbers."""
+
+
+def cloudsimpy_makespan(allocations: Columns, first_submit_s: float = 0.0) -> float:
     """Return the makespan in seconds as CloudSimPy counts it (rule 4).
 
     Args:
         allocations: the table of a run, with ``start_time_s`` and ``end_time_s``.
         first_submit_s: when the first job was submitted.
     """
-    import polars as pl
-
-    start, end = pl.col("start_time_s"), pl.col("end_time_s")
-    free = pl.when(end - start == 1.0).then(start + 2.0).otherwise(end.ceil())
-    return float(allocations.select(free.max()).item()) - float(np.floor(first_submit_s))
+    start = np.asarray(allocations["start_time_s"], dtype=np.float64)
+    end = np.asarray(allocations["end_time_s"], dtype=np.float64)
+    free = np.where(end - start == 1.0, start + 2.0, np.ceil(end))
+    return float(free.max() - np.floor(first_submit_s))

@@ -38,7 +38,8 @@ class Cosine(DotProduct):
         left, asked = shares(free, capacity), shares(task.request, capacity)
         lengths = np.sqrt((left**2).sum(axis=1) * (asked**2).sum(axis=1))
         product = (left * asked).sum(axis=1)
-        return np.divide(product, lengths, out=np.zeros_like(product), where=lengths > 0)
+        cosine: Floats = np.divide(product, lengths, out=np.zeros_like(product), where=lengths > 0)
+        return cosine
 
 
 class L2Norm(MachineFitness):
@@ -54,4 +55,6 @@ class L2Norm(MachineFitness):
 def shares(amounts: npt.ArrayLike, capacity: Floats) -> Floats:
     """Return amounts, (n, R) or (R,), as shares of (n, R) capacities; 0 where there is none."""
     amounts = np.broadcast_to(np.asarray(amounts, dtype=np.float64), capacity.shape)
-    return np.divide(amounts, capacity, out=np.zeros_like(capacity), where=capacity > 0)
+    none = np.zeros(capacity.shape)
+    share: Floats = np.divide(amounts, capacity, out=none, where=capacity > 0)
+    return share

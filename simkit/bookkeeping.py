@@ -81,10 +81,11 @@ class Bookkeeping:
         """
         task = allocation.task
         self.record(allocation, now, outcome)
+        share = allocation.count / task.instances
         if outcome == _LOST:
-            task._lost_s += executed_s
+            task._lost_s += executed_s * share
         elif outcome != _SUSPENDED:
-            task._executed_s += executed_s * (allocation.count / task.instances)
+            task._executed_s += executed_s * share
             task._ended += allocation.count
             if outcome == _KILLED:
                 task._killed = self._recorder.reason("requested time is over")

@@ -10,6 +10,8 @@ KINDS = {
     "order": "policy.order",
     "backfill": "policy.backfill",
     "placement": "policy.placement",
+    "fitness": "policy.fitness",
+    "compat": "policy.compat",
     "policy": "policy.name",
 }
 
@@ -21,7 +23,8 @@ def policies(as_json: AsJson = False) -> None:
 
     found = {key: plugins.names("simkit.policies", kind) for kind, key in KINDS.items()}
     found["estimates"] = plugins.names("simkit.predictors")
-    found["workload.type"] = plugins.names("simkit.readers")
+    readers = plugins.names("simkit.readers")
+    found["workload.type"] = [name for name in readers if "." not in name]  # the rest is dotted
     if as_json:
         print_json(found)
     else:

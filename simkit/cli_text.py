@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -237,5 +238,8 @@ def print_pairs(first: str, second: str, rows: Mapping[str, str]) -> None:
 
 def print_plugins(found: Mapping[str, Sequence[str]]) -> None:
     """Print the names that each key of a scenario takes."""
-    print_pairs("Key", "Names", {key: ", ".join(names) or "-" for key, names in found.items()})
+    width = max(map(len, found))
+    for key, names in found.items():
+        lines = wrap(", ".join(names) or "-", 98 - width)
+        print(f"{key:{width}}  " + f"\n{'':{width}}  ".join(lines))
     print("\nOf your own: policy: {path: my_policy.py:MyPolicy, args: {…}}")

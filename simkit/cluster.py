@@ -69,6 +69,8 @@ class Cluster:
     maintenance: tuple[Maintenance, ...] = ()
     changes: tuple[CapacityChange, ...] = ()
     """Changes that policies do not know ahead: machines that join, leave and fail, containers."""
+    absent: tuple[int, ...] = ()
+    """Rows of the machines that are not there at the start: they join later."""
     failures: Failures | None = None
     inputs: tuple[Path, ...] = ()
     """Files that the cluster was read from."""
@@ -135,14 +137,6 @@ class Cluster:
                 )
         return list(problems.values())
 
-    def joining_later(self) -> tuple[int, ...]:
-        """Return the machines that are not there at the start, rows in order."""
-        first: dict[int, str] = {}
-        for change in self.changes:
-            if change.kind in ("join", "leave"):
-                first.setdefault(change.machine, change.kind)
-        return tuple(sorted(machine for machine, kind in first.items() if kind == "join"))
-
     @classmethod
     def pool(cls, amounts: Mapping[str, float], **facts: object) -> Cluster:
         """Return a cluster of one machine with these amounts: a pool without boundaries."""
@@ -150,10 +144,11 @@ class Cluster:
         return cls(tuple(amounts), ("pool",), capacity, **facts)  # type: ignore[arg-type]
 
     def most_instances(self, request: tuple[float, ...], machines: tuple[int, ...] | None) -> float:
-        """Return how many instances of a request the empty machines have room for at once."""
+        """Return how many instances of a request the empty machines ever have room for at once."""
         key = (request, machines)
         if key not in self._fit_counts:
-            rows = self.capacity if machines is None else self.capacity[list(machines)]
+            largest = self._largest()
+            rows = largest if machines is None else largest[list(machines)]
             counts = np.full(len(rows), np.inf)
             for r, amount in enumerate(request):
                 if amount > 0:
@@ -161,3 +156,11 @@ class Cluster:
             total = counts.sum()
             self._fit_counts[key] = int(total) if np.isfinite(total) else 2**62
         return self._fit_counts[key]
+
+    def _largest(self) -> npt.NDArray[np.float64]:
+        """Return (M, R): the most that each machine ever brings."""
+        largest = self.capacity.copy()
+        for change in self.changes:
+            if change.kind == "join" and change.amount:
+                largest[change.machine] = np.maximum(largest[change.machine], change.amount)
+        return largest

@@ -17,6 +17,7 @@ from simkit.policy import Partition
 from simkit.scenario_cluster import Cluster as ClusterSection
 from simkit.scenario_cluster import MachineGroup, PartitionSection
 from simkit.scenario_cluster import Maintenance as MaintenanceSection
+from simkit.units import amount_on_grid
 from simkit.workload import Workload
 
 Groups = Mapping[str, tuple[int, ...]]
@@ -71,7 +72,7 @@ def _overcommitted(cluster: Cluster, factors: Mapping[str, float]) -> Cluster:
         )
     scale = np.array([factors.get(name, 1.0) for name in cluster.resources])
     changes = tuple(
-        replace(change, amount=tuple((np.array(change.amount) * scale).tolist()))
+        replace(change, amount=tuple(amount_on_grid(np.array(change.amount) * scale).tolist()))
         if change.amount
         else change
         for change in cluster.changes

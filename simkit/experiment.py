@@ -21,8 +21,8 @@ from simkit.cluster_source import build_cluster
 from simkit.errors import PolicyError, SimkitError
 from simkit.estimates import Predictor, Requested
 from simkit.interrupt import DeferredInterrupt
-from simkit.memory_run import MemoryStore
 from simkit.machine_records import MachineRecords
+from simkit.memory_run import MemoryStore
 from simkit.metrics import check_trimming, compute_metrics
 from simkit.policy import Policy
 from simkit.policy_source import build_policy, build_predictor, build_rules

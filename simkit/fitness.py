@@ -13,16 +13,18 @@ task that fits on it; a function is one:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.dealing import Dealt, deal_by_score, fill, how_many
-from simkit.greedy import GreedyPolicy, Look
-from simkit.pairs import PairPlan, Pairs, Score
-from simkit.policy import Place, State, SystemInfo
+from simkit.greedy import GreedyPolicy
+from simkit.look import Look
+from simkit.pair_plan import PairPlan
+from simkit.pairs import Pairs, Score
+from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy_bases import ChangingOrder, Order
 from simkit.task import Placement, Task
 
@@ -42,8 +44,8 @@ class MachineFitness(ABC):
     by_row = False
     """Whether all machines always score alike, so that the lowest row is filled first."""
 
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:  # noqa: B027 - most have
+        """Begin a run."""  # nothing to forget
 
     @abstractmethod
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
@@ -126,13 +128,40 @@ class FitnessPolicy(GreedyPolicy):
         if (reset := getattr(self.fitness, "reset", None)) is not None:
             reset(info, rng)
 
+    def schedule(self, state: State) -> Iterable[Action]:
+        """See `Policy.schedule`."""
+        if isinstance(self.fitness, MachineFitness) and state.queue:
+            machine = self._only_freed(state)
+            if machine is not None:
+                return self._fill(state, machine)
+        return super().schedule(state)
+
+    def _fill(self, state: State, machine: int) -> list[Place]:
+        """Return what goes to the one machine to look at: with one there is nothing to choose.
+
+        Most decisions with a long queue are of this kind, so they take the shortest way.
+        """
+        waiting, free = self._waiting, state.room.free()[machine].tolist()
+        places, slot = [], -1
+        while (slot := waiting.first(free, slot + 1)) >= 0:
+            task = waiting[slot]
+            if task.waiting:
+                count = _room_for(task, free, task.remaining)
+                free = [f - a * count for f, a in zip(free, task.request, strict=True)]
+                places.append(Place(task, ((machine, count),)))
+            if not task.waiting or count == task.remaining:
+                waiting.remove(slot)
+        self._settle(state)
+        return places
+
     def choose(self, state: State, look: Look) -> Iterator[Place]:
         """See `GreedyPolicy.choose`."""
         if isinstance(self.fitness, MachineFitness):
             return self._choose_machines(state, look, self.fitness)
         if (begin := getattr(self.fitness, "begin", None)) is not None:
             begin(state)
-        return self._choose_pairs(state, look, getattr(self.fitness, "scores", self.fitness))
+        score: Score = getattr(self.fitness, "scores", None) or self.fitness  # type: ignore[assignment]
+        return self._choose_pairs(state, look, score)
 
     def _choose_machines(
         self, state: State, look: Look, fitness: MachineFitness
@@ -200,11 +229,17 @@ def place_by(
 
 def _place_on(machine: int, task: Task, free: Floats, needed: int) -> Placement:
     """Return the same where there is but one machine to look at, and so nothing to choose."""
-    count = needed
-    for amount, left in zip(task.request, free[machine].tolist(), strict=True):
+    count = _room_for(task, free[machine].tolist(), needed)
+    return ((machine, count),) if count == needed or (count > 0 and not task.gang) else ()
+
+
+def _room_for(task: Task, free: Sequence[float], most: int) -> int:
+    """Return how many instances fit into (R,) free amounts, at most `most`; below 1: none."""
+    count = most
+    for amount, left in zip(task.request, free, strict=True):
         if amount > 0:
             count = min(count, int(left // amount))
-    return ((machine, count),) if count == needed or (count > 0 and not task.gang) else ()
+    return count
 
 
 def _place_by_row(task: Task, free: Floats, machines: Ints | None, needed: int) -> Placement:
@@ -214,7 +249,8 @@ def _place_by_row(task: Task, free: Floats, machines: Ints | None, needed: int) 
         counts = how_many(free[first : first + _PART], task.request, needed)
         positions, dealt = fill(counts.nonzero()[0], counts, needed)
         rows = positions + first
-        on += zip((rows if machines is None else machines[rows]).tolist(), dealt.tolist())
+        rows = rows if machines is None else machines[rows]
+        on += zip(rows.tolist(), dealt.tolist(), strict=True)
         needed -= int(dealt.sum())
         if not needed:
             return tuple(on)

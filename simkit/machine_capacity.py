@@ -36,6 +36,8 @@ class CapacityChange:
     amount: tuple[float, ...] = ()
     """(R,) at least 0: what a machine that joins brings; what is taken or given back."""
     running: WhenTaken = "drain"
+    fault: int = 0
+    """Number of the fault that brings the machine down, or that is repaired."""
 
     @property
     def takes_away(self) -> bool:
@@ -50,7 +52,7 @@ class MachineCapacity:
         """Begin with machines that are all up: (M, R) what each brings."""
         self._installed = installed.copy()
         self._there = np.ones(len(installed), dtype=bool)
-        self._faults = np.zeros(len(installed), dtype=np.int64)  # that have not been repaired
+        self._faults: list[set[int]] = [set() for _ in installed]  # that have not been repaired
         self._taken = np.zeros_like(installed)
 
     def leave_out(self, machines: Sequence[int]) -> None:
@@ -60,22 +62,22 @@ class MachineCapacity:
     def change(self, change: CapacityChange) -> None:
         """Take in a change.
 
-        A machine that joins is up and brings what it brings now. One that fails twice is up when
-        both faults are repaired; repairs of faults that a new start ended do nothing.
+        A machine that joins is up and brings what it brings now. One that has two faults is up
+        when both are repaired; the repair of a fault that a new start ended does nothing.
         """
         machine = change.machine
         match change.kind:
             case "join":
                 self._there[machine] = True
-                self._faults[machine] = 0
+                self._faults[machine].clear()
                 if change.amount:
                     self._installed[machine] = change.amount
             case "leave":
                 self._there[machine] = False
             case "down":
-                self._faults[machine] += 1
+                self._faults[machine].add(change.fault)
             case "up":
-                self._faults[machine] = max(self._faults[machine] - 1, 0)
+                self._faults[machine].discard(change.fault)
             case "take":
                 self._taken[machine] += change.amount
             case "give":

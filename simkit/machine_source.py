@@ -38,17 +38,22 @@ def traced_machines(section: MachineTrace, wanted: Sequence[str]) -> Cluster:
     )
     columns = [events.resources.index(name) for name in resources]
     capacity = np.zeros((len(ids), len(resources)))
-    known: set[int] = set()
-    for machine, kind, amounts in zip(
-        events.machine_id.tolist(), events.kind.tolist(), events.capacity[:, columns], strict=True
+    joins: dict[int, float] = {}
+    for time_s, machine, kind, amounts in zip(
+        events.time_s.tolist(),
+        events.machine_id.tolist(),
+        events.kind.tolist(),
+        events.capacity[:, columns],
+        strict=True,
     ):
-        if kind == "add" and rows[machine] not in known:
-            known.add(rows[machine])
+        if kind == "add" and rows[machine] not in joins:
+            joins[rows[machine]] = time_s
             capacity[rows[machine]] = amounts
     return Cluster(
         resources,
         tuple(str(machine) for machine in ids.tolist()),
         capacity,
+        absent=tuple(sorted(row for row, time_s in joins.items() if time_s > 0)),
         changes=tuple(_changes(section, events, rows, columns)),
         inputs=events.inputs,
     )
@@ -60,12 +65,14 @@ def _changes(
     """Yield what the trace's events do, in their order."""
     faults: dict[str, Fault] = {"softerror": section.softerror, "harderror": section.harderror}
     there: set[int] = set()
-    for time_s, machine, kind, amounts in zip(
-        events.time_s.tolist(),
-        events.machine_id.tolist(),
-        events.kind.tolist(),
-        events.capacity[:, columns].tolist(),
-        strict=True,
+    for number, (time_s, machine, kind, amounts) in enumerate(
+        zip(
+            events.time_s.tolist(),
+            events.machine_id.tolist(),
+            events.kind.tolist(),
+            events.capacity[:, columns].tolist(),
+            strict=True,
+        )
     ):
         if machine not in rows:
             continue  # it is never added: nothing can run on it
@@ -78,9 +85,9 @@ def _changes(
             yield CapacityChange(time_s, row, "leave", "remove", running=section.remove)
         else:
             fault = faults[kind]
-            yield CapacityChange(time_s, row, "down", kind, running=fault.running)
+            yield CapacityChange(time_s, row, "down", kind, (), fault.running, number)
             if fault.repair is not None:
-                yield CapacityChange(time_s + fault.repair, row, "up", kind)
+                yield CapacityChange(time_s + fault.repair, row, "up", kind, fault=number)
 
 
 def with_containers(cluster: Cluster, section: ContainerTrace, first_s: float) -> Cluster:

@@ -64,9 +64,8 @@ class Outages:
         self._books = books
         self._execution = execution
         self._machines = MachineCapacity(cluster.capacity)
-        later = cluster.joining_later()
-        self._machines.leave_out(later)
-        for machine in later:
+        self._machines.leave_out(cluster.absent)
+        for machine in cluster.absent:
             self._resize(machine, "drain", "joins later")
 
     def take_place(self, group: Sequence[CapacityChange]) -> None:

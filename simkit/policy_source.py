@@ -11,6 +11,7 @@ from simkit.construct import construct
 from simkit.errors import PolicyError
 from simkit.estimates import Predictor
 from simkit.fitness import FitnessPolicy
+from simkit.greedy import GreedyPolicy
 from simkit.policy import Policy
 from simkit.policy_bases import OrderedPolicy
 from simkit.scenario import ComposedPolicy, FittedPolicy, NamedPolicy, Scenario
@@ -56,8 +57,13 @@ def _fitted(section: FittedPolicy) -> Policy:
         factory = plugins.find(POLICIES, section.compat, kind="compat")
         arguments = {"fitness": section.fitness.type, **section.fitness.args}
         return checked_policy(construct("policy.compat", factory, arguments), section.compat)
-    fitness = _part("fitness", section.fitness)
-    return FitnessPolicy(fitness, _part("order", section.order))
+    order = _part("order", section.order)
+    factory = plugins.find(POLICIES, section.fitness.type, kind="fitness")
+    place = f"policy.fitness: {section.fitness.type!r}"
+    if isinstance(factory, type) and issubclass(factory, GreedyPolicy):
+        # Fairness looks at what was placed just now, so that it is a policy of its own.
+        return checked_policy(construct(place, factory, {**section.fitness.args, "order": order}))
+    return FitnessPolicy(construct(place, factory, section.fitness.args), order)
 
 
 def checked_policy(policy: Any, name: str = "") -> Policy:

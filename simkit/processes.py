@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from enum import IntEnum
 from heapq import heappop, heappush
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import simpy
 
@@ -56,17 +56,24 @@ class Occurrence(simpy.Event):
         env.schedule(self, rank, time_s - env.now)  # type: ignore[arg-type]
 
 
-class Background:
-    """Counts events that keep no run alive: nothing else would ever follow from them."""
+class Background(Protocol):
+    """Events that keep no run alive by themselves."""
 
-    def __init__(self) -> None:
-        self.pending = 0
+    pending: int
+    """How many of them stand in SimPy's queue."""
 
-    def __enter__(self) -> None:
-        self.pending += 1
+    def worth_waiting(self) -> bool:
+        """Tell, when nothing else is left, whether to let them happen all the same."""
 
-    def __exit__(self, *_: object) -> None:
-        self.pending -= 1
+
+class NoBackground:
+    """There are none."""
+
+    pending = 0
+
+    def worth_waiting(self) -> bool:
+        """See `Background.worth_waiting`."""
+        return False
 
 
 def completions(env: simpy.Environment) -> Callable[[float, Allocation], None]:
@@ -89,7 +96,7 @@ def instants(
     This is the one place that reads SimPy's own queue.
     """
     queue, first = env._queue, int(Rank.COMPLETION)
-    while len(queue) > background.pending:
+    while len(queue) > background.pending or background.worth_waiting():
         now, rank, _, event = heappop(queue)
         env._now = now
         while True:

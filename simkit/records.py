@@ -24,7 +24,8 @@ JOBS: Final = {
     "estimate_s": "Float64, what the policy was told on submission",
     "trace_run_time_s": "Float64, the longest run time the trace gives to a task of the job",
     "suspended_time_s": "Float64, time between suspension and resumption",
-    "lost_time_s": "Float64, executed time whose work was thrown away",
+    "lost_time_s": "Float64, executed time whose work was thrown away; of a bag the mean over its "
+    "instances, of several tasks the sum",
     "attempts": "Int64, how often it was started from the beginning",
     "status": "String: finished, killed, rejected; running or waiting at the run's end",
     "reason": "String, why it was rejected or killed; empty otherwise",

@@ -26,7 +26,7 @@ from simkit.cluster import Cluster
 from simkit.errors import PolicyError, ScenarioError
 from simkit.estimates import Predictor, Requested
 from simkit.execution import Execution
-from simkit.failures import let_fail
+from simkit.failures import RandomFailures
 from simkit.machine_capacity import CapacityChange
 from simkit.outages import Outages, by_instant, changes, known_ahead
 from simkit.parents import Parents
@@ -44,6 +44,7 @@ from simkit.policy import (
 )
 from simkit.processes import (
     Background,
+    NoBackground,
     Occurrence,
     Rank,
     capacity_changes,
@@ -147,7 +148,7 @@ class Simulation:
         self.decisions_made = 0
         submission = Submission(workload, cluster, self._predictor)
         submit_at_their_times(self._env, submission.jobs(), self._submit)
-        self._background = Background()
+        self._background: Background = NoBackground()
         if outages or cluster.failures is not None:
             self._let_capacities_change(outages, seed)
         self._actions: dict[type, Callable[[Any], None]] = {
@@ -165,8 +166,13 @@ class Simulation:
         ).take_place
         env.process(capacity_changes(env, by_instant(outages), taking_place))
         if cluster.failures is not None:
-            rng, machines = stream(seed, "failures"), len(cluster.capacity)
-            let_fail(env, cluster.failures, machines, rng, taking_place, self._background)
+            self._background = RandomFailures(
+                env, cluster.failures, len(cluster.capacity), stream(seed, "failures"),
+                taking_place, lambda: self.state.starts, self._anyone_waits,
+            )  # fmt: skip
+
+    def _anyone_waits(self) -> bool:
+        return bool(self._queue.tasks or self._suspended or self._admission.held)
 
     @property
     def now(self) -> float:

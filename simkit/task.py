@@ -29,7 +29,7 @@ class Task:
     _unplaced: list[Instances] | None = None  # of a bag; None: all of them
     _first_start_s = nan
     _executed_s = 0.0  # of the successful attempts, the mean over instances
-    _lost_s = 0.0
+    _lost_s = 0.0  # likewise
     _suspended_s = 0.0
 
     def __init__(

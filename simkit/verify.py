@@ -8,21 +8,26 @@ row that breaks a rule is reported with the rule's name.
 |---|---|
 | digest | the tables' digest is the recorded one |
 | inputs | every input file has its recorded sha256 |
-| trace | the run's jobs are the input's jobs, each once, unchanged |
+| trace | the run's jobs are the log's jobs, each once, unchanged |
+| tasks | the run's tasks are those of its table, each once, unchanged |
 | identity | every job and task once, every row belongs to one |
 | causality | submit <= start <= end |
 | statuses | a job's status agrees with its times, tasks and allocations |
-| times | start, end, wait, turnaround, run time follow from the allocations |
+| times | start, end, wait, turnaround, run and lost time follow from the allocations |
 | instances | every instance once, never twice at one time |
 | gangs | instances of a gang start and stop together |
 | run-time | a finished instance ran exactly its run time |
+| instance-times | each instance ran for its own run time, by the input |
+| parents | a task starts after all its parents have ended well |
 | walltime | jobs are killed at their requested time if and only if asked |
 | estimates | the policy was told what the scenario says |
 | machines | every allocation is on a machine of the cluster |
 | partitions | a job keeps to the machines and limits of its partition |
-| rejections | only what can never run is rejected, or what admission turns away |
+| rejections | what can never run is rejected, and only that, or what admission turns away |
 | admission | a job is turned away if and only if the backlog is full |
 | capacity | allocated <= capacity on each machine at every instant |
+| machine-capacity | machines join, leave, fail and are shared as the scenario's files say |
+| failures | random failures take a whole machine, and a repair follows |
 | maintenance | capacity at each start is what the windows leave |
 | timeline | its allocated and capacity columns follow from the allocations |
 | fcfs-order | without backfilling, jobs start in order of submission |
@@ -49,8 +54,11 @@ from simkit.verify_folder import RunFolder, read_run_folder
 from simkit.verify_inputs import check_inputs, check_trace
 from simkit.verify_jobs import check_causality, check_identity, check_statuses, check_times
 from simkit.verify_limits import check_machines, check_partitions, check_rejections
+from simkit.verify_machine_capacity import check_failures, check_machine_capacity
 from simkit.verify_maintenance import check_maintenance
 from simkit.verify_metrics import check_metrics
+from simkit.verify_pieces import TASK
+from simkit.verify_tasks import check_instance_times, check_parents, check_tasks
 from simkit.verify_timeline import check_timeline
 from simkit.verify_work import (
     check_gangs,
@@ -64,13 +72,17 @@ __all__ = ["CHECKS", "Audit", "Check", "Violation", "verify_run"]
 
 _OF_FILES: Final = (check_digest, check_inputs, check_trace)
 _OF_JOBS: Final = (
-    check_identity, check_causality, check_statuses, check_times, check_instances, check_gangs,
-    check_run_time, check_walltime, check_estimates, check_machines, check_partitions,
-    check_rejections, check_admission, check_capacity, check_maintenance, check_timeline,
+    check_tasks, check_identity, check_causality, check_statuses, check_times, check_instances,
+    check_gangs, check_run_time, check_instance_times, check_parents, check_walltime,
+    check_estimates, check_machines, check_partitions, check_rejections, check_admission,
+    check_capacity, check_machine_capacity, check_failures, check_maintenance, check_timeline,
     check_fcfs_order, check_head_fits, check_head_delay, check_metrics,
 )  # fmt: skip
 CHECKS: Final[tuple[Callable[[RunFolder], Check], ...]] = (*_OF_FILES, *_OF_JOBS)
 """Every check, in the order in which they are done and reported."""
+
+_TASK_TWICE: Final = ("repeated task id", "task id repeats within the job")
+"""Notes of readers that keep rows with the ids of another task."""
 
 
 def verify_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> Audit:
@@ -87,16 +99,19 @@ def verify_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> A
     """
     run = read_run_folder(Path(folder), allow_partial=allow_partial)
     if repeated := _repeated_ids(run):
-        reason = f"the log gives {counted(repeated, 'job id')} twice, so rows cannot be told apart"
+        reason = f"the log gives {counted(repeated, 'id')} twice, so rows cannot be told apart"
         skipped = [Check(_name(check), "").leave_out(reason) for check in _OF_JOBS]
         return Audit(run.path, (*(check(run) for check in _OF_FILES), *skipped))
     return Audit(run.path, tuple(check(run) for check in CHECKS))
 
 
 def _repeated_ids(run: RunFolder) -> int:
-    """Return how many rows of the log repeat a job id; readers keep such rows and note them."""
-    notes = run.manifest["trace"].get("notes") if run.manifest["trace"] else None
-    return int((notes or {}).get("repeated job id", 0))
+    """Return how many rows of the input repeat an id; readers keep such rows and note them."""
+    notes = (run.manifest["trace"].get("notes") if run.manifest["trace"] else None) or {}
+    repeated = int(notes.get("repeated job id", 0))
+    if not repeated and run.tasks.select(*TASK).is_duplicated().any():
+        repeated = sum(int(notes.get(note, 0)) for note in _TASK_TWICE)
+    return repeated
 
 
 def _name(check: Callable[[RunFolder], Check]) -> str:

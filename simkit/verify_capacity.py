@@ -81,6 +81,8 @@ def _next_step(
     )
     running = detail.get("running")
     forced = before.forced if running is None else running != "drain"
+    # Only what takes something away makes others leave: what comes back finds them as they are.
+    forced &= any(new < old for new, old in zip(capacity, before.capacity, strict=True))
     return CapacityStep(before.machine_id, float(time_s), capacity, forced)
 
 
@@ -106,7 +108,25 @@ def check_capacity(run: RunFolder) -> Check:
             check.add_rows(
                 "more is allocated than there is", _with_starters(instants, amounts, resource)
             )
+    _check_absent(rows, run, steps, check)
     return check
+
+
+def _check_absent(
+    rows: pl.DataFrame, run: RunFolder, steps: list[CapacityStep], check: Check
+) -> None:
+    """Nothing that asks for anything starts where nothing is: a machine that is absent or down."""
+    import polars as pl
+
+    asking = rows.filter(pl.any_horizontal(pl.col(f"one_{r}") > 0 for r in run.asked))
+    empty = np.array([not any(step.capacity) for step in steps], dtype=bool)
+    if not empty.any():
+        return
+    ids, times = (np.array([getattr(s, n) for s in steps]) for n in ("machine_id", "time_s"))
+    at = _last_at(asking["machine_id"].to_numpy(), asking["start_time_s"].to_numpy(), ids, times)
+    check.add_rows(
+        "starts on a machine that is absent or down", asking.filter(pl.Series(empty[at]))
+    )
 
 
 class _Sweep:

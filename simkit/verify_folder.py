@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from simkit.errors import RunError
 from simkit.verify_pieces import gang_segments, known_allocations, pieces
+from simkit.verify_task_inputs import InputTasks, read_input_tasks
 
 if TYPE_CHECKING:
     import polars as pl
@@ -129,6 +130,11 @@ class RunFolder:
     def pieces(self) -> pl.DataFrame:
         """One row per piece of work of an instance, or of a gang as one."""
         return pieces(self.known, self.segments)
+
+    @cached_property
+    def input_tasks(self) -> InputTasks:
+        """The tasks of the input, read once more."""
+        return read_input_tasks(self)
 
 
 def read_run_folder(folder: str | Path, *, allow_partial: bool = False) -> RunFolder:

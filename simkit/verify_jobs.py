@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simkit.verify_audit import Check
-from simkit.verify_pieces import TASK
+from simkit.verify_pieces import TASK, executed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -165,6 +165,7 @@ def check_times(run: RunFolder) -> Check:
     _check_last_task(run, check)
     _check_differences(run.jobs, check)
     _check_accounts(run, check)
+    _check_retries(run, check)
     return check
 
 
@@ -230,3 +231,28 @@ def _check_accounts(run: RunFolder, check: Check) -> None:
     ):
         wrong = rows.filter(applies & pl.col(column).ne_missing(pl.col(expected)))
         check.add_rows(message, wrong)
+
+
+def _check_retries(run: RunFolder, check: Check) -> None:
+    """Hold attempts and lost time of every job against the attempts of its instances.
+
+    Of a bag, the lost time is the mean over its instances; a job's is the sum over its tasks.
+    """
+    import polars as pl
+
+    last = run.allocations.group_by("job_id").agg(pl.col("attempt").max().alias("last_attempt"))
+    rows = run.jobs.join(last, on="job_id", how="left", maintain_order="left")
+    wrong = pl.col("attempts").ne_missing(pl.col("last_attempt").fill_null(0))
+    check.add_rows("attempts is not the most that an instance was started", rows.filter(wrong))
+    share = pl.col("executed_s") * pl.col("count") / pl.col("instances")
+    lost = (
+        executed(run.pieces)
+        .filter(pl.col("outcome") == "lost")
+        .join(run.tasks.select(*TASK, "instances"), on=TASK, maintain_order="left")
+        .group_by("job_id")
+        .agg(share.sum().alias("expected_lost_s"))
+    )
+    rows = run.jobs.join(lost, on="job_id", how="left", maintain_order="left")
+    expected = pl.col("expected_lost_s").fill_null(0.0)
+    off = (pl.col("lost_time_s") - expected).abs() > 1e-6 * pl.max_horizontal(1.0, expected)
+    check.add_rows("lost_time_s is not what its instances lost", rows.filter(off.fill_null(True)))

@@ -101,45 +101,59 @@ def _over_limits(partition: dict[str, Any]) -> pl.Expr:
 
 
 def check_rejections(run: RunFolder) -> Check:
-    """No job is rejected that would fit the empty machines of its partition."""
+    """Rejected is what fits no empty machines of its partition, and nothing else."""
     import polars as pl
 
-    check = Check("rejections", "only what can never run is rejected")
+    check = Check("rejections", "what can never run is rejected, and only that")
     # Those whom admission turned away are the rule "admission"'s.
-    rejected = run.jobs.filter(pl.col("status") == "rejected", ~turned_away(run))
-    tasks = _tasks_by_partition(run).join(rejected, on="job_id", how="semi", maintain_order="left")
-    check.examined = tasks["job_id"].n_unique()
+    jobs = run.jobs.filter(~turned_away(run) | (pl.col("status") != "rejected"))
+    rejected = pl.col("status") == "rejected"
+    tasks = _tasks_by_partition(run).join(jobs, on="job_id", how="semi", maintain_order="left")
+    check.examined = jobs.height
     choices = list(enumerate(_partitions(run))) or [(-1, {"machines": list(run.capacity)})]
-    for number, partition in choices:
-        fitting = _fitting(run, partition, tasks.filter(pl.col("position") == number))
-        wrong = rejected.join(fitting, on="job_id", how="semi", maintain_order="left")
-        check.add_rows("rejected, but it would fit", wrong)
+    fitting = [
+        _fitting(run, partition, tasks.filter(pl.col("position") == number))
+        for number, partition in choices
+    ]
+    found = jobs.join(pl.concat(fitting), on="job_id", how="left", maintain_order="left")
+    # Of several tasks' requested times only the first is on record.
+    known = pl.col("known").fill_null(value=True)
+    fits = pl.col("fits").fill_null(value=False)
+    check.add_rows("rejected, but it would fit", found.filter(rejected, fits, known))
+    never = pl.col("start_time_s").is_null()  # what did run is held against other rules
+    check.add_rows("taken in, but it can never run", found.filter(~rejected, never, ~fits, known))
     return check
 
 
 def _fitting(run: RunFolder, partition: dict[str, Any], tasks: pl.DataFrame) -> pl.DataFrame:
-    """Return the ids of the jobs of which every task could run in the empty partition."""
+    """Return which jobs' tasks could all run in the empty partition.
+
+    Columns: ``job_id``, ``fits``, and ``known``, whether all that decides it is on record.
+    """
     import polars as pl
 
-    key = ["instances", "gang", *run.asked]
-    shapes = tasks.select(key).unique(maintain_order=True)
-    room = [_fits(run, _machines(run, partition), *shape) for shape in shapes.iter_rows()]
-    rows = tasks.join(shapes.with_columns(pl.Series("room", room, dtype=pl.Boolean)), on=key)
+    rows = tasks.with_columns(_room_for(run, partition, tasks))
     fits = pl.col("room") & ~_over_limits(partition)
-    jobs = rows.group_by("job_id").agg(fits.all().alias("fits"), pl.len().alias("tasks"))
-    if partition.get("max_time_s") is not None:
-        # Only the first task's requested time is on record: of several it cannot be told.
-        jobs = jobs.filter(pl.col("tasks") == 1)
-    return jobs.filter("fits").select("job_id")
+    timed = partition.get("max_time_s") is not None
+    known = (pl.len() == 1) | (not timed) | ~pl.col("room").all()
+    return rows.group_by("job_id", maintain_order=True).agg(
+        fits.all().alias("fits"), known.alias("known")
+    )
 
 
-def _fits(run: RunFolder, machines: list[int], instances: int, gang: bool, *request: float) -> bool:
-    """Tell whether a task fits empty machines: a gang whole, a bag one by one."""
+def _room_for(run: RunFolder, partition: dict[str, Any], tasks: pl.DataFrame) -> pl.Series:
+    """Return ``room``: whether each task fits empty machines, a gang whole, a bag one by one."""
+    import polars as pl
+
+    machines = [run.capacity[m] for m in _machines(run, partition) if m in run.capacity]
     columns = [run.resources.index(name) for name in run.asked]
-    rows = [run.capacity[machine] for machine in machines if machine in run.capacity]
-    capacity = np.array(rows, dtype=np.float64).reshape(len(rows), -1)
-    asked = np.array(request, dtype=np.float64)
-    needed = asked > 0
-    ratios = capacity[:, columns][:, needed] / asked[needed] if rows else np.empty((0, 1))
-    places = np.floor(ratios.min(axis=1, initial=np.inf))
-    return bool(places.sum() >= (instances if gang else 1))
+    capacity = np.array(machines, dtype=np.float64).reshape(len(machines), len(run.resources))
+    sorts, each = np.unique(capacity[:, columns], axis=0, return_counts=True)
+    needed = np.where(tasks["gang"], tasks["instances"], 1).astype(np.float64)
+    asked = tasks.select(pl.col(run.asked).cast(pl.Float64)).to_numpy()
+    places = np.zeros(tasks.height)
+    for has, machines_of_sort in zip(sorts, each, strict=True):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            most = np.where(asked > 0, np.floor(has / asked), np.inf)
+        places += most.min(axis=1, initial=np.inf) * machines_of_sort
+    return pl.Series("room", places >= needed)

@@ -28,18 +28,18 @@ def check_maintenance(run: RunFolder) -> Check:
     if not windows:
         return check.skip("the scenario has no maintenance")
     if len(run.capacity) != 1 or len(run.resources) != 1:
-        return check.leave_out("it is only worked out for a pool: one machine, one resource")
+        return check.skip("the cluster is no pool: the rule machine-capacity has its windows")
     starts = run.allocations["start_time_s"].drop_nulls().unique().sort().to_numpy()
     check.examined = len(starts)
     if not len(starts):
         return check
     total = next(iter(run.capacity.values()))[0]
     try:
-        spans = [span for w in windows for span in _spans(w, run, float(starts[-1]), total)]
+        away = [span for w in windows for span in spans(w, run, float(starts[-1]), total)]
     except (KeyError, TypeError, ValueError) as error:
         return check.leave_out(f"a window cannot be placed in time: {error}")
     down = np.zeros(len(starts))
-    for first, last, amount in spans:
+    for first, last, amount in away:
         down += np.where((starts >= first) & (starts < last), amount, 0.0)
     expected = np.maximum(total - down, 0.0)
     steps = capacity_steps(run)
@@ -59,7 +59,7 @@ def _on_grid(time_s: float) -> float:
     return round(time_s * 2**20) / 2**20
 
 
-def _spans(
+def spans(
     window: dict[str, Any], run: RunFolder, horizon: float, total: float
 ) -> list[tuple[float, float, float]]:
     """Return (start, end, amount) of a window and its repetitions up to the horizon."""

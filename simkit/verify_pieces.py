@@ -3,6 +3,9 @@
 A gang moves as one, so it is one unit however many instances and machines it has. Every instance
 of a bag is a unit of its own. A unit's pieces follow each other: suspended and resumed, or lost
 and started over under the next attempt.
+
+Instances of a bag that all came and went once are left together as their allocation has them: a
+trace of millions of instances needs no row for each.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ TASK = ["job_id", "task_id"]
 """The key of a task."""
 UNIT = [*TASK, "instance"]
 """The key of a unit."""
+_FACTS = (
+    "gang", "task_status", "job_status", "requested_time_s", "trace_run_time_s", "tasks_of_job",
+)  # fmt: skip
 
 
 def known_allocations(
@@ -75,55 +81,60 @@ def gang_segments(known: pl.DataFrame) -> pl.DataFrame:
 def pieces(known: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
     """Return one row a piece of work, sorted by unit and start; a gang is instance 0.
 
-    Columns: `UNIT`, ``gang``, ``attempt``, ``start_time_s``, ``end_time_s``, ``outcome``,
-    ``task_status``, ``job_status``, ``requested_time_s``, ``trace_run_time_s``, ``tasks_of_job``.
+    Columns: `UNIT`, ``count`` (instances from `instance` on that are in the row: 1, all of a gang,
+    or those of a quiet row), ``quiet`` (the task's instances ended well at their first attempt),
+    ``gang``, ``attempt``, ``start_time_s``, ``end_time_s``, ``outcome``, ``task_status``,
+    ``job_status``, ``requested_time_s``, ``trace_run_time_s``, ``tasks_of_job``.
     """
     import polars as pl
 
-    columns = (
-        *UNIT, "gang", "attempt", "start_time_s", "end_time_s", "outcome", "task_status",
-        "job_status", "requested_time_s", "trace_run_time_s", "tasks_of_job",
-    )  # fmt: skip
+    columns = (*UNIT, "count", "quiet", *_FACTS, "attempt", "start_time_s", "end_time_s", "outcome")
     gangs = segments.with_columns(
-        pl.lit(0, pl.Int64).alias("instance"), pl.lit(True).alias("gang")
+        pl.lit(0, pl.Int64).alias("instance"), gang=pl.lit(value=True), quiet=pl.lit(value=False)
     ).select(columns)
-    bags = (
-        known.filter(
-            ~pl.col("gang"),
-            pl.col("start_time_s").is_not_null(),
-            pl.col("count").is_between(1, pl.col("instances")),
-        )
-        .with_columns(
-            pl.int_ranges("first_instance", pl.col("first_instance") + pl.col("count")).alias(
-                "instance"
-            )
-        )
+    bags = known.filter(
+        ~pl.col("gang"),
+        pl.col("start_time_s").is_not_null(),
+        pl.col("count").is_between(1, pl.col("instances")),
+    )
+    lone = (pl.col("attempt") == 1) & (pl.col("outcome") == "finished")
+    lone &= pl.col("end_time_s").is_not_null()
+    bags = bags.with_columns(lone.fill_null(value=False).all().over(TASK).alias("quiet"))
+    quiet = bags.filter("quiet").with_columns(pl.col("first_instance").alias("instance"))
+    after = pl.col("first_instance") + pl.col("count")
+    single = (
+        bags.filter(~pl.col("quiet"))
+        .with_columns(pl.int_ranges("first_instance", after).alias("instance"))
         .explode("instance")
-        .select(columns)
+        .with_columns(pl.lit(1, pl.Int64).alias("count"))
     )
     last = pl.col("end_time_s").fill_null(float("inf"))
-    return pl.concat([gangs, bags]).sort(*UNIT, "start_time_s", last, maintain_order=True)
+    moving = pl.concat([gangs, single.select(columns)])
+    moving = moving.sort(*UNIT, "start_time_s", last, maintain_order=True)
+    return pl.concat([moving, quiet.select(columns)])
 
 
 def executed(all_pieces: pl.DataFrame) -> pl.DataFrame:
     """Return one row per (unit, attempt): its executed time and its last piece's outcome.
 
-    Attempts with a piece that still runs are left out: their time is not known.
+    Attempts with a piece that still runs are left out: their time is not known. Quiet rows stay
+    as they are.
     """
     import polars as pl
 
-    return (
-        all_pieces.group_by(*UNIT, "attempt", maintain_order=True)
+    span = pl.col("end_time_s") - pl.col("start_time_s")
+    moving = (
+        all_pieces.filter(~pl.col("quiet"))
+        .group_by(*UNIT, "attempt", maintain_order=True)
         .agg(
-            (pl.col("end_time_s") - pl.col("start_time_s")).sum().alias("executed_s"),
+            span.sum().alias("executed_s"),
             pl.col("end_time_s").is_null().any().alias("open"),
             pl.col("start_time_s").first(),
             pl.col("end_time_s", "outcome").last(),
-            pl.col(
-                "gang", "task_status", "job_status", "requested_time_s",
-                "trace_run_time_s", "tasks_of_job",
-            ).first(),
+            pl.col("count", *_FACTS).first(),
         )
         .filter(~pl.col("open"))
         .drop("open")
-    )  # fmt: skip
+    )
+    quiet = all_pieces.filter("quiet").with_columns(span.alias("executed_s"))
+    return pl.concat([moving, quiet.select(moving.columns)])

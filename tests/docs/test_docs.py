@@ -124,9 +124,15 @@ def test_every_policy_is_in_the_reference(kind: str, name: str) -> None:
     assert re.search(rf"^### .*`{re.escape(name)}`", _part(kind), re.MULTILINE)
 
 
+@pytest.mark.parametrize("name", plugins.names("simkit.policies", "fitness"))
+def test_every_fitness_is_in_the_reference(name: str) -> None:
+    assert f"`{name}`" in _part("fitness")
+
+
 def _part(kind: str) -> str:
     """Return the chapter of policies.md about a kind."""
-    chapters = {"order": "Orders", "backfill": "Backfilling", "placement": "Placement"}
+    chapters = {"order": "Orders", "backfill": "Backfilling", "placement": "Placement",
+                "fitness": "Fitness"}  # fmt: skip
     text = written(REFERENCE / "policies.md")
     return text.partition(f"\n## {chapters.get(kind, 'Policies')}\n")[2].partition("\n## ")[0]
 

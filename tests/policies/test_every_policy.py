@@ -10,7 +10,7 @@ import pytest
 
 from simkit.admission import AdmissionRule
 from simkit.cluster import Cluster, Maintenance
-from simkit.policies import changing_orders, multifactor, orderings, placement
+from simkit.policies import bag_orders, changing_orders, multifactor, orderings, placement
 from simkit.policies.backfilling import Easy
 from simkit.policies.conservative import Conservative
 from simkit.policy import Partition
@@ -34,6 +34,8 @@ ORDERS = {
     "wfp3": changing_orders.WFP3,
     "unicef": changing_orders.UNICEF,
     "multifactor": multifactor.Multifactor,
+    "fewest-remaining": bag_orders.FewestRemaining,
+    "largest-request": bag_orders.LargestRequest,
 }
 BACKFILLS = {"none": None, "easy": Easy, "conservative": Conservative}
 PLACEMENTS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -135,13 +136,12 @@ def test_every_scenario_that_comes_along_is_valid(
     names = json.loads(simkit("scenarios", "--json").out)
     assert "quickstart" in names
     assert all(names.values()), "each file begins with a line that says what it is"
-    (tmp_path / "swf").mkdir()
     from simkit.scenario_library import scenario_path
 
     for name in names:
-        for line in scenario_path(name).read_text().splitlines():
-            if "${SIMKIT_DATA}/" in line:
-                (tmp_path / line.split("${SIMKIT_DATA}/")[1].strip('"')).touch()
+        for path in re.findall(r"\$\{SIMKIT_DATA\}/([\w./-]+)", scenario_path(name).read_text()):
+            (tmp_path / path).parent.mkdir(exist_ok=True)
+            (tmp_path / path).touch()
     monkeypatch.setenv("SIMKIT_DATA", str(tmp_path))
     for name in names:
         assert simkit("validate", name) == (0, f"{scenario_path(name)} is a valid scenario" + (
@@ -152,6 +152,7 @@ def test_policies_lists_every_part(simkit: Callable[..., Result]) -> None:
     found = json.loads(simkit("policies", "--json").out)
     assert {"fcfs", "sjf"} <= set(found["policy.order"])
     assert {"none", "easy"} <= set(found["policy.backfill"])
+    assert {"first-fit", "tetris", "drf"} <= set(found["policy.fitness"])
     assert {"requested", "actual", "user-mean", "perturbed"} == set(found["estimates"])
     assert "sjf" in simkit("policies").out
 
@@ -166,7 +167,7 @@ def test_verify_finds_nothing_then_what_was_changed(simkit: Callable[..., Result
     simkit("run", "quickstart", "-o", "run")
     good = simkit("verify", "run")
     assert good.code == 0
-    assert good.out.endswith("run: every rule holds (20 rules hold, 3 do not apply)\n")
+    assert good.out.endswith("run: every rule holds (20 rules hold, 8 do not apply)\n")
     table = Path("run/jobs.parquet")
     jobs = pl.read_parquet(table).with_columns(start_time_s=pl.col("start_time_s") - 1e6)
     jobs.write_parquet(table)
@@ -446,7 +447,7 @@ def test_verify_says_which_rules_it_did_not_audit_and_why(simkit: Callable[..., 
     audit = simkit("verify", "run")
     assert "not audited: because maintenance changes the capacity" in audit.out
     assert audit.out.endswith(
-        "run: every rule that was audited holds (19 rules hold, 2 do not apply, "
+        "run: every rule that was audited holds (20 rules hold, 6 do not apply, "
         "2 were not audited)\n"
     )
     checks = {c["name"]: c for c in json.loads(simkit("verify", "run", "--json").out)["checks"]}

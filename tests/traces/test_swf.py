@@ -260,7 +260,10 @@ BROKEN = [
     (b"\x7fELF\x02\x01\x00\x00" * 50, ":1: byte 0x7f does not occur in text"),
     (f"{row()}\n{row()}\n".encode() + b"\0" * 9, ":3: byte 0x00 does not occur in text"),
     (gzip.compress(b"\0\1\2" * 100, mtime=0), ":1: byte 0x00 does not occur in text"),
-    (gzip.compress(f"{row(run=0)}\n".encode(), mtime=0), ": no jobs: the only row is left out (run time"),
+    (
+        gzip.compress(f"{row(run=0)}\n".encode(), mtime=0),
+        ": no jobs: the only row is left out (run time",
+    ),
     (cut_gzip(), ": the gzip data are cut off or damaged"),
     (gzip.compress(f"{row()}\n".encode(), mtime=0)[:-6], ": the gzip data are cut off or damaged"),
     (b"PK\x03\x04" + b"x" * 50, ": holds zip data; unpack or convert it"),

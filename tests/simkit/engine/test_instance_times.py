@@ -36,7 +36,9 @@ def test_instances_end_one_by_one_and_others_start(simulate, make_jobs, a_bag, g
     assert run.rows("tasks", "task_id start_time_s end_time_s") == [(0, 0, 10), (1, 8, 12)]
 
 
-def test_instances_that_end_together_on_a_machine_are_one_allocation(simulate, make_jobs, a_bag, greedy):
+def test_instances_that_end_together_on_a_machine_are_one_allocation(
+    simulate, make_jobs, a_bag, greedy
+):
     # (0, 1 | 2, 3) on machines a and b; 0, 2 and 3 take equally long
     load = with_times(make_jobs((0, a_bag(4, 6))), (6, 9, 6, 6))
     run = simulate(greedy, load, two_machines())

@@ -24,8 +24,8 @@ def two(*changes, **facts) -> Cluster:
     )  # fmt: skip
 
 
-def change(time_s, machine, kind, running="drain", amount=()) -> CapacityChange:
-    return CapacityChange(time_s, machine, kind, "test", amount, running)
+def change(time_s, machine, kind, running="drain", amount=(), fault=0) -> CapacityChange:
+    return CapacityChange(time_s, machine, kind, "test", amount, running, fault)
 
 
 def pieces(run) -> list[tuple]:
@@ -34,7 +34,9 @@ def pieces(run) -> list[tuple]:
 
 def test_a_machine_that_joins_later(simulate, rigid, greedy):
     # it is not there before; what it brings may differ from what is known of it
-    run = simulate(greedy, rigid((0, 10, 4), (0, 10, 2)), two((5, 1, "join", "drain", (2.0,))))
+    run = simulate(
+        greedy, rigid((0, 10, 4), (0, 10, 2)), two((5, 1, "join", "drain", (2.0,)), absent=(1,))
+    )
     assert pieces(run) == [(0, 0, 0, 10, "finished"), (1, 1, 5, 15, "finished")]
     assert run.rows("timeline", "time_s capacity_processors")[:2] == [(0, 4), (5, 6)]
 
@@ -66,7 +68,9 @@ def test_what_ends_as_its_machine_fails_has_ended(simulate, rigid, greedy):
 
 
 def test_a_machine_with_two_faults_is_up_when_both_are_repaired(simulate, rigid, greedy):
-    faults = [(1, 0, "down"), (2, 0, "down"), (5, 0, "up"), (9, 0, "up"), (0, 1, "leave")]
+    second = {"running": "drain", "amount": (), "fault": 1}
+    faults = [(1, 0, "down"), (2, 0, "down", *second.values()), (5, 0, "up"),
+              (9, 0, "up", *second.values()), (0, 1, "leave")]  # fmt: skip
     run = simulate(greedy, rigid((3, 1, 4)), two(*faults))
     assert pieces(run) == [(0, 0, 9, 10, "finished")]
 
@@ -149,3 +153,38 @@ def test_every_job_ends_however_often_machines_fail(simulate, rigid, greedy):
 def test_times_that_are_none(times):
     with pytest.raises(ScenarioError, match="must be a positive time"):
         failing(**times)
+
+
+def test_the_repair_of_a_fault_that_a_new_start_ended_does_nothing(simulate, rigid, greedy):
+    # fault 0 is due to be repaired at 9, but the machine leaves and comes back; fault 1 then lasts
+    later = ("drain", (), 1)
+    events = [(1, 0, "down"), (2, 0, "leave"), (3, 0, "join"), (4, 0, "down", *later), (9, 0, "up"),
+              (20, 0, "up", *later), (0, 1, "leave")]  # fmt: skip
+    run = simulate(greedy, rigid((5, 1, 4)), two(*events))
+    assert pieces(run) == [(0, 0, 20, 21, "finished")]
+
+
+def test_a_machine_that_is_added_again_was_there_before(simulate, rigid, greedy):
+    grown = two((50, 0, "join", "drain", (8.0,)), (0, 1, "leave"))
+    run = simulate(greedy, rigid((0, 10, 4), (60, 1, 8)), grown)
+    assert pieces(run) == [(0, 0, 0, 10, "finished"), (1, 0, 60, 61, "finished")]
+
+
+def test_what_a_machine_will_have_later_counts_for_what_can_ever_run(simulate, rigid, greedy):
+    run = simulate(greedy, rigid((0, 1, 9)), two((5, 0, "join", "drain", (16.0,)), (0, 1, "leave")))
+    assert pieces(run) == [(0, 0, 5, 6, "finished")]
+
+
+@pytest.mark.parametrize("machines", [3, 100])
+def test_a_run_ends_although_some_machine_is_always_down(machines, simulate, rigid, greedy):
+    cluster = Cluster(
+        ("processors",), tuple(f"m{n}" for n in range(machines)), np.full((machines, 1), 4.0),
+        failures=Failures(50.0, 50.0),
+    )  # fmt: skip
+    run = simulate(greedy, rigid((0, 10, 4), (0, 10, 4)), cluster)
+    assert {status for (status,) in run.rows("jobs", "status")} == {"finished"}
+
+
+def test_a_policy_that_places_nothing_is_not_given_repairs_for_ever(simulate, rigid):
+    run = simulate(lambda _: (), rigid((0, 10, 4)), failing(mtbf_s=5.0, mttr_s=5.0))
+    assert run.rows("jobs", "status") == [("waiting",)]

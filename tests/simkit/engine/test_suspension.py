@@ -153,7 +153,7 @@ def test_a_bag_loses_some_instances(simulate, make_jobs, a_bag, greedy):
     assert mine == [
         (1, 1, 1, 0, 3, "lost"), (0, 1, 1, 0, 10, "finished"), (1, 1, 2, 3, 13, "finished"),
     ]  # fmt: skip
-    assert run.rows("jobs", JOB, by="job_id")[0] == (0, 0, 13, 13, 0, 3, 2, "finished")
+    assert run.rows("jobs", JOB, by="job_id")[0] == (0, 0, 13, 13, 0, 1.5, 2, "finished")
 
 
 def _one_by_one(state):

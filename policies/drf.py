@@ -1,0 +1,216 @@
+"""Dominant resource fairness: whoever holds the smallest dominant share is served next.
+
+A. Ghodsi, M. Zaharia, B. Hindman, A. Konwinski, S. Shenker and I. Stoica, "Dominant resource
+fairness: fair allocation of multiple resource types" (NSDI 2011), algorithm 1: progressive
+filling, one instance at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.errors import ScenarioError, did_you_mean
+from simkit.fitness import MachineFitness, place_by
+from simkit.greedy import GreedyPolicy
+from simkit.look import Look
+from simkit.policy import Place, State, SystemInfo
+from simkit.policy_bases import ChangingOrder, Order
+from simkit.task import Allocation, Task
+
+from .fitness import FirstFit
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+BY = ("user", "job")
+
+
+class DRF(GreedyPolicy):
+    """Gives the next instance to the user, or job, with the smallest dominant share.
+
+    A dominant share is the largest share, over resources, of the cluster's capacity that a user
+    holds. A user's own tasks are taken in order; one that does not fit blocks nobody, neither the
+    user's other tasks nor other users. Ties go to whose first task is first in order. A gang is
+    given all its instances at once. Partitions with a higher priority go first; shares are of the
+    whole cluster. Users without a number (-1) count as one user.
+
+    Args:
+        by: who is treated fairly: ``user`` or ``job``.
+        fitness: which machine an instance goes to; None: the first that has room.
+        order: the order of a user's own tasks; None: by submission.
+
+    Raises ScenarioError for another `by`.
+    """
+
+    def __init__(
+        self,
+        by: str = "user",
+        fitness: MachineFitness | None = None,
+        order: Order | ChangingOrder | None = None,
+    ) -> None:
+        super().__init__(order)
+        if by not in BY:
+            raise ScenarioError(f"drf: by is {by!r}{did_you_mean(str(by), BY)}")
+        self.by = by
+        self.fitness = fitness
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """See `Policy.reset`."""
+        super().reset(info, rng)
+        self._fitness = self.fitness or FirstFit()
+        self._fitness.reset(info, rng)
+        self._held: dict[int, Floats] = {}  # who → (R,) amounts
+        self._counted: set[Allocation] = set()
+        self._last_rank = 0
+
+    def choose(self, state: State, look: Look) -> Iterator[Place]:
+        """See `GreedyPolicy.choose`."""
+        self._count(state)
+        while True:
+            placed = False
+            for task, on in _Filling(self, state, look).placements():
+                placed = True
+                yield Place(task, on)
+            self._count(state)
+            if not placed or not state.constrained:
+                return
+
+    def who(self, task: Task) -> int:
+        """Return the number of the user, or job, that a task counts for."""
+        return task.user if self.by == "user" else task.job_index
+
+    def held(self, who: int) -> Floats:
+        """Return (R,): what a user, or job, holds; for reading."""
+        return self._held.get(who, _NOTHING)
+
+    def place(
+        self, task: Task, free: Floats, capacity: Floats, machines: Ints | None, most: int
+    ) -> tuple[tuple[int, int], ...]:
+        """Return where at most so many instances of a task go."""
+        return place_by(self._fitness, task, free, capacity, machines, most)
+
+    def _count(self, state: State) -> None:
+        """Take in what has started and ended since the last time."""
+        fresh = [a for a in state.ended if a.rank > self._last_rank]
+        for allocation in reversed(state.running):
+            if allocation.rank <= self._last_rank:
+                break
+            fresh.append(allocation)
+        for allocation in fresh:
+            self._change(allocation, 1.0)
+            self._counted.add(allocation)
+            self._last_rank = max(self._last_rank, allocation.rank)
+        for allocation in state.ended:
+            if allocation in self._counted:
+                self._counted.remove(allocation)
+                self._change(allocation, -1.0)
+
+    def _change(self, allocation: Allocation, sign: float) -> None:
+        who = self.who(allocation.task)
+        held = self._held.get(who, 0.0) + sign * np.array(allocation.held)
+        if held.any():
+            self._held[who] = held
+        else:
+            self._held.pop(who, None)
+
+
+_NOTHING = np.zeros(1)
+
+
+class _Filling:
+    """Progressive filling in a copy of what is free: the placements of a decision."""
+
+    def __init__(self, policy: DRF, state: State, look: Look) -> None:
+        self._policy = policy
+        self._capacity = state.room.capacity
+        self._free = state.room.free().copy()
+        self._total = self._capacity.sum(axis=0)
+        self._queues: dict[tuple[float, int], list[tuple[Task, Ints | None, Floats | None]]] = {}
+        for task, machines in look.all():
+            spare = look.spare(task)
+            if spare is not None:
+                kept = self._free - spare if state.constrained else None
+                key = (-task.priority, policy.who(task))
+                self._queues.setdefault(key, []).append((task, machines, kept))
+        self._held = {who: policy.held(who) + np.zeros(len(self._total)) for _, who in self._queues}
+        self._left: dict[Task, int] = {}
+        self._placed: dict[Task, dict[int, int]] = {}
+
+    def placements(self) -> Iterator[tuple[Task, tuple[tuple[int, int], ...]]]:
+        """Yield what each task gets, in order of its first placement."""
+        keys = list(self._queues)
+        for priority in sorted({priority for priority, _ in keys}):
+            whos = [who for ahead, who in keys if ahead == priority]
+            self._fill(priority, whos)
+        for task, on in self._placed.items():
+            yield task, tuple(on.items())
+
+    def _fill(self, priority: float, whos: list[int]) -> None:
+        """Serve some users until nothing more of theirs fits."""
+        heap = [(self._dominant(who), rank, who) for rank, who in enumerate(whos)]
+        heapify(heap)
+        while heap:
+            _, rank, who = heappop(heap)
+            queue = self._queues[priority, who]
+            while queue:
+                if count := self._serve(queue[0], who, rank, heap[0][:2] if heap else None):
+                    task = queue[0][0]
+                    self._held[who] = self._held[who] + np.array(task.request) * count
+                    heappush(heap, (self._dominant(who), rank, who))
+                    break
+                del queue[0]
+
+    def _serve(
+        self,
+        entry: tuple[Task, Ints | None, Floats | None],
+        who: int,
+        rank: int,
+        rival: tuple[float, int] | None,
+    ) -> int:
+        """Place instances of a task as long as its user comes before the next; return how many."""
+        task, machines, kept = entry
+        left = self._left.setdefault(task, task.remaining)
+        if not left:
+            return 0
+        most = left if task.gang else self._turns(task, who, rank, rival, left)
+        free = self._free if kept is None else self._free - kept
+        on = self._policy.place(task, free, self._capacity, machines, most)
+        request, placed = np.array(task.request), self._placed.setdefault(task, {}) if on else {}
+        for machine, count in on:
+            self._free[machine] -= request * count
+            placed[machine] = placed.get(machine, 0) + count
+        count = sum(pair[1] for pair in on)
+        self._left[task] -= count
+        return count
+
+    def _turns(
+        self, task: Task, who: int, rank: int, rival: tuple[float, int] | None, left: int
+    ) -> int:
+        """Return how many instances in a row a user gets before it is the next one's turn."""
+        if rival is None:
+            return left
+        size = 1
+        while True:
+            size = min(4 * size, left)
+            counts = np.arange(size)
+            held = self._held[who] + counts[:, None] * np.array(task.request)
+            share = self._shares(held)
+            before = (share < rival[0]) | ((share == rival[0]) & (rank < rival[1]))
+            before[0] = True  # its turn now
+            if not before.all():
+                return int(before.argmin())
+            if size == left:
+                return left
+
+    def _dominant(self, who: int) -> float:
+        return float(self._shares(self._held[who][None])[0])
+
+    def _shares(self, held: Floats) -> Floats:
+        """Return (n,): the dominant share of each row of (n, R) amounts."""
+        share = np.divide(held, self._total, out=np.zeros_like(held), where=self._total > 0)
+        largest: Floats = share.max(axis=-1)
+        return largest

@@ -38,6 +38,7 @@ class Easy:
         self._releases = self._starts = -1
         self._shadow = inf
         self._spare = 0.0  # extra nodes of a pool
+        self._looked_ahead = False  # whether these two are known
         self._future: Room = make_room(info.capacity)  # what is free at the shadow time
         self._pool = info.capacity.size == 1
 
@@ -65,17 +66,18 @@ class Easy:
     def _fill_pool(self, state: State, lane: Lane) -> Sequence[Place]:
         """One machine, one resource: two numbers decide, and no placement changes more than them.
 
-        Returns the placements; their entries have left the lane.
+        They are worked out when the first task turns up that fits into what is free. Returns the
+        placements; their entries have left the lane.
         """
         free = state.room.total_free()[0]
         head = lane.entries[0][3]
+        entries: Sequence[Entry] = lane.entries
         if self._still_blocked(state, head):
             entries = lane.newcomers(state)
-            if not entries:
-                return ()
         else:
-            self._reserve_pool(state, head)
-            entries = lane.entries if len(lane.entries) < _LONG else self._promising(state, lane)
+            self._head, self._shadow, self._looked_ahead = head, inf, False
+            if len(entries) >= _LONG:
+                entries = self._promising(state, lane)
         slack, spare = self._shadow - state.now, self._spare
         chosen: list[tuple[Entry, int]] = []
         for entry in entries:
@@ -83,6 +85,9 @@ class Easy:
             demand = task.least[0]
             if demand > free or task is head:
                 continue
+            if not self._looked_ahead:
+                self._look_ahead(state, head)
+                slack, spare = self._shadow - state.now, self._spare
             overtakes = task.estimate_s > slack  # it would run on beside the head
             if overtakes and demand > spare:
                 continue
@@ -103,14 +108,17 @@ class Easy:
     def _leaving(self, lane: Lane, chosen: list[tuple[Entry, int]]) -> list[Place]:
         """Take the chosen out of the lane and return their placements."""
         self._starts += len(chosen)
+        placements = []
         for entry, count in chosen:
-            if count == entry[3].remaining:
+            task = entry[3]
+            if count == task.remaining:
                 lane.remove(entry)
-        return [Place(entry[3], ((0, count),)) for entry, count in chosen]
+            placements.append(Place(task, ((0, count),)))
+        return placements
 
-    def _reserve_pool(self, state: State, head: Task) -> None:
+    def _look_ahead(self, state: State, head: Task) -> None:
         """Find shadow time and extra nodes of one machine with one resource."""
-        self._head = head
+        self._looked_ahead = True
         demand, free = head.least[0], state.room.total_free()[0]
         shadow, releases = inf, iter(state.expected_ends)
         for end, _, allocation in releases:
@@ -126,6 +134,7 @@ class Easy:
 
     def _promising(self, state: State, lane: Lane) -> Sequence[Entry]:
         """Return the entries of a long queue that may start, found with arrays."""
+        self._look_ahead(state, lane.entries[0][3])
         columns = state.queue.columns()
         demand = columns.demand[0]
         fits = demand <= state.room.total_free()[0]

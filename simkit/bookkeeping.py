@@ -99,8 +99,7 @@ class Bookkeeping:
         task = allocation.task
         self.jobs_ended += 1
         self._write_quiet_end([
-            task.index, task.job_index, allocation.on[0][0], task.instances,
-            allocation.start_time_s, now, allocation._work_s, task.estimate_s,
+            task.index, allocation.on[0][0], allocation.start_time_s, now, task.estimate_s,
         ])  # fmt: skip
 
     def record(self, allocation: Allocation, now: float, outcome: int) -> None:

@@ -80,14 +80,16 @@ class Execution:
         They have nothing to do with each other: those on one machine that end together are an
         allocation.
         """
-        if self._own_times is None:
+        if self._own_times is None and len(on) == 1:
+            self.start(task, on, on[0][1], instances)
+        elif self._own_times is None:
             for machine, part in by_machine(on, instances):
                 size = sum([piece[1] for piece in part])
                 self.start(task, ((machine, size),), size, part)
-            return
-        for work, machine, part in self._own_times.split(task, on, instances):
-            size = sum([piece[1] for piece in part])
-            self.start(task, ((machine, size),), size, part, work)
+        else:
+            for work, machine, part in self._own_times.split(task, on, instances):
+                size = sum([piece[1] for piece in part])
+                self.start(task, ((machine, size),), size, part, work)
 
     def _go_on(self, suspended: Allocation, on: Placement) -> None:
         """Let instances run on from where they were suspended."""
@@ -104,24 +106,29 @@ class Execution:
 
     def complete(self, allocation: Allocation, now: float) -> None:
         """End an allocation whose work is done; one that has been stopped ended then."""
-        if allocation not in self._running:
+        try:
+            del self._running[allocation]
+        except KeyError:
             return
         self._state._changed = True
-        self.release(allocation)
+        self._give_back(allocation)
         if allocation.task._eventful or len(allocation.on) > 1:
             self._books.end_allocation(allocation, now, allocation._outcome, allocation._work_s)
         else:
             self._books.finish(allocation, now)
 
     def release(self, allocation: Allocation) -> None:
-        """Free what an allocation holds."""
+        """Free what an allocation holds, before its end."""
+        del self._running[allocation]
+        self._give_back(allocation)
+
+    def _give_back(self, allocation: Allocation) -> None:
         state, releases = self._state, self._state._releases
         if releases is not None:
             del releases[bisect_left(releases, (allocation.expected_end_s, allocation.rank))]
         self._room.give(allocation.on, allocation.task.request)
         state.releases += 1
         state.ended.append(allocation)
-        del self._running[allocation]
 
     def suspend(self, action: Suspend) -> None:
         """Stop an allocation, as the policy asks."""

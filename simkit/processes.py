@@ -96,7 +96,8 @@ def instants(
     This is the one place that reads SimPy's own queue.
     """
     queue, first = env._queue, int(Rank.COMPLETION)
-    while len(queue) > background.pending or background.worth_waiting():
+    alone = isinstance(background, NoBackground)
+    while queue if alone else len(queue) > background.pending or background.worth_waiting():
         now, rank, _, event = heappop(queue)
         env._now = now
         while True:

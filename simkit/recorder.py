@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 CHUNK = 32_768
 """Rows of a table that are held before they are handed on."""
+FLUSH_EVERY = 4096
+"""Decisions after which the recorder is asked to hand on what it holds."""
 
 
 class Outcome(IntEnum):
@@ -62,7 +64,7 @@ class Recorder:
         self._sink = sink
         self._reasons: dict[str, int] = {"": 0}
         self._job_request = None if workload.tasks == len(workload) else workload.job_request()
-        longest = workload.longest_run_time_s()
+        self._longest_task_s = longest = workload.longest_run_time_s()
         if workload.tasks != len(workload):
             longest = np.maximum.reduceat(longest, workload.first_task[:-1])
         self._longest_run_s = longest
@@ -74,8 +76,8 @@ class Recorder:
         self.allocations = array("d")
         """9 a row: (job row, task row, machine, first, count, attempt, start, end, outcome)"""
         self.simple = array("d")
-        """8 a row, for the usual case in which one end makes a row in each of the three tables:
-        (task row, job row, machine, instances, start, end, run, estimate)"""
+        """5 a row, for the usual case in which one end makes a row in each of the three tables:
+        (task row, machine, start, end, estimate)"""
         self.timeline = array("d")
         """4 + R a row: (time, waiting, backlog, running, free…)"""
         self.capacity = [0.0] * len(resources)
@@ -96,7 +98,10 @@ class Recorder:
     def spilled(self) -> Recorder:
         """Write `simple` rows out into the three tables, so that others can follow in order."""
         if self.simple:
-            task, job, machine, count, start, end, run, estimate = _columns(self.simple, 8)
+            task, machine, start, end, estimate = _columns(self.simple, 5)
+            at = task.astype(np.int64)
+            job, count = self._job_of(at).astype(np.float64), self._workload.instances[at]
+            run = self._longest_task_s[at]
             none, one = np.zeros(len(task)), np.ones(len(task))
             _append(self.allocations, job, task, machine, none, count, one, start, end, none)
             _append(self.tasks, task, start, end, none)

@@ -51,7 +51,7 @@ from simkit.processes import (
     instants,
     submit_at_their_times,
 )
-from simkit.recorder import CHUNK, Outcome, Recorder
+from simkit.recorder import FLUSH_EVERY, Outcome, Recorder
 from simkit.referee import Referee
 from simkit.reservations import Reservations
 from simkit.room import make_room
@@ -217,8 +217,8 @@ class Simulation:
         After the last decision, tasks that still wait or run are recorded as such (`close`).
         """
         state, admission, recorder = self.state, self._admission, self.recorder
-        row, full = recorder.timeline.fromlist, CHUNK * (4 + len(self.info.resources))
-        arrived, ended, timeline = state.arrived, state.ended, recorder.timeline
+        row, made = recorder.timeline.fromlist, 0
+        arrived, ended = state.arrived, state.ended
         waiting, running, held = self._queue.tasks, self._running, admission.held
         free, limited = self._room.total_free(), admission.limited
         periodic = self._every is not None
@@ -235,14 +235,14 @@ class Simulation:
                 self._ticked = False
             if limited:
                 admission.refill()
-            self.decisions_made += 1
+            self.decisions_made = made = made + 1
             known, over = len(arrived), len(ended)
             yield state
             del arrived[:known], ended[:over]
             if arrived:  # what came back during the decision, and waits, is news at the next
                 arrived[:] = [task for task in arrived if task._waiting]
             row([now, len(waiting), len(held), len(running), *free])
-            if len(timeline) >= full:
+            if not made % FLUSH_EVERY:
                 recorder.flush()
         self.close()
 
@@ -321,7 +321,10 @@ class Simulation:
             self._reservations.make(action)
             return
         count = on[0][1] if len(on) == 1 else 0
-        if count != task.remaining or task.machines is not None:
+        whole = count == task.remaining or (
+            not task.gang and count.__class__ is int and 0 < count < task.remaining
+        )
+        if not whole or task.machines is not None:
             count = self._referee.checked_count(task, on)
         if not self._room.claim(on, task.request):
             raise self._referee.illegal(task, self._referee.why_not(task, on))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
+from operator import itemgetter
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from simkit.policy_bases import Entry, Lane
 from simkit.room import Room, make_room
 from simkit.task import Placement, Task
 
+_TASK = itemgetter(3)  # of an entry
 _LONG = 48  # from this many waiting tasks on, arrays find the ones that fit faster than a loop
 
 
@@ -71,17 +73,16 @@ class Easy:
         """
         free = state.room.total_free()[0]
         head = lane.entries[0][3]
-        entries: Sequence[Entry] = lane.entries
+        tasks: Iterable[Task]
         if self._still_blocked(state, head):
-            entries = lane.newcomers(state)
+            tasks = map(_TASK, lane.newcomers(state))
         else:
             self._head, self._shadow, self._looked_ahead = head, inf, False
-            if len(entries) >= _LONG:
-                entries = self._promising(state, lane)
+            long = len(lane.entries) >= _LONG
+            tasks = self._promising(state, lane) if long else map(_TASK, lane.entries)
         slack, spare = self._shadow - state.now, self._spare
-        chosen: list[tuple[Entry, int]] = []
-        for entry in entries:
-            task = entry[3]
+        chosen: list[tuple[Task, int]] = []
+        for task in tasks:
             demand = task.least[0]
             if demand > free or task is head:
                 continue
@@ -98,21 +99,20 @@ class Easy:
             if overtakes:
                 spare -= demand
             free -= demand
-            chosen.append((entry, count))
+            chosen.append((task, count))
             if free <= 0:
                 break
         self._spare = spare
         self._releases, self._starts = state.releases, state.starts
         return self._leaving(lane, chosen) if chosen else ()
 
-    def _leaving(self, lane: Lane, chosen: list[tuple[Entry, int]]) -> list[Place]:
+    def _leaving(self, lane: Lane, chosen: list[tuple[Task, int]]) -> list[Place]:
         """Take the chosen out of the lane and return their placements."""
         self._starts += len(chosen)
         placements = []
-        for entry, count in chosen:
-            task = entry[3]
+        for task, count in chosen:
             if count == task.remaining:
-                lane.remove(entry)
+                lane.drop(task)
             placements.append(Place(task, ((0, count),)))
         return placements
 
@@ -132,8 +132,8 @@ class Easy:
             free += allocation.held[0]
         self._shadow, self._spare = shadow, free - demand
 
-    def _promising(self, state: State, lane: Lane) -> Sequence[Entry]:
-        """Return the entries of a long queue that may start, found with arrays."""
+    def _promising(self, state: State, lane: Lane) -> Sequence[Task]:
+        """Return the tasks of a long queue that may start, found with arrays."""
         self._look_ahead(state, lane.entries[0][3])
         columns = state.queue.columns()
         demand = columns.demand[0]
@@ -141,7 +141,7 @@ class Easy:
         fits &= (columns.estimate_s <= self._shadow - state.now) | (demand <= self._spare)
         fits |= ~columns.gang
         queue = state.queue
-        return lane.in_order([queue[row] for row in np.flatnonzero(fits).tolist()])
+        return lane.sorted_tasks([queue[row] for row in np.flatnonzero(fits).tolist()])
 
     def _fill_machines(self, state: State, lane: Lane) -> Iterator[Place]:
         """Any number of machines and resources."""

@@ -13,18 +13,24 @@ from simkit.policy import SystemInfo
 from simkit.task import Task
 
 
-class FCFS:
-    """First come, first served: by submission."""
+class _Fixed:
+    """What these orders share: a run leaves nothing behind in them."""
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run."""
+
+
+class FCFS(_Fixed):
+    """First come, first served: by submission."""
+
+    by_submission = True
 
     def key(self, task: Task) -> float:
         """See `Order.key`."""
         return task.submit_time_s
 
 
-class LCFS(FCFS):
+class LCFS(_Fixed):
     """Last come, first served: by submission backwards, also among jobs of one instant."""
 
     def key(self, task: Task) -> float:
@@ -32,7 +38,7 @@ class LCFS(FCFS):
         return -float(task.index)
 
 
-class SJF(FCFS):
+class SJF(_Fixed):
     """Shortest job first: by the estimated run time."""
 
     def key(self, task: Task) -> float:
@@ -40,7 +46,7 @@ class SJF(FCFS):
         return task.estimate_s
 
 
-class LJF(FCFS):
+class LJF(_Fixed):
     """Longest job first: by the estimated run time, downwards."""
 
     def key(self, task: Task) -> float:
@@ -48,7 +54,7 @@ class LJF(FCFS):
         return -task.estimate_s
 
 
-class SAF(FCFS):
+class SAF(_Fixed):
     """Smallest area first: by processors × estimated run time."""
 
     def key(self, task: Task) -> float:
@@ -56,7 +62,7 @@ class SAF(FCFS):
         return task.demand[0] * task.estimate_s
 
 
-class LAF(FCFS):
+class LAF(_Fixed):
     """Largest area first: by processors × estimated run time, downwards."""
 
     def key(self, task: Task) -> float:
@@ -64,7 +70,7 @@ class LAF(FCFS):
         return -task.demand[0] * task.estimate_s
 
 
-class _Learned(FCFS):
+class _Learned(_Fixed):
     """Functions found by regression over simulated schedules; smaller goes first.
 
     D. Carastan-Santos and R. Y. de Camargo, "Obtaining dynamic scheduling policies with
@@ -114,7 +120,7 @@ class F4(_Learned):
         return task.estimate_s * sqrt(task.demand[0]) + 530_000.0 * self._log_submit(task)
 
 
-class Random(FCFS):
+class Random(_Fixed):
     """A random order: each task draws a number, which depends on the seed and its rank alone.
 
     So a task keeps its number whenever it is asked for, whatever arrives before or beside it.

@@ -21,7 +21,10 @@ Entry = tuple[float, float, int, Task]
 
 
 class Order(Protocol):
-    """An ordering by a number that a task keeps while it waits; smaller goes first."""
+    """An ordering by a number that a task keeps while it waits; smaller goes first.
+
+    One that never departs from the order of submission may say so: ``by_submission = True``.
+    """
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run."""
@@ -64,6 +67,7 @@ class Lane:
         self._key: Callable[[Task], float] = getattr(order, "key", _no_key)
         self.rule = rule
         self._partitions = frozenset(partitions)
+        self._as_queued = getattr(order, "by_submission", False) and len(self._partitions) == 1
         self.alone = False
         """Whether there is no other lane, so that every waiting task is of this one."""
         self.entries: list[Entry] = []
@@ -139,6 +143,22 @@ class Lane:
             if task.waiting and (self.alone or task.partition in self._partitions)
         ]
         return sorted(mine) if len(mine) > 1 else mine
+
+    def sorted_tasks(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        """Return waiting tasks of this lane, given in order of submission, in the lane's order."""
+        if self._as_queued and self.alone:
+            return tasks
+        return [entry[3] for entry in self.in_order(tasks)]
+
+    def drop(self, task: Task) -> None:
+        """Take out a task that has been placed."""
+        entries = self.entries
+        if entries[0][3] is task:
+            del entries[0]
+        elif self._keys is None:
+            del entries[bisect_left(entries, self._entry(task)[:3])]
+        else:
+            del entries[next(i for i, entry in enumerate(entries) if entry[3] is task)]
 
 
 class OrderedPolicy:

@@ -217,7 +217,7 @@ class MachineRoom:
         self.capacity = capacity
         self._free = capacity.copy() if free is None else np.ascontiguousarray(free)
         # The same amounts, row after row: one number is read and written thrice as fast in it.
-        self._flat = self._free.reshape(-1).data
+        self._flat: memoryview[float] = self._free.reshape(-1).data  # type: ignore[assignment]
         self._total: list[float] = [float(x) for x in self._free.sum(axis=0)]
 
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:

@@ -60,7 +60,7 @@ class Run:
         policy = self.info.get("scenario", {}).get("policy") or {}
         if not isinstance(policy, dict):
             return str(policy)
-        keys = ("path", "name", "fitness", "order", "backfill", "compat")
+        keys: tuple[str, ...] = ("path", "name", "fitness", "order", "backfill", "compat")
         if "fitness" in policy and policy.get("order") == "fcfs":
             keys = ("fitness", "compat")  # the order that goes without saying
         parts = [policy.get(key) for key in keys]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from simkit.workload import RowReport
 
-from . import alibaba2017_rules, task_table_rules
+from . import alibaba2017_rules, power_rules, task_table_rules
 
 LINES_KEPT = 5
 """How many line numbers a report remembers for each rule."""
@@ -120,7 +120,12 @@ def describe(report: RowReport) -> list[tuple[str, int, str, list[int]]]:
 
 
 def _meaning(rule: str) -> str:
-    for meanings in (RULES, alibaba2017_rules.MEANINGS, task_table_rules.MEANINGS):
+    for meanings in (
+        RULES,
+        alibaba2017_rules.MEANINGS,
+        task_table_rules.MEANINGS,
+        power_rules.MEANINGS,
+    ):
         if rule in meanings:
             return meanings[rule]
     return ""

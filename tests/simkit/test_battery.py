@@ -38,9 +38,7 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("facts", "charge_kw", "discharge_kw"), LIMITS)
-def test_which_limit_binds(
-    facts: dict[str, float], charge_kw: float, discharge_kw: float
-) -> None:
+def test_which_limit_binds(facts: dict[str, float], charge_kw: float, discharge_kw: float) -> None:
     limits = battery(**facts).limits(7200.0)
     assert limits.charge_w == pytest.approx(charge_kw * 1000, rel=1e-8)
     assert limits.discharge_w == pytest.approx(discharge_kw * 1000, rel=1e-8)
@@ -53,7 +51,7 @@ def test_limits_just_now_are_the_rates() -> None:
 def test_limits_of_clc_fall_in_a_straight_line_towards_the_bounds() -> None:
     facts = BatteryFacts(10 * KWH, initial_soc=0.9, charge_slope_h=0.2, discharge_slope_h=0.1)
     # at 0.9 of 10 kWh: (1 − 0.9) / 0.2 h = 0.5 / h; discharge: 0.9 / 0.1 h, so the rate of 1 binds
-    limits = Battery(facts, hold_s=0.0).limits()
+    limits = Battery(facts, hold_s=1e-6).limits()
     assert limits.charge_w == pytest.approx(5000.0)
     assert limits.discharge_w == pytest.approx(10000.0)
 
@@ -171,6 +169,11 @@ def test_all_wrong_facts_are_told_at_once() -> None:
         assert part in text
 
 
+def test_a_time_to_hold_must_be_one() -> None:
+    with pytest.raises(ScenarioError, match="hold_s is 0; it must be a positive time"):
+        Battery(BatteryFacts(KWH), hold_s=0.0)
+
+
 shares = st.floats(0.0, 1.0)
 batteries = st.builds(
     lambda floor, width, start, **facts: BatteryFacts(
@@ -201,8 +204,9 @@ def test_energy_in_is_energy_out_and_losses_and_stored(
         while cell.time_s < time:
             limits = cell.limits()
             power = share * (limits.charge_w if share > 0 else limits.discharge_w)
-            until = min(time, max(cell.next_event(power), cell.time_s + TICK))
-            cell.run(power, until)
+            event = cell.next_event(power)
+            assert event > cell.time_s  # no power within its limits ends at once
+            cell.run(power, min(time, event))
             assert 0.0 <= cell.soc <= facts.ceiling + 1e-12
             if power < 0 and not facts.self_discharge_per_day:
                 assert cell.soc >= facts.floor - 1e-12

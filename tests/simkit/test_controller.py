@@ -12,7 +12,9 @@ from simkit.controller import Controller, SetPoints, SiteState, SourceOrder, che
 from simkit.errors import PolicyError, ScenarioError
 from simkit.grid import GridOffer
 
-GRID = GridOffer(import_limit_w=50.0, export_limit_w=5.0, price_per_kwh=0.2, carbon_gco2_per_kwh=300)
+GRID = GridOffer(
+    import_limit_w=50.0, export_limit_w=5.0, price_per_kwh=0.2, carbon_gco2_per_kwh=300
+)
 
 
 def site(generation: float, load: float, **facts: Any) -> SiteState:

@@ -46,7 +46,14 @@ def test_totals_are_power_times_time() -> None:
     ledger.advance(160.0, Flows(generation_w=30, load_w=20, export_w=6, curtailment_w=4))
     ledger.advance(
         170.0,
-        Flows(import_w=50, load_w=60, unserved_w=12, losses_w=2, price_per_kwh=0.36, carbon_gco2_per_kwh=360),
+        Flows(
+            import_w=50,
+            load_w=60,
+            unserved_w=12,
+            losses_w=2,
+            price_per_kwh=0.36,
+            carbon_gco2_per_kwh=360,
+        ),
     )
     totals = {name: value for name, value in ledger.totals().items() if value}
     assert totals == pytest.approx({
@@ -65,6 +72,7 @@ SHARES = [
     (Flows(generation_w=6, import_w=3, load_w=5, charge_w=4), (5, 0, 0, 1, 3)),
     (Flows(generation_w=1, discharge_w=2, import_w=2, load_w=5), (1, 2, 2, 0, 0)),
     (Flows(generation_w=1, discharge_w=2, unserved_w=2, load_w=5), (1, 2, 0, 0, 0)),
+    (Flows(generation_w=3, load_w=4, unserved_w=2, charge_w=1), (2, 0, 0, 1, 0)),
     (Flows(discharge_w=5, load_w=3, export_w=2), (0, 3, 0, 0, 0)),  # the battery's rest goes out
     (Flows(generation_w=9, curtailment_w=3, load_w=5, losses_w=1), (6, 0, 0, 0, 0)),
 ]
@@ -73,6 +81,32 @@ SHARES = [
 @pytest.mark.parametrize(("flows", "expected"), SHARES)
 def test_which_source_serves_what(flows: Flows, expected: tuple[float, ...]) -> None:
     assert tuple(share_out(flows)) == expected
+
+
+def test_export_brings_money_and_takes_its_part_of_what_is_stored() -> None:
+    """2 J of 10 J leave, three quarters of them to the grid."""
+    stored = StoreContents(10.0, carried=Carried(carbon_g=50.0, cost=5.0))
+    ledger = Ledger(stored=stored)
+    sale = Flows(discharge_w=2, load_w=0.5, export_w=1.5, export_price_per_kwh=KWH)
+    ledger.advance(1.0, sale, 8.0)
+    totals = ledger.totals()
+    assert totals["cost"] == -1.5  # paid for when it was charged
+    assert (totals["load_cost"], totals["load_carbon_g"]) == pytest.approx((0.25, 2.5))
+    assert stored.carbon_g == pytest.approx(40.0)
+
+
+def test_generation_may_have_a_price_and_carbon_too() -> None:
+    ledger = Ledger()
+    ledger.advance(
+        2.0,
+        Flows(
+            generation_w=5, curtailment_w=1, load_w=4,
+            generation_price_per_kwh=0.1 * KWH, generation_gco2_per_kwh=10 * KWH,
+        ),
+    )  # fmt: skip
+    totals = ledger.totals()
+    assert (totals["cost"], totals["carbon_g"]) == pytest.approx((0.8, 80.0))
+    assert (totals["load_cost"], totals["load_carbon_g"]) == pytest.approx((0.8, 80.0))
 
 
 UNBALANCED = [
@@ -174,7 +208,9 @@ def simulated_days(days: int, seed: int) -> tuple[Ledger, Battery, StoreContents
     controller = SourceOrder(reserve=0.3, peak_w=1.5e5, charge_below_price=0.1)
     for until in np.cumsum(rng.integers(1, 600, days * 288)).tolist():
         sun, load, losses = rng.uniform(0, 4e5), rng.uniform(0, 3e5), rng.uniform(0, 5e3)
-        grid = GridOffer(rng.choice([0.0, 2e5]), 1e5, rng.uniform(-0.05, 0.4), 0.05, rng.uniform(0, 800))
+        grid = GridOffer(
+            rng.choice([0.0, 2e5]), 1e5, rng.uniform(-0.05, 0.4), 0.05, rng.uniform(0, 800)
+        )
         while ledger.time_s < until:
             limits = battery.limits()
             state = SiteState(ledger.time_s, sun, load + losses, grid, battery.soc, *limits)
@@ -193,7 +229,10 @@ def test_everything_closes_over_random_days() -> None:
     ledger, battery, stored, sink = simulated_days(20, seed=3)
     totals = ledger.totals()
     assert imbalance(totals) < 1e-12
-    for flow, of_battery in (("charge_j", battery.charged_j), ("discharge_j", battery.discharged_j)):
+    for flow, of_battery in (
+        ("charge_j", battery.charged_j),
+        ("discharge_j", battery.discharged_j),
+    ):
         assert totals[flow] == pytest.approx(of_battery, rel=1e-12)
     drawn = totals["load_j"] + totals["losses_j"] - totals["unserved_j"]
     by_source = (totals[f"load_{source}_j"] for source in ("renewable", "battery", "grid"))
@@ -263,6 +302,13 @@ def test_sums_are_those_of_fractions(numbers: list[float]) -> None:
     for number in numbers:
         total.add(number)
     assert total.value == pytest.approx(math.fsum(numbers), rel=1e-15, abs=1e-12)
+
+
+def test_what_rounding_takes_adds_up() -> None:
+    total = ExactSum(1e16)
+    for _ in range(1000):
+        total.add(1.0)  # each is lost in a plain sum
+    assert total.value == 1e16 + 1000
 
 
 @settings(max_examples=50)

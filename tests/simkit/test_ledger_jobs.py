@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from simkit.battery import Battery
+from simkit.battery_facts import BatteryFacts
 from simkit.errors import ScenarioError
 from simkit.ledger import Ledger
 from simkit.ledger_flows import Flows
 from simkit.ledger_jobs import Bill, JobMeters
+from simkit.ledger_store import StoreContents
 from simkit.power_model import PowerModel
 
 KWH = 3.6e6
@@ -70,10 +73,29 @@ def test_the_mix_of_sources_is_that_of_the_hour() -> None:
     ledger.advance(20.0, Flows(generation_w=60, import_w=240, load_w=300, carbon_gco2_per_kwh=3600))
     second = meters.end("late")
     assert first == bill(energy_j=2000, renewable_j=2000)
-    assert second == pytest.approx(
-        bill(energy_j=2000, renewable_j=400, grid_j=1600, carbon_g=1.6)
-    )
+    assert second == pytest.approx(bill(energy_j=2000, renewable_j=400, grid_j=1600, carbon_g=1.6))
     assert first.plus(second).energy_j == 4000
+
+
+def test_a_job_on_the_battery_pays_for_the_hour_in_which_it_was_charged() -> None:
+    """Charged at 500 g/kWh, discharged at 100 g/kWh: 500 / (0.9 · 0.8) g a kWh of the job."""
+    facts = BatteryFacts(
+        100 * KWH, charge_efficiency=0.9, discharge_efficiency=0.8, initial_soc=0.0
+    )
+    battery, ledger = Battery(facts), Ledger(stored=StoreContents(0.0))
+    meters = JobMeters(ledger, [PowerModel.linear(0.0, 1000.0)], ["cpu"], [[1.0]])
+    battery.run(10_000.0, 3600.0)
+    ledger.advance(
+        3600.0, Flows(import_w=1e4, charge_w=1e4, carbon_gco2_per_kwh=500), battery.energy_j
+    )
+    meters.start("job", [(0, 1)], (1.0,))
+    battery.run(-1000.0, 7200.0)
+    ledger.advance(
+        7200.0, Flows(discharge_w=1000, load_w=1000, carbon_gco2_per_kwh=100), battery.energy_j
+    )
+    assert meters.end("job") == pytest.approx(
+        bill(energy_j=KWH, battery_j=KWH, carbon_g=500 / 0.72)
+    )
 
 
 def test_power_that_is_not_served_is_not_billed() -> None:

@@ -23,6 +23,7 @@ POWERS = [
     (PowerModel.table(SPEC), (0.25,), 150),  # a point of the table
     (PowerModel.table(SPEC), (0.625,), 175),  # half way between 50 and 75 %
     (PowerModel.table(SPEC), (1.0,), 300),
+    (PowerModel.table(SPEC), (1.25,), 420),  # over-committed: the last line goes on
     (PowerModel.per_resource(80, {"cpu": 100, "gpu": 400}), (0.5, 0.25), 80 + 50 + 100),
 ]
 

@@ -100,9 +100,8 @@ def test_a_year_of_utc_fills_the_calendar_of_another_zone():
     year = hourly(at(2022, 1, 1), at(2023, 1, 1))
     local = PowerTrace(year.time_s, year.value, unit="W", time_zone="America/Chicago")
     signal = aligned(local, Alignment(epoch_s=0.0))
-    # the last evening of December in Chicago belongs to the year before in UTC
-    shown = signal.value(at(1970, 12, 31, 20, hours=-6)) * HOUR
-    assert shown == at(2021, 12, 31, 20, hours=-6) + 365 * DAY or shown == at(2022, 1, 1, 2)
+    # in UTC the evening of 31 December 2021 in Chicago is in January 2022
+    assert signal.value(at(1970, 12, 31, 20, hours=-6)) * HOUR == at(2022, 1, 1, 2)
 
 
 SIGNAL = aligned(

@@ -1,0 +1,49 @@
+"""Time zones as people write them, and the standard time that the sun keeps to."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from zoneinfo import ZoneInfo
+
+from simkit.errors import TraceError
+
+_FIXED = re.compile(r"(?:UTC|GMT)\s*([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
+
+
+def parse_zone(name: str) -> tzinfo:
+    """Return the zone of ``UTC``, ``UTC-6``, ``UTC+05:30`` or an IANA name (``America/Chicago``).
+
+    Raises TraceError if there is no such zone.
+    """
+    text = name.strip()
+    if text.upper() in ("UTC", "GMT", "Z"):
+        return UTC
+    if match := _FIXED.fullmatch(text):
+        minutes = int(match[2]) * 60 + int(match[3] or 0)
+        if minutes <= 14 * 60:
+            return timezone(timedelta(minutes=-minutes if match[1] == "-" else minutes))
+    try:
+        return ZoneInfo(text)
+    except (KeyError, ValueError, OSError):
+        raise TraceError(
+            f"time_zone: {name!r} is no time zone; write UTC, UTC-06:00 for a clock that is never "
+            "put forward, or a name such as America/Chicago"
+        ) from None
+
+
+def utc_offset_s(zone: tzinfo, epoch_s: float) -> float:
+    """Return by how many seconds the zone's clock is ahead of UTC at a Unix time."""
+    offset = datetime.fromtimestamp(epoch_s, zone).utcoffset()
+    return offset.total_seconds() if offset else 0.0
+
+
+def standard_offset_s(name: str, epoch_s: float) -> float:
+    """Return the zone's offset from UTC in s without daylight saving, in the year of a Unix time.
+
+    Standard time is that of January or July, whichever is behind the other.
+    """
+    zone = parse_zone(name)
+    year = datetime.fromtimestamp(epoch_s, UTC).year
+    days = (datetime(year, month, 1, 12, tzinfo=UTC).timestamp() for month in (1, 7))
+    return min(utc_offset_s(zone, day) for day in days)

@@ -1,0 +1,26 @@
+"""The rules of readers of power and weather: their names and what they mean."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NO_TIME: Final = "time unreadable"
+SKIPPED_HOUR: Final = "time skipped by the clock"
+NO_VALUE: Final = "value missing"
+REPEATED_TIME: Final = "repeated time"
+UNSORTED: Final = "out of time order"
+SECOND_HOUR: Final = "hour repeated by the clock"
+NEGATIVE: Final = "negative power"
+
+MEANINGS: Final[dict[str, str]] = {
+    NO_TIME: "The time is empty or not of the file's form; the row is left out.",
+    SKIPPED_HOUR: "The clock of the time zone was put forward over this time, so it never was; the "
+    "row is left out. If there is one every spring, the file keeps standard time: declare a fixed "
+    "zone, such as UTC-06:00.",
+    NO_VALUE: "The value is empty or no finite number; the row is left out and leaves a gap.",
+    REPEATED_TIME: "An earlier row has the same time; the first is kept.",
+    UNSORTED: "The row comes after a later time; rows are sorted.",
+    SECOND_HOUR: "The clock was put back, and this is the second time that it shows this hour.",
+    NEGATIVE: "The power is below 0, as of a plant that consumes at night; it is kept.",
+}
+"""What each rule or note means, in a sentence."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from simkit.cluster import Cluster
+from simkit.errors import ScenarioError
 from simkit.experiment import carry_out, prepare
 from simkit.mistaken_scenario import refuse_mistaken, scenario_file
 from simkit.output_place import check_run_folder
@@ -64,6 +65,12 @@ def simulate(
     Raises ScenarioError, PluginError, TraceError, PolicyError or RunError, all of them
     `SimkitError`, with what is wrong and what to do.
     """
+    for name, given, kind in (("workload", workload, Workload), ("cluster", cluster, Cluster)):
+        if given is not None and not isinstance(given, kind):
+            raise ScenarioError(
+                f"{name}: must be a {kind.__name__} object, not a {type(given).__name__}; keys of "
+                f'the scenario\'s {name} go into overrides={{"{name}.…": …}}'
+            )
     laid_over = dict(overrides or {})
     if seed is not None:
         laid_over["seed"] = seed

@@ -85,11 +85,18 @@ def export(
     partial: Partial = False,
 ) -> None:
     """Write a run's jobs as an SWF log or with the columns of Batsim's jobs.csv."""
+    from simkit.errors import RunError
     from simkit.export import export_batsim, export_swf
     from simkit.output_place import check_file
     from simkit.run_folder import open_run
 
-    chosen = form or (Form.BATSIM if target.suffix == ".csv" else Form.SWF)
+    endings = {".csv": Form.BATSIM, ".swf": Form.SWF, ".gz": Form.SWF}
+    chosen = form or endings.get(target.suffix.lower())
+    if chosen is None:
+        raise RunError(
+            f"{target}: a name that ends in {target.suffix or 'nothing'} tells no format; write "
+            ".swf, .swf.gz or .csv, or say --format swf or batsim"
+        )
     opened = open_run(run, allow_partial=partial)
     check_file(target)
     if chosen is Form.BATSIM:

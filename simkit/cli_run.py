@@ -44,7 +44,7 @@ def run(
     """
     from simkit.cli_text import print_json, print_run, print_trace
     from simkit.experiment import carry_out, prepare
-    from simkit.leftovers import leftover_warning
+    from simkit.leftovers import leftover_warning, maintenance_warning, rejections_warning
     from simkit.mistaken_scenario import scenario_file
     from simkit.output_place import check_run_folder
     from simkit.progress import watch_progress
@@ -68,8 +68,9 @@ def run(
         print_json({"run": str(folder), "digest": result.digest, "metrics": result.metrics})
     else:
         print_run(result)
-    if warning := leftover_warning(result):
-        typer.echo(warning, err=True)
+    for warn in (rejections_warning, leftover_warning, maintenance_warning):
+        if warning := warn(result):
+            typer.echo(warning, err=True)
 
 
 def _interrupted(folder: Path) -> str:

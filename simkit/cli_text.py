@@ -62,10 +62,17 @@ def print_trace(experiment: Experiment) -> None:
     scenario, trace = experiment.scenario, experiment.trace
     say("Trace", ", ".join(map(str, trace.inputs)) or f"generated: {scenario.workload.type}")
     print_rows(trace.report)
+    for name, report in trace.tables.items():
+        if report is not trace.report:
+            say("", f"{name}:")
+            print_rows(report)
     jobs = len(trace.workload)
     if jobs != trace.report.jobs:
         say("", f"{counted(jobs, 'job')} after window and resample")
     say("Cluster", _cluster_words(experiment))
+    for name, report in experiment.cluster.reports.items():
+        say("", f"{name}:")
+        print_rows(report)
     say("Policy", f"{policy_label(scenario)}, estimates {scenario.estimates.type}, "
         f"walltime {scenario.walltime}, seed {scenario.seed}")  # fmt: skip
 
@@ -154,7 +161,8 @@ def quantity(value: float | None, unit: str) -> str:
 
 # --- several runs ----------------------------------------------------------------------------
 
-SUMMARY = (("wait_time_s", "mean"), ("bounded_slowdown", "mean"), ("utilisation", "value"))
+SUMMARY = (("wait_time_s", "mean"), ("bounded_slowdown", "mean"), ("utilisation", "value"),
+           ("makespan_s", "value"))  # fmt: skip
 """Metrics that a sweep's table shows: (name or its beginning, key)."""
 
 

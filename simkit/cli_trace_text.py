@@ -83,7 +83,7 @@ def print_check(log: Path, report: RowReport, rows: Sequence[Rule], table: str =
         )
         print(f"\n{rule}: {counted(count, 'row')}{first}\n  {meaning}")
     if not rows:
-        print("\nNothing is wrong with it.")
+        print(f"\nNothing is wrong with {table or 'it'}.")
 
 
 def print_written(target: Path, rows: int, remarks: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from simkit.errors import ScenarioError
 from simkit.machine_capacity import CapacityChange, WhenTaken
 from simkit.policy import CapacityStep, Partition
 from simkit.units import amount_on_grid, time_on_grid
+from simkit.workload import RowReport
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ class Cluster:
     failures: Failures | None = None
     inputs: tuple[Path, ...] = ()
     """Files that the cluster was read from."""
+    reports: Mapping[str, RowReport] = field(default_factory=dict)
+    """What became of the rows of the tables that it was read from."""
     _fit_counts: dict[tuple[object, ...], int] = field(
         default_factory=dict, repr=False, compare=False
     )

@@ -175,7 +175,7 @@ def _windows(
             f"cluster.maintenance: ends {start - end:g} s before it starts; swap start and end"
         )
     taken = _taken(section, cluster, groups)
-    for shift in _repetitions(section, start, cluster, workload):
+    for shift in _repetitions(section, start, end, cluster, workload):
         for machine, amount in taken:
             yield Maintenance(start + shift, end + shift, machine, amount, section.running)
 
@@ -206,13 +206,14 @@ def _taken(
 
 
 def _repetitions(
-    section: MaintenanceSection, start: float, cluster: Cluster, workload: Workload
+    section: MaintenanceSection, start: float, end: float, cluster: Cluster, workload: Workload
 ) -> list[float]:
     """Return the shifts in s of a window that comes again and again, 0 first.
 
     They go on for as long as any run of the workload can be expected to last: to the last submit,
-    and from there twice the time that all its work takes on the whole cluster, and the longest
-    job.
+    and from there four times the time that all its work takes in turn on the whole cluster between
+    windows that take all of it, and ten times the longest job. `simkit run` warns of a run that
+    lasts longer.
     """
     if section.every is None or not len(workload):
         return [0.0]
@@ -223,7 +224,9 @@ def _repetitions(
             total = float(cluster.capacity[:, column].sum())
             work = float((workload.request[:, r] * workload.instances * workload.run_time_s).sum())
             share = max(share, work / total if total else 0.0)
-    horizon = float(workload.submit_time_s[-1]) + 2 * share + float(workload.run_time_s.max())
+    between = max(1.0 - (end - start) / section.every, 0.05)
+    longest = float(workload.longest_run_time_s().max())
+    horizon = float(workload.submit_time_s[-1]) + (4 * share + 10 * longest) / between
     count = max(int((horizon - start) // section.every) + 1, 1)
     if count > MOST_WINDOWS:
         raise ScenarioError(

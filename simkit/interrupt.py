@@ -1,4 +1,7 @@
-"""Ctrl-C during a simulation: taken between two decisions, so that the records stay whole."""
+"""Ctrl-C, or a batch system's SIGTERM, during a simulation: taken between two decisions.
+
+So the records stay whole.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +12,22 @@ from typing import Any
 
 
 class DeferredInterrupt:
-    """While it is entered, the first Ctrl-C only sets `requested`; a second one stops at once.
+    """While it is entered, the first signal only sets `requested`; a second one stops at once.
 
     Outside the main thread, where Python takes no signals, and where somebody else handles or
-    ignores Ctrl-C, it does nothing.
+    ignores them, it does nothing.
     """
 
     def __init__(self) -> None:
         self.requested = False
-        self._before: Any = None
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> DeferredInterrupt:
-        main = threading.current_thread() is threading.main_thread()
-        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._before = signal.signal(signal.SIGINT, self._take)
+        if threading.current_thread() is threading.main_thread():
+            usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+            for number, handler in usual.items():
+                if signal.getsignal(number) is handler:
+                    self._before[number] = signal.signal(number, self._take)
         return self
 
     def __exit__(
@@ -31,9 +36,8 @@ class DeferredInterrupt:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            self._before = None
+        while self._before:
+            signal.signal(*self._before.popitem())
 
     def _take(self, _number: int, _frame: FrameType | None) -> None:
         if self.requested:

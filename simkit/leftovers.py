@@ -28,6 +28,49 @@ def leftover_warning(run: Run) -> str:
     return f"warning: {share} still {verb} at the end of the run: {_reason(run, waiting)}"
 
 
+def maintenance_warning(run: Run) -> str:
+    """Say that a run lasted longer than its repeated maintenance; empty if it did not."""
+    import polars as pl
+
+    section = run.info.get("scenario", {}).get("cluster") or {}
+    if not any(window.get("every") for window in section.get("maintenance") or ()):
+        return ""
+    ends = run.scan("jobs").select(pl.col("end_time_s").max()).collect().item()
+    steps = run.scan("events").filter(pl.col("kind") == "capacity")
+    last = steps.select(pl.col("time_s").max()).collect().item()
+    if ends is None or last is None or ends <= last:
+        return ""
+    return (
+        f"warning: jobs ran until {ends:,.10g} s, but the repeated maintenance windows stop at "
+        f"{last:,.10g} s: the cluster could not keep up; take less away, or give windows one by one"
+    )
+
+
+def rejections_warning(run: Run) -> str:
+    """Say why jobs were rejected, the most frequent reasons first; empty if none was."""
+    import polars as pl
+
+    rejected = run.scan("jobs").filter(pl.col("status") == "rejected")
+    reasons = (
+        rejected.group_by("reason", maintain_order=True)
+        .agg(pl.len(), pl.col("job_id").first().cast(pl.String))
+        .sort("len", descending=True, maintain_order=True)
+        .collect()
+    )
+    total = int(reasons["len"].sum())
+    if not total:
+        return ""
+    lines = [f"warning: {counted(total, 'job')} rejected"]
+    for reason, count, job in reasons.head(3).rows():
+        more = f" and {counted(count - 1, 'other')}" if count > 1 else ""
+        lines.append(f"  job {job}{more}: {reason}")
+    if reasons.height > 3:
+        lines.append(
+            f"  and {counted(reasons.height - 3, 'other reason')}; see reason in jobs.parquet"
+        )
+    return "\n".join(lines)
+
+
 def _reason(run: Run, waiting: int) -> str:
     if less := _missing_capacity(run):
         return f"the machines hold less than at the start ({less}); look at what takes them away"

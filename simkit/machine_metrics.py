@@ -59,7 +59,8 @@ class MachineUtilisation:
         machines = len(self.allocated)
         for r in range(len(self.resources)):
             for total, amount in (
-                (self.allocated, part.allocated), (self.available, part.capacity),
+                (self.allocated, part.allocated),
+                (self.available, np.maximum(part.capacity, part.allocated)),
             ):  # fmt: skip
                 area = amount[:, r] * part.seconds
                 total[:, r] += np.bincount(part.machine, area, machines)
@@ -160,7 +161,8 @@ class Stranded:
         for r in range(len(self.resources)):
             by_another = number - used_up[:, r] > 0
             self.stranded[r] += float((part.free[:, r] * part.seconds)[by_another].sum())
-            self.available[r] += float((part.capacity[:, r] * part.seconds).sum())
+            there = np.maximum(part.capacity[:, r], part.allocated[:, r])
+            self.available[r] += float((there * part.seconds).sum())
 
     def metrics(self, window: Window) -> list[Metric]:
         """Return the stranded share of each resource, where there is more than one."""

@@ -63,7 +63,9 @@ class _Binned:
         self._in_use += np.bincount(bin_, busy, self._bins)
         for r in range(len(self._allocated)):
             self._allocated[r] += np.bincount(cell, part.allocated[:, r] * part.seconds, cells)
-            self._available[r] += np.bincount(cell, part.capacity[:, r] * part.seconds, cells)
+            self._available[r] += np.bincount(
+                cell, np.maximum(part.capacity[:, r], part.allocated[:, r]) * part.seconds, cells
+            )
 
     def frame(self, resources: tuple[str, ...]) -> pl.DataFrame:
         """Return the table; see `utilisation_series`."""

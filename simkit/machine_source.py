@@ -56,6 +56,7 @@ def traced_machines(section: MachineTrace, wanted: Sequence[str]) -> Cluster:
         absent=tuple(sorted(row for row, time_s in joins.items() if time_s > 0)),
         changes=tuple(_changes(section, events, rows, columns)),
         inputs=events.inputs,
+        reports={"machines": events.report},
     )
 
 
@@ -127,10 +128,14 @@ def with_containers(cluster: Cluster, section: ContainerTrace, first_s: float) -
             continue
         begin = start if start > 0 else min(0.0, first_s)
         taken = tuple(amounts)
-        changes.append(CapacityChange(begin, rows[machine], "take", "container", taken))
+        changes.append(
+            CapacityChange(begin, rows[machine], "take", "container", taken, section.running)
+        )
         if end < inf:
             changes.append(CapacityChange(end, rows[machine], "give", "container", taken))
-    return replace(cluster, changes=tuple(changes), inputs=(*cluster.inputs, *containers.inputs))
+    reports = {**cluster.reports, "containers": containers.report}
+    inputs = (*cluster.inputs, *containers.inputs)
+    return replace(cluster, changes=tuple(changes), inputs=inputs, reports=reports)
 
 
 def _in_order(containers: Containers, resources: Sequence[str]) -> Any:

@@ -14,7 +14,6 @@ from simkit.machine_records import MachineRecords
 from simkit.metric import Metric, Window
 from simkit.task_metrics import task_metrics
 from simkit.units import format_duration
-from simkit.utilisation import Steps
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,7 +26,6 @@ def compute_metrics(
     *,
     resources: Sequence[str],
     capacity: Mapping[str, float],
-    capacity_steps: Steps | None = None,
     tau: float = 10.0,
     warmup: float = 0.0,
     cooldown: float = 0.0,
@@ -45,7 +43,6 @@ def compute_metrics(
             and ``capacity_<resource>``.
         resources: names; "processors", or else the first, counts as a job's processors.
         capacity: total of each resource before the timeline's first row.
-        capacity_steps: (time in s, totals from then on); None: the timeline's own columns.
         tau: floor of the run time in bounded slowdowns, in s, above 0.
         warmup: jobs submitted in the first seconds after the first submit are left out.
         cooldown: likewise for the last seconds before the last submit.
@@ -65,7 +62,7 @@ def compute_metrics(
     totals = {name: float(capacity[name]) for name in resources}
     found = job_metrics.distributions(jobs, window, tau=tau, resource=resource)
     found.append(job_metrics.makespan(jobs))
-    found += _over_time(jobs, allocations, timeline, window, totals, capacity_steps)
+    found += _over_time(jobs, allocations, timeline, window, totals)
     found.append(job_metrics.throughput(jobs, window))
     found.append(job_metrics.weighted_response(jobs, window, resource))
     found.append(job_metrics.fairness(jobs, window, tau))
@@ -120,18 +117,12 @@ def _over_time(
     timeline: pl.LazyFrame,
     window: Window,
     capacity: Mapping[str, float],
-    steps: Steps | None,
 ) -> list[Metric]:
     """Return utilisation, offered load, backlog and the unsuccessful share."""
     spans = [(window.start_s, window.end_s), (window.first_kept_s, window.last_kept_s)]
     whole, arriving = over_time.timeline_integrals(timeline, spans, capacity)
-    if steps is None:
-        available, offered = (
-            {name: integral.area[f"capacity_{name}"] for name in capacity}
-            for integral in (whole, arriving)
-        )
-    else:
-        available, offered = (over_time.capacity_seconds(capacity, steps, *span) for span in spans)
+    available = {name: whole.area[f"available_{name}"] for name in capacity}
+    offered = {name: arriving.area[f"capacity_{name}"] for name in capacity}
     share, rows = over_time.unsuccessful_share(allocations)
     return [
         *over_time.utilisations(whole, available, window, rows),

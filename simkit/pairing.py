@@ -79,7 +79,18 @@ def pair_runs(a: Sequence[Run], b: Sequence[Run]) -> list[Pair]:
             f"compare: seed {', '.join(map(str, alone))} was run on one side only; runs are paired "
             "by seed, so give both sides the same seeds"
         )
+    _refuse_equal_seeds(a, b)
     return [pair(seeds_a[seed], seeds_b[seed]) for seed in sorted(seeds_a)]
+
+
+def _refuse_equal_seeds(a: Sequence[Run], b: Sequence[Run]) -> None:
+    """Raise RunError if the seed changed nothing: an interval over such runs has no width."""
+    if all(len({run.digest for run in side}) == 1 and side[0].digest for side in (a, b)):
+        raise RunError(
+            f"compare: the runs of {len(a)} seeds are the same on each side, as nothing in the "
+            "scenario is drawn at random; compare one run a side, or give the workload "
+            "`resample: {}` so that every seed is another workload"
+        )
 
 
 def pair(a: Run, b: Run) -> Pair:

@@ -8,7 +8,7 @@ from typing import Any
 from simkit import plugins
 from simkit.admission import AdmissionRule
 from simkit.construct import construct
-from simkit.errors import PolicyError
+from simkit.errors import PolicyError, ScenarioError
 from simkit.estimates import Predictor
 from simkit.fitness import FitnessPolicy
 from simkit.greedy import GreedyPolicy
@@ -55,7 +55,7 @@ def _fitted(section: FittedPolicy) -> Policy:
     """Return a policy by fitness; or the one that acts as another simulator does by that name."""
     if section.compat is not None:
         factory = plugins.find(POLICIES, section.compat, kind="compat")
-        arguments = {"fitness": section.fitness.type, **section.fitness.args}
+        arguments = {"fitness": _name_in(section), **section.fitness.args}
         return checked_policy(construct("policy.compat", factory, arguments), section.compat)
     order = _part("order", section.order)
     factory = plugins.find(POLICIES, section.fitness.type, kind="fitness")
@@ -64,6 +64,18 @@ def _fitted(section: FittedPolicy) -> Policy:
         # Fairness looks at what was placed just now, so that it is a policy of its own.
         return checked_policy(construct(place, factory, {**section.fitness.args, "order": order}))
     return FitnessPolicy(construct(place, factory, section.fitness.args), order)
+
+
+def _name_in(section: FittedPolicy) -> str:
+    """Return what the other simulator calls the policy: by order, if that is not by submission."""
+    if section.order.type == "fcfs":
+        return section.fitness.type
+    if section.fitness.type != "first-fit":
+        raise ScenarioError(
+            f"policy.compat: {section.compat} knows the order {section.order.type} with first-fit "
+            f"alone, not with {section.fitness.type}"
+        )
+    return section.order.type
 
 
 def checked_policy(policy: Any, name: str = "") -> Policy:

@@ -34,6 +34,10 @@ def first_info(scenario: Scenario, trace: Trace, cluster: Cluster) -> dict[str, 
         "scenario_sha256": scenario_hash(scenario),
         "inputs": describe_inputs([*trace.inputs, *cluster.inputs, *own_files(scenario)]),
         "trace": describe_rows(trace.report),
+        "tables": {
+            name: describe_rows(report)
+            for name, report in {**trace.tables, **cluster.reports}.items()
+        },
         "epoch_s": _finite(trace.workload.epoch_s),
         "time_zone": trace.workload.time_zone,
         "cluster": describe_cluster(cluster, trace.workload),

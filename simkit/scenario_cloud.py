@@ -92,6 +92,8 @@ class ContainerTrace(Section):
     """The kind of trace: container_event of Alibaba's cluster-trace-v2017."""
     path: Place
     """The table, or the folder or archive that holds it; relative to the scenario file."""
+    running: Running = "drain"
+    """Batch tasks in the way of a new container end in peace, start over elsewhere, or pause."""
     unknown_machines: Literal["refuse", "skip"] = "refuse"
     """Containers on machines that the cluster does not have: an error, or left out."""
 

@@ -118,7 +118,7 @@ class PartitionSection(Section):
     machines: Many[str] = ()
     """Names of the groups of machines it may use; empty: all."""
     max_time: PositiveDuration | None = None
-    """The longest requested time; null: no limit."""
+    """The longest requested time; who asks for none may come. null: no limit."""
     max_processors: Count | None = None
     """The most processors a job may ask for; null: no limit."""
     priority: Annotated[float, Field(allow_inf_nan=False)] = 0.0

@@ -163,10 +163,9 @@ class Submission:
                 f"asks for {needed} x {_words(task.request, self._cluster.resources)} at once"
                 + (f", the machines hold {room}" if room else ", no machine can hold one")
             )
-        limit = task.requested_time_s if task.requested_time_s >= 0 else task.estimate_s
-        if limit > partition.max_time_s:
+        if task.requested_time_s > partition.max_time_s:
             return (
-                f"asks for {limit:g} s, partition {partition.name} allows "
+                f"asks for {task.requested_time_s:g} s, partition {partition.name} allows "
                 f"{partition.max_time_s:g} s"
             )
         if task.demand[0] > partition.max_demand:

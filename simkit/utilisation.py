@@ -12,9 +12,6 @@ from simkit.metric import Floats, Metric, Window, batches
 if TYPE_CHECKING:
     import polars as pl
 
-Steps = Sequence[tuple[float, Mapping[str, float]]]
-"""(time in s, capacity of each resource from then on), by ascending time."""
-
 
 class StepIntegral:
     """Integrates columns that hold from one row's time to the next row's, within a window.
@@ -70,17 +67,24 @@ def timeline_integrals(
         capacity: total of each resource before the timeline's first row.
 
     Returns for each span the integral with columns ``allocated_<resource>``,
-    ``capacity_<resource>`` and ``backlog`` (tasks in the queue and those that admission holds
-    back).
+    ``capacity_<resource>``, ``available_<resource>`` (the capacity, or what is allocated where
+    that is more: capacity that drains is there until it is free) and ``backlog`` (tasks in the
+    queue and those that admission holds back).
     """
     import polars as pl
 
     initial = {f"allocated_{name}": 0.0 for name in capacity}
     initial |= {f"capacity_{name}": float(total) for name, total in capacity.items()}
+    initial |= {f"available_{name}": float(total) for name, total in capacity.items()}
     initial["backlog"] = 0.0
     integrals = [StepIntegral(start, end, initial) for start, end in spans]
     waiting = (pl.col("waiting") + pl.col("backlog")).cast(pl.Float64).alias("backlog")
-    resources = [pl.col(name) for name in initial if name != "backlog"]
+    resources = [
+        pl.col(f"{what}_{name}") for name in capacity for what in ("allocated", "capacity")
+    ] + [
+        pl.max_horizontal(f"allocated_{name}", f"capacity_{name}").alias(f"available_{name}")
+        for name in capacity
+    ]
     for rows in batches(timeline, ["time_s", *resources, waiting]):
         columns = {name: rows[name].to_numpy() for name in initial}
         for integral in integrals:
@@ -88,30 +92,6 @@ def timeline_integrals(
     for integral in integrals:
         integral.close()
     return integrals
-
-
-def capacity_seconds(
-    capacity: Mapping[str, float], steps: Steps, start_s: float, end_s: float
-) -> dict[str, float]:
-    """Return each resource's available capacity-seconds between two times.
-
-    Args:
-        capacity: total of each resource before the first step.
-        steps: later totals; a resource that a step leaves out keeps its own.
-        start_s: start of the window.
-        end_s: end of the window.
-    """
-    integral = StepIntegral(start_s, end_s, capacity)
-    times = np.array([time for time, _ in steps], dtype=np.float64)
-    columns = {}
-    for name, total in capacity.items():
-        totals = [total]
-        for _, step in steps:
-            totals.append(step.get(name, totals[-1]))
-        columns[name] = np.array(totals[1:], dtype=np.float64)
-    integral.add(times, columns)
-    integral.close()
-    return integral.area
 
 
 def utilisations(
@@ -122,7 +102,8 @@ def utilisations(
         Metric(
             name=f"utilisation_{name}",
             unit="1",
-            formula=f"allocated {name}-seconds / available {name}-seconds; count: allocations",
+            formula=f"allocated {name}-seconds / available {name}-seconds (what drains is "
+            "available until it is free); count: allocations",
             window=window.time_text,
             count=allocations,
             censored=0,

@@ -87,10 +87,13 @@ def _next_step(
 
 
 def check_capacity(run: RunFolder) -> Check:
-    """No machine holds more of a resource than it has, at any instant."""
+    """What starts on a machine fits beside all that runs there, and what must make room does.
+
+    Only work that drains may hold more than the machine still has.
+    """
     import polars as pl
 
-    check = Check("capacity", "allocated <= capacity on each machine at every instant")
+    check = Check("capacity", "what starts fits beside all that runs; only what drains exceeds")
     check.examined = run.allocations.height
     steps = capacity_steps(run, check)
     rows = run.known.filter(

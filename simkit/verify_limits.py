@@ -78,7 +78,7 @@ def _tasks_by_partition(run: RunFolder) -> pl.DataFrame:
         position = pl.when(takes).then(pl.lit(number)).otherwise(position)
     jobs = run.jobs.unique("job_id", keep="first").select(
         "job_id",
-        pl.coalesce("requested_time_s", "estimate_s").alias("limit_s"),
+        pl.col("requested_time_s").alias("limit_s"),
         position.alias("position"),
     )
     first = run.resources[0]

@@ -141,7 +141,7 @@ def write_run(tmp_path: Path) -> Callable[..., Path]:
                 "partitions": [],
             },
             "seed": 0,
-            "digest": "00",
+            "digest": f"of {name}",
             "jobs": len(pl.DataFrame(jobs)),
         }
         (folder / "run.json").write_text(json.dumps(content | info))

@@ -512,8 +512,11 @@ class Slow:
 """
 
 
-@pytest.mark.parametrize("before", [False, True])
-def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path, before: bool) -> None:
+@pytest.mark.parametrize(
+    ("before", "how"),
+    [(False, signal.SIGINT), (True, signal.SIGINT), (False, signal.SIGTERM)],
+)
+def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path, before: bool, how: signal.Signals) -> None:
     """They are in the folder, or in one inside it where that holds a finished run."""
     kept = "run/unfinished" if before else "run"
     if before:
@@ -525,7 +528,7 @@ def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path, before: bool) -> None:
     while not (tmp_path / "busy").exists() and time.monotonic() < end:
         time.sleep(0.02)
     time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(how)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "Traceback" not in err

@@ -115,10 +115,11 @@ WINDOWS = [
         {"start": "1970-01-01T02:00+00:00", "end": "1970-01-01T02:30+00:00", "processors": 1},
         [(3600, 5400, 0, (1,))],
     ),
-    # the last job is submitted at 5 h, 1 h long, and has 10 of 10 processors for an hour: 8 h
+    # the last job is submitted at 5 h, 1 h long, and has 10 of 10 processors for an hour; two hours
+    # of three are left: 5 h + (4 h + 10 h) * 3 / 2 = 26 h
     (
         {"start": "1h", "duration": "1h", "every": "3h", "processors": 5},
-        [(3600 + 10800 * i, 7200 + 10800 * i, 0, (5,)) for i in range(3)],
+        [(3600 + 10800 * i, 7200 + 10800 * i, 0, (5,)) for i in range(9)],
     ),
 ]
 

@@ -223,6 +223,7 @@ def test_every_metric_is_what_counting_second_by_second_gives(run, at_once):
         series = utilisation_series(records, 0.0, float(SECONDS), bins=SECONDS)
     allocated, offered, instances = by_the_second(capacity, requests, held, changes)
     free = np.maximum(offered - allocated, 0)
+    available = np.maximum(offered, allocated)  # what drains is there until it is free
 
     busy = instances > 0
     assert found["machines_in_use"]["mean"] == pytest.approx(busy.sum() / SECONDS)
@@ -238,13 +239,13 @@ def test_every_metric_is_what_counting_second_by_second_gives(run, at_once):
 
     asked, weight = np.array(requests), np.array(weights) / sum(weights)
     for r, name in enumerate(("cpu", "mem")):
-        there = offered[:, :, r].sum(axis=1) > 0
-        used = allocated[there, :, r].sum(axis=1) / offered[there, :, r].sum(axis=1)
+        there = available[:, :, r].sum(axis=1) > 0
+        used = allocated[there, :, r].sum(axis=1) / available[there, :, r].sum(axis=1)
         assert (found[f"machine_utilisation_{name}"]["max"] or 0) == pytest.approx(
             used.max(initial=0)
         )
         stranded = free[:, :, r] * (free[:, :, 1 - r] < asked[:, 1 - r].min())
-        total = offered[:, :, r].sum()
+        total = available[:, :, r].sum()
         expected = stranded.sum() / total if total else None
         assert found[f"stranded_{name}"]["value"] == pytest.approx(expected)
         fits = (free[:, :, None, :] >= asked).all(axis=3) & (asked[:, r] > 0)
@@ -252,7 +253,7 @@ def test_every_metric_is_what_counting_second_by_second_gives(run, at_once):
         all_free = free[:, :, r].sum()
         expected = unusable / all_free if all_free else None
         assert found[f"fragmentation_{name}"]["value"] == pytest.approx(expected)
-        by_bin = allocated[:, :, r].sum(axis=0), offered[:, :, r].sum(axis=0)
+        by_bin = allocated[:, :, r].sum(axis=0), available[:, :, r].sum(axis=0)
         expected = [part / whole if whole else None for part, whole in zip(*by_bin, strict=True)]
         assert series[f"utilisation_{name}"].to_list() == pytest.approx(expected)
 

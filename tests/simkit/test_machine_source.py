@@ -136,3 +136,42 @@ def test_sections_that_cannot_be(cluster, text, folder):
 def test_the_period_of_cloudsimpy(folder):
     with pytest.raises(ScenarioError, match=r"policy.compat: cloudsimpy decides every second"):
         run(folder, policy={"fitness": "first-fit", "compat": "cloudsimpy"})
+
+
+def test_what_drains_is_available_until_it_is_free(folder):
+    # one machine: it takes no new tasks from 10 on, but the one that it has runs until 1000
+    (folder / "jobs.csv").write_text(
+        "job_id,task_id,submit_time,duration,instances_num,cpu,memory\n1,1,0,1000,1,4,0.8\n"
+    )
+    (folder / "server_event.csv").write_text("0,1,add,,4,1,1\n10,1,softerror,x,0,0,0\n")
+    made = run(folder, trace={"softerror": {"repair": None}})
+    assert made.metrics["utilisation_cpu"]["value"] == pytest.approx(1)
+
+
+def test_tasks_in_the_way_of_a_container_make_room(folder):
+    path = folder / "container_event.csv"
+    path.write_text("5,Create,11,1,3,0.5,0.1,0\n")
+    made = run(folder, containers={"path": str(path), "running": "requeue"})
+    assert [row[5] for row in pieces(made) if row[3] == 0 and row[1] == 0] == ["lost"]
+
+
+def test_every_table_is_accounted_for(folder):
+    made = run(folder, containers={"path": str(folder / "container_event.csv")})
+    assert made.info["tables"]["machines"]["read"] == 5
+    assert made.info["tables"]["containers"]["read"] == 3
+
+
+def test_the_orders_of_cloudsimpy(folder):
+    for order, fitness, fine in (("sjf", "first-fit", True), ("ljf", "tetris", False)):
+        section = {"fitness": fitness, "order": order, "compat": "cloudsimpy"}
+        scenario = {
+            "workload": {"type": "tasks", "path": str(folder / "jobs.csv"), "window": {"jobs": "0..0"}},
+            "cluster": {"machines": [{"count": 2, "cpu": 4, "mem": 1}]},
+            "policy": section,
+            "scheduling": {"every": "1s"},
+        }  # fmt: skip
+        if fine:
+            assert simkit.simulate(scenario).metrics["jobs"]["finished"] == 1
+        else:
+            with pytest.raises(ScenarioError, match="knows the order ljf with first-fit alone"):
+                simkit.simulate(scenario)

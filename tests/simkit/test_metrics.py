@@ -164,20 +164,19 @@ def test_users_with_names_fare_as_users_with_numbers(run_tables):
     assert numbers["fairness_jain"] == names["fairness_jain"]
 
 
-def test_capacity_steps_lower_the_available_capacity(run_tables):
+def test_capacity_that_goes_is_not_available_unless_it_drains(run_tables):
     tables = run_tables(THREE_JOBS, 4)
-    steps = [(50.0, {"processors": 6.0}), (155.0, {"processors": 2.0})]
-    by_steps = metrics_of(tables, 4, capacity_steps=steps)
-    # from 100 s 6 processors, from 155 s 2 processors for 50 s
-    available = 6 * 55 + 2 * 50
-    assert by_steps["utilisation_processors"]["value"] == pytest.approx(320 / available)
-    at = pl.col("time_s")
+    at, held = pl.col("time_s"), pl.col("allocated_processors")
     total = pl.when(at < 155).then(6.0).otherwise(2.0).alias("capacity_processors")
     extra = tables["timeline"].filter(at == 150).with_columns(time_s=pl.lit(155.0))
     line = pl.concat([tables["timeline"], extra]).sort("time_s").with_columns(total)
-    by_timeline = metrics_of({**tables, "timeline": line}, 4)
-    assert by_timeline["utilisation_processors"] == by_steps["utilisation_processors"]
-    assert by_timeline["offered_load_processors"] == by_steps["offered_load_processors"]
+    found = metrics_of({**tables, "timeline": line}, 4)
+    # from 100 s 6 processors, from 155 s 2 for 50 s; or what is held, where that is more
+    rows = line.with_columns(until=at.shift(-1)).filter(at >= 155, at < 205)
+    held_after = rows.select((pl.max_horizontal(held, 2.0) * (pl.col("until") - at)).sum()).item()
+    assert held_after > 2 * 50
+    share = 320 / (6 * 55 + held_after)
+    assert found["utilisation_processors"]["value"] == pytest.approx(share)
 
 
 @settings(max_examples=25, deadline=None)

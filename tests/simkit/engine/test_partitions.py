@@ -71,7 +71,7 @@ LIMITED = Partition("short", max_time_s=60, max_demand=3)
         (3, 60, 60, ""),  # exactly at both limits
         (1, 10, 61, "asks for 61 s, partition short allows 60 s"),  # the request counts
         (1, 61, 10, ""),  # not the true run time
-        (1, 61, float("nan"), "asks for 61 s, partition short allows 60 s"),  # no request: estimate
+        (1, 61, float("nan"), ""),  # who asks for no time may come
         (4, 10, 10, "asks for 4 processors, partition short allows 3"),
     ],
 )

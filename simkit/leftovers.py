@@ -42,7 +42,8 @@ def maintenance_warning(run: Run) -> str:
         return ""
     return (
         f"warning: jobs ran until {ends:,.10g} s, but the repeated maintenance windows stop at "
-        f"{last:,.10g} s: the cluster could not keep up; take less away, or give windows one by one"
+        f"{last:,.10g} s: the cluster could not keep up, or jobs are longer than the time between "
+        "windows; take less away, or give windows one by one"
     )
 
 

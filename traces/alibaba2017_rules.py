@@ -53,7 +53,19 @@ BAD_REQUEST: Final = "container request missing"
 NOT_CREATED: Final = "removal without creation"
 CREATED_AGAIN: Final = "container created again"
 
+NO_USER_OF: Final = "usage of nobody"
+NO_TIME: Final = "usage without a time"
+SHARE_OUTSIDE: Final = "usage outside 0 to 100 %"
+NO_SHARE: Final = "usage incomplete"
+WITHOUT_EVENT: Final = "usage without an event"
+
 MEANINGS: Final[dict[str, str]] = {
+    NO_USER_OF: "The machine or container id of the measurement is empty.",
+    NO_TIME: "The time of the measurement is empty.",
+    SHARE_OUTSIDE: "A share of cpu, memory or disk is negative or above 100 %.",
+    NO_SHARE: "A share of cpu, memory or disk is empty.",
+    WITHOUT_EVENT: "No event of the trace has this machine or container; the trace's authors know "
+    "of such containers.",
     NOT_A_NUMBER: "A field that is needed is nan, infinite, negative where only 0 or more makes "
     "sense, not whole where it must be, or beyond 2^33 (submit times: 2^32, ids: 2^53); the row is "
     "left out.",

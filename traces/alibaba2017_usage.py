@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from simkit.errors import TraceError, did_you_mean
+from simkit.workload import RowReport
 
+from . import alibaba2017_rules as names
 from .alibaba2017_files import find_tables
 from .alibaba2017_scan import scan_table
 
@@ -46,3 +49,41 @@ def read_usage(path: str | PathLike[str], of: Subject = "machines") -> pl.LazyFr
         raise TraceError(f"usage of {of!r} is not in the trace{did_you_mean(str(of), _TABLES)}")
     table = _TABLES[of]
     return scan_table(find_tables(Path(path), table)[table], table)
+
+
+def usage_report(
+    path: str | PathLike[str],
+    of: Literal["machines", "containers"],
+    known: Collection[int] | None = None,
+) -> RowReport:
+    """Return what is odd in a table of usage; no row is left out, and one counts under one rule.
+
+    Args:
+        path: see `read_usage`.
+        of: whose usage.
+        known: ids of the machines or containers that the trace's events have; None: not looked at.
+
+    Raises TraceError as `read_usage` does.
+    """
+    import polars as pl
+
+    rows = read_usage(path, of)
+    who = pl.col("machine_id" if of == "machines" else "container_id")
+    shares = [pl.col(name) for name in ("cpu_percent", "mem_percent", "disk_percent")]
+    outside = pl.any_horizontal((share < 0) | (share > 100) for share in shares)
+    rules = {
+        names.NO_USER_OF: who.is_null(),
+        names.NO_TIME: pl.col("time_s").is_null(),
+        names.SHARE_OUTSIDE: outside.fill_null(value=False),
+        names.NO_SHARE: pl.any_horizontal(share.is_null() for share in shares),
+    }
+    if known is not None:
+        rules[names.WITHOUT_EVENT] = ~who.is_in(list(known))
+    rule = pl.lit(None, dtype=pl.String)
+    for name, met in reversed(rules.items()):
+        rule = pl.when(met).then(pl.lit(name)).otherwise(rule)
+    counts = rows.select(rule.alias("rule")).group_by("rule").len().collect(engine="streaming")
+    found = dict(counts.rows())
+    report = RowReport(read=sum(found.values()), notes={n: found[n] for n in rules if n in found})
+    report.accepted = report.read
+    return report

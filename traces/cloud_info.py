@@ -14,6 +14,7 @@ from simkit.workload import RowReport
 from .alibaba2017 import read_alibaba2017, read_containers, read_machine_events
 from .alibaba2017_info import alibaba2017_facts, tables_there
 from .alibaba2017_layout import NAMES_OF_2018, TABLES
+from .alibaba2017_usage import usage_report
 from .files import text_blocks
 from .jobs_table import is_parquet
 from .task_table import CLOUDSIMPY, read_task_table
@@ -62,10 +63,18 @@ def cloud_reports(path: str | PathLike[str], kind: CloudFormat) -> dict[str, Row
     reports: dict[str, RowReport] = {}
     if "batch_task" in there:
         reports |= read_alibaba2017(path).tables
+    machines = containers = None
     if "server_event" in there:
-        reports["server_event"] = read_machine_events(path).report
+        events = read_machine_events(path)
+        reports["server_event"], machines = events.report, set(events.machine_id.tolist())
     if "container_event" in there:
-        reports["container_event"] = read_containers(path).report
+        services = read_containers(path)
+        reports["container_event"] = services.report
+        containers = set(services.container_id.tolist())
+    if "server_usage" in there:
+        reports["server_usage"] = usage_report(path, "machines", machines)
+    if "container_usage" in there:
+        reports["container_usage"] = usage_report(path, "containers", containers)
     return reports
 
 

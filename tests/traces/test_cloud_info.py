@@ -13,7 +13,7 @@ import pytest
 from simkit.errors import TraceError
 from simkit.traces.alibaba2017_info import alibaba2017_facts
 from simkit.traces.alibaba2017_layout import TABLES
-from simkit.traces.cloud_info import cloud_facts, cloud_format
+from simkit.traces.cloud_info import cloud_facts, cloud_format, cloud_reports
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 DATA = DATA / "alibaba"
@@ -192,3 +192,22 @@ def test_the_published_tables():
     assert (facts["first_submit_s"], facts["last_submit_s"]) == (-1078, 60_181)
     table = cloud_facts(DATA / "cloudsimpy_jobs.csv.gz", "tasks")
     assert (table["jobs"], table["tasks"], table["instances"]) == (5216, 31_756, 2_551_075)
+
+
+def test_oddities_of_usage_are_counted_and_every_row_is_accounted_for(tmp_path):
+    (tmp_path / "server_event.csv").write_text("0,1,add,,64,1,1\n")
+    (tmp_path / "server_usage.csv").write_text(
+        "300,1,10,20,30,1,1,1\n"  # as it should be
+        "300,,10,20,30,1,1,1\n"  # of nobody
+        "300,9,10,20,30,1,1,1\n"  # of a machine that was never added
+        "300,1,-1,20,30,1,1,1\n"
+        "300,1,10,101,30,1,1,1\n"
+        "300,1,10,20,,1,1,1\n"
+        ",1,10,20,30,1,1,1\n"
+    )
+    report = cloud_reports(tmp_path, "alibaba2017")["server_usage"]
+    assert report.read == report.accepted == 7
+    assert report.notes == {
+        "usage of nobody": 1, "usage without a time": 1, "usage outside 0 to 100 %": 2,
+        "usage incomplete": 1, "usage without an event": 1,
+    }  # fmt: skip

@@ -65,6 +65,10 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+NUMBERS = ("user", "group", "executable", "queue", "partition")
+"""What SWF's fields 12 to 16 number."""
+
+
 def check_trace(run: RunFolder) -> Check:
     """The jobs of the run are the jobs of its input: none more, none less, none changed."""
     check = Check("trace", "the run's jobs are the input's jobs", run.jobs.height)
@@ -143,8 +147,9 @@ def read_jobs(path: Path, rules: dict[str, Any]) -> pl.DataFrame:
         path: the log, plain or gzipped.
         rules: the scenario's workload: ``processors``, ``requested_time``, ``keep_zero_run``.
 
-    Returns columns ``job_id, submit, run, processors, requested``, sorted by all of them; submit
-    times count from the first one where the log gives them in seconds since 1970.
+    Returns columns ``job_id, submit, run, processors, requested`` and `NUMBERS`, sorted by the
+    first five; submit times count from the first one where the log gives them in seconds since
+    1970.
 
     Raises ValueError for a line that is no job.
     """
@@ -152,10 +157,11 @@ def read_jobs(path: Path, rules: dict[str, Any]) -> pl.DataFrame:
 
     rows = [row for fields in _lines(path) if (row := _job(fields, rules)) is not None]
     names = ("job_id", "submit", "run", "processors", "requested")
-    frame = pl.DataFrame(rows, orient="row", schema=dict.fromkeys(names, pl.Float64)).with_columns(
-        pl.col("job_id").cast(pl.Int64)
+    schema = dict.fromkeys((*names, *NUMBERS), pl.Float64)
+    frame = pl.DataFrame(rows, orient="row", schema=schema).with_columns(
+        pl.col("job_id", *NUMBERS).cast(pl.Int64)
     )
-    return _on_grid(_rebased(frame)).sort(names)
+    return _on_grid(_rebased(frame)).sort(names, maintain_order=True)
 
 
 def _lines(path: Path) -> Iterator[list[bytes]]:
@@ -192,7 +198,15 @@ def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | None, ...]
     estimate: float | None = requested if requested > 0 else None
     if rules.get("requested_time", "max") == "max":
         estimate = max(requested, run)
-    return float(fields[0]), submit, run, math.ceil(processors), estimate
+    numbered = [_whole(field) for field in fields[11:16]]
+    numbered += [-1.0] * (len(NUMBERS) - len(numbered))
+    return float(fields[0]), submit, run, math.ceil(processors), estimate, *numbered
+
+
+def _whole(field: bytes) -> float:
+    """Return a number of a user, group, …; -1 where there is none."""
+    number = float(field)
+    return float(math.floor(number)) if 0 <= number < _LARGEST else -1.0
 
 
 def _rebased(jobs: pl.DataFrame) -> pl.DataFrame:
@@ -226,6 +240,9 @@ def _compare_jobs(run: RunFolder, wanted: pl.DataFrame, check: Check) -> None:
         return
     # Numbering equal rows makes the comparison one of multisets: a job twice is not a job once.
     key = ["job_id", "submit", "run", "processors", "requested"]
+    for name in NUMBERS:
+        if run.jobs.schema[name] == pl.Int64:  # else the log has names for them
+            found, key = found.with_columns(run.jobs[name]), [*key, name]
     nth = pl.int_range(pl.len()).over(key).alias("nth")
     found, wanted = found.with_columns(nth), wanted.with_columns(nth)
     key.append("nth")

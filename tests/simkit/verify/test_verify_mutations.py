@@ -110,6 +110,8 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("job that asks for more than its task", cell("jobs", 3, processors=more(1)), "identity"),
     ("requested time changed", cell("jobs", 3, requested_time_s=more(1)), "trace"),
     ("submit time changed", cell("jobs", 3, submit_time_s=more(0.5)), "trace"),
+    ("another user's job", cell("jobs", 3, user=99), "trace"),
+    ("another partition's job", cell("jobs", 3, partition=99), "trace"),
     ("allocation dropped", lambda w: w.drop("allocations", 3), "statuses"),
     ("allocation twice", lambda w: copy(w, "allocations", 3), "instances"),
     ("instance that is not there", cell("allocations", 3, first_instance=1), "instances"),

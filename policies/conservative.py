@@ -28,7 +28,7 @@ import numpy as np
 
 from simkit.errors import PolicyError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy_bases import ChangingOrder, Entry, Lane, Order, OrderedPolicy
+from simkit.policy_bases import ChangingOrder, Entry, Lane, Order, OrderedPolicy, resumptions
 from simkit.room import PlacementRule
 from simkit.task import Placement, Task
 from simkit.units import TIME_GRID
@@ -81,7 +81,7 @@ class ConservativePolicy(OrderedPolicy):
     def schedule(self, state: State) -> Iterator[Action]:
         """See `Policy.schedule`."""
         if state.suspended:
-            yield from self._resume(state)
+            yield from resumptions(state, self.placement)
         plan, known = self.plan, 0
         freed = plan.catch_up(state)
         while True:

@@ -48,21 +48,22 @@ class Admission:
 
     def submit(self, task: Task) -> bool:
         """Show a task to the policy or hold it back; return False if there is no space for it."""
-        slots, backlog = self.rule.slots, self.rule.backlog
-        if slots is None or (len(self._queue) < slots and not self.held):
-            self.show(task)
-            return True
-        if backlog is not None and len(self.held) >= backlog:
+        backlog = self.rule.backlog
+        if backlog is not None and len(self.held) >= backlog and not self._slot_for_newcomers():
             return False
-        self.held.append(task)
+        self.admit(task)
         return True
 
     def admit(self, task: Task) -> None:
         """Show a task of a job that has been let in, or hold it back, whatever the backlog."""
-        if self.rule.slots is None or (len(self._queue) < self.rule.slots and not self.held):
+        if self._slot_for_newcomers():
             self.show(task)
         else:
             self.held.append(task)
+
+    def _slot_for_newcomers(self) -> bool:
+        slots = self.rule.slots
+        return slots is None or (len(self._queue) < slots and not self.held)
 
     def show(self, task: Task) -> None:
         """Put a task in the queue; one that comes back does so even if all slots are taken."""

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.look import Look
-from simkit.policy import Action, Place, Resume, State, SystemInfo
-from simkit.policy_bases import ChangingOrder, Order
+from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy_bases import ChangingOrder, Order, resumptions
 from simkit.task import Task
 from simkit.waiting_tasks import WaitingTasks
 
@@ -60,7 +60,7 @@ class GreedyPolicy(ABC):
 
     def _decide(self, state: State) -> Iterator[Action]:
         if state.suspended:
-            yield from self._resume(state)
+            yield from resumptions(state)
         freed = self._freed(state)
         self._settled = False  # until this decision has come to its end
         first, known = 0, len(state.arrived)
@@ -121,14 +121,6 @@ class GreedyPolicy(ABC):
         waiting.sort()
         fresh = waiting.slots_of(newcomers)
         return Look(state, waiting, self._machines, freed, fresh)
-
-    def _resume(self, state: State) -> Iterator[Action]:
-        """Resume what was suspended: where it ran, or, a gang, on any machines that have room."""
-        for allocation in tuple(state.suspended):
-            if state.room.copy().claim(allocation.on, allocation.task.request):
-                yield Resume(allocation)
-            elif allocation.task.gang and (other := state.fit(allocation.task)) is not None:
-                yield Resume(allocation, other)
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""

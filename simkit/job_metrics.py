@@ -238,16 +238,21 @@ def throughput(jobs: pl.LazyFrame, window: Window) -> Metric:
 
 def job_counts(jobs: pl.LazyFrame) -> Metric:
     """Return how many jobs were submitted and what became of them by the end of the run."""
+    return status_counts(jobs, "jobs")
+
+
+def status_counts(rows: pl.LazyFrame, what: str) -> Metric:
+    """Return how many jobs or tasks there were, one a row, and how many of each status."""
     import polars as pl
 
     status = pl.col("status")
     tally = {name: (status == name).sum() for name in STATUSES}
-    row = jobs.select(pl.len().alias("submitted"), **tally).collect().row(0, named=True)
+    row = rows.select(pl.len().alias("submitted"), **tally).collect().row(0, named=True)
     return Metric(
-        name="jobs",
-        unit="jobs",
-        formula="jobs by their status at the end of the run; submitted is their sum",
-        window="all jobs submitted",
+        name=what,
+        unit=what,
+        formula=f"{what} by their status at the end of the run; submitted is their sum",
+        window=f"all {what} submitted",
         count=row["submitted"],
         censored=0,
         values=row,

@@ -212,7 +212,7 @@ class OrderedPolicy:
 
     def _start(self, state: State) -> Iterator[Action]:
         if state.suspended:
-            yield from self._resume(state)
+            yield from resumptions(state, self.placement)
         known = len(state.arrived)
         for lane in self._lanes:
             yield from self._start_lane(state, lane)
@@ -236,18 +236,6 @@ class OrderedPolicy:
         if len(entries) > 1 and self.backfill is not None:
             yield from self.backfill.fill(state, lane)
 
-    def _resume(self, state: State) -> Iterator[Action]:
-        """Resume what was suspended: where it ran, or, a gang, on any machines that have room.
-
-        Its work is kept, so that a capacity step ahead does not hold it back.
-        """
-        for allocation in tuple(state.suspended):
-            task, on = allocation.task, allocation.on
-            if state.room.copy().claim(on, task.request):
-                yield Resume(allocation)
-            elif task.gang and (other := state.fit(task, self.placement)) is not None:
-                yield Resume(allocation, other)
-
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""
         for lane in self._lanes:
@@ -258,6 +246,19 @@ class OrderedPolicy:
                     return "it is first in the queue and does not fit into what is free"
                 return f"{position} tasks are before it in the queue"
         return "it does not wait for the policy"
+
+
+def resumptions(state: State, rule: PlacementRule | None = None) -> Iterator[Resume]:
+    """Resume what was suspended: where it ran, or, a gang, on any machines that have room.
+
+    Its work is kept, so that a capacity step ahead does not hold it back.
+    """
+    for allocation in tuple(state.suspended):
+        task, on = allocation.task, allocation.on
+        if state.room.copy().claim(on, task.request):
+            yield Resume(allocation)
+        elif task.gang and (other := state.fit(task, rule)) is not None:
+            yield Resume(allocation, other)
 
 
 def _no_key(task: Task) -> float:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from simkit.job_metrics import status_counts
 from simkit.machine_records import MachineRecords, Requests
 from simkit.metric import Metric, Window, batches, distribution
-from simkit.records import STATUSES
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,20 +42,7 @@ def task_metrics(
 
 def task_counts(tasks: pl.LazyFrame) -> Metric:
     """Return how many tasks there were and what became of them by the end of the run."""
-    import polars as pl
-
-    status = pl.col("status")
-    tally = {name: (status == name).sum() for name in STATUSES}
-    row = tasks.select(pl.len().alias("submitted"), **tally).collect().row(0, named=True)
-    return Metric(
-        name="tasks",
-        unit="tasks",
-        formula="tasks by their status at the end of the run; submitted is their sum",
-        window="all tasks submitted",
-        count=row["submitted"],
-        censored=0,
-        values=row,
-    )
+    return status_counts(tasks, "tasks")
 
 
 def _completed(jobs: pl.LazyFrame, tasks: pl.LazyFrame, instances: int) -> list[Metric]:

@@ -52,6 +52,10 @@ class Flows(NamedTuple):
     """Of generated energy that is used."""
     generation_gco2_per_kwh: float = 0.0
     """Of generated energy that is used, over the life cycle."""
+    machines_w: float = 0.0
+    """What machines draw of the load, before PUE."""
+    standing_w: float = 0.0
+    """What they draw of it that belongs to no job: idle, booting, off."""
 
 
 POWERS: Final = Flows._fields[:9]

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from simkit.power_state import PowerState
 from simkit.profile import Profile, profile_of
 from simkit.room import PlacementRule, Release, Room
 from simkit.task import Allocation, Placement, Task
@@ -161,6 +162,7 @@ class State:
         "ended",
         "info",
         "now",
+        "power",
         "queue",
         "refills",
         "releases",
@@ -191,6 +193,8 @@ class State:
         """Whether a task that starts may let another into the queue at once."""
         self.room = room
         """Free amounts on each machine now."""
+        self.power: PowerState | None = None
+        """The site's power; None where the scenario has none."""
         self._changed = False  # since the last decision
         self._running: dict[Allocation, Any] = {}
         self._suspended: dict[Allocation, Any] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import nan
+from math import inf, nan
 from typing import Final
 
 Placement = tuple[tuple[int, int], ...]
@@ -31,6 +31,16 @@ class Task:
     _executed_s = 0.0  # of the successful attempts, the mean over instances
     _lost_s = 0.0  # likewise
     _suspended_s = 0.0
+
+    # What only jobs with a value have; set after construction, where the workload has them.
+    qos = 1.0
+    """Quality of service that its user asks for, in (0, 1]; see `simkit.value`."""
+    value_per_s = 0.0
+    """Worth of a second of its run time; 0 where the job's worth does not depend on it."""
+    fixed_value = 0.0
+    """Worth that does not depend on its run time."""
+    deadline_s = inf
+    """When its job should have ended, in seconds on the trace's clock; inf: whenever."""
 
     def __init__(
         self,
@@ -79,6 +89,22 @@ class Task:
         """The machines it may run on; None: all."""
         self.remaining = instances
         """Instances that have not been placed."""
+
+    @property
+    def value(self) -> float:
+        """What it is worth to finish it, as far as its estimate tells; 0 for jobs without value."""
+        return self.fixed_value + self.value_per_s * self.estimate_s
+
+    @property
+    def due_s(self) -> float:
+        """When its quality of service is violated, as far as its estimate tells."""
+        return self.submit_time_s + self.estimate_s / self.qos
+
+    @property
+    def value_density(self) -> float:
+        """Value over what it holds: per unit of the resources together and second."""
+        held = sum(self.demand) * self.estimate_s
+        return self.value / held if held else inf
 
     @property
     def waiting(self) -> bool:

@@ -11,7 +11,9 @@ from simkit.policy import Resume, State, Suspend
 from simkit.processes import Environment, completions
 from simkit.recorder import Outcome
 from simkit.referee import Referee
+from simkit.site import Checkpoints
 from simkit.task import Allocation, Instances, Placement, Task
+from simkit.units import time_on_grid
 from simkit.workload import Workload
 
 _KILLED = int(Outcome.KILLED)
@@ -136,8 +138,18 @@ class Execution:
             raise self._referee.illegal(action.allocation.task, "is not running")
         self.stop(action.allocation, keep_work=action.keep_work)
 
-    def stop(self, allocation: Allocation, *, keep_work: bool) -> None:
-        """Suspend an allocation; or, its work lost, put its instances back in the queue."""
+    def stop(
+        self,
+        allocation: Allocation,
+        *,
+        keep_work: bool,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        """Suspend an allocation; or, its work lost, put its instances back in the queue.
+
+        With `checkpoints`, a suspended allocation keeps its work up to the last of them alone, and
+        owes the time of a restart.
+        """
         self.release(allocation)
         task, now = allocation.task, self._env.now
         task._eventful = True
@@ -145,8 +157,11 @@ class Execution:
         outcome = Outcome.SUSPENDED if keep_work else Outcome.LOST
         self._books.end_allocation(allocation, now, outcome, allocation._done_s)
         if keep_work:
+            if checkpoints is not None:
+                self._fall_back(allocation, checkpoints)
             self._suspended[allocation] = now
-            self._books.event(now, "suspended", task, f"{allocation._done_s:g} s of work kept")
+            kept = max(allocation._done_s, 0.0)
+            self._books.event(now, "suspended", task, f"{kept:.10g} s of work kept")
             return
         self._books.give_back(task, allocation)
         if self._state.reservations.pop(task, None) is not None:
@@ -159,6 +174,15 @@ class Execution:
             self._admission.refresh(task)
         else:
             self._admission.show(task)
+
+    @staticmethod
+    def _fall_back(allocation: Allocation, checkpoints: Checkpoints) -> None:
+        """Let an allocation have done what its last checkpoint holds, less the time to restart."""
+        done, task = allocation._done_s, allocation.task
+        kept = done // checkpoints.every_s * checkpoints.every_s - checkpoints.restart_s
+        kept = min(float(time_on_grid(kept)), done)
+        task._lost_s += (done - kept) * allocation.count / task.instances
+        allocation._done_s = kept
 
     def resume(self, action: Resume) -> None:
         """Let a suspended allocation run on."""

@@ -50,7 +50,8 @@ class MachineCapacity:
 
     def __init__(self, installed: Floats) -> None:
         """Begin with machines that are all up: (M, R) what each brings."""
-        self._installed = installed.copy()
+        self.installed = installed.copy()
+        """(M, R) what each machine brings."""
         self._there = np.ones(len(installed), dtype=bool)
         self._faults: list[set[int]] = [set() for _ in installed]  # that have not been repaired
         self._taken = np.zeros_like(installed)
@@ -71,7 +72,7 @@ class MachineCapacity:
                 self._there[machine] = True
                 self._faults[machine].clear()
                 if change.amount:
-                    self._installed[machine] = change.amount
+                    self.installed[machine] = change.amount
             case "leave":
                 self._there[machine] = False
             case "down":
@@ -90,6 +91,6 @@ class MachineCapacity:
     def of(self, machine: int) -> list[float]:
         """Return (R,): what the machine offers now."""
         if not self.is_up(machine):
-            return [0.0] * self._installed.shape[1]
-        left: list[float] = np.maximum(self._installed[machine] - self._taken[machine], 0).tolist()
+            return [0.0] * self.installed.shape[1]
+        left: list[float] = np.maximum(self.installed[machine] - self._taken[machine], 0).tolist()
         return left

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+import numpy as np
+import numpy.typing as npt
+
 from simkit.bookkeeping import Bookkeeping
 from simkit.cluster import Cluster, Maintenance
 from simkit.execution import Execution
@@ -65,23 +68,37 @@ class Outages:
         self._execution = execution
         self._machines = MachineCapacity(cluster.capacity)
         self._machines.leave_out(cluster.absent)
+        self.changes_made = 0
+        """Rises whenever capacities change."""
         for machine in cluster.absent:
             self._resize(machine, "drain", "joins later")
 
     def take_place(self, group: Sequence[CapacityChange]) -> None:
         """Let all changes of an instant happen; only then is anything taken off."""
+        self._change(group)
+        for change in group:
+            if change.running != "drain" and change.takes_away:
+                self._evict(change.machine, keep_work=change.running == "suspend")
+
+    def change(self, group: Sequence[CapacityChange], running: str) -> None:
+        """Let changes happen; whoever asks for it stops tasks itself, `running` says how."""
+        self._change(group, running)
+
+    def _change(self, group: Sequence[CapacityChange], running: str | None = None) -> None:
         state = self._state
         state._changed = True
         state.releases += 1
+        self.changes_made += 1
         for change in group:
             self._machines.change(change)
             if change.cause == MAINTENANCE:
                 self._pass_step(change)
-            self._resize(change.machine, change.running, change.cause)
+            self._resize(change.machine, running or change.running, change.cause)
         state._note_constraints()
-        for change in group:
-            if change.running != "drain" and change.takes_away:
-                self._evict(change.machine, keep_work=change.running == "suspend")
+
+    def installed(self) -> npt.NDArray[np.float64]:
+        """Return (M, R): what each machine brings when it is there."""
+        return self._machines.installed
 
     def _pass_step(self, change: CapacityChange) -> None:
         """Take a step out of those that lie ahead."""

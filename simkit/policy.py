@@ -15,7 +15,7 @@ until it returns, each action is applied at once, and the state it holds shows t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -77,7 +77,19 @@ class Kill(NamedTuple):
     reason: str = "killed by the policy"
 
 
-Action = Place | Cancel | WakeAt | Suspend | Resume | Kill
+class SwitchOff(NamedTuple):
+    """Turn an empty machine off; it offers nothing until it is switched on and has booted."""
+
+    machine: int
+
+
+class SwitchOn(NamedTuple):
+    """Turn a machine on that was switched off; it boots, and then offers what it has."""
+
+    machine: int
+
+
+Action = Place | Cancel | WakeAt | Suspend | Resume | Kill | SwitchOff | SwitchOn
 
 
 @dataclass(frozen=True)
@@ -153,6 +165,7 @@ class State:
 
     __slots__ = (
         "_changed",
+        "_foreseen",
         "_releases",
         "_running",
         "_steps",
@@ -200,6 +213,7 @@ class State:
         self._suspended: dict[Allocation, Any] = {}
         self._releases: list[Release] | None = None  # kept up from when it is first asked for
         self._steps: list[CapacityStep] = []
+        self._foreseen: Callable[[], list[CapacityStep]] | None = None  # of power
 
     @property
     def running(self) -> Allocations:
@@ -230,11 +244,15 @@ class State:
 
     @property
     def steps(self) -> Sequence[CapacityStep]:
-        """Changes of capacity that are known ahead, soonest first."""
-        return self._steps
+        """Changes of capacity that are known ahead or foreseen, soonest first."""
+        if self._foreseen is None:
+            return self._steps
+        if not self._steps:
+            return self._foreseen()
+        return sorted([*self._steps, *self._foreseen()], key=lambda step: step.time_s)
 
     def _note_constraints(self) -> None:
-        self.constrained = bool(self._steps or self.reservations)
+        self.constrained = bool(self._steps or self.reservations or self._foreseen)
 
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
         """Return machines on which the task fits now, or None; `rule` says which come first.

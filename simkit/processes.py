@@ -1,7 +1,7 @@
 """The SimPy side: what happens by itself, and in which order at one instant.
 
-Completions come first, then changes of capacity, then reservations that fall due, then arrivals,
-then wake-ups and the scheduler's ticks; when nothing is left at the instant, ONE decision. The
+Completions come first, then changes of capacity, then power, then reservations that fall due, then
+arrivals, then wake-ups and the scheduler's ticks; when nothing is left at the instant, ONE decision. The
 rank in SimPy's queue settles it: among events of one rank, the one scheduled first comes first.
 
 A replay spends most of its time here, so two things are leaner than SimPy makes them: an
@@ -31,6 +31,7 @@ class Rank(IntEnum):
 
     COMPLETION = -1  # before SimPy's own events, which begin at 0: no other has it
     CAPACITY = 1
+    POWER = 2
     RESERVATION = 3
     ARRIVAL = 4
     WAKE = 5
@@ -59,11 +60,28 @@ class Occurrence(simpy.Event):
 class Background(Protocol):
     """Events that keep no run alive by themselves."""
 
-    pending: int
-    """How many of them stand in SimPy's queue."""
+    @property
+    def pending(self) -> int:
+        """How many of them stand in SimPy's queue."""
 
     def worth_waiting(self) -> bool:
         """Tell, when nothing else is left, whether to let them happen all the same."""
+
+
+class Backgrounds:
+    """Several of them."""
+
+    def __init__(self, parts: Sequence[Background]) -> None:
+        self._parts = tuple(parts)
+
+    @property
+    def pending(self) -> int:
+        """See `Background.pending`."""
+        return sum(part.pending for part in self._parts)
+
+    def worth_waiting(self) -> bool:
+        """See `Background.worth_waiting`."""
+        return any([part.worth_waiting() for part in self._parts])
 
 
 class NoBackground:

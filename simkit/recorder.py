@@ -81,7 +81,9 @@ class Recorder:
         self.timeline = array("d")
         """4 + R a row: (time, waiting, backlog, running, free…)"""
         self.capacity = [0.0] * len(resources)
-        """Present capacity of each resource; the timeline is flushed before it changes."""
+        """Present capacity of each resource."""
+        self._capacities: list[tuple[int, list[float]]] = []
+        """(length of `timeline` until which it held, an earlier capacity), since it was flushed"""
         self.events: list[tuple[float, str, int, int, int, str]] = []
         """(time, kind, job row, task row, machine, detail); a row of -1 means none"""
 
@@ -90,9 +92,8 @@ class Recorder:
         return self._reasons.setdefault(text, len(self._reasons))
 
     def change_capacity(self, capacity: list[float]) -> None:
-        """Take note of new totals."""
-        if self.timeline:
-            self._hand_on("timeline")
+        """Take note of new totals, which hold for the rows of the timeline from now on."""
+        self._capacities.append((len(self.timeline), self.capacity))
         self.capacity = capacity
 
     def spilled(self) -> Recorder:
@@ -212,11 +213,18 @@ class Recorder:
         time, waiting, backlog, running, *free = _columns(rows, 4 + width)
         counts = {"waiting": waiting, "backlog": backlog, "running": running}
         columns = {"time_s": time} | {n: c.astype(np.int64) for n, c in counts.items()}
-        totals = dict(zip(self._resources, self.capacity, strict=True))
+        totals = dict(zip(self._resources, self._totals_of(len(time), 4 + width).T, strict=True))
         for (name, total), left in zip(totals.items(), free, strict=True):
             columns[f"allocated_{name}"] = total - left
-        columns |= {f"capacity_{name}": np.full(len(time), t) for name, t in totals.items()}
+        columns |= {f"capacity_{name}": total for name, total in totals.items()}
         return _frame(columns)
+
+    def _totals_of(self, rows: int, width: int) -> Any:
+        """Return (rows, R): the capacities that held in the rows of the timeline."""
+        until = [length // width for length, _ in self._capacities] + [rows]
+        held = np.array([totals for _, totals in self._capacities] + [self.capacity])
+        self._capacities.clear()
+        return np.repeat(held, np.diff(until, prepend=0), axis=0)
 
     def _events_frame(self, rows: list[tuple[float, str, int, int, int, str]]) -> pl.DataFrame:
         import polars as pl

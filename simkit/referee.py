@@ -38,6 +38,10 @@ class Referee:
             f"{self._workload.task_id[task.index]}: {what}"
         )
 
+    def broken(self, what: str) -> PolicyError:
+        """Return the error to raise for an action that is about no task."""
+        return PolicyError(f"{self.policy} at {self._clock.now:g} s: {what}")
+
     def foreign(self, task: Task) -> PolicyError:
         """Return the error to raise for a task of another run."""
         return PolicyError(

@@ -27,6 +27,7 @@ from simkit.errors import PolicyError, ScenarioError
 from simkit.estimates import Predictor, Requested
 from simkit.execution import Execution
 from simkit.failures import RandomFailures
+from simkit.ledger import Sink as LedgerSink
 from simkit.machine_capacity import CapacityChange
 from simkit.outages import Outages, by_instant, changes, known_ahead
 from simkit.parents import Parents
@@ -39,11 +40,15 @@ from simkit.policy import (
     Resume,
     State,
     Suspend,
+    SwitchOff,
+    SwitchOn,
     SystemInfo,
     WakeAt,
 )
+from simkit.power_supply import PowerSupply, least_valuable_first
 from simkit.processes import (
     Background,
+    Backgrounds,
     NoBackground,
     Occurrence,
     Rank,
@@ -56,6 +61,7 @@ from simkit.referee import Referee
 from simkit.reservations import Reservations
 from simkit.room import make_room
 from simkit.seeds import stream
+from simkit.site import Site
 from simkit.submission import Submission
 from simkit.task import Allocation, Task
 from simkit.task_queue import TaskQueue
@@ -91,8 +97,12 @@ class Simulation:
         rules: Rules | None = None,
         predictor: Predictor | None = None,
         seed: int = 0,
+        site: Site | None = None,
+        ledger: LedgerSink | None = None,
     ) -> None:
         """Build the system; nothing runs yet.
+
+        With a `site`, power decides what may run; `ledger` takes the rows of its account.
 
         Raises ScenarioError if jobs ask for a resource that no machine has, or if a rule is wrong.
         """
@@ -149,8 +159,10 @@ class Simulation:
         submission = Submission(workload, cluster, self._predictor)
         submit_at_their_times(self._env, submission.jobs(), self._submit)
         self._background: Background = NoBackground()
-        if outages or cluster.failures is not None:
-            self._let_capacities_change(outages, seed)
+        self.power: PowerSupply | None = None
+        """The site's power; None without a site."""
+        if outages or cluster.failures is not None or site is not None:
+            self._let_capacities_change(outages, seed, site, ledger)
         self._actions: dict[type, Callable[[Any], None]] = {
             Cancel: self._reservations.cancel,
             WakeAt: self._wake_at,
@@ -158,18 +170,35 @@ class Simulation:
             Resume: self._execution.resume,
             Kill: self._kill,
         }
+        if self.power is not None:
+            self._actions |= {SwitchOff: self.power.switch_off, SwitchOn: self.power.switch_on}
 
-    def _let_capacities_change(self, outages: Sequence[CapacityChange], seed: int) -> None:
-        env, cluster = self._env, self._cluster
-        taking_place = Outages(
-            env, cluster, self.state, self.recorder, self._books, self._execution
-        ).take_place
-        env.process(capacity_changes(env, by_instant(outages), taking_place))
+    def _let_capacities_change(
+        self,
+        outages: Sequence[CapacityChange],
+        seed: int,
+        site: Site | None,
+        ledger: LedgerSink | None,
+    ) -> None:
+        env, cluster, state = self._env, self._cluster, self.state
+        taking_place = Outages(env, cluster, state, self.recorder, self._books, self._execution)
+        env.process(capacity_changes(env, by_instant(outages), taking_place.take_place))
+        backgrounds: list[Background] = []
         if cluster.failures is not None:
-            self._background = RandomFailures(
-                env, cluster.failures, len(cluster.capacity), stream(seed, "failures"),
-                taking_place, lambda: self.state.starts, self._anyone_waits,
+            backgrounds.append(
+                RandomFailures(
+                    env, cluster.failures, len(cluster.capacity), stream(seed, "failures"),
+                    taking_place.take_place, lambda: state.starts, self._anyone_waits,
+                )
             )  # fmt: skip
+        if site is not None:
+            self.power = PowerSupply(
+                env, site, cluster, state, self.recorder, taking_place, self._execution,
+                self._referee, self._anyone_waits, ledger,
+            )  # fmt: skip
+            backgrounds.append(self.power)
+        if backgrounds:
+            self._background = backgrounds[0] if len(backgrounds) == 1 else Backgrounds(backgrounds)
 
     def _anyone_waits(self) -> bool:
         return bool(self._queue.tasks or self._suspended or self._admission.held)
@@ -192,6 +221,8 @@ class Simulation:
         """Replay everything under a policy; `watch` is called with the time at every decision."""
         self._referee.policy = type(policy).__name__
         policy.reset(self.info, stream(seed, "policy"))
+        if self.power is not None:
+            self.power.victims = getattr(policy, "victims", least_valuable_first)
         apply = self.apply
         with _seldom_collected():
             for state in self.decisions():
@@ -249,7 +280,8 @@ class Simulation:
     def _instants(self) -> Iterator[float]:
         """Return the instants at which something happens, or the backlog can move up."""
         happening = instants(self._env, self._execution.complete, self._background)
-        return chain(happening, self._moves_of_the_backlog())
+        every = chain(happening, self._moves_of_the_backlog())
+        return every if self.power is None else self.power.around(every)
 
     def _moves_of_the_backlog(self) -> Iterator[float]:
         """Go on when nothing more happens by itself but a slot is free for a task held back."""
@@ -421,6 +453,8 @@ class Simulation:
             *self._parents.held,
         )
         self._books.close({*in_progress, *waiting}, in_progress)
+        if self.power is not None:
+            self.power.close()
         self.recorder.close()
 
 

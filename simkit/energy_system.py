@@ -1,0 +1,187 @@
+"""The energy system of a site in a run: settles which source serves the load, and accounts for it.
+
+A plain object that takes times. Between two instants every power is constant:
+
+    system.advance(now)              # account for what has flowed since the last instant
+    …                                # the world changes: load, sun, prices
+    system.settle(machines_w, …)     # the controller's set-points hold from now on
+
+It wants to be settled anew at `next_event`, when the battery will be full, empty or at a level of
+the controller's, and at `next_change`, when sources, grid or critical load change by themselves.
+"""
+
+from __future__ import annotations
+
+import math
+
+from simkit.battery import Battery
+from simkit.controller import SiteState, check_set_points
+from simkit.errors import ScenarioError
+from simkit.grid import GridOffer
+from simkit.ledger import Ledger, Sink
+from simkit.ledger_flows import Flows
+from simkit.ledger_store import StoreContents
+from simkit.pue import ConstantPue
+from simkit.site import Site
+
+
+class EnergySystem:
+    """Sources, battery, grid and controller, and the ledger of what flowed."""
+
+    def __init__(self, site: Site, start_s: float, sink: Sink | None = None) -> None:
+        """Begin at a time in s; `sink` takes the ledger's rows.
+
+        Raises ScenarioError where a signal is not what it must be, such as a power below 0.
+        """
+        self.site = site
+        self.time_s = start_s
+        self.battery = None if site.battery is None else Battery(site.battery, start_s)
+        stored = (
+            None
+            if site.battery is None or self.battery is None
+            else StoreContents(self.battery.energy_j, site.battery.self_discharge_per_s)
+        )
+        self.ledger = Ledger(start_s, stored, sink)
+        self.next_event = math.inf
+        self.flows = Flows()
+        """What flows from now on."""
+        self.generation_w = 0.0
+        """What all sources give now."""
+        self.critical_w = 0.0
+        """Load that is always on, now."""
+        self.offer = GridOffer()
+        """What the grid offers now."""
+        self._price, self._carbon = 0.0, 0.0  # of generation
+        self._levels = site.controller.levels
+        self._ratio = site.pue.ratio if isinstance(site.pue, ConstantPue) else None
+        self._battery_w = 0.0
+        self._settled_for = (-1.0, -1.0)
+        self.look(start_s)
+
+    def next_change(self) -> float:
+        """Return the first time in s after now at which a signal of the site may change."""
+        now, site = self.time_s, self.site
+        critical = site.critical_w
+        return min(
+            math.inf if isinstance(critical, (int, float)) else critical.next_change(now),
+            site.grid.next_change(now),
+            site.pue.next_change(now),
+            *[source.power.next_change(now) for source in site.sources],
+        )
+
+    def look(self, now: float) -> bool:
+        """Look at all signals again, now; return whether any of them has changed."""
+        site = self.site
+        before = (self.generation_w, self.critical_w, self.offer, self._price, self._carbon)
+        powers = [source.power.value(now) for source in site.sources]
+        for source, watts in zip(site.sources, powers, strict=True):
+            if watts < 0:
+                raise ScenarioError(
+                    f"source {source.name!r} gives {watts:g} W at {now:.9g} s; power from a "
+                    "source is at least 0: clip night-time readings or mend the signal"
+                )
+        self.generation_w = total = math.fsum(powers)
+        self._price = self._carbon = 0.0
+        if total:
+            for source, watts in zip(site.sources, powers, strict=True):
+                self._price += source.price_per_kwh * watts / total
+                self._carbon += source.carbon_gco2_per_kwh * watts / total
+        critical = site.critical_w
+        self.critical_w = (
+            float(critical) if isinstance(critical, (int, float)) else critical.value(now)
+        )
+        if self.critical_w < 0:
+            raise ScenarioError(
+                f"critical_w is {self.critical_w:g} W at {now:.9g} s; it must be at least 0"
+            )
+        self.offer = site.grid.offer(now)
+        changed = before != (
+            self.generation_w, self.critical_w, self.offer, self._price, self._carbon,
+        )  # fmt: skip
+        if changed or self._ratio is None:
+            self._settled_for = (-1.0, -1.0)
+        return changed
+
+    def pue(self, machines_w: float) -> float:
+        """Return what the site draws for each W that its machines draw."""
+        if self._ratio is not None:
+            return self._ratio
+        return self.site.pue.pue(machines_w, self.time_s)
+
+    def available_w(self) -> float:
+        """Return the power in W that machines may draw now.
+
+        What sources, grid and the battery (as much as it can hold for the supply's `hold_s`) give,
+        less critical load, over the PUE of a site that is full.
+        """
+        site = self.site
+        stored = 0.0
+        if self.battery is not None:
+            stored = self.battery.limits(self.time_s + site.supply.hold_s).discharge_w
+        total = self.generation_w + self.offer.import_limit_w + stored - self.critical_w
+        return max(total, 0.0) / self.pue(site.full_w)
+
+    def advance(self, now: float) -> None:
+        """Account for what has flowed until a time in s; again at the same time it does nothing."""
+        if now == self.time_s:
+            return
+        battery = self.battery
+        if battery is None:
+            self.ledger.advance(now, self.flows)
+        else:
+            battery.run(self._battery_w, now)
+            self.ledger.advance(now, self.flows, battery.energy_j)
+        self.time_s = now
+        if now >= self.next_event:
+            self._settled_for = (-1.0, -1.0)
+
+    def settle(self, machines_w: float, standing_w: float) -> None:
+        """Let the controller decide what flows from now on.
+
+        Args:
+            machines_w: what all machines draw.
+            standing_w: what they draw of it by themselves, without tasks.
+
+        Raises PolicyError if the controller's set-points break a limit.
+        """
+        if self._settled_for == (machines_w, standing_w):
+            return
+        self._settled_for = (machines_w, standing_w)
+        pue, offer, battery = self.pue(machines_w), self.offer, self.battery
+        load_w = pue * machines_w + self.critical_w
+        if battery is None:
+            state = SiteState(self.time_s, self.generation_w, load_w, offer)
+        else:
+            charge_w, discharge_w = battery.limits()
+            state = SiteState(
+                self.time_s, self.generation_w, load_w, offer, battery.soc, charge_w, discharge_w
+            )
+        points = self.site.controller.settle(state)
+        check_set_points(state, points)
+        battery_w, grid_w, curtailment_w, unserved_w = points
+        self.flows = Flows(
+            self.generation_w,
+            grid_w if grid_w > 0 else 0.0,
+            -battery_w if battery_w < 0 else 0.0,
+            unserved_w,
+            load_w,
+            battery_w if battery_w > 0 else 0.0,
+            -grid_w if grid_w < 0 else 0.0,
+            curtailment_w,
+            0.0,
+            pue,
+            offer.price_per_kwh,
+            offer.export_price_per_kwh,
+            offer.carbon_gco2_per_kwh,
+            self._price,
+            self._carbon,
+            machines_w,
+            standing_w,
+        )
+        self._battery_w = battery_w
+        if battery is not None:
+            self.next_event = battery.next_event(battery_w, self._levels)
+
+    def close(self) -> None:
+        """Hand on the rest of the ledger's rows."""
+        self.ledger.close()

@@ -1,0 +1,199 @@
+"""The machines that are on: as many as the power carries, less those that a policy turned off.
+
+A machine that is to go off takes no new tasks, draws on while tasks drain on it, and then shuts
+down; one that is to come back boots first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.errors import PolicyError
+from simkit.machine_capacity import CapacityChange
+from simkit.machine_power import MachinePower, Switch
+from simkit.pool_units import POWER
+from simkit.power_model import PowerModel
+from simkit.site import Supply
+
+Floats = npt.NDArray[np.float64]
+
+_FAULT = -2
+"""The number under which a machine is away because it is off; see `CapacityChange.fault`."""
+_ROUNDING = 1e-9
+
+
+class MachineUnits:
+    """The switches of machines, and which of them should be on."""
+
+    def __init__(
+        self,
+        models: Sequence[PowerModel],
+        names: Sequence[str],
+        capacity: Floats,
+        supply: Supply,
+    ) -> None:
+        """Begin with everything on; `capacity` is (M, R)."""
+        self.switches = [
+            MachinePower(model, name) for model, name in zip(models, names, strict=True)
+        ]
+        self._wanted = [True] * len(models)  # on, or on the way there
+        self._turned_off = [False] * len(models)  # by the policy
+        self._supply = supply
+        self._off_w = math.fsum(model.off_w for model in models)
+        self._full_w = math.fsum(model.full_w for model in models)
+        if supply.limit == "resources":
+            first = capacity[:, 0]
+            self._weight = (first / first.sum()).tolist()
+        else:
+            self._weight = [model.full_w - model.off_w for model in models]
+        self._least = min(self._weight)
+        self._used = math.fsum(self._weight)
+        self._draining: set[int] = set()
+        self._under_way: set[int] = set()  # booting or shutting down
+        self._touched: set[int] = set()  # switches that may draw something else now
+
+    @property
+    def next_change(self) -> float:
+        """Time in s at which the next machine has booted or shut down; inf if none does."""
+        return min((self.switches[row].next_change for row in self._under_way), default=math.inf)
+
+    @property
+    def weights(self) -> Sequence[float]:
+        """(M,): what of the budget each machine takes when it is on."""
+        return self._weight
+
+    def budget(self, available_w: float) -> float:
+        """Return what the machines that are on may weigh together, given a power in W."""
+        if self._supply.limit == "none":
+            return math.inf
+        if self._supply.limit == "resources":
+            return available_w / (self._supply.peak_w or self._full_w) + _ROUNDING
+        return (available_w - self._off_w) * (1.0 + _ROUNDING)
+
+    def is_wanted(self, machine: int) -> bool:
+        """Tell whether a machine is on, or on the way there."""
+        return self._wanted[machine]
+
+    def aim(
+        self, available_w: float, now: float, idle: Iterable[int], victims: Iterable[int]
+    ) -> list[CapacityChange]:
+        """Switch machines on or off as a power carries; return what changes now.
+
+        Args:
+            available_w: what machines may draw.
+            now: in s.
+            idle: rows of machines without tasks, in the order in which they should go.
+            victims: rows of the others, likewise; asked for only when needed.
+        """
+        budget = self.budget(available_w)
+        changes = []
+        if self._used > budget:
+            for rows in (idle, victims):
+                for row in rows:
+                    if self._used <= budget:
+                        break
+                    if self._wanted[row]:
+                        changes.append(self._send_off(row, now))
+        elif self._used + self._least <= budget:
+            for row, wanted in enumerate(self._wanted):
+                if wanted or self._turned_off[row] or self._used + self._weight[row] > budget:
+                    continue
+                changes += self._call_back(row, now)
+        return changes
+
+    def switch_off(self, machine: int, now: float) -> list[CapacityChange]:
+        """Turn a machine off, as the policy asks; return what changes now."""
+        self._turned_off[machine] = True
+        return [self._send_off(machine, now)] if self._wanted[machine] else []
+
+    def switch_on(self, machine: int, now: float, available_w: float) -> list[CapacityChange]:
+        """Turn a machine on again, as the policy asks; return what changes now.
+
+        Raises PolicyError if the power does not carry it.
+        """
+        if self._wanted[machine]:
+            self._turned_off[machine] = False
+            return []
+        if self._used + self._weight[machine] > self.budget(available_w):
+            raise PolicyError(
+                f"machine {self.switches[machine].name!r} cannot be switched on at {now:.9g} s: "
+                f"the {available_w:g} W that machines may draw are taken; wait for more power"
+            )
+        self._turned_off[machine] = False
+        return self._call_back(machine, now)
+
+    def settle(self, now: float, held: Floats) -> list[CapacityChange]:
+        """Let machines that have booted join, and those that are empty shut down.
+
+        Args:
+            now: in s.
+            held: (M, R) what tasks hold.
+        """
+        changes = []
+        for row in sorted(self._draining):
+            if not held[row].any():
+                self._draining.discard(row)
+                self._shut_down(row, now)
+        for row in sorted(self._under_way):
+            switch = self.switches[row]
+            if switch.settle(now) or switch.next_change == math.inf:
+                self._under_way.discard(row)
+                self._touched.add(row)
+                if switch.switch is Switch.ON:
+                    changes.append(self._joins(row, now))
+                elif self._wanted[row]:  # it was called back while it shut down
+                    changes += self._boot(row, now)
+        return changes
+
+    @property
+    def unsettled(self) -> bool:
+        """Whether anything drains, boots or shuts down."""
+        return bool(self._draining or self._under_way)
+
+    def take_touched(self) -> list[int]:
+        """Return the machines whose own power may have changed since this was last asked."""
+        touched = sorted(self._touched)
+        self._touched.clear()
+        return touched
+
+    def _send_off(self, row: int, now: float) -> CapacityChange:
+        self._wanted[row] = False
+        self._used -= self._weight[row]
+        self._draining.add(row)
+        return CapacityChange(now, row, "down", POWER, fault=_FAULT)
+
+    def _shut_down(self, row: int, now: float) -> None:
+        if self.switches[row].switch is Switch.ON:
+            self.switches[row].switch_off(now)
+            self._note(row)
+
+    def _call_back(self, row: int, now: float) -> list[CapacityChange]:
+        self._wanted[row] = True
+        self._used += self._weight[row]
+        if row in self._draining:  # it has not gone yet
+            self._draining.discard(row)
+            if self.switches[row].switch is Switch.ON:
+                return [self._joins(row, now)]
+        if self.switches[row].switch is Switch.OFF:
+            return self._boot(row, now)
+        return []
+
+    def _boot(self, row: int, now: float) -> list[CapacityChange]:
+        self.switches[row].switch_on(now)
+        self._note(row)
+        return [self._joins(row, now)] if self.switches[row].switch is Switch.ON else []
+
+    def _joins(self, row: int, now: float) -> CapacityChange:
+        if not self._wanted[row]:
+            self._draining.add(row)  # it was sent off while it booted: shut down at once
+            return CapacityChange(now, row, "down", POWER, fault=_FAULT)
+        return CapacityChange(now, row, "up", POWER, fault=_FAULT)
+
+    def _note(self, row: int) -> None:
+        self._touched.add(row)
+        if self.switches[row].next_change < math.inf:
+            self._under_way.add(row)

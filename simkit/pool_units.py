@@ -1,0 +1,116 @@
+"""The processors of a pool that are switched on: as many as the power carries."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+
+from simkit.machine_capacity import CapacityChange
+from simkit.power_model import PowerModel
+from simkit.site import Supply
+from simkit.units import amount_on_grid
+
+POWER = "power"
+"""The cause of capacity that goes and comes back with the power, in the records."""
+
+_ROUNDING = 1e-9
+"""Share of a unit by which power may be short of it: a quotient's last digits."""
+
+
+class PoolUnits:
+    """One machine that stands for many: its parts are switched on and off one by one.
+
+    The first resource counts the units; of every other as large a share is there. What starts up
+    draws booting power for the boot time, and then joins.
+    """
+
+    def __init__(self, model: PowerModel, capacity: Sequence[float], supply: Supply) -> None:
+        """Begin with everything on; `capacity` is (R,) all that there is."""
+        self._model = model
+        self._capacity = tuple(float(amount) for amount in capacity)
+        self._size = self._capacity[0]
+        self._by_power = supply.limit == "power"
+        self._peak_w = supply.peak_w or model.full_w
+        self.on = self._size
+        """Units that are on, in units of the first resource."""
+        self._booting: deque[tuple[float, float]] = deque()  # (when they are on, how many)
+        self._there = self._capacity
+
+    @property
+    def next_change(self) -> float:
+        """Time in s at which the next units have booted; inf if none boot."""
+        return self._booting[0][0] if self._booting else math.inf
+
+    def most(self, available_w: float) -> float:
+        """Return how many units a power in W carries."""
+        model, share = self._model, available_w / self._peak_w
+        if self._by_power:
+            span = model.full_w - model.off_w
+            share = (available_w - model.off_w) / span if span > 0 else math.inf
+        return _whole(self._size * min(max(share, 0.0), 1.0), self._size)
+
+    def amounts(self, units: float) -> tuple[float, ...]:
+        """Return (R,): what so many units bring."""
+        if units >= self._size:
+            return self._capacity
+        share = units / self._size
+        return tuple([_whole(amount * share, amount) for amount in self._capacity])
+
+    def aim(self, available_w: float, now: float) -> list[CapacityChange]:
+        """Switch units on or off as a power carries; return what changes now."""
+        target = self.most(available_w)
+        booting = sum(units for _, units in self._booting)
+        if target > self.on + booting:
+            if self._model.boot_s:
+                self._booting.append((now + self._model.boot_s, target - self.on - booting))
+            else:
+                self.on = target
+        while self._booting and target < self.on + booting:  # the youngest first
+            due, units = self._booting.pop()
+            dropped = min(units, self.on + booting - target)
+            booting -= dropped
+            if units > dropped:
+                self._booting.append((due, units - dropped))
+        self.on = min(self.on, target)
+        return self._changes(now)
+
+    def settle(self, now: float) -> list[CapacityChange]:
+        """Let what has booted join; return what changes now."""
+        while self._booting and self._booting[0][0] <= now:
+            self.on += self._booting.popleft()[1]
+        return self._changes(now)
+
+    def standing_w(self, held: Sequence[float]) -> float:
+        """Return what the pool draws by itself in W; `held` is (R,) what tasks hold.
+
+        Units that still run tasks, though their power is gone, are on.
+        """
+        model = self._model
+        busy = max(
+            (amount / full for amount, full in zip(held, self._capacity, strict=True) if full),
+            default=0.0,
+        )
+        on = min(max(self.on / self._size, busy), 1.0)
+        booting = min(sum(units for _, units in self._booting) / self._size, 1.0 - on)
+        off = 1.0 - on - booting
+        return on * model.idle_w + booting * model.boot_power_w + off * model.off_w
+
+    def _changes(self, now: float) -> list[CapacityChange]:
+        before, after = self._there, self.amounts(self.on)
+        self._there = after
+        taken = tuple([max(b - a, 0.0) for a, b in zip(after, before, strict=True)])
+        given = tuple([max(a - b, 0.0) for a, b in zip(after, before, strict=True)])
+        changes = []
+        if any(taken):
+            changes.append(CapacityChange(now, 0, "take", POWER, taken))
+        if any(given):
+            changes.append(CapacityChange(now, 0, "give", POWER, given))
+        return changes
+
+
+def _whole(amount: float, full: float) -> float:
+    """Return an amount rounded down: to whole units where the full amount is whole."""
+    if full % 1:
+        return float(amount_on_grid(amount))
+    return float(math.floor(amount + _ROUNDING))

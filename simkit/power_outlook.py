@@ -1,0 +1,133 @@
+"""What is foreseen of a site's power, and of the capacity that it will carry."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.battery_facts import BatteryFacts
+from simkit.energy_system import EnergySystem
+from simkit.errors import PolicyError
+from simkit.policy import CapacityStep
+from simkit.power_state import Foreseen
+from simkit.site import Foresight
+
+Floats = npt.NDArray[np.float64]
+StepsOf = Callable[[Sequence[float], Sequence[float]], list[CapacityStep]]
+"""Makes capacity steps of (when each step begins, what machines may draw from then on)."""
+
+
+class PowerOutlook:
+    """Asks the forecasts on behalf of policies, and not twice for the same.
+
+    A forecast of capacity is issued every step of it, as weather services do, and holds until the
+    next one; only what the battery contributes is worked out anew.
+    """
+
+    def __init__(self, energy: EnergySystem, foresight: Foresight | None) -> None:
+        self._energy = energy
+        self._foresight = foresight
+        self._asked: dict[Foreseen, tuple[float, Floats]] = {}
+        self._issued = (math.nan, [], [])  # type: tuple[float, list[float], list[float]]
+        self._steps: tuple[object, list[CapacityStep]] = (None, [])
+
+    @property
+    def horizon_s(self) -> float:
+        """How far it reaches; 0 without a forecast."""
+        return self._foresight.horizon_s if self._foresight else 0.0
+
+    @property
+    def step_s(self) -> float:
+        """Length of its steps; 0 without a forecast."""
+        return self._foresight.step_s if self._foresight else 0.0
+
+    def forecast(self, what: Foreseen, now: float) -> Floats:
+        """Return (horizon / step,) the means of the steps from now on; see `PowerState`."""
+        known = self._asked.get(what)
+        if known is None or known[0] != now or what == "available":
+            self._asked[what] = known = (now, self._predict(what, now))
+        return known[1]
+
+    def _predict(self, what: Foreseen, now: float) -> Floats:
+        foresight = self._foresight
+        if foresight is None:
+            raise PolicyError(
+                "the scenario has no forecast, and the policy asks for one; add power.forecast, "
+                "such as {type: perfect, horizon: 48h, step: 1h}"
+            )
+        if what == "available":
+            generation = self.forecast("generation", now).tolist()
+            return np.array(self._carried(generation))
+        source = {
+            "generation": foresight.generation,
+            "price": foresight.price,
+            "carbon": foresight.carbon,
+        }.get(what)
+        if source is None:
+            raise PolicyError(
+                f"the scenario has no forecast of {what}; the policy needs a site with "
+                f"{'a grid' if what in ('price', 'carbon') else 'sources'} and a forecast of it"
+            )
+        predicted = source.predict(now, foresight.horizon_s, foresight.step_s)
+        predicted.flags.writeable = False
+        return predicted
+
+    def capacity_steps(self, now: float, present: object, steps_of: StepsOf) -> list[CapacityStep]:
+        """Return the changes of capacity that are foreseen, soonest first.
+
+        Args:
+            now: in s.
+            present: stands for the present capacity; while it is the same, so are the steps.
+            steps_of: turns power over time into capacity.
+        """
+        foresight = self._foresight
+        if foresight is None:
+            return []
+        step = foresight.step_s
+        issue = math.floor(now / step) * step
+        if issue != self._issued[0]:
+            predicted = foresight.generation.predict(issue, foresight.horizon_s, step)
+            starts = [issue + k * step for k in range(len(predicted))]
+            self._issued = (issue, starts, predicted.tolist())
+        battery = self._energy.battery
+        key = (issue, present, 0.0 if battery is None else battery.energy_j)
+        if self._steps[0] != key:
+            _, starts, generation = self._issued
+            carried = self._carried(generation)
+            self._steps = (key, steps_of(starts[1:], carried[1:]))
+        return self._steps[1]
+
+    def _carried(self, generation: Sequence[float]) -> list[float]:
+        """Return what machines may draw in steps of a predicted generation, in W.
+
+        As if they drew all that they can: what is left over charges the battery, what is short
+        is taken from it, as far as its rates and content allow; limits of the grid and critical
+        load stay as they are now.
+        """
+        energy, step = self._energy, self.step_s
+        site, battery = energy.site, energy.battery
+        pue = energy.pue(site.full_w)
+        other = energy.offer.import_limit_w - energy.critical_w
+        if battery is None or site.battery is None:
+            return [max(watts + other, 0.0) / pue for watts in generation]
+        wanted, facts, content = site.full_w * pue, site.battery, battery.energy_j
+        carried = []
+        for watts in generation:
+            short = wanted - watts - other
+            content, given = _bridge(facts, content, short, step)
+            carried.append(max(watts + other + given, 0.0) / pue)
+        return carried
+
+
+def _bridge(facts: BatteryFacts, content: float, short: float, step: float) -> tuple[float, float]:
+    """Return a battery's content in J after a step, and the mean power in W that it gave."""
+    if short > 0:
+        give = min(short, facts.most_discharge_w)
+        give = min(give, max(content - facts.floor_j, 0.0) * facts.discharge_efficiency / step)
+        return content - give * step / facts.discharge_efficiency, give
+    take = min(-short, facts.most_charge_w)
+    stored = min(take * facts.charge_efficiency * step, max(facts.ceiling_j - content, 0.0))
+    return content + stored, 0.0

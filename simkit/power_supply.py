@@ -1,0 +1,390 @@
+"""Power in the simulation: what is there changes, what may run follows it, and flows are settled.
+
+Power changes after completions and failures and before reservations and arrivals. What machines
+may draw is turned into capacity, so that every policy lives with it, and what then runs on
+capacity that is gone is stopped as the scenario says. When everything has happened at an instant
+and the policy has decided, the flows are settled that hold until the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.cluster import Cluster
+from simkit.energy_system import EnergySystem
+from simkit.execution import Execution
+from simkit.ledger import Sink
+from simkit.machine_capacity import CapacityChange
+from simkit.machine_load import MachineLoad
+from simkit.machine_units import MachineUnits
+from simkit.outages import Outages
+from simkit.policy import CapacityStep, State, SwitchOff, SwitchOn
+from simkit.pool_units import PoolUnits
+from simkit.power_outlook import PowerOutlook
+from simkit.power_state import Foreseen
+from simkit.processes import Environment, Occurrence, Rank
+from simkit.recorder import Recorder
+from simkit.referee import Referee
+from simkit.site import Site
+from simkit.task import Allocation, Task
+from simkit.units import time_on_grid
+
+Floats = npt.NDArray[np.float64]
+
+PATIENCE_S: Final = 366 * 86_400.0
+"""For so long tasks wait for power when nothing else happens: whoever has not started within a
+year of sun and wind never will."""
+
+
+class PowerSupply:
+    """Runs a site along with the simulation; a `Background`, since the sun rises for ever."""
+
+    def __init__(
+        self,
+        env: Environment,
+        site: Site,
+        cluster: Cluster,
+        state: State,
+        recorder: Recorder,
+        outages: Outages,
+        execution: Execution,
+        referee: Referee,
+        anyone_waits: Callable[[], bool],
+        sink: Sink | None = None,
+    ) -> None:
+        self._env, self._state, self._outages = env, state, outages
+        self._recorder, self._execution, self._referee = recorder, execution, referee
+        self._anyone_waits = anyone_waits
+        self._site = site
+        self.energy = EnergySystem(site, float(env.now), sink)
+        self._load = MachineLoad(site.models, cluster.resources, cluster.capacity)
+        self.outlook = PowerOutlook(self.energy, site.foresight)
+        pool = len(site.models) == 1 and site.supply.limit != "none"
+        self._pool = (
+            PoolUnits(site.models[0], cluster.capacity[0].tolist(), site.supply) if pool else None
+        )
+        self._units = (
+            None
+            if pool
+            else MachineUnits(site.models, cluster.machine_names, cluster.capacity, site.supply)
+        )
+        self.victims: Callable[[State], Iterable[Allocation]] = least_valuable_first
+        """Who is stopped first when power falls."""
+        self._alarms: list[float] = []  # when SimPy will call, beside the signals' own times
+        self.pending = 0
+        """Events in SimPy's queue that are of power."""
+        self._started, self._since = -1, 0.0
+        state.power = SitePower(self)
+        if site.foresight is not None and site.supply.limit != "none":
+            state._foreseen = self._foreseen_steps
+            state._note_constraints()
+        self._wake_at(float(env.now), self._signals_change)
+
+    # ---- Background -----------------------------------------------------------------------------
+
+    def worth_waiting(self) -> bool:
+        """See `Background.worth_waiting`."""
+        if not self._anyone_waits():
+            return False
+        now, state = float(self._env.now), self._state
+        if state.starts != self._started:
+            self._started, self._since = state.starts, now
+        return now - self._since <= PATIENCE_S
+
+    # ---- the course of a run --------------------------------------------------------------------
+
+    def around(self, happening: Iterable[float]) -> Iterator[float]:
+        """Yield instants; account for what flowed before each, and settle the flows after it."""
+        energy, load = self.energy, self._load
+        room, recorder, units = self._state.room, self._recorder, self._units
+        for now in happening:
+            energy.advance(now)
+            yield now
+            if units is not None and units.unsettled:
+                self._carry_out(units.settle(now, room.capacity - room.free()))
+                self._note_switches()
+            if self._pool is not None:
+                capacity, free = recorder.capacity, room.total_free()
+                held = [c - f for c, f in zip(capacity, free, strict=True)]
+                load.set_standing(0, self._pool.standing_w(held))
+            standing = load.standing_w
+            energy.settle(standing + load.dynamic_w(room, recorder.capacity), standing)
+            if energy.next_event < math.inf:
+                self._alarm(energy.next_event)
+
+    def close(self) -> None:
+        """Close the ledger."""
+        self.energy.close()
+
+    def _wake_at(self, time_s: float, callback: Callable[[Occurrence], None]) -> None:
+        self.pending += 1
+        Occurrence(self._env, float(time_on_grid(time_s)), Rank.POWER, callback)
+
+    def _signals_change(self, _event: Occurrence) -> None:
+        """Look at sun, wind, prices; then wait for their next change."""
+        self._happens()
+        upcoming = self.energy.next_change()
+        if upcoming < math.inf:
+            self._wake_at(upcoming, self._signals_change)
+
+    def _alarm(self, time_s: float) -> None:
+        """See to it that something happens by then: the battery is full or empty, or a boot over."""
+        if not self._alarms or time_s < self._alarms[-1]:
+            self._alarms.append(time_s)  # soonest last
+            self._wake_at(time_s, self._alarm_rings)
+
+    def _alarm_rings(self, _event: Occurrence) -> None:
+        self._alarms.pop()
+        self._happens()
+
+    def _happens(self) -> None:
+        """Let power be what it is now, and what may run follow."""
+        self.pending -= 1
+        now = float(self._env.now)
+        self.energy.advance(now)
+        changed = self.energy.look(now)
+        changes = self._settled_units(now)
+        if self._site.supply.limit != "none":
+            changes += self._aim(now)
+        self._carry_out(changes)
+        self._stop_what_has_no_power(changes)
+        if changed and self._anyone_waits():
+            self._state._changed = True
+
+    # ---- capacity -------------------------------------------------------------------------------
+
+    def _settled_units(self, now: float) -> list[CapacityChange]:
+        """Let boots and shutdowns end that are over."""
+        if self._pool is not None:
+            return self._pool.settle(now)
+        if self._units is not None and self._units.unsettled:
+            room = self._state.room
+            changes = self._units.settle(now, room.capacity - room.free())
+            self._note_switches()
+            return changes
+        return []
+
+    def _aim(self, now: float) -> list[CapacityChange]:
+        available = self.energy.available_w()
+        if self._pool is not None:
+            changes = self._pool.aim(available, now)
+            if self._pool.next_change < math.inf:
+                self._alarm(self._pool.next_change)
+            return changes
+        assert self._units is not None
+        idle, busy = self._machines_to_spare()
+        changes = self._units.aim(available, now, idle, busy)
+        if changes or self._units.unsettled:
+            self._note_switches()
+        return changes
+
+    def _machines_to_spare(self) -> tuple[Iterator[int], Iterator[int]]:
+        """Return machines without tasks, the last first; and those of victims, in their order."""
+        room, state = self._state.room, self._state
+
+        def idle() -> Iterator[int]:
+            held = (room.capacity - room.free()).any(axis=1)
+            yield from reversed(np.flatnonzero(~held).tolist())
+
+        def busy() -> Iterator[int]:
+            for allocation in self.victims(state):
+                for row, _ in allocation.on:
+                    yield row
+
+        return idle(), busy()
+
+    def _note_switches(self) -> None:
+        """Let the load know what machines draw by themselves, and be called for the next one."""
+        units = self._units
+        assert units is not None
+        for row in units.take_touched():
+            self._load.set_standing(row, units.switches[row].standing_w())
+        if units.next_change < math.inf:
+            self._alarm(units.next_change)
+
+    def _carry_out(self, changes: Sequence[CapacityChange]) -> None:
+        if changes:
+            self._outages.change(changes, self._site.supply.running)
+
+    def _stop_what_has_no_power(self, changes: Sequence[CapacityChange]) -> None:
+        """Stop tasks on capacity that has been switched off, victim by victim."""
+        running = self._site.supply.running
+        if running == "drain" or not any(change.takes_away for change in changes):
+            return
+        state = self._state
+        short = _short(state.room.free())
+        if not short:
+            return
+        for allocation in tuple(self.victims(state)):
+            needs = allocation.task.request
+            if allocation in state._running and any(
+                needs[r] for row, _ in allocation.on for r in short.get(row, ())
+            ):
+                self._execution.stop(
+                    allocation,
+                    keep_work=running != "requeue",
+                    checkpoints=self._site.supply.checkpoints,
+                )
+                short = _short(state.room.free())
+                if not short:
+                    return
+
+    # ---- switches ------------------------------------------------------------------------------
+
+    def switch_off(self, action: SwitchOff) -> None:
+        """Turn an empty machine off, as the policy asks."""
+        machine, units = self._checked(action.machine)
+        now, room = float(self._env.now), self._state.room
+        if (room.capacity[machine] != room.free()[machine]).any():
+            raise self._referee.broken(
+                f"machine {units.switches[machine].name!r} runs tasks, it cannot be switched off; "
+                "suspend them first, or wait"
+            )
+        self._carry_out(units.switch_off(machine, now))
+        self._note_switches()
+
+    def switch_on(self, action: SwitchOn) -> None:
+        """Turn a machine on again, as the policy asks; it can be used when it has booted."""
+        machine, units = self._checked(action.machine)
+        changes = units.switch_on(machine, float(self._env.now), self.energy.available_w())
+        self._carry_out(changes)
+        self._note_switches()
+
+    def _checked(self, machine: int) -> tuple[int, MachineUnits]:
+        units = self._units
+        if units is None:
+            raise self._referee.broken(
+                "the processors of a pool are switched by its power supply; a policy switches "
+                "machines, and needs a cluster of machines"
+            )
+        if not (isinstance(machine, (int, np.integer)) and 0 <= machine < len(units.switches)):
+            raise self._referee.broken(
+                f"there is no machine {machine!r}; rows go from 0 to {len(units.switches) - 1}"
+            )
+        return int(machine), units
+
+    # ---- what is foreseen ----------------------------------------------------------------------
+
+    def _foreseen_steps(self) -> list[CapacityStep]:
+        """Return the changes of capacity that the forecast leads to, soonest first."""
+        now = float(self._env.now)
+        self.energy.advance(now)
+        if self._pool is not None:
+            return self.outlook.capacity_steps(now, self._pool.on, self._pool_steps)
+        return self.outlook.capacity_steps(now, self._outages.changes_made, self._machine_steps)
+
+    def _pool_steps(self, starts: Sequence[float], watts: Sequence[float]) -> list[CapacityStep]:
+        pool = self._pool
+        assert pool is not None
+        before, steps = pool.amounts(pool.on), []
+        for start, available in zip(starts, watts, strict=True):
+            after = pool.amounts(pool.most(available))
+            if after != before:
+                change = tuple([a - b for a, b in zip(after, before, strict=True)])
+                steps.append(CapacityStep(start, 0, change))
+                before = after
+        return steps
+
+    def _machine_steps(self, starts: Sequence[float], watts: Sequence[float]) -> list[CapacityStep]:
+        """Return steps as if machines went off from the last one on, and came back likewise."""
+        units = self._units
+        assert units is not None
+        rows = range(len(units.switches))
+        order = sorted(rows, key=lambda row: not units.is_wanted(row))
+        weights = np.cumsum([units.weights[row] for row in order])
+        present = sum(map(units.is_wanted, rows))
+        capacity = self._outages.installed()
+        steps = []
+        for start, available in zip(starts, watts, strict=True):
+            coming = int(np.searchsorted(weights, units.budget(available), side="right"))
+            for row in order[coming:present]:
+                steps.append(CapacityStep(start, row, tuple((-capacity[row]).tolist())))
+            for row in order[present:coming]:
+                steps.append(CapacityStep(start, row, tuple(capacity[row].tolist())))
+            present = coming
+        return steps
+
+    def present_load_w(self) -> float:
+        """Return what the site draws at this point of a decision, in W."""
+        load, energy = self._load, self.energy
+        machines_w = load.standing_w + load.dynamic_w(self._state.room, self._recorder.capacity)
+        return energy.pue(machines_w) * machines_w + energy.critical_w
+
+    def watts_of(self, task: Task) -> float:
+        """Return what a task adds to the site's load, in W."""
+        watts = self._load.of_request(task.request, task.instances)
+        return watts * self.energy.pue(self._site.full_w)
+
+
+class SitePower:
+    """The site as policies see it; has the properties of `power_state.PowerState`."""
+
+    def __init__(self, supply: PowerSupply) -> None:
+        self._supply = supply
+        self._energy = supply.energy
+
+    @property
+    def generation_w(self) -> float:
+        """See `PowerState.generation_w`."""
+        return self._energy.generation_w
+
+    @property
+    def load_w(self) -> float:
+        """See `PowerState.load_w`."""
+        return self._supply.present_load_w()
+
+    @property
+    def available_w(self) -> float:
+        """See `PowerState.available_w`."""
+        return self._energy.available_w()
+
+    @property
+    def price_per_kwh(self) -> float:
+        """See `PowerState.price_per_kwh`."""
+        return self._energy.offer.price_per_kwh
+
+    @property
+    def carbon_gco2_per_kwh(self) -> float:
+        """See `PowerState.carbon_gco2_per_kwh`."""
+        return self._energy.offer.carbon_gco2_per_kwh
+
+    @property
+    def soc(self) -> float:
+        """See `PowerState.soc`."""
+        return 0.0 if self._energy.battery is None else self._energy.battery.soc
+
+    @property
+    def horizon_s(self) -> float:
+        """See `PowerState.horizon_s`."""
+        return self._supply.outlook.horizon_s
+
+    @property
+    def step_s(self) -> float:
+        """See `PowerState.step_s`."""
+        return self._supply.outlook.step_s
+
+    def forecast(self, what: Foreseen) -> Floats:
+        """See `PowerState.forecast`."""
+        return self._supply.outlook.forecast(what, self._energy.time_s)
+
+    def power_of(self, task: Task) -> float:
+        """See `PowerState.power_of`."""
+        return self._supply.watts_of(task)
+
+
+def least_valuable_first(state: State) -> list[Allocation]:
+    """Return what runs in the order in which it is stopped: lowest value density, then youngest."""
+    return sorted(state._running, key=lambda a: (a.task.value_density, -a.rank))
+
+
+def _short(free: Floats) -> dict[int, list[int]]:
+    """Return machine → resources of which less than nothing is free."""
+    short: dict[int, list[int]] = {}
+    for row, r in zip(*np.nonzero(free < 0), strict=True):
+        short.setdefault(int(row), []).append(int(r))
+    return short

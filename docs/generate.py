@@ -20,10 +20,11 @@ sys.path.insert(0, str(DOCS))
 
 from generate_cli import commands  # noqa: E402 - the modules beside this one
 from generate_records import tables  # noqa: E402
-from generate_scenario import scenario  # noqa: E402
+from generate_scenario import power, scenario  # noqa: E402
 
 PARTS: dict[str, Callable[[], str]] = {
     "scenario": scenario,
+    "power": power,
     "commands": commands,
     "tables": tables,
 }

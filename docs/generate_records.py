@@ -7,19 +7,26 @@ import re
 
 def tables() -> str:
     """Return a section a table: its columns and their meaning."""
-    from simkit.run_folder import TABLES
+    from simkit.records import JOBS_WITH_VALUE
+    from simkit.run_folder import POWER_TABLES, TABLES
 
-    return "\n\n".join(_section(name, columns) for name, columns in TABLES.items())
+    parts = [_section(name, columns) for name, columns in (TABLES | POWER_TABLES).items()]
+    worth = "\n".join(_table(JOBS_WITH_VALUE))
+    note = "In runs whose jobs have a value, between `reason` and the resources:"
+    return "\n\n".join([parts[0], note, worth, *parts[1:]])
 
 
 def _section(name: str, columns: dict[str, str]) -> str:
+    return "\n".join([f"### {name}.parquet", "", *_table(columns)])
+
+
+def _table(columns: dict[str, str]) -> list[str]:
     rows, before = [], ""
     for column, text in columns.items():
         kind, meaning = _parted(text) if text else ("Int64", f"as `{before}`")
         before = column if text else before
         rows.append(f"| `{column}` | {kind} | {meaning} |")
-    head = [f"### {name}.parquet", "", "| column | type | meaning |", "|---|---|---|"]
-    return "\n".join([*head, *rows])
+    return ["| column | type | meaning |", "|---|---|---|", *rows]
 
 
 def _parted(text: str) -> tuple[str, str]:

@@ -1,4 +1,7 @@
-"""The reference of the scenario, from its models: each key with type, unit, default, meaning."""
+"""The reference of the scenario, from its models: each key with type, unit, default, meaning.
+
+What concerns power has a page of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,29 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from simkit import scenario as top
+from simkit import scenario_battery as battery
 from simkit import scenario_cloud as cloud
 from simkit import scenario_cluster as cluster
+from simkit import scenario_forecast as forecast
+from simkit import scenario_machine_power as machine
 from simkit import scenario_models as models
 from simkit import scenario_names as names
+from simkit import scenario_power as power_side
+from simkit import scenario_recorded as recorded
+from simkit import scenario_signal as signal
 from simkit import scenario_types as kinds
+from simkit import scenario_value as value
 from simkit import scenario_workload as logs
 
-SECTIONS: tuple[tuple[str, str, type[BaseModel], type[BaseModel] | None], ...] = (
+Part = tuple[str, str, type[BaseModel], type[BaseModel] | None]
+"""(heading, dotted place, model, the model whose keys have been told before)."""
+
+SECTIONS: tuple[Part, ...] = (
     ("The file", "", top.Scenario, None),
     ("workload", "workload", logs.WorkloadBase, None),
     ("workload.window", "workload.window", logs.Window, None),
     ("workload.resample", "workload.resample", logs.Resample, None),
+    ("workload.target_load", "workload.target_load", logs.TargetLoad, None),
     ("workload: type swf", "workload", logs.SwfWorkload, logs.WorkloadBase),
     ("workload: type sacct", "workload", logs.SacctWorkload, logs.WorkloadBase),
     ("workload: type jobs", "workload", logs.JobsWorkload, logs.WorkloadBase),
@@ -34,6 +48,16 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel], type[BaseModel] | None], ...] =
     ("workload: type bernoulli", "workload", models.BernoulliWorkload, logs.WorkloadBase),
     ("workload: type uniform", "workload", models.UniformWorkload, logs.WorkloadBase),
     ("workload: type bimodal", "workload", models.BimodalWorkload, logs.WorkloadBase),
+    ("workload: type rare", "workload", models.RareWorkload, logs.WorkloadBase),
+    ("value", "value", value.Value, None),
+    ("value.qos: type two-classes", "value.qos", value.TwoClasses, None),
+    ("value.qos: type fixed", "value.qos", value.FixedQuality, None),
+    ("value.qos: type column", "value.qos", value.OwnQuality, None),
+    ("value.deadlines: type none", "value.deadlines", value.NoDeadlines, None),
+    ("value.deadlines: type qos", "value.deadlines", value.QualityDeadlines, None),
+    ("value.deadlines: type slack", "value.deadlines", value.SlackDeadlines, None),
+    ("value.deadlines: type column", "value.deadlines", value.OwnDeadlines, None),
+    ("value.gpu", "value.gpu", value.Gpus, None),
     ("cluster", "cluster", cluster.Cluster, None),
     ("cluster.machines", "cluster.machines.N", cluster.MachineGroup, None),
     ("cluster.trace", "cluster.trace", cloud.MachineTrace, None),
@@ -50,13 +74,78 @@ SECTIONS: tuple[tuple[str, str, type[BaseModel], type[BaseModel] | None], ...] =
     ("scheduling", "scheduling", top.Scheduling, None),
     ("metrics", "metrics", top.Metrics, None),
 )
-"""(heading, dotted place, model, the model whose keys have been told before)."""
+"""What a scenario says, but for power."""
+
+POWER: tuple[Part, ...] = (
+    ("power", "power", power_side.Power, None),
+    ("power.machines: one straight line", "power.machines", machine.LinearMachine, None),
+    ("power.machines: a table", "power.machines", machine.TableMachine, machine.MachineFacts),
+    (
+        "power.machines: by resource",
+        "power.machines",
+        machine.ResourceMachine,
+        machine.MachineFacts,
+    ),
+    ("power.machines: by group", "power.machines", machine.GroupedMachines, None),
+    ("power.sources", "power.sources.NAME", power_side.SourceSection, None),
+    ("power.align", "power.align", power_side.Align, None),
+    ("power.grid", "power.grid", power_side.GridSection, None),
+    ("power.battery", "power.battery", battery.BatterySection, None),
+    ("power.pue", "power.pue", machine.PueCurve, None),
+    ("power.supply", "power.supply", power_side.SupplySection, None),
+    ("power.supply.checkpoints", "power.supply.checkpoints", power_side.CheckpointSection, None),
+    ("power.forecast", "power.forecast", forecast.ForecastBase, None),
+    (
+        "power.forecast: type persistence",
+        "power.forecast",
+        forecast.PersistenceSection,
+        forecast.ForecastBase,
+    ),
+    ("power.forecast: type noisy", "power.forecast", forecast.NoisySection, forecast.ForecastBase),
+    ("power.forecast: type given", "power.forecast", forecast.GivenSection, forecast.ForecastBase),
+    ("signal: type constant", "any signal", signal.ConstantSignal, None),
+    ("signal: type schedule", "any signal", signal.ScheduleSignal, None),
+    ("signal: type levels", "any signal", signal.LevelsSignal, None),
+    ("signal: type sum", "any signal", signal.SumSignal, None),
+    ("signal: type scaled", "any signal", signal.ScaledSignal, None),
+    ("signal: from a file", "any signal", recorded.FileSignal, None),
+    ("signal: gaps", "any signal's gaps", recorded.GapRule, None),
+    ("signal: type csv", "any signal", recorded.CsvSignal, recorded.FileSignal),
+    ("signal: type gleamm", "any signal", recorded.GleammSignal, recorded.FileSignal),
+    ("signal: type gleamm-sample", "any signal", recorded.SampleSignal, recorded.RecordedSignal),
+    ("signal: type nsrdb", "any signal", recorded.NsrdbSignal, recorded.RecordedSignal),
+    (
+        "signal: type wind-toolkit",
+        "any signal",
+        recorded.WindToolkitSignal,
+        recorded.RecordedSignal,
+    ),
+    ("signal: type generation", "any signal", recorded.GenerationSignal, recorded.FileSignal),
+    ("signal: type carbon", "any signal", recorded.CarbonSignal, recorded.FileSignal),
+    ("signal: type price", "any signal", recorded.PriceSignal, recorded.FileSignal),
+    ("signal: type plugin", "any signal", recorded.PluginSignal, recorded.RecordedSignal),
+)
+"""What `power` says."""
 
 WORDS: tuple[tuple[Any, str], ...] = (
     (kinds.Instant, "duration or date"),
     (kinds.Jobs, 'whole number or `"first..last"`'),
     (kinds.CountRange, "`[least, most]`, whole numbers ≥ 1"),
     (kinds.DurationRange, "`[shortest, longest]`, durations > 0"),
+    (kinds.PositiveRange, "`[least, most]`, numbers > 0"),
+    (kinds.QualityRange, "`[least, most]`, numbers > 0 and ≤ 1"),
+    (value.Qualities, "number, name or section"),
+    (value.Deadlines, "name or section"),
+    (signal.Signal, "number or signal"),
+    (signal.DayPattern, "times of day with values"),
+    (machine.Points, "numbers with values"),
+    (machine.PueCurve, "number or section"),
+    (power_side.Align, "name or section"),
+    (recorded.GapRule, "name or section"),
+    (machine.Machines, "section"),
+    (machine.Machine, "section"),
+    (forecast.Forecast, "section"),
+    (recorded.Zone, "time zone"),
     (names.File, "path"),
     (names.Place, "path of a file or folder"),
     (names.PolicyFile, "`file.py:Class`"),
@@ -72,8 +161,13 @@ PLAIN = {int: "whole number", float: "number", str: "text", bool: "true or false
 
 
 def scenario() -> str:
-    """Return a section of Markdown for each section of a scenario."""
-    return "\n\n".join(_section(*section) for section in SECTIONS)
+    """Return a section of Markdown for each section of a scenario, but for power."""
+    return "\n\n".join(_section(*part) for part in SECTIONS)
+
+
+def power() -> str:
+    """Return a section of Markdown for each section of a scenario's `power`."""
+    return "\n\n".join(_section(*part) for part in POWER)
 
 
 def _section(heading: str, place: str, model: type[BaseModel], base: type[BaseModel] | None) -> str:
@@ -100,6 +194,8 @@ def _default(info: FieldInfo) -> str:
     if info.is_required():
         return "required"
     value = info.get_default(call_default_factory=True)
+    if isinstance(value, BaseModel):
+        value = getattr(value, "type", value.model_dump())
     if isinstance(value, tuple):
         value = list(value)
     if isinstance(value, float) and value.is_integer():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
+from simkit.backlog import AdmissionOrder, make_backlog
 from simkit.errors import ScenarioError
 from simkit.task import Task
 from simkit.task_queue import TaskQueue
@@ -15,7 +15,8 @@ from simkit.task_queue import TaskQueue
 class AdmissionRule:
     """Limits of the queue; None means none.
 
-    DeepRM's ten slots and backlog of sixty are ``AdmissionRule(slots=10, backlog=60)``.
+    DeepRM's ten slots and backlog of sixty are ``AdmissionRule(slots=10, backlog=60)``; RARE's
+    ready pool of five and wait pool of 144 by QoS ``AdmissionRule(5, 144, order="qos")``.
     """
 
     slots: int | None = None
@@ -23,8 +24,11 @@ class AdmissionRule:
     backlog: int | None = None
     """Tasks that may wait for a slot; a task beyond them is rejected."""
     refill: Literal["at_once", "next_decision"] = "at_once"
-    """When a freed slot takes the oldest of the backlog: at once, so that the policy sees it in
+    """When a freed slot takes the next of the backlog: at once, so that the policy sees it in
     the same decision, or only at the next decision."""
+    order: AdmissionOrder = "fifo"
+    """Who is next: the oldest, the highest quality of service, or the highest value; of equals
+    the oldest. In the latter two everyone who has come by a decision is compared."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError for a limit that admits nothing."""
@@ -32,31 +36,39 @@ class AdmissionRule:
             raise ScenarioError(f"admission: slots is {self.slots}; it must be at least 1")
         if self.backlog is not None and self.backlog < 0:
             raise ScenarioError(f"admission: backlog is {self.backlog}; it must be at least 0")
+        if self.order not in get_args(AdmissionOrder):
+            raise ScenarioError(f"admission: order is {self.order!r}; it is fifo, qos or value")
+        if self.order != "fifo" and self.slots is None:
+            raise ScenarioError(f"admission: order {self.order} needs slots; give a number of them")
 
 
 class Admission:
-    """The tasks held back by a rule, first in, first out."""
+    """The tasks held back by a rule, and who of them is let in."""
 
     def __init__(self, rule: AdmissionRule, queue: TaskQueue, arrived: list[Task]) -> None:
         self.rule = rule
         self._queue = queue
         self._arrived = arrived
-        self.held: deque[Task] = deque()
-        """Tasks held back, oldest first."""
+        self.held = make_backlog(rule.order)
+        """Tasks held back, in the order in which they came."""
+        self._compares = rule.order != "fifo"
         self.limited = rule.slots is not None
         """Whether there is anything to do when a task leaves the queue."""
 
     def submit(self, task: Task) -> bool:
         """Show a task to the policy or hold it back; return False if there is no space for it."""
         backlog = self.rule.backlog
-        if backlog is not None and len(self.held) >= backlog and not self._slot_for_newcomers():
+        if backlog is not None and len(self.held) >= backlog and not self._place_left(backlog):
             return False
         self.admit(task)
         return True
 
     def admit(self, task: Task) -> None:
-        """Show a task of a job that has been let in, or hold it back, whatever the backlog."""
-        if self._slot_for_newcomers():
+        """Show a task of a job that has been let in, or hold it back, whatever the backlog.
+
+        Where tasks are compared all are held back, until the decision fills the free slots.
+        """
+        if not self._compares and self._slot_for_newcomers():
             self.show(task)
         else:
             self.held.append(task)
@@ -64,6 +76,13 @@ class Admission:
     def _slot_for_newcomers(self) -> bool:
         slots = self.rule.slots
         return slots is None or (len(self._queue) < slots and not self.held)
+
+    def _place_left(self, backlog: int) -> bool:
+        """Tell whether a newcomer finds a slot, or a place that those held back will leave."""
+        if not self._compares:
+            return self._slot_for_newcomers()
+        slots = self.rule.slots or 0  # whoever compares has slots
+        return len(self._queue) + len(self.held) < slots + backlog
 
     def show(self, task: Task) -> None:
         """Put a task in the queue; one that comes back does so even if all slots are taken."""

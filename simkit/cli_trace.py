@@ -10,6 +10,7 @@ import typer
 
 from simkit.cli_options import AsJson, NoProgress
 from simkit.cli_trace_generate import generate
+from simkit.cli_trace_power import power
 
 if TYPE_CHECKING:
     from simkit.workload import Trace
@@ -197,6 +198,7 @@ def convert(
 
 
 app.command("generate")(generate)
+app.command("power")(power)
 
 
 @app.command("list")

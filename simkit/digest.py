@@ -27,8 +27,8 @@ import numpy as np
 if TYPE_CHECKING:
     import polars as pl
 
-TABLES: Final = ("jobs", "tasks", "allocations", "timeline", "events")
-"""The tables that the digest covers, in its order."""
+TABLES: Final = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
+"""The tables that the digest covers, in its order; the last two are those of runs with power."""
 
 
 class _Hash(Protocol):

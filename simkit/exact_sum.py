@@ -10,7 +10,11 @@ then about 1e-16 of the sum, however large n is, and that of a difference of two
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 
 
 class ExactSum:
@@ -36,43 +40,21 @@ class ExactSum:
         return self._sum + self._rest
 
 
-Reading = tuple[tuple[float, ...], tuple[float, ...]]
-"""What counters showed at an instant: their sums, and what rounding took from these."""
-
-
-class Counters:
-    """Running sums of several things at once, read at two instants for what came between."""
+class RunningSums:
+    """The sums of the first 0, 1, …, N of N numbers, read two at a time for what lies between."""
 
     __slots__ = ("_rest", "_sum")
 
-    def __init__(self, number: int) -> None:
-        self._sum = [0.0] * number
-        self._rest = [0.0] * number
+    def __init__(self, values: Floats) -> None:
+        """Add up (N,) numbers."""
+        self._sum = np.concatenate(([0.0], np.cumsum(values)))
+        before, after = self._sum[:-1], self._sum[1:]
+        added = after - before
+        lost = (before - (after - added)) + (values - added)
+        self._rest = np.concatenate(([0.0], np.cumsum(lost)))
 
-    def add(self, values: Iterable[float], factor: float = 1.0) -> None:
-        """Add factor · values, one to each counter."""
-        sums, rests = self._sum, self._rest
-        for i, value in enumerate(values):
-            if value:
-                value *= factor
-                before = sums[i]
-                sums[i] = after = before + value
-                added = after - before
-                rests[i] += (before - (after - added)) + (value - added)
-
-    def reading(self) -> Reading:
-        """Return what the counters show now."""
-        return tuple(self._sum), tuple(self._rest)
-
-    def since(self, then: Reading) -> list[float]:
-        """Return what was added since a reading."""
-        sums, rests = then
-        return [
-            (now - was) + (rest - was_rest)
-            for now, was, rest, was_rest in zip(self._sum, sums, self._rest, rests, strict=True)
-        ]
-
-    @property
-    def values(self) -> list[float]:
-        """The sums."""
-        return [value + rest for value, rest in zip(self._sum, self._rest, strict=True)]
+    def between(self, first: Ints, last: Ints) -> Floats:
+        """Return (K,) the sums of the numbers from `first` (K,) on, before `last` (K,)."""
+        rest = self._rest[last] - self._rest[first]
+        sums: Floats = (self._sum[last] - self._sum[first]) + rest
+        return sums

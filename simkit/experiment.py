@@ -18,9 +18,12 @@ from typing import Any, Protocol
 
 from simkit.cluster import Cluster
 from simkit.cluster_source import build_cluster
+from simkit.energy_bills import energy_table
+from simkit.energy_records import EnergyRecords
 from simkit.errors import PolicyError, SimkitError
 from simkit.estimates import Predictor, Requested
 from simkit.interrupt import DeferredInterrupt
+from simkit.ledger_frames import LedgerFrames
 from simkit.machine_records import MachineRecords
 from simkit.memory_run import MemoryStore
 from simkit.metrics import check_trimming, compute_metrics
@@ -32,7 +35,10 @@ from simkit.run_info import first_info, peak_memory_bytes
 from simkit.run_writer import FailedRunError, RunWriter
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.simulation import Rules, Simulation
+from simkit.site import Site
+from simkit.site_source import build_site
 from simkit.submission import Submission
+from simkit.value_source import valued
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload_source import read_trace
 
@@ -69,6 +75,8 @@ class Experiment:
     policy: Policy
     predictor: Predictor
     rules: Rules
+    site: Site | None = None
+    """Its energy side; None where the scenario says nothing of power."""
     wall_time_s: dict[str, float] = field(default_factory=dict)
     """Phase → seconds it took."""
 
@@ -97,14 +105,19 @@ def prepare(
     rules = build_rules(scenario)
     begin = perf_counter()
     if workload is None:
-        trace = read_trace(scenario.workload, scenario.seed)
+        trace = read_trace(scenario.workload, scenario.seed, scenario.value)
     else:
+        if scenario.value is not None and not len(workload.value):
+            workload = valued(workload, scenario.value, scenario.seed)
         trace = Trace(workload, RowReport(read=len(workload), accepted=len(workload)))
     if cluster is None:
         cluster = build_cluster(scenario.cluster, trace.workload)
     _check_before_run(scenario, trace.workload, cluster)
+    site = None
+    if scenario.power is not None:
+        site = build_site(scenario.power, cluster, trace.workload, scenario.seed)
     times = {"read": perf_counter() - begin}
-    return Experiment(scenario, trace, cluster, chosen, predictor, rules, times)
+    return Experiment(scenario, trace, cluster, chosen, predictor, rules, site, times)
 
 
 def carry_out(
@@ -126,7 +139,9 @@ def carry_out(
     rule or fails. After an error or an interruption the folder keeps the rows so far and says so;
     a finished run that was there stays, and the rows so far are in the folder ``unfinished`` of it.
     """
-    info = first_info(experiment.scenario, experiment.trace, experiment.cluster)
+    info = first_info(
+        experiment.scenario, experiment.trace, experiment.cluster, experiment.site
+    )
     store: Store = (
         MemoryStore(info) if output is None else RunWriter(Path(output), info, force=force)
     )
@@ -137,6 +152,10 @@ def carry_out(
             simulation = _simulate(experiment, recorder, watch)
         times["simulate"] -= store.wall_time_s  # spent in between by the recorder
         store.close_tables()
+        if experiment.site is not None:
+            with _timed(times, "bills"):
+                store.write("energy", energy_table(store.results(), experiment.site.models))
+                store.close_tables()
         times["write"] = store.wall_time_s
         with _timed(times, "metrics"):
             metrics = measure(store.results(), experiment.scenario)
@@ -170,6 +189,7 @@ def measure(run: Run, scenario: Scenario) -> dict[str, dict[str, Any]]:
         warmup=settings.warmup,
         cooldown=settings.cooldown,
         machines=MachineRecords.of(run),
+        energy=EnergyRecords.of(run),
     )
 
 
@@ -182,6 +202,8 @@ def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -
         rules=experiment.rules,
         predictor=experiment.predictor,
         seed=experiment.scenario.seed,
+        site=experiment.site,
+        ledger=LedgerFrames(recorder.sink),
     )
     with DeferredInterrupt() as interrupt:
 

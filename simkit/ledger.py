@@ -1,61 +1,38 @@
 """The ledger: where every joule of a site came from and went, exactly, with its carbon and cost.
 
 Power is constant between two events, so energy is power times time, without any sampling: the
-ledger is told at every event what has flowed since the last. Sums are compensated, so that a year
-of small steps closes as well as one step does. The rows that it hands on are this same truth;
-tables at regular intervals are made of them afterwards (`simkit.ledger_view`) and change no total.
+ledger is told at every event what has flowed since the last. It takes note of that and no more;
+balance, shares, carbon and cost are worked out when many rows have come together, and sums are
+compensated, so that a year of small steps closes as well as one step does. The rows that it hands
+on are this same truth; tables at regular intervals are made of them afterwards
+(`simkit.ledger_view`) and change no total.
 """
 
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Mapping
+from struct import Struct
 from typing import Final, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from simkit.errors import PolicyError
-from simkit.exact_sum import Counters, ExactSum
-from simkit.grid import KWH_J
-from simkit.ledger_flows import POWERS, Flows, Shares, check_balance, share_out
-from simkit.ledger_store import Carried, StoreContents
-
-Floats = npt.NDArray[np.float64]
+from simkit.exact_sum import ExactSum
+from simkit.ledger_flows import POWERS, Columns, Floats, Flows, first_wrong, wrong_flows
+from simkit.ledger_rows import COLUMNS, RATES, finished_rows
+from simkit.ledger_store import StoreContents
 
 CHUNK: Final = 32_768
 """Rows that are held before they are handed on."""
 
-RATES: Final = (
-    *POWERS,
-    *Shares._fields,
-    "carbon_g_per_s",
-    "cost_per_s",
-    "load_carbon_g_per_s",
-    "load_cost_per_s",
-)
-"""Columns of a row that hold from its start to its end. carbon and cost are the site's (import and
-generation, less what export brings); load_carbon and load_cost are what the load's energy
-carries, that from the battery when it is used."""
-
-COLUMNS: Final = ("start_s", "end_s", *RATES, "stored_j", "stored_carbon_g", "stored_cost")
-"""Columns of the table; what is stored is that at the row's end."""
-
-_STORED: Final = COLUMNS[-3:]
-_KEPT: Final = ("start_s", "end_s", *Flows._fields, *Shares._fields, *RATES[-2:], *_STORED)
-"""What a row is kept as until it is handed on; the site's carbon and cost follow from it."""
-
-BILLED: Final = (
-    "energy_j",
-    "overhead_j",
-    "renewable_j",
-    "battery_j",
-    "grid_j",
-    "carbon_g",
-    "cost",
-)
-"""What a W of machine power adds up to, the counters' order; see `simkit.ledger_jobs.Bill`."""
+_KEPT: Final = ("end_s", *Flows._fields, "stored_j")
+"""What a row is kept as until it is handed on."""
+_ROW: Final = Struct(f"{len(_KEPT)}d")
+_ROW_BYTES: Final = _ROW.size
+_FULL: Final = CHUNK * _ROW_BYTES
+_pack: Final = _ROW.pack
+_FIRST: Final = Flows()
 
 
 class Sink(Protocol):
@@ -80,136 +57,108 @@ class Ledger:
         """
         self.time_s = start_s
         self.stored = stored
-        self.counters = Counters(len(BILLED))
-        """What 1 W of machine power, drawn from the start until now, adds up to; see `BILLED`."""
+        """What the battery holds, at the end of the last row that has been handed on."""
+        self._stored_j = stored.energy_j if stored else 0.0
         self._sink = sink
-        self._rows = array("d")
+        self._handed_on_s = start_s
+        self._written = False
+        self._rows = bytearray()
+        self._flows: Flows = _FIRST  # of the last row
         self._totals = {name: ExactSum() for name in RATES}
 
     def advance(self, until: float, flows: Flows, stored_j: float | None = None) -> None:
         """Account for what has flowed from `time_s` until now.
+
+        That flows balance is checked when the row is handed on; PolicyError then names its time.
 
         Args:
             until: now, in s.
             flows: constant over that time.
             stored_j: the battery's content in J now; None: as before.
 
-        Raises PolicyError, and accounts for nothing, if time would go back, if the flows do not
-        balance, or if a battery's power flows and there is none or its content is not given.
+        Raises PolicyError, and accounts for nothing, if time would go back, or if a battery's power
+        flows and there is none or its content is not given.
         """
-        span = until - self.time_s
-        if not 0 <= span < math.inf:
+        if not self.time_s < until < math.inf:
+            self._stay(until)
+            return
+        if stored_j is None:
+            stored_j = self._stored_j
+            if flows[2] or flows[5]:
+                raise self._no_content()
+        rows = self._rows
+        if flows == self._flows and rows and not flows[2] and not flows[5]:
+            rows[-_ROW_BYTES:] = _pack(until, *flows, stored_j)  # the last row goes on
+        else:
+            rows += _pack(until, *flows, stored_j)
+            self._flows = flows
+        self.time_s, self._stored_j = until, stored_j
+        if len(rows) >= _FULL:
+            self._hand_on()
+
+    def _stay(self, until: float) -> None:
+        if until != self.time_s:
             raise PolicyError(
                 f"ledger: cannot go from {self.time_s:.9g} s to {until:.9g} s; time only goes on"
             )
-        check_balance(self.time_s, flows)
-        if (flows.charge_w or flows.discharge_w) and (self.stored is None or stored_j is None):
-            raise PolicyError(
-                f"ledger: a battery's power flows at {self.time_s:.9g} s; give the ledger the "
-                "battery's contents when it is opened, and its content after every flow"
-            )
-        if span:
-            if stored_j is None:
-                stored_j = self.stored.energy_j if self.stored else 0.0
-            self._enter(until, span, flows, stored_j)
 
-    def _enter(self, until: float, span: float, flows: Flows, stored_j: float) -> None:
-        shares = share_out(flows)
-        given = self._move_store(span, flows, shares, stored_j)
-        carbon, cost = self._load_rates(span, flows, shares, given)
-        self._count(span, flows, shares, carbon, cost)
-        stored = self.stored
-        held = (stored_j, stored.carbon_g, stored.cost) if stored else (0.0, 0.0, 0.0)
-        self._rows.fromlist([self.time_s, until, *flows, *shares, carbon, cost, *held])
-        self.time_s = until
-        if len(self._rows) >= CHUNK * len(_KEPT):
-            self._hand_on()
-
-    def _move_store(
-        self, span: float, flows: Flows, shares: Shares, stored_j: float
-    ) -> Carried | None:
-        """Let the contents follow the battery; return what a discharge took along."""
-        if self.stored is None:
-            return None
-        if flows.discharge_w:
-            return self.stored.discharge(stored_j, span)
-        if flows.charge_w:
-            sun, grid = shares.charge_renewable_w * span, shares.charge_grid_w * span
-            carbon = sun * flows.generation_gco2_per_kwh + grid * flows.carbon_gco2_per_kwh
-            cost = sun * flows.generation_price_per_kwh + grid * flows.price_per_kwh
-            self.stored.charge(Carried(carbon / KWH_J, cost / KWH_J, grid), stored_j)
-        else:
-            self.stored.rest(stored_j)
-        return None
-
-    @staticmethod
-    def _load_rates(
-        span: float, flows: Flows, shares: Shares, given: Carried | None
-    ) -> tuple[float, float]:
-        """Return carbon in g/s and cost per s of the energy that serves the load."""
-        sun, grid = shares.load_renewable_w, shares.load_grid_w
-        carbon = sun * flows.generation_gco2_per_kwh + grid * flows.carbon_gco2_per_kwh
-        cost = sun * flows.generation_price_per_kwh + grid * flows.price_per_kwh
-        if given is None:
-            return carbon / KWH_J, cost / KWH_J
-        part = shares.load_battery_w / flows.discharge_w / span  # the rest of it is exported
-        return carbon / KWH_J + given.carbon_g * part, cost / KWH_J + given.cost * part
-
-    def _count(self, span: float, flows: Flows, shares: Shares, carbon: float, cost: float) -> None:
-        """Move the counters on: what each W of machine power has drawn, by source."""
-        if not flows.load_w:
-            return
-        per_watt = flows.pue / flows.load_w
-        sun, battery, grid = shares[:3]
-        served = 1.0 - flows.unserved_w / flows.load_w
-        drawn = (sun + battery + grid) * per_watt
-        self.counters.add(
-            (
-                served,
-                drawn - served,
-                sun * per_watt,
-                battery * per_watt,
-                grid * per_watt,
-                carbon * per_watt,
-                cost * per_watt,
-            ),
-            span,
+    def _no_content(self) -> PolicyError:
+        return PolicyError(
+            f"ledger: a battery's power flows at {self.time_s:.9g} s; give the ledger the "
+            "battery's contents when it is opened, and its content after every flow"
         )
 
     def totals(self) -> dict[str, float]:
         """Return energies in J (`generation_j`, …), carbon in g and cost from the start until now.
 
         `carbon_g` and `cost` are the site's, `load_carbon_g` and `load_cost` the load's; the
-        difference is what the battery still holds and what was exported.
+        difference is what the battery still holds and what was exported. Raises PolicyError for
+        flows that do not balance.
         """
         self._hand_on()
         return {_total_name(name): total.value for name, total in self._totals.items()}
 
     def close(self) -> None:
-        """Hand on all rows that are left."""
+        """Hand on all rows that are left, or a table without rows if there were none.
+
+        Raises PolicyError for flows that do not balance.
+        """
         self._hand_on()
+        if self._sink is not None and not self._written:
+            self._sink.write("power", {name: np.empty(0) for name in COLUMNS})
+            self._written = True
 
     def _hand_on(self) -> None:
+        """Work out the rows that are held, add them up and give them to the sink."""
         if not self._rows:
             return
-        rows = np.array(self._rows).reshape(-1, len(_KEPT))
-        del self._rows[:]
-        kept = {name: rows[:, column] for column, name in enumerate(_KEPT)}
-        columns = {**kept, **_site_rates(kept)}
+        table = np.frombuffer(bytes(self._rows)).reshape(-1, len(_KEPT))
+        self._rows.clear()
+        kept: dict[str, Floats] = dict(zip(_KEPT, np.ascontiguousarray(table.T), strict=True))
+        start = np.concatenate(([self._handed_on_s], kept["end_s"][:-1]))
+        kept = {"start_s": start, **kept}
+        wrong = first_wrong(kept)
+        if self.stored is None and (kept["charge_w"] + kept["discharge_w"]).any():
+            raise self._no_content()
+        self._account_for({name: column[:wrong] for name, column in kept.items()})
+        if wrong < len(start):
+            raise wrong_flows(float(start[wrong]), [float(kept[name][wrong]) for name in POWERS])
+
+    def _account_for(self, kept: Columns) -> None:
+        """Take rows that balance into the totals and hand them on."""
+        if not len(kept["end_s"]):
+            return
+        columns = finished_rows(kept, self.stored)
+        self._handed_on_s = float(columns["end_s"][-1])
         span = columns["end_s"] - columns["start_s"]
-        for name in RATES:
-            self._totals[name].add(math.fsum((columns[name] * span).tolist()))
+        for name, total in self._totals.items():
+            amount = np.add.reduce(columns[name] * span, dtype=np.longdouble)
+            whole = float(amount)
+            total.add(whole)
+            total.add(float(amount - whole))
         if self._sink is not None:
-            self._sink.write("power", {name: columns[name] for name in COLUMNS})
-
-
-def _site_rates(rows: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return carbon in g/s and cost per s of what the site takes in, less what export brings."""
-    bought, used = rows["import_w"], rows["generation_w"] - rows["curtailment_w"]
-    carbon = bought * rows["carbon_gco2_per_kwh"] + used * rows["generation_gco2_per_kwh"]
-    cost = bought * rows["price_per_kwh"] + used * rows["generation_price_per_kwh"]
-    brought = rows["export_w"] * rows["export_price_per_kwh"]
-    return {"carbon_g_per_s": carbon / KWH_J, "cost_per_s": (cost - brought) / KWH_J}
+            self._sink.write("power", columns)
+            self._written = True
 
 
 def _total_name(rate: str) -> str:

@@ -10,10 +10,17 @@ those of the site between sources and load, such as conversion.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from simkit.controller import SetPoints, SiteState
+import numpy as np
+import numpy.typing as npt
+
 from simkit.errors import PolicyError
+
+Floats = npt.NDArray[np.float64]
+Columns = Mapping[str, Floats]
+"""Columns of equal length by name."""
 
 BALANCE: Final = 1e-9
 """Share of the power flowing to which every instant must balance."""
@@ -61,93 +68,63 @@ class Flows(NamedTuple):
 POWERS: Final = Flows._fields[:9]
 """The flows that balance, four sources and five uses."""
 
+SHARES: Final = (
+    "load_renewable_w",
+    "load_battery_w",
+    "load_grid_w",
+    "charge_renewable_w",
+    "charge_grid_w",
+)
+"""Which source serves the load and its losses, and which charges the battery."""
 
-class Shares(NamedTuple):
-    """Which source serves the load and its losses, and which charges the battery; in W."""
 
-    load_renewable_w: float
-    load_battery_w: float
-    load_grid_w: float
-    charge_renewable_w: float
-    charge_grid_w: float
+def first_wrong(flows: Columns) -> int:
+    """Return the first of N rows whose flows do not balance; N if all do.
 
-
-def settled_flows(
-    state: SiteState, points: SetPoints, *, pue: float = 1.0, losses_w: float = 0.0
-) -> Flows:
-    """Return the flows of set-points that have been checked against the state they were made for.
-
-    Args:
-        state: what the controller saw. `load_w` there includes `losses_w`.
-        points: what it asked for.
-        pue: facility power for each W of machine power.
-        losses_w: losses between sources and load.
+    They balance to `BALANCE` of the power flowing. A row is wrong too if a flow is below 0, if the
+    battery charges and discharges at once, if more is unserved than wanted or more curtailed than
+    made.
     """
-    battery, grid, curtailment, unserved = points
-    _, _, price, export_price, carbon = state.grid
-    return Flows(
-        state.generation_w,
-        grid if grid > 0 else 0.0,
-        -battery if battery < 0 else 0.0,
-        unserved,
-        state.load_w - losses_w,
-        battery if battery > 0 else 0.0,
-        -grid if grid < 0 else 0.0,
-        curtailment,
-        losses_w,
-        pue,
-        price,
-        export_price,
-        carbon,
-    )
+    made, bought, given, short, load, charge, sold, left, lost = (flows[name] for name in POWERS)
+    with np.errstate(invalid="ignore"):  # an infinite flow balances with nothing
+        sources = made + bought + given + short
+        uses = load + charge + sold + left + lost
+        slack = BALANCE * np.maximum(sources, uses)
+        right = np.abs(sources - uses) <= slack
+    for power in (made, bought, given, short, load, charge, sold, left, lost):
+        right &= power >= 0
+    right &= (charge == 0) | (given == 0)
+    right &= (short <= load + lost + slack) & (left <= made + slack)
+    wrong = np.flatnonzero(~right)
+    return int(wrong[0]) if len(wrong) else len(right)
 
 
-def check_balance(time_s: float, flows: Flows) -> None:
-    """Raise PolicyError unless flows balance, to `BALANCE` of the power flowing.
-
-    Also if one is below 0, if the battery charges and discharges at once, if more is unserved
-    than wanted or more curtailed than made.
-    """
-    made, bought, given, short, load, charge, sold, left, lost = flows[:9]
-    sources = made + bought + given + short
-    uses = load + charge + sold + left + lost
-    slack = BALANCE * max(sources, uses)
-    if (
-        abs(sources - uses) <= slack
-        and made >= 0 <= bought
-        and given >= 0 <= short
-        and load >= 0 <= charge
-        and sold >= 0 <= left
-        and lost >= 0
-        and not (charge and given)
-        and short <= load + lost + slack
-        and left <= made + slack
-    ):
-        return
-    raise PolicyError(
+def wrong_flows(time_s: float, powers: Sequence[float]) -> PolicyError:
+    """Return the error about flows at a time in s that break a rule; `powers` are the `POWERS`."""
+    sources, uses = sum(powers[:4]), sum(powers[4:])
+    return PolicyError(
         f"the site's flows at {time_s:.9g} s are wrong: "
-        + ", ".join(f"{name} {value:.9g}" for name, value in zip(POWERS, flows, strict=False))
+        + ", ".join(f"{name} {value:.9g}" for name, value in zip(POWERS, powers, strict=True))
         + f"; sources give {sources:.9g} W, uses take {uses:.9g} W; they must be equal and finite, "
         "none below 0, the battery either charges or discharges, no more is unserved than wanted "
         "and no more curtailed than made; check the controller's set-points"
     )
 
 
-def share_out(flows: Flows) -> Shares:
-    """Return which source serves what, by the declared rule.
+def share_out(flows: Columns) -> dict[str, Floats]:
+    """Return which source serves what, by the declared rule, as columns of `SHARES`.
 
     The load, with its losses and without what is unserved, takes renewables first, then what the
     battery gives, then the grid. The battery is charged by the renewables that are left, then by
     the grid. Export gets the rest.
     """
-    made, bought, given, short, load, charge, _, left, lost = flows[:9]
-    wanted, sun = load + lost - short, made - left
-    renewable = min(sun, wanted) if sun > 0 < wanted else 0.0
+    made, bought, given, short, load, charge, _, left, lost = (flows[name] for name in POWERS)
+    wanted, sun = np.maximum(load + lost - short, 0.0), np.maximum(made - left, 0.0)
+    renewable = np.minimum(sun, wanted)
     rest = wanted - renewable
-    battery = min(given, rest) if given and rest > 0 else 0.0
+    battery = np.minimum(given, rest)
     rest -= battery
-    grid = min(bought, rest) if bought and rest > 0 else 0.0
-    if not charge:
-        return Shares(renewable, battery, grid, 0.0, 0.0)
-    stored = min(max(sun - renewable, 0.0), charge)
-    return Shares(renewable, battery, grid, stored, min(charge - stored, bought - grid))
+    grid = np.minimum(bought, rest)
+    stored = np.minimum(sun - renewable, charge)
+    shares = (renewable, battery, grid, stored, np.minimum(charge - stored, bought - grid))
+    return dict(zip(SHARES, shares, strict=True))

@@ -1,4 +1,4 @@
-"""What the energy in a battery has cost: its carbon, its price and how much of it was the grid's.
+"""What the energy in a battery has cost: its carbon, its price, and how much of it is the grid's.
 
 The store is well mixed: all energy in it carries the same. What is charged brings along all it has
 cost at the terminals, so that a J inside carries 1 / charge efficiency of it; what leaves takes
@@ -9,23 +9,57 @@ Self-discharge loses energy and no carbon: the rest carries it.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
 
 
 class Carried(NamedTuple):
-    """What energy carries."""
+    """What the energy in a store carries."""
 
     carbon_g: float = 0.0
     cost: float = 0.0
-    grid_j: float = 0.0
-    """Energy bought from the grid for it, in J."""
+    grid_share: float = 0.0
+    """Share of the energy, 0..1, that came from the grid; the rest from renewables."""
+
+
+class Movement(NamedTuple):
+    """N rows of time, in which a battery is charged, discharged or rests."""
+
+    span_s: Floats
+    """(N,) length in s, above 0."""
+    stored_j: Floats
+    """(N,) content in J at the end of each."""
+    charges: npt.NDArray[np.bool_]
+    """(N,) whether it is charged."""
+    discharges: npt.NDArray[np.bool_]
+    """(N,) whether it is discharged; never both."""
+    carbon_g: Floats
+    """(N,) what the energy charged has cost at the terminals; where it is not charged, anything."""
+    cost: Floats
+    """(N,) likewise."""
+    grid_share: Floats
+    """(N,) share of the grid in what is charged."""
+
+
+class Course(NamedTuple):
+    """What the store carries at the end of each of N rows, and what left it meanwhile."""
+
+    carbon_g: Floats
+    cost: Floats
+    grid_share: Floats
+    gone_carbon_g: Floats
+    gone_cost: Floats
 
 
 class StoreContents:
     """The energy in a battery and what it carries; moves along with `Battery.run`."""
 
-    __slots__ = ("_leak", "carbon_g", "cost", "energy_j", "grid_j")
+    __slots__ = ("_leak", "carried", "energy_j")
 
     def __init__(
         self, energy_j: float, leak_per_s: float = 0.0, carried: Carried | None = None
@@ -38,32 +72,62 @@ class StoreContents:
             carried: what the first content carries; None: nothing.
         """
         self.energy_j = energy_j
-        self.carbon_g, self.cost, self.grid_j = carried or Carried()
+        self.carried = carried or Carried()
         self._leak = leak_per_s
 
-    def charge(self, carried: Carried, energy_j: float) -> None:
-        """Take in what flowed; `energy_j` is the battery's content in J afterwards."""
-        self.carbon_g += carried.carbon_g
-        self.cost += carried.cost
-        self.grid_j += carried.grid_j
-        self.energy_j = energy_j
-
-    def discharge(self, energy_j: float, span_s: float) -> Carried:
-        """Return what leaves with a discharge of `span_s` s to a content of `energy_j`.
+    def follow(self, movement: Movement) -> Course:
+        """Move on through rows of time.
 
         With constant power the content e falls by discharge and by the leak λ. What is carried
         falls by discharge alone, at the rate (power out of the store) / e, whose integral is
-        −ln(e₁/e₀) − λ t; so the share e₁/e₀ · exp(λ t) of it stays.
+        −ln(e₁/e₀) − λ t; so the share e₁/e₀ · exp(λ t) of it stays. Of a content that is charged,
+        e₀ · exp(−λ t) / e₁ is what was there before.
         """
-        stays = energy_j / self.energy_j if self.energy_j > 0 else 0.0
-        if self._leak:
-            stays *= math.exp(self._leak * span_s)
-        stays = min(max(stays, 0.0), 1.0)
-        carbon, cost, grid = self.carbon_g, self.cost, self.grid_j
-        self.carbon_g, self.cost, self.grid_j = carbon * stays, cost * stays, grid * stays
-        self.energy_j = energy_j
-        return Carried(carbon - self.carbon_g, cost - self.cost, grid - self.grid_j)
+        before = np.concatenate(([self.energy_j], movement.stored_j[:-1]))
+        moving = np.flatnonzero(movement.charges | movement.discharges)
+        states: list[float] = [*self.carried]
+        carbon, cost, share = self.carried
+        for stays, more_carbon, more_cost, old, more_share in self._steps(movement, before, moving):
+            carbon = carbon * stays + more_carbon
+            cost = cost * stays + more_cost
+            share = share * old + more_share
+            states += (carbon, cost, share)
+        self.carried = Carried(carbon, cost, share)
+        if len(movement.stored_j):
+            self.energy_j = float(movement.stored_j[-1])
+        return _course(np.array(states).reshape(-1, 3), moving, movement.discharges)
 
-    def rest(self, energy_j: float) -> None:
-        """Take note of a content in J that only leaked."""
-        self.energy_j = energy_j
+    def _steps(
+        self, movement: Movement, before: Floats, moving: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[float, ...]]:
+        """Yield for each movement: what stays of what is carried, and what comes in."""
+        span, after, before = movement.span_s[moving], movement.stored_j[moving], before[moving]
+        charges = movement.charges[moving]
+        rest = before * np.exp(-self._leak * span) if self._leak else before
+        old = _ratio(rest, after)
+        columns = (
+            np.where(charges, 1.0, _ratio(after, rest)),
+            np.where(charges, movement.carbon_g[moving], 0.0),
+            np.where(charges, movement.cost[moving], 0.0),
+            np.where(charges, old, 1.0),
+            np.where(charges, (1.0 - old) * movement.grid_share[moving], 0.0),
+        )
+        return zip(*(column.tolist() for column in columns), strict=True)
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    """Return part / whole within 0..1; 0 where there is no whole."""
+    ratio = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
+    return np.clip(ratio, 0.0, 1.0)
+
+
+def _course(
+    states: Floats, moving: npt.NDArray[np.int64], discharges: npt.NDArray[np.bool_]
+) -> Course:
+    """Spread states, the first and one after each movement, over all rows."""
+    number = np.zeros(len(discharges) + 1, dtype=np.int64)
+    number[moving + 1] = 1
+    rows = states[np.cumsum(number)]  # (N + 1, 3): before the first row, then after each
+    gone = np.where(discharges[:, None], rows[:-1] - rows[1:], 0.0)
+    carbon, cost, share = rows[1:].T
+    return Course(carbon, cost, share, gone[:, 0], gone[:, 1])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from simkit.ledger import COLUMNS, RATES
+from simkit.ledger_rows import RATES, STORED
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,6 +35,6 @@ def resampled(rows: Mapping[str, Floats], edges: npt.ArrayLike) -> dict[str, Flo
         flowed = np.concatenate(([0.0], np.cumsum(rows[name] * span)))
         view[name] = np.diff(np.interp(cuts, times, flowed)) / length
     last = np.searchsorted(end, cuts[1:], side="right") - 1
-    for name in COLUMNS[2 + len(RATES) :]:
+    for name in STORED:
         view[name] = np.where(last >= 0, np.asarray(rows[name])[last], np.nan)
     return view

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from simkit import job_metrics
 from simkit import utilisation as over_time
+from simkit.energy_metrics import energy_metrics
+from simkit.energy_records import EnergyRecords
 from simkit.errors import RunError
 from simkit.machine_metrics import machine_metrics
 from simkit.machine_records import MachineRecords
 from simkit.metric import Metric, Window
 from simkit.task_metrics import task_metrics
 from simkit.units import format_duration
+from simkit.value_metrics import value_metrics
 
 if TYPE_CHECKING:
     import polars as pl
@@ -30,6 +33,7 @@ def compute_metrics(
     warmup: float = 0.0,
     cooldown: float = 0.0,
     machines: MachineRecords | None = None,
+    energy: EnergyRecords | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Return every metric of a run as plain numbers and text, ready for JSON.
 
@@ -37,7 +41,8 @@ def compute_metrics(
     few columns of the jobs; sums do not depend on the number of threads.
 
     Args:
-        jobs: columns of `records.JOBS`, and one a resource.
+        jobs: columns of `records.JOBS`, and one a resource; metrics of worth are added where there
+            are columns of `records.JOBS_WITH_VALUE`.
         allocations: columns of `records.ALLOCATIONS`.
         timeline: columns of `records.TIMELINE`, by ascending time, with ``allocated_<resource>``
             and ``capacity_<resource>``.
@@ -48,6 +53,7 @@ def compute_metrics(
         cooldown: likewise for the last seconds before the last submit.
         machines: what the run recorded of its machines; metrics of machines are added where there
             are several, those of tasks there and where instances start one by one.
+        energy: what it recorded of its site; metrics of energy are added.
 
     Returns name → ``{"value": …}`` or ``{"mean": …, "p50": …, …}``, with unit, formula, window,
     count and censored. Makespan, counts and the unsuccessful share are never trimmed.
@@ -66,8 +72,11 @@ def compute_metrics(
     found.append(job_metrics.throughput(jobs, window))
     found.append(job_metrics.weighted_response(jobs, window, resource))
     found.append(job_metrics.fairness(jobs, window, tau))
+    found += value_metrics(jobs, allocations, timeline, window)
     if machines is not None:
         found += _on_machines(machines, jobs, window)
+    if energy is not None:
+        found += energy_metrics(energy, window)
     found.append(job_metrics.job_counts(jobs))
     return {metric.name: metric.as_json() for metric in found}
 

@@ -27,6 +27,7 @@ from simkit.errors import PluginError, did_you_mean
 GROUPS = (
     "simkit.policies",
     "simkit.readers",
+    "simkit.signals",
     "simkit.predictors",
     "simkit.controllers",
     "simkit.learners",
@@ -42,6 +43,7 @@ _NOUNS = {
     "policy": "a policy",
     "simkit.policies": "a policy",
     "simkit.readers": "a reader",
+    "simkit.signals": "a kind of signal",
     "simkit.predictors": "a run-time estimator",
     "simkit.controllers": "a controller",
     "simkit.learners": "a learner",

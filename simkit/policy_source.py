@@ -110,7 +110,9 @@ def build_rules(scenario: Scenario) -> Rules:
     return Rules(
         walltime=scenario.walltime,
         every_s=scenario.scheduling.every,
-        admission=AdmissionRule(admission.slots, admission.backlog, admission.refill),
+        admission=AdmissionRule(
+            admission.slots, admission.backlog, admission.refill, admission.order
+        ),
     )
 
 

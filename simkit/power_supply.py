@@ -37,8 +37,8 @@ from simkit.units import time_on_grid
 Floats = npt.NDArray[np.float64]
 
 PATIENCE_S: Final = 366 * 86_400.0
-"""For so long tasks wait for power when nothing else happens: whoever has not started within a
-year of sun and wind never will."""
+"""For so long tasks wait for power, or start over as it goes, without any job coming to its end:
+what has not ended within a year of sun and wind never will."""
 
 
 class PowerSupply:
@@ -55,11 +55,12 @@ class PowerSupply:
         execution: Execution,
         referee: Referee,
         anyone_waits: Callable[[], bool],
+        ends: Callable[[], int],
         sink: Sink | None = None,
     ) -> None:
         self._env, self._state, self._outages = env, state, outages
         self._recorder, self._execution, self._referee = recorder, execution, referee
-        self._anyone_waits = anyone_waits
+        self._anyone_waits, self._ends = anyone_waits, ends
         self._site = site
         self.energy = EnergySystem(site, float(env.now), sink)
         self._load = MachineLoad(site.models, cluster.resources, cluster.capacity)
@@ -78,7 +79,7 @@ class PowerSupply:
         self._alarms: list[float] = []  # when SimPy will call, beside the signals' own times
         self.pending = 0
         """Events in SimPy's queue that are of power."""
-        self._started, self._since = -1, 0.0
+        self._ended, self._since = -1, 0.0
         state.power = SitePower(self)
         if site.foresight is not None and site.supply.limit != "none":
             state._foreseen = self._foreseen_steps
@@ -91,9 +92,9 @@ class PowerSupply:
         """See `Background.worth_waiting`."""
         if not self._anyone_waits():
             return False
-        now, state = float(self._env.now), self._state
-        if state.starts != self._started:
-            self._started, self._since = state.starts, now
+        now = float(self._env.now)
+        if self._ends() != self._ended:
+            self._ended, self._since = self._ends(), now
         return now - self._since <= PATIENCE_S
 
     # ---- the course of a run --------------------------------------------------------------------

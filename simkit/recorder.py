@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from simkit.records import EVENTS, OUTCOMES, STATUSES
+from simkit.value_columns import OF_JOBS
 from simkit.workload import JOB_COLUMNS, Workload
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Recorder:
     def __init__(self, workload: Workload, resources: tuple[str, ...], sink: Sink) -> None:
         self._workload = workload
         self._resources = resources
-        self._sink = sink
+        self.sink = sink
         self._reasons: dict[str, int] = {"": 0}
         self._job_request = None if workload.tasks == len(workload) else workload.job_request()
         self._longest_task_s = longest = workload.longest_run_time_s()
@@ -127,7 +128,7 @@ class Recorder:
 
     def _hand_on(self, name: str) -> None:
         rows = getattr(self, name)
-        self._sink.write(name, getattr(self, f"_{name}_frame")(rows))
+        self.sink.write(name, getattr(self, f"_{name}_frame")(rows))
         del rows[:]
 
     def _jobs_frame(self, rows: array[float]) -> pl.DataFrame:
@@ -155,7 +156,11 @@ class Recorder:
             "attempts": attempts.astype(np.int64),
             "status": _words(status, STATUSES),
             "reason": _words(reason, tuple(self._reasons)),
+            **{name: getattr(load, name)[at] for name in OF_JOBS if len(getattr(load, name))},
         }
+        if "deadline_s" in columns:
+            due = columns["deadline_s"]
+            columns["deadline_s"] = np.where(np.isfinite(due), due, np.nan)
         demand = (
             load.request[first] * load.instances[first][:, None]
             if self._job_request is None

@@ -33,6 +33,13 @@ JOBS: Final = {
 """One row a job, in order of end (rejected ones when they are rejected; unfinished ones last).
 After these columns, one a resource (`processors`, `cpu`, …): what the job asks for at once."""
 
+JOBS_WITH_VALUE: Final = {
+    "qos": "Float64, quality of service that the user asked for, in (0, 1]",
+    "value": "Float64, what the job is worth if it finishes, by its true run time",
+    "deadline_s": "Float64, when it should have ended; null where it has no deadline",
+}
+"""Of the jobs too, between `reason` and the resources: those that the workload tells."""
+
 TASKS: Final = {
     "job_id": "as in jobs",
     "task_id": "the trace's id: Int64 or String",
@@ -76,6 +83,55 @@ EVENTS: Final = {
     "detail": "String, for people",
 }
 """What happened besides starts and ends, in order of time."""
+
+POWER: Final = {
+    "start_s": "Float64, start of a row; the rows follow each other without gaps",
+    "end_s": "Float64, its end; all powers hold in between",
+    "generation_w": "Float64, what sun and wind could give",
+    "import_w": "Float64, from the grid",
+    "discharge_w": "Float64, from the battery, at its terminals",
+    "unserved_w": "Float64, load for which there is no power",
+    "load_w": "Float64, what machines, cooling and the rest want",
+    "charge_w": "Float64, into the battery, at its terminals",
+    "export_w": "Float64, to the grid",
+    "curtailment_w": "Float64, generation that is not used",
+    "losses_w": "Float64, lost between sources and load",
+    "pue": "Float64, facility power for each W of machine power",
+    "price_per_kwh": "Float64, of imported energy",
+    "export_price_per_kwh": "Float64, of exported energy",
+    "carbon_gco2_per_kwh": "Float64, of imported energy, in g of CO₂ equivalent",
+    "generation_price_per_kwh": "Float64, of generated energy that is used",
+    "generation_gco2_per_kwh": "Float64, of generated energy that is used, over the life cycle",
+    "machines_w": "Float64, what machines draw of the load, before PUE",
+    "standing_w": "Float64, what they draw of it that belongs to no job: idle, booting, off",
+    "load_renewable_w": "Float64, of the load and losses: straight from sun and wind",
+    "load_battery_w": "Float64, of these: from the battery",
+    "load_grid_w": "Float64, of these: straight from the grid",
+    "charge_renewable_w": "Float64, of what charges the battery: from sun and wind",
+    "charge_grid_w": "Float64, of this: from the grid",
+    "load_battery_grid_w": "Float64, of load_battery_w: energy that the grid had charged",
+    "carbon_g_per_s": "Float64, of import and used generation, when it comes in",
+    "cost_per_s": "Float64, of the same, less what export brings",
+    "load_carbon_g_per_s": "Float64, of the load's energy; that from the battery when it is used",
+    "load_cost_per_s": "Float64, likewise",
+    "stored_j": "Float64, the battery's content at the row's end",
+    "stored_carbon_g": "Float64, what this content carries",
+    "stored_cost": "Float64, likewise",
+    "stored_grid_j": "Float64, what of it came from the grid",
+}
+"""One row a stretch of time in which nothing of the site's power changed, of runs with power."""
+
+ENERGY: Final = {
+    "job_id": "as in jobs",
+    "energy_j": "Float64, energy of the machines: the job's part of what is above idle",
+    "overhead_j": "Float64, its part of what the facility adds and loses",
+    "renewable_j": "Float64, of both: straight from sun and wind",
+    "battery_j": "Float64, of both: from the battery",
+    "grid_j": "Float64, of both: straight from the grid",
+    "carbon_g": "Float64, of both, in g of CO₂ equivalent; that from the battery as charged",
+    "cost": "Float64, of both, in the currency of the prices",
+}
+"""One row a job id, in the order of jobs, of runs with power."""
 
 STATUSES: Final = ("finished", "killed", "rejected", "running", "waiting")
 OUTCOMES: Final = ("finished", "killed", "suspended", "lost", "running")

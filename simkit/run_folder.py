@@ -26,6 +26,9 @@ TABLES: Final = {
     "timeline": records.TIMELINE,
     "events": records.EVENTS,
 }
+"""Tables of every run → their columns."""
+POWER_TABLES: Final = {"power": records.POWER, "energy": records.ENERGY}
+"""Tables that runs with power have besides."""
 
 _Result = TypeVar("_Result")
 
@@ -122,6 +125,26 @@ class Run:
         return self._load("events")
 
     @cached_property
+    def power(self) -> pl.DataFrame:
+        """The site's ledger, by time: one row while no power changes; only of runs with power."""
+        return self._load("power")
+
+    @cached_property
+    def energy(self) -> pl.DataFrame:
+        """What each job has used, one row a job id; only of runs with power."""
+        return self._load("energy")
+
+    @property
+    def has_power(self) -> bool:
+        """Whether the scenario says anything of power, so that there are tables of it."""
+        return self.info.get("scenario", {}).get("power") is not None
+
+    @property
+    def tables(self) -> dict[str, dict[str, str]]:
+        """Tables of the run → the columns they have at least, with their meaning."""
+        return {**TABLES, **POWER_TABLES} if self.has_power else TABLES
+
+    @cached_property
     def metrics(self) -> dict[str, Any]:
         """The content of metrics.json."""
         return _read_json(self.folder / "metrics.json")
@@ -134,13 +157,14 @@ class Run:
         import polars as pl
 
         path = self.folder / f"{table}.parquet"
-        if table not in TABLES or not path.is_file():
+        if table not in self.tables or not path.is_file():
             raise RunError(
-                f"{path}: there is no such table; the tables of a run are {', '.join(TABLES)}"
+                f"{path}: there is no such table; the tables of the run are "
+                f"{', '.join(self.tables)}"
             )
         frame = pl.scan_parquet(path, glob=False)
         columns = _readable(path, lambda: frame.collect_schema().names())
-        if missing := [name for name in TABLES[table] if name not in columns]:
+        if missing := [name for name in self.tables[table] if name not in columns]:
             raise RunError(
                 f"{path}: column {', '.join(missing)} is missing; the file is not one of simkit's, "
                 "or was edited: run the scenario again"
@@ -177,13 +201,14 @@ def open_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> Run
             "partial; run the scenario again, or take what is there with --partial (in Python: "
             "allow_partial=True)"
         )
-    missing = [table for table in TABLES if not (path / f"{table}.parquet").is_file()]
+    run = Run(path, info)
+    missing = [table for table in run.tables if not (path / f"{table}.parquet").is_file()]
     if missing:
         raise RunError(
             f"{path}: {', '.join(f'{table}.parquet' for table in missing)} is missing, though "
             "run.json says complete; run the scenario again"
         )
-    return Run(path, info)
+    return run
 
 
 def _read_info(folder: Path) -> dict[str, Any]:

@@ -17,14 +17,19 @@ from simkit.partition_numbers import name_of
 from simkit.policy import Partition
 from simkit.run_folder import FORMAT
 from simkit.scenario import Scenario, scenario_hash
+from simkit.site import Site
 from simkit.workload import RowReport, Trace, Workload
 
 PACKAGES = ("numpy", "polars", "pyarrow", "pydantic", "scipy", "simpy")
 """Distributions whose versions are recorded beside simkit's own."""
 
 
-def first_info(scenario: Scenario, trace: Trace, cluster: Cluster) -> dict[str, Any]:
+def first_info(
+    scenario: Scenario, trace: Trace, cluster: Cluster, site: Site | None = None
+) -> dict[str, Any]:
     """Return all that is known before anything is simulated."""
+    power = () if site is None else site.inputs
+    reports = {} if site is None else site.reports
     return {
         "format": FORMAT,
         "status": "incomplete",
@@ -32,15 +37,16 @@ def first_info(scenario: Scenario, trace: Trace, cluster: Cluster) -> dict[str, 
         "name": scenario.name,
         "scenario": scenario.model_dump(mode="json"),
         "scenario_sha256": scenario_hash(scenario),
-        "inputs": describe_inputs([*trace.inputs, *cluster.inputs, *own_files(scenario)]),
+        "inputs": describe_inputs([*trace.inputs, *cluster.inputs, *power, *own_files(scenario)]),
         "trace": describe_rows(trace.report),
         "tables": {
             name: describe_rows(report)
-            for name, report in {**trace.tables, **cluster.reports}.items()
+            for name, report in {**trace.tables, **cluster.reports, **reports}.items()
         },
         "epoch_s": _finite(trace.workload.epoch_s),
         "time_zone": trace.workload.time_zone,
         "cluster": describe_cluster(cluster, trace.workload),
+        **({} if site is None else {"power": dict(site.facts)}),
         "seed": scenario.seed,
         "versions": versions(),
         "jobs": len(trace.workload),

@@ -22,6 +22,7 @@ from simkit.scenario_models import (
     BimodalWorkload,
     LublinWorkload,
     PoissonWorkload,
+    RareWorkload,
     UniformWorkload,
 )
 from simkit.scenario_names import (
@@ -35,6 +36,7 @@ from simkit.scenario_names import (
     PolicyFile,
     PolicyName,
 )
+from simkit.scenario_power import Power
 from simkit.scenario_types import (
     BrokenRulesError,
     Count,
@@ -43,6 +45,7 @@ from simkit.scenario_types import (
     PositiveDuration,
     Section,
 )
+from simkit.scenario_value import Value
 from simkit.scenario_workload import (
     JobsWorkload,
     PluginWorkload,
@@ -59,6 +62,7 @@ Workload = Annotated[
     | BernoulliWorkload
     | UniformWorkload
     | BimodalWorkload
+    | RareWorkload
     | Alibaba2017Workload
     | TasksWorkload
     | PluginWorkload,
@@ -149,6 +153,15 @@ class Admission(Section):
     """How many more wait behind the slots; what exceeds it is rejected; null: no limit."""
     refill: Literal["at_once", "next_decision"] = "at_once"
     """A free slot is filled within the decision that frees it, or before the next one."""
+    order: Literal["fifo", "qos", "value"] = "fifo"
+    """Who of those that wait for a slot gets it: the first, or that of the highest qos or value."""
+
+    @model_validator(mode="after")
+    def _orders_what_waits(self) -> Self:
+        if self.order != "fifo" and self.slots is None:
+            text = f"{self.order} needs slots; add a number of them"
+            raise BrokenRulesError([(("order",), text)])
+        return self
 
 
 class Scheduling(Section):
@@ -178,8 +191,12 @@ class Scenario(Section):
     """From it comes every random number of the run; 0 is a seed like any other."""
     workload: Workload
     """Which jobs arrive."""
+    value: Value | None = None
+    """What jobs are worth, with their quality of service and deadlines; absent: nothing."""
     cluster: Cluster = Field(default_factory=Cluster)
     """The machines; absent: one pool of the size in the log's header."""
+    power: Power | None = None
+    """The energy side: sources, battery, grid, what machines draw; absent: power is no matter."""
     policy: Policy = Field({}, validate_default=True)
     """Decides what starts when and where."""
     estimates: Estimator = Field("requested", validate_default=True)

@@ -137,3 +137,50 @@ class BimodalWorkload(SpreadWorkload):
     """Shortest and longest run time of short jobs."""
     long_run_time_s: DurationRange = (600.0, 900.0)
     """Shortest and longest run time of long jobs."""
+
+
+class RareWorkload(WorkloadBase):
+    """The synthetic workload of RARE (2023): short and long jobs on processors and GPUs."""
+
+    type: Literal["rare"]
+    """The synthetic workload of RARE (2023): short and long jobs on processors and GPUs."""
+    jobs: Count
+    """How many jobs."""
+    units: Count = 10
+    """Size of the pool: so many processors and so many GPUs."""
+    max_units: Count | None = None
+    """The most a job asks for of either; null: half of the pool."""
+    offered_load: Positive | None = None
+    """Requested area over capacity, of either resource; the arrival rate follows from it."""
+    rate_per_step: Positive | None = None
+    """Jobs a step; or give `offered_load`."""
+    step_s: PositiveDuration = 3600.0
+    """Length of a step."""
+    arrivals: Literal["steps", "continuous"] = "steps"
+    """Jobs arrive at the beginning of their step, or at any time."""
+    short_share: Share = 0.7
+    """The share of short jobs."""
+    short_steps: CountRange = (1, 10)
+    """Least and most steps of short jobs."""
+    long_steps: CountRange = (10, 30)
+    """Least and most steps of long jobs."""
+    estimates: Literal["none", "exact", "modal"] = "exact"
+    """Requested times: none, the run time exactly, or round values well above it."""
+
+    @model_validator(mode="after")
+    def _one_rate_and_units_that_fit(self) -> Self:
+        given = [key for key in ("offered_load", "rate_per_step") if getattr(self, key) is not None]
+        if len(given) != 1:
+            counted = "both are" if given else "neither is"
+            raise ValueError(
+                f"needs offered_load or rate_per_step, and {counted} there; give one of them"
+            )
+        if self.max_units is not None and self.max_units > self.units:
+            text = f"must be at most the pool's {self.units}, not {self.max_units}"
+            raise BrokenRulesError([(("max_units",), text)])
+        return self
+
+    def reader_arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of the generator, without its generator `rng`."""
+        arguments = super().reader_arguments()
+        return {"load" if name == "offered_load" else name: arguments[name] for name in arguments}

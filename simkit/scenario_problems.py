@@ -76,7 +76,14 @@ class Place:
         self.tag = next(iter(self.models), "")
 
     def _enter(self, step: int | str) -> None:
-        """Go down by one key, or by one row of a list, which has the models of the list."""
+        """Go down by one key, or by one row of a list, which has the models of the list.
+
+        A name that the author gave, in a mapping, leads to the models of the mapping likewise.
+        """
+        named = self.field is not None and get_origin(self.field.annotation) is dict
+        if named and isinstance(step, str):
+            self.path, self.field = (*self.path, step), None
+            return
         self.path = (*self.path, step)
         if isinstance(step, int):
             return

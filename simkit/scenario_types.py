@@ -190,6 +190,17 @@ DurationRange = Annotated[
 ]
 """``[shortest, longest]``, durations above 0."""
 
+PositiveRange = Annotated[
+    tuple[Positive, Positive], Strict(False), BeforeValidator(_pair), AfterValidator(_ordered)
+]
+"""``[least, most]``, finite numbers above 0."""
+Quality = Annotated[float, Field(gt=0, le=1)]
+"""A quality of service: above 0 and at most 1."""
+QualityRange = Annotated[
+    tuple[Quality, Quality], Strict(False), BeforeValidator(_pair), AfterValidator(_ordered)
+]
+"""``[least, most]`` qualities of service."""
+
 
 class JobRange(NamedTuple):
     """Jobs by their rank in order of submission, from 0, both ends included."""

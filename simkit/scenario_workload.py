@@ -12,7 +12,15 @@ from pydantic import Field, field_validator, model_validator
 
 from simkit.errors import did_you_mean
 from simkit.scenario_names import Arguments, File, ReaderName
-from simkit.scenario_types import Count, Instant, Jobs, Positive, Section, check_order
+from simkit.scenario_types import (
+    Count,
+    Instant,
+    Jobs,
+    Positive,
+    PositiveDuration,
+    Section,
+    check_order,
+)
 
 
 class Window(Section):
@@ -38,6 +46,15 @@ class Resample(Section):
     """Length of the new workload in weeks; null: as many as the log has."""
 
 
+class TargetLoad(Section):
+    """The offered load that arrivals are compressed or spread to."""
+
+    offered_load: Positive
+    """Requested area over capacity, from the first to the last submit."""
+    processors: Count
+    """Processors of the machine that it is the load of."""
+
+
 class WorkloadBase(Section):
     """What every kind of workload takes."""
 
@@ -49,8 +66,16 @@ class WorkloadBase(Section):
     """Arrivals are compressed by this factor (2.0: twice the arrival rate), run times unchanged."""
     processors_scale: Positive = 1.0
     """Processors of each job times this, rounded, at least 1."""
+    processors_max: Count | None = None
+    """Jobs that ask for more processors ask for so many instead; null: no limit."""
+    run_time_scale: Positive = 1.0
+    """Run times and requested times of all jobs times this."""
+    run_time_max: PositiveDuration | None = None
+    """Longer run times and requested times are cut to this; null: no limit."""
     resample: Resample | None = None
     """Draw a new workload from the log's users and weeks; absent: the log as it is."""
+    target_load: TargetLoad | None = None
+    """Bring the arrivals to an offered load, after everything else; absent: as they are."""
 
     @property
     def reader_name(self) -> str:

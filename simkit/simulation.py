@@ -194,7 +194,7 @@ class Simulation:
         if site is not None:
             self.power = PowerSupply(
                 env, site, cluster, state, self.recorder, taking_place, self._execution,
-                self._referee, self._anyone_waits, ledger,
+                self._referee, self._anyone_waits, lambda: self._books.jobs_ended, ledger,
             )  # fmt: skip
             backgrounds.append(self.power)
         if backgrounds:
@@ -380,6 +380,10 @@ class Simulation:
         try:
             carry_out = self._actions[action.__class__]
         except KeyError:
+            if isinstance(action, (SwitchOff, SwitchOn)):
+                raise self._referee.broken(
+                    f"{action!r} needs to know what machines draw; add a section `power`"
+                ) from None
             raise PolicyError(
                 f"{self._referee.policy}: {action!r} is no action of simkit.policy"
             ) from None

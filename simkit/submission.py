@@ -15,6 +15,7 @@ from simkit.estimates import Predictor
 from simkit.policy import Partition
 from simkit.processes import Arriving
 from simkit.task import Task
+from simkit.task_worths import TaskWorths
 from simkit.workload import Workload
 
 Ints = npt.NDArray[np.int64]
@@ -41,6 +42,7 @@ class Submission:
         first = cluster.partitions[0]
         self._only = first if cluster.partitions == (Partition(first.name),) else None
         """The partition that takes every job, where there is just one and without limits."""
+        self._worths = TaskWorths.of(workload, cluster)
 
     def jobs(self) -> Iterator[Arriving]:
         """Yield every job in order of submission."""
@@ -71,7 +73,7 @@ class Submission:
         rows = slice(int(load.first_task[first]), int(load.first_task[last]))
         jobs = np.repeat(np.arange(first, last), np.diff(load.first_task[first : last + 1]))
         position, priority, machines = self._partitions(jobs)
-        return list(
+        tasks = list(
             map(
                 Task,
                 range(rows.start, rows.stop),
@@ -91,6 +93,9 @@ class Submission:
                 self._demands(rows),
             )
         )
+        if self._worths is not None:
+            self._worths.give(tasks, rows, jobs)
+        return tasks
 
     def _partitions(self, jobs: Ints) -> tuple[Iterable[Any], Iterable[Any], Iterable[Any]]:
         """Return the row, priority and machines of the partition that takes each of some jobs."""

@@ -41,6 +41,8 @@ class Task:
     """Worth that does not depend on its run time."""
     deadline_s = inf
     """When its job should have ended, in seconds on the trace's clock; inf: whenever."""
+    cluster_share = 0.0
+    """The largest share of one of the cluster's resources that it asks for; 0: not known."""
 
     def __init__(
         self,
@@ -102,8 +104,12 @@ class Task:
 
     @property
     def value_density(self) -> float:
-        """Value over what it holds: per unit of the resources together and second."""
-        held = sum(self.demand) * self.estimate_s
+        """Value over what it holds and for how long: that of a second of the whole cluster.
+
+        What it holds is its `cluster_share`, so that resources in different units can be
+        compared; where that is not known, the sum of its amounts.
+        """
+        held = (self.cluster_share or sum(self.demand)) * self.estimate_s
         return self.value / held if held else inf
 
     @property

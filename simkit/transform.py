@@ -1,6 +1,6 @@
-"""Transforms of a workload into another: a window of it, its load, its processors, a resample.
+"""Transforms of a workload into another: a window, its load, processors, run times, a resample.
 
-None of them changes a run time. Times stay on the trace's clock, so a window's first job may be
+Times stay on the trace's clock, so a window's first job may be
 submitted long after 0.
 """
 
@@ -18,7 +18,17 @@ from simkit.units import format_duration, parse_duration
 from simkit.words import counted
 from simkit.workload import Workload
 
-__all__ = ["resample", "scale_load", "scale_processors", "seconds_into", "window"]
+__all__ = [
+    "cap_processors",
+    "cap_run_times",
+    "resample",
+    "scale_load",
+    "scale_processors",
+    "scale_run_times",
+    "scale_to_load",
+    "seconds_into",
+    "window",
+]
 
 _FIRST_LAST = re.compile(r"\s*([0-9]+)\s*\.\.\s*([0-9]+)\s*", re.ASCII)
 
@@ -119,6 +129,31 @@ def scale_load(workload: Workload, factor: float) -> Workload:
     return workload.with_columns(submit_time_s=first + (workload.submit_time_s - first) / factor)
 
 
+def scale_to_load(workload: Workload, offered_load: float, processors: int) -> Workload:
+    """Return the workload with its arrivals compressed or spread to a given offered load.
+
+    Args:
+        workload: jobs that ask for ``processors``, or else for their first resource.
+        offered_load: requested area / (processors * time from first to last submit), above 0.
+        processors: capacity of the machine that the load is meant for, at least 1.
+
+    Raises TraceError if a number is out of range, or if the jobs have no area or all come at once.
+    """
+    _check_factor("target_load", offered_load)
+    if processors < 1:
+        raise TraceError(f"target_load: a machine of {processors} processors; give at least 1")
+    name = "processors" if "processors" in workload.resources else workload.resources[0]
+    size = workload.request[:, workload.resources.index(name)] * workload.instances
+    area = float((size * workload.longest_run_time_s()).sum())
+    span = float(workload.submit_time_s[-1] - workload.submit_time_s[0]) if len(workload) else 0.0
+    if not (area > 0 and span > 0):
+        raise TraceError(
+            f"target_load: the jobs ask for {area:g} {name}-seconds within {span:g} s, which no "
+            "factor brings to a load; leave it out"
+        )
+    return scale_load(workload, offered_load * processors * span / area)
+
+
 def scale_processors(workload: Workload, factor: float, cap: int | None = None) -> Workload:
     """Return the workload with the number of instances of each task multiplied by `factor`.
 
@@ -139,6 +174,43 @@ def scale_processors(workload: Workload, factor: float, cap: int | None = None) 
     if cap is not None:
         scaled = np.minimum(scaled, cap)
     return workload.with_columns(instances=scaled.astype(np.int64))
+
+
+def cap_processors(workload: Workload, most: int) -> Workload:
+    """Return the workload with no task of more instances than `most`; run times stay.
+
+    A log of a large machine so fits a small one: RARE (2023) allows a job half of its pool.
+
+    Raises TraceError for fewer than one.
+    """
+    if most < 1:
+        raise TraceError(f"processors_max: {most}; a task has at least 1")
+    return scale_processors(workload, 1.0, cap=most)
+
+
+def scale_run_times(workload: Workload, factor: float) -> Workload:
+    """Return the workload with run times and requested times multiplied by `factor`.
+
+    Submit times stay, so that the offered load is multiplied, too; deadlines stay where they are.
+
+    Raises TraceError if the factor is not a finite number above 0.
+    """
+    _check_factor("run_time_scale", factor)
+    return workload.with_columns(**{name: getattr(workload, name) * factor for name in _RUN_TIMES})
+
+
+def cap_run_times(workload: Workload, longest_s: float) -> Workload:
+    """Return the workload with no run time or requested time longer than `longest_s`.
+
+    Raises TraceError if that is not a finite time above 0.
+    """
+    _check_factor("run_time_max", longest_s)
+    return workload.with_columns(
+        **{name: np.minimum(getattr(workload, name), longest_s) for name in _RUN_TIMES}
+    )
+
+
+_RUN_TIMES = ("run_time_s", "requested_time_s", "instance_run_time_s")
 
 
 def _check_factor(name: str, factor: float) -> None:

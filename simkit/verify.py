@@ -19,6 +19,7 @@ row that breaks a rule is reported with the rule's name.
 | run-time | a finished instance ran exactly its run time |
 | instance-times | each instance ran for its own run time, by the input |
 | parents | a task starts after all its parents have ended well |
+| value | QoS, value, deadline and drawn GPUs are as the scenario says |
 | walltime | jobs are killed at their requested time if and only if asked |
 | estimates | the policy was told what the scenario says |
 | machines | every allocation is on a machine of the cluster |
@@ -33,6 +34,11 @@ row that breaks a rule is reported with the rule's name.
 | fcfs-order | without backfilling, jobs start in order of submission |
 | head-fits | no job waits as head of the queue while it fits |
 | head-delay | EASY starts each head by the shadow time it had as it became head |
+| ledger | in every row of time as much power comes as goes, none below 0 |
+| sources | which source serves what, its carbon and its cost, follow the rule |
+| battery | the battery keeps its limits and loses what it should, no more |
+| machine-power | machines draw what the allocations add to their own power |
+| bills | jobs and idle power pay for what machines drew, each job for its part |
 | metrics | the metrics are what the tables say |
 """
 
@@ -45,6 +51,8 @@ from typing import Final
 
 from simkit.verify_admission import check_admission
 from simkit.verify_audit import Audit, Check, Violation
+from simkit.verify_battery import check_battery
+from simkit.verify_bills import check_bills
 from simkit.verify_capacity import check_capacity
 from simkit.verify_digest import check_digest
 from simkit.verify_easy import check_head_delay
@@ -55,11 +63,14 @@ from simkit.verify_inputs import check_inputs, check_trace
 from simkit.verify_jobs import check_causality, check_identity, check_statuses, check_times
 from simkit.verify_limits import check_machines, check_partitions, check_rejections
 from simkit.verify_machine_capacity import check_failures, check_machine_capacity
+from simkit.verify_machine_power import check_machine_power
 from simkit.verify_maintenance import check_maintenance
 from simkit.verify_metrics import check_metrics
 from simkit.verify_pieces import TASK
+from simkit.verify_power import check_ledger, check_sources
 from simkit.verify_tasks import check_instance_times, check_parents, check_tasks
 from simkit.verify_timeline import check_timeline
+from simkit.verify_value import check_value
 from simkit.verify_work import (
     check_gangs,
     check_instances,
@@ -73,10 +84,12 @@ __all__ = ["CHECKS", "Audit", "Check", "Violation", "verify_run"]
 _OF_FILES: Final = (check_digest, check_inputs, check_trace)
 _OF_JOBS: Final = (
     check_tasks, check_identity, check_causality, check_statuses, check_times, check_instances,
-    check_gangs, check_run_time, check_instance_times, check_parents, check_walltime,
+    check_gangs, check_run_time, check_instance_times, check_parents, check_value,
+    check_walltime,
     check_estimates, check_machines, check_partitions, check_rejections, check_admission,
     check_capacity, check_machine_capacity, check_failures, check_maintenance, check_timeline,
-    check_fcfs_order, check_head_fits, check_head_delay, check_metrics,
+    check_fcfs_order, check_head_fits, check_head_delay, check_ledger, check_sources,
+    check_battery, check_machine_power, check_bills, check_metrics,
 )  # fmt: skip
 CHECKS: Final[tuple[Callable[[RunFolder], Check], ...]] = (*_OF_FILES, *_OF_JOBS)
 """Every check, in the order in which they are done and reported."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from simkit.verify_folder import RunFolder
 
-DIGESTED_TABLES = ("jobs", "tasks", "allocations", "timeline", "events")
+DIGESTED_TABLES = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
 
 
 def check_digest(run: RunFolder) -> Check:
@@ -39,8 +39,9 @@ def check_digest(run: RunFolder) -> Check:
 def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any) -> str:
     r"""Return the run's digest as 64 hexadecimal digits.
 
-    For each table in (jobs, tasks, allocations, timeline, events) that is present and for each of
-    its columns in file order, the column's digest is SHA-256 over its values in row order:
+    For each table in (jobs, tasks, allocations, timeline, events, power, energy) that is present
+    and for each of its columns in file order, the column's digest is SHA-256 over its values in
+    row order:
 
     - Float64: 8 bytes, little-endian; null is the quiet NaN 0x7ff8000000000000;
     - Int64: 8 bytes, little-endian; null is -2**63;

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simkit.errors import RunError
+from simkit.verify_columns import COLUMNS, POWER_COLUMNS
 from simkit.verify_pieces import gang_segments, known_allocations, pieces
 from simkit.verify_task_inputs import InputTasks, read_input_tasks
 
@@ -23,34 +24,6 @@ FORMAT = 1
 """The format of run folders that this auditor understands."""
 
 _MANIFEST = ("format", "status", "scenario", "cluster", "digest", "inputs", "trace")
-_TIMES = ("start_time_s", "end_time_s")
-_COLUMNS = {
-    "jobs": {
-        "id": ("job_id",),
-        "Float64": (
-            "submit_time_s", *_TIMES, "wait_time_s", "turnaround_time_s", "run_time_s",
-            "requested_time_s", "estimate_s", "trace_run_time_s", "suspended_time_s", "lost_time_s",
-        ),
-        "Int64": ("attempts",),
-        "String": ("status", "reason"),
-    },
-    "tasks": {
-        "id": ("job_id", "task_id"),
-        "Int64": ("instances",),
-        "Boolean": ("gang",),
-        "Float64": _TIMES,
-        "String": ("status",),
-    },
-    "allocations": {
-        "id": ("job_id", "task_id"),
-        "Int64": ("machine_id", "first_instance", "count", "attempt"),
-        "Float64": _TIMES,
-        "String": ("outcome",),
-    },
-    "timeline": {"Float64": ("time_s",), "Int64": ("waiting", "backlog", "running")},
-    "events": {"Float64": ("time_s",), "String": ("kind", "detail"), "Int64": ("machine_id",)},
-}  # fmt: skip
-"""Columns that the checks read: table → type → names; an id is Int64 or String."""
 
 
 @dataclass(frozen=True)
@@ -154,10 +127,19 @@ def read_run_folder(folder: str | Path, *, allow_partial: bool = False) -> RunFo
             f"{path}: the run is {manifest['status']}, only a complete run can be verified; "
             "run it again, or check what is there with --partial (in Python: allow_partial=True)"
         )
-    tables = {name: _read_table(path, name) for name in _COLUMNS}
+    tables = {name: _read_table(path, name) for name in _tables_of(path, manifest)}
     _check_ids(path, tables)
     _check_resources(path, tables, manifest["cluster"]["resources"])
     return RunFolder(path, manifest, _read_metrics(path, manifest["status"]), tables)
+
+
+def _tables_of(folder: Path, manifest: dict[str, Any]) -> tuple[str, ...]:
+    """Return the tables that the run should have; one that is not complete may lack bills."""
+    if not isinstance(manifest["scenario"], dict) or manifest["scenario"].get("power") is None:
+        return tuple(COLUMNS)
+    whole = manifest["status"] == "complete"
+    there = (n for n in POWER_COLUMNS if whole or (folder / f"{n}.parquet").is_file())
+    return (*COLUMNS, *there)
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
@@ -208,7 +190,7 @@ def _read_table(folder: Path, name: str) -> pl.DataFrame:
         table = pl.read_parquet(path, hive_partitioning=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise RunError(f"{path}: cannot be read ({error}); run it again") from None
-    for kind, columns in _COLUMNS[name].items():
+    for kind, columns in (COLUMNS | POWER_COLUMNS)[name].items():
         allowed = ("Int64", "String") if kind == "id" else (kind,)
         for column in columns:
             found = str(table.schema[column]) if column in table.columns else "missing"
@@ -219,9 +201,12 @@ def _read_table(folder: Path, name: str) -> pl.DataFrame:
 
 
 def _check_ids(folder: Path, tables: dict[str, pl.DataFrame]) -> None:
-    tables_with = {"job_id": ("jobs", "tasks", "allocations"), "task_id": ("tasks", "allocations")}
+    tables_with = {
+        "job_id": ("jobs", "tasks", "allocations", "energy"),
+        "task_id": ("tasks", "allocations"),
+    }
     for column, names in tables_with.items():
-        kinds = {name: str(tables[name].schema[column]) for name in names}
+        kinds = {name: str(tables[name].schema[column]) for name in names if name in tables}
         if len(set(kinds.values())) > 1:
             found = ", ".join(f"{kind} in {name}" for name, kind in kinds.items())
             raise RunError(f"{folder}: {column} has different types in different tables: {found}")

@@ -122,7 +122,10 @@ def _why_not_reread(run: RunFolder) -> str:
     workload = run.setting("workload") or {}
     if workload.get("type") != "swf":
         return f"the workload's type is {workload.get('type')!r}"
-    changes = {"window": None, "resample": None, "load": 1.0, "processors_scale": 1.0}
+    changes = {
+        "window": None, "resample": None, "load": 1.0, "processors_scale": 1.0,
+        "processors_max": None, "run_time_scale": 1.0, "run_time_max": None, "target_load": None,
+    }  # fmt: skip
     for name, neutral in changes.items():
         value = workload.get(name)
         if value and value != neutral:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.verify_audit import Check
+from simkit.verify_energy_metrics import energy_numbers
 from simkit.verify_maintenance import seconds
+from simkit.verify_value_metrics import value_numbers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,7 +24,7 @@ STATUSES = ("finished", "killed", "rejected", "running", "waiting")
 
 
 def check_metrics(run: RunFolder) -> Check:
-    """Counts, makespan, waits, turnarounds, slowdowns and utilisation are as the tables say."""
+    """Counts, makespan, waits, slowdowns, utilisation, worth and energy are as the tables say."""
     check = Check("metrics", "the metrics are what the tables say")
     if not run.metrics:
         if not run.complete:
@@ -30,6 +32,7 @@ def check_metrics(run: RunFolder) -> Check:
         check.add("metrics.json is empty", {})
         return check
     expected = _counts(run) | _makespan(run) | _waits(run) | _utilisation(run)
+    expected |= value_numbers(run, _kept(run)) | _energy(run)
     for (metric, key), value in expected.items():
         check.examined += 1
         found = _number(run.metrics, metric, key)
@@ -120,6 +123,22 @@ def _kept(run: RunFolder) -> pl.DataFrame:
     if not (warmup or cooldown):
         return run.jobs
     return run.jobs.filter(submit >= submit.min() + warmup, submit <= submit.max() - cooldown)
+
+
+def _energy(run: RunFolder) -> Numbers:
+    """The numbers of energy, from the first submit that counts to the last end."""
+    first, last = (
+        _extreme(run.jobs["submit_time_s"], "min"),
+        _extreme(run.jobs["submit_time_s"], "max"),
+    )
+    ended = _extreme(run.jobs["end_time_s"], "max")
+    if first is None or last is None:
+        return {}
+    warmup, cooldown = (seconds(_setting(run, name, 0.0)) for name in ("warmup", "cooldown"))
+    if ended is None:
+        ended = _extreme(run.tables["timeline"]["time_s"], "max")
+    end = last - cooldown if warmup or cooldown else last if ended is None else max(ended, first)
+    return energy_numbers(run, first + warmup, end)
 
 
 def _utilisation(run: RunFolder) -> Numbers:

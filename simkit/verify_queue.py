@@ -116,9 +116,12 @@ def left_out(
 def _other_policy(run: RunFolder, backfills: tuple[str, ...]) -> str:
     """Return why the run's policy makes no promise of this kind; empty if it does."""
     policy = run.setting("policy") or {}
+    admitted = run.setting("admission", "order") or "fifo"
     order, backfill = (type_of(policy.get(key)) for key in ("order", "backfill"))
     if policy.get("path") or policy.get("name"):
         return "the policy is a user's own"
+    if admitted != "fifo":
+        return f"admission goes by {admitted}, not by submission"
     if order != "fcfs":
         return f"the order is {order}, not fcfs"
     return "" if backfill in backfills else f"backfilling is {backfill}"

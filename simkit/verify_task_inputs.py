@@ -56,6 +56,8 @@ def read_input_tasks(run: RunFolder) -> InputTasks:
     workload = run.setting("workload") or {}
     if reason := _why_not_reread(workload):
         return InputTasks(reason=reason)
+    if run.setting("value", "gpu"):
+        return InputTasks(reason="the scenario adds GPUs to the jobs")
     try:
         if workload["type"] == "tasks":
             found = _of_table(run, workload)
@@ -73,7 +75,11 @@ def _why_not_reread(workload: Mapping[str, Any]) -> str:
     kind = workload.get("type")
     if kind not in TASK_TABLES:
         return f"the workload's type is {kind!r}"
-    for name, neutral in {"resample": None, "load": 1.0, "processors_scale": 1.0}.items():
+    changes = {
+        "resample": None, "load": 1.0, "processors_scale": 1.0, "processors_max": None,
+        "run_time_scale": 1.0, "run_time_max": None, "target_load": None,
+    }  # fmt: skip
+    for name, neutral in changes.items():
         value = workload.get(name)
         if value and value != neutral:
             return f"the workload has {name}: {value}"

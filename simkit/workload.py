@@ -19,6 +19,7 @@ import numpy.typing as npt
 from simkit.dependencies import find_cycle, slices
 from simkit.errors import TraceError
 from simkit.units import request_on_grid, time_on_grid
+from simkit.value_columns import OF_JOBS, moved_deadlines, taken, value_rules, value_shapes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,6 +73,17 @@ class Workload:
     instance_run_time_s: Floats = field(default_factory=lambda: np.empty(0))
     """(sum of instances,) true run time of every instance, task by task; left out where each
     instance takes its task's `run_time_s`, which otherwise is their mean."""
+    qos: Floats = field(default_factory=lambda: np.empty(0))
+    """(J,) quality of service that a job's user asks for, in (0, 1]; left out where the trace has
+    none, and so are the next three. `simkit.value` makes them."""
+    value: Floats = field(default_factory=lambda: np.empty(0))
+    """(J,) what a job is worth if it finishes, at least 0; policies see what their estimates
+    make of it."""
+    value_per_s: Floats = field(default_factory=lambda: np.empty(0))
+    """(T,) worth of a second of a task's run time, all instances together; left out where worths
+    do not depend on run times."""
+    deadline_s: Floats = field(default_factory=lambda: np.empty(0))
+    """(J,) when a job should have ended, on the trace's clock; infinite: whenever."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names behind a job column's numbers, where the trace has names: ``labels["user"][3]``."""
     epoch_s: float = float("nan")
@@ -85,7 +97,7 @@ class Workload:
         """Fill absent columns with -1, put times and amounts on their grids, check everything.
 
         Raises TraceError for columns of unequal length, unsorted or non-finite submit times,
-        negative run times, tasks without instances and negative requests.
+        negative run times, tasks without instances, negative requests, and worths out of range.
         """
         jobs = len(self.job_id)
         for name in JOB_COLUMNS:
@@ -95,7 +107,7 @@ class Workload:
             none = np.broadcast_to(np.int64(0), (len(self.task_id) + 1,))
             object.__setattr__(self, "first_parent", none)
         for name in (
-            "submit_time_s", "run_time_s", "requested_time_s", "instance_run_time_s",
+            "submit_time_s", "run_time_s", "requested_time_s", "instance_run_time_s", "deadline_s",
         ):  # fmt: skip
             object.__setattr__(self, name, time_on_grid(getattr(self, name)))
         object.__setattr__(self, "request", _amounts(self.request))
@@ -108,7 +120,7 @@ class Workload:
         shapes |= {"first_task": (jobs + 1,), "request": (tasks, width)}
         shapes |= {"first_parent": (tasks + 1,)}
         columns = ("instances", "run_time_s", "requested_time_s", "gang")
-        shapes |= dict.fromkeys(columns, (tasks,))
+        shapes |= dict.fromkeys(columns, (tasks,)) | value_shapes(self)
         wrong = [
             f"{name} has shape {getattr(self, name).shape}, expected {shape}"
             for name, shape in shapes.items()
@@ -143,6 +155,7 @@ class Workload:
                 and np.isfinite(self.instance_run_time_s).all()
                 and (self.instance_run_time_s >= 0).all()
             ),
+            **value_rules(self),
         }
         return [rule for rule, kept in rules.items() if not kept] + self._dependency_problems()
 
@@ -190,8 +203,8 @@ class Workload:
 
         Args:
             jobs: columns ``job_id``, ``submit_time_s``, ``run_time_s`` and the name in
-                `resource` (whole processors); optionally ``requested_time_s`` and the numbers
-                in `JOB_COLUMNS`.
+                `resource` (whole processors); optionally ``requested_time_s``, ``qos``,
+                ``value``, ``deadline_s`` and the numbers in `JOB_COLUMNS`.
             resource: the one resource's name.
             facts: further fields of the workload: ``epoch_s``, ``time_zone``, ``capacity``, ….
 
@@ -211,6 +224,9 @@ class Workload:
         numbers: dict[str, Any] = {
             name: columns[name][order].astype(np.int64) for name in JOB_COLUMNS if name in columns
         }
+        numbers |= {
+            name: columns[name][order].astype(np.float64) for name in OF_JOBS if name in columns
+        }
         return cls(
             resources=(resource,),
             job_id=columns["job_id"][order],
@@ -227,8 +243,12 @@ class Workload:
         )
 
     def with_columns(self, **columns: Any) -> Workload:
-        """Return a copy with some fields replaced; it is checked anew."""
-        return replace(self, **columns)
+        """Return a copy with some fields replaced; it is checked anew.
+
+        Deadlines move along with the submit times.
+        """
+        moved = moved_deadlines(self.deadline_s, self.submit_time_s, columns)
+        return replace(self, **(columns | moved))
 
     def take(self, rows: npt.NDArray[np.int64], **changes: Any) -> Workload:
         """Return the workload of the given jobs, with all their tasks.
@@ -236,7 +256,8 @@ class Workload:
         Args:
             rows: row numbers in the order wanted: ascending, unless `changes` holds submit times
                 that make another order, or repeated rows, right.
-            changes: fields to replace at the same time, as `with_columns` does.
+            changes: fields to replace at the same time, as `with_columns` does; deadlines move
+                along with the submit times.
         """
         first, tasks = slices(self.first_task, rows)
         columns: dict[str, Any] = {
@@ -250,6 +271,10 @@ class Workload:
             begun = np.concatenate(([0], np.cumsum(self.instances)))
             columns["instance_run_time_s"] = self.instance_run_time_s[slices(begun, tasks)[1]]
         columns |= self._parents_of(tasks, np.repeat(first[:-1], np.diff(first)))
+        columns |= taken(self, rows, tasks)
+        columns |= moved_deadlines(
+            columns.get("deadline_s", self.deadline_s), columns["submit_time_s"], changes
+        )
         return replace(self, **(columns | {"first_task": first} | changes))
 
     def _parents_of(self, tasks: Ints, job_begins: Ints) -> dict[str, Ints]:

@@ -9,20 +9,33 @@ from typing import Any
 from simkit import plugins
 from simkit.construct import construct
 from simkit.errors import PluginError
+from simkit.scenario_value import Value
 from simkit.scenario_workload import Resample, Window, WorkloadBase
 from simkit.seeds import stream
-from simkit.transform import resample, scale_load, scale_processors, window
+from simkit.transform import (
+    cap_processors,
+    cap_run_times,
+    resample,
+    scale_load,
+    scale_processors,
+    scale_run_times,
+    scale_to_load,
+    window,
+)
+from simkit.value_source import valued
 from simkit.workload import Trace, Workload
 
 
-def read_trace(section: WorkloadBase, seed: int) -> Trace:
-    """Read or generate the jobs of a scenario, and transform them.
+def read_trace(section: WorkloadBase, seed: int, value: Value | None = None) -> Trace:
+    """Read or generate the jobs of a scenario, transform them, and give them their worth.
 
-    The transforms are applied in the order window, load, processors_scale, resample. Models draw
-    from the stream "workload" of the seed, a resample from "resample": neither depends on the
-    policy, so that runs with the same seed are paired.
+    The transforms are applied in the order window, load, processors_scale, processors_max,
+    run_time_scale, run_time_max, resample, target_load, and `value` after them. Models draw from
+    the stream "workload" of the seed, a resample from "resample", worths from streams of their
+    own: none depends on the policy, so that runs with the same seed are paired.
 
-    Raises TraceError if the trace cannot be read, PluginError if the reader is none.
+    Raises TraceError if the trace cannot be read, PluginError if the reader is none, ScenarioError
+    if the jobs cannot be given such a worth.
     """
     reader = plugins.find("simkit.readers", section.reader_name)
     arguments = section.reader_arguments()
@@ -35,6 +48,8 @@ def read_trace(section: WorkloadBase, seed: int) -> Trace:
             "a reader returns a simkit.workload.Trace"
         )
     workload = transformed(trace.workload, section, seed)
+    if value is not None:
+        workload = valued(workload, value, seed)
     return Trace(workload, trace.report, trace.inputs, trace.tables)
 
 
@@ -46,8 +61,16 @@ def transformed(workload: Workload, section: WorkloadBase, seed: int) -> Workloa
         workload = scale_load(workload, section.load)
     if section.processors_scale != 1.0:
         workload = scale_processors(workload, section.processors_scale)
+    if section.processors_max is not None:
+        workload = cap_processors(workload, section.processors_max)
+    if section.run_time_scale != 1.0:
+        workload = scale_run_times(workload, section.run_time_scale)
+    if section.run_time_max is not None:
+        workload = cap_run_times(workload, section.run_time_max)
     if section.resample is not None:
         workload = _resampled(workload, section.resample, seed)
+    if (target := section.target_load) is not None:
+        workload = scale_to_load(workload, target.offered_load, target.processors)
     return workload
 
 

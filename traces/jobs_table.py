@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
-OPTIONAL: Final = ("requested_time_s", *JOB_COLUMNS)
+OPTIONAL: Final = ("requested_time_s", "qos", "value", "deadline_s", *JOB_COLUMNS)
+UNKNOWN: Final = {"requested_time_s": np.nan, "qos": np.nan, "value": np.nan, "deadline_s": np.inf}
+"""What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
 
 Column = npt.NDArray[Any]
 
@@ -30,7 +32,9 @@ def read_jobs_table(path: str | PathLike[str]) -> Trace:
 
     Columns: ``job_id`` (whole numbers or text), ``submit_time_s`` (seconds from the trace's zero),
     ``run_time_s`` (at least 0), ``processors`` (whole, at least 1); optionally
-    ``requested_time_s`` (empty where unknown) and the numbers ``user``, ``group``,
+    ``requested_time_s`` (empty where unknown), ``qos`` (quality of service, above 0 and at most
+    1), ``value`` (what the job is worth if it finishes, at least 0), ``deadline_s`` (seconds from
+    the trace's zero, empty where there is none) and the numbers ``user``, ``group``,
     ``executable``, ``queue``, ``partition``. Other columns are ignored. Rows may be in any order.
 
     Returns:
@@ -168,7 +172,7 @@ def _checked(frame: pl.DataFrame, place: Callable[[int], str]) -> dict[str, Colu
             continue
         if not (values.dtype.is_numeric() or values.dtype == pl.Null):
             raise TraceError(f"{place(0)}: {name} is of type {values.dtype}; it must be a number")
-        unknown = np.nan if name == "requested_time_s" else -1
+        unknown = UNKNOWN.get(name, -1)
         numbers = values.cast(pl.Float64).fill_null(unknown).to_numpy()
         rule, kept = _rule(name, numbers)
         if not kept.all():
@@ -186,5 +190,11 @@ def _rule(name: str, values: Floats) -> tuple[str, Bools]:
         return "finite and at least 0", np.isfinite(values) & (values >= 0)
     if name == "requested_time_s":
         return "finite and at least 0, or empty", ~((values < 0) | np.isinf(values))
+    if name == "qos":
+        return "above 0 and at most 1", (values > 0) & (values <= 1)
+    if name == "value":
+        return "finite and at least 0", np.isfinite(values) & (values >= 0)
+    if name == "deadline_s":
+        return "a time, or empty", ~(np.isnan(values) | (values == -np.inf))
     least = 1 if name == "processors" else -1
     return f"whole and at least {least}", (values >= least) & (values == np.floor(values))

@@ -7,7 +7,7 @@ a column's name, a distance from UTC in its times) must not contradict.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,12 +15,18 @@ from typing import Final, NamedTuple
 from simkit.errors import TraceError
 from simkit.signal_trace import Label, PowerTrace, Sampling
 
-from .power_series import Meaning, series
-from .power_table import read_table
-from .power_times import instants
-from .power_units import check_declared
+from .power_series import Meaning
+from .power_sheet import Clock, open_sheet
 
-__all__ = ["GLEAMM_COLUMNS", "PowerTrace", "SitePower", "read_gleamm", "read_power", "read_sources"]
+__all__ = [
+    "GLEAMM_COLUMNS",
+    "PowerTrace",
+    "SitePower",
+    "read_gleamm",
+    "read_power",
+    "read_sources",
+    "read_total",
+]
 
 GLEAMM_COLUMNS: Final = {"time": "time", "solar": "solar_kw", "wind": "wind_kw"}
 """Columns of a site's file: ours -> the file's."""
@@ -69,9 +75,9 @@ def read_power(
 
     Raises TraceError for what cannot be read, is undeclared or contradicts the file.
     """
-    return read_sources(
+    return read_total(
         path,
-        {column: column},
+        [column],
         unit=unit,
         time=time,
         time_zone=time_zone,
@@ -80,7 +86,7 @@ def read_power(
         sampling=sampling,
         step_s=step_s,
         time_format=time_format,
-    )[column]
+    )
 
 
 def read_sources(
@@ -115,18 +121,53 @@ def read_sources(
 
     Raises TraceError as `read_power` does.
     """
-    path = Path(path)
-    for column in columns.values():
-        check_declared(column, unit, str(path))
-    _check_zone_in_name(time, time_zone, path)
-    table = read_table(path, [time, *columns.values()])
-    place = f"{path}: {time}"
-    when = instants(table.columns[time], time_zone or _named_zone(time), place, time_format)
-    meaning = Meaning(site_zone or time_zone or "UTC", label, sampling, step_s)
-    return {
-        source: series(when, table.numbers(column), table.line, unit, meaning, path, column)
-        for source, column in columns.items()
-    }
+    sheet = open_sheet(
+        Path(path),
+        list(columns.values()),
+        unit,
+        Meaning(site_zone or time_zone or "UTC", label, sampling, step_s),
+        Clock(time, time_zone, time_format),
+    )
+    return {source: sheet.trace(column) for source, column in columns.items()}
+
+
+def read_total(
+    path: str | PathLike[str],
+    columns: Sequence[str],
+    *,
+    unit: str,
+    time: str = "time",
+    time_zone: str | None = None,
+    site_zone: str | None = None,
+    label: Label = "start",
+    sampling: Sampling = "mean",
+    step_s: float = 0.0,
+    time_format: str | None = None,
+) -> PowerTrace:
+    """Read the sum of several columns of one unit; rows that lack one of them are left out.
+
+    Args:
+        path: the file.
+        columns: at least one.
+        unit: see `read_power`, as the others.
+        time: see there.
+        time_zone: see there.
+        site_zone: see there.
+        label: see there.
+        sampling: see there.
+        step_s: see there.
+        time_format: see there.
+
+    Raises TraceError as `read_power` does.
+    """
+    sheet = open_sheet(
+        Path(path),
+        columns,
+        unit,
+        Meaning(site_zone or time_zone or "UTC", label, sampling, step_s),
+        Clock(time, time_zone, time_format),
+    )
+    return sheet.trace(*columns)
 
 
 def read_gleamm(
@@ -168,17 +209,3 @@ def read_gleamm(
         label=label,
     )
     return SitePower(traces["solar"], traces["wind"])
-
-
-def _named_zone(time: str) -> str | None:
-    """Return the zone that the name of a column of times says, such as ``Datetime (UTC)``."""
-    return "UTC" if "UTC" in time.replace("(", " ").replace(")", " ").split() else None
-
-
-def _check_zone_in_name(time: str, time_zone: str | None, path: Path) -> None:
-    said = _named_zone(time)
-    if said and time_zone is not None and time_zone.upper() not in ("UTC", "GMT", "Z"):
-        raise TraceError(
-            f"{path}: column {time!r} is in {said}, but time_zone {time_zone!r} is declared; leave "
-            "time_zone out, and give the zone of the place as site_zone"
-        )

@@ -14,14 +14,17 @@ from hypothesis import strategies as st
 
 from simkit.battery import Battery
 from simkit.battery_facts import BatteryFacts
-from simkit.controller import SiteState, SourceOrder, check_set_points
+from simkit.controller import SetPoints, SiteState, SourceOrder, check_set_points
+from simkit.drawn_power import BILLED
 from simkit.errors import PolicyError
-from simkit.exact_sum import Counters, ExactSum
+from simkit.exact_sum import ExactSum, RunningSums
 from simkit.grid import GridOffer
-from simkit.ledger import COLUMNS, RATES, Ledger, imbalance
-from simkit.ledger_flows import Flows, settled_flows, share_out
-from simkit.ledger_store import Carried, StoreContents
+from simkit.ledger import Ledger, imbalance
+from simkit.ledger_flows import Flows, first_wrong, share_out
+from simkit.ledger_rows import COLUMNS, RATES
+from simkit.ledger_store import Carried, Movement, StoreContents
 from simkit.ledger_view import resampled
+from simkit.records import ENERGY, POWER
 
 Floats = npt.NDArray[np.float64]
 KWH = 3.6e6
@@ -39,6 +42,20 @@ class Collected:
 
     def rows(self) -> dict[str, Floats]:
         return {name: np.concatenate([c[name] for c in self.chunks]) for name in COLUMNS}
+
+
+def settled(state: SiteState, points: SetPoints, pue: float, losses_w: float) -> Flows:
+    """The flows of set-points, signs turned into names."""
+    battery, grid, curtailment, unserved = points
+    _, _, price, export_price, carbon = state.grid
+    return Flows(
+        state.generation_w, max(grid, 0.0), max(-battery, 0.0), unserved, state.load_w - losses_w,
+        max(battery, 0.0), max(-grid, 0.0), curtailment, losses_w, pue, price, export_price, carbon,
+    )  # fmt: skip
+
+
+def columns_of(*rows: Flows) -> dict[str, Floats]:
+    return dict(zip(Flows._fields, np.array(rows).T, strict=True))
 
 
 def test_totals_are_power_times_time() -> None:
@@ -78,9 +95,10 @@ SHARES = [
 ]
 
 
-@pytest.mark.parametrize(("flows", "expected"), SHARES)
-def test_which_source_serves_what(flows: Flows, expected: tuple[float, ...]) -> None:
-    assert tuple(share_out(flows)) == expected
+def test_which_source_serves_what() -> None:
+    shares = share_out(columns_of(*(flows for flows, _ in SHARES)))
+    rows = list(zip(*(column.tolist() for column in shares.values()), strict=True))
+    assert rows == [expected for _, expected in SHARES]
 
 
 def test_export_brings_money_and_takes_its_part_of_what_is_stored() -> None:
@@ -92,7 +110,7 @@ def test_export_brings_money_and_takes_its_part_of_what_is_stored() -> None:
     totals = ledger.totals()
     assert totals["cost"] == -1.5  # paid for when it was charged
     assert (totals["load_cost"], totals["load_carbon_g"]) == pytest.approx((0.25, 2.5))
-    assert stored.carbon_g == pytest.approx(40.0)
+    assert stored.carried.carbon_g == pytest.approx(40.0)
 
 
 def test_generation_may_have_a_price_and_carbon_too() -> None:
@@ -123,21 +141,35 @@ UNBALANCED = [
 
 @pytest.mark.parametrize(("flows", "message"), UNBALANCED)
 def test_flows_that_do_not_balance_are_refused(flows: Flows, message: str) -> None:
-    ledger = Ledger()
-    with pytest.raises(PolicyError, match=message):
-        ledger.advance(1.0, flows)
-    assert (ledger.time_s, ledger.totals()["load_j"]) == (0.0, 0.0)
+    """The row is named when it is handed on; those before it stand."""
+    ledger = Ledger(stored=StoreContents(9.0))
+    ledger.advance(1.0, Flows(import_w=5, load_w=5))
+    ledger.advance(2.0, flows, 9.0)
+    ledger.advance(3.0, Flows(import_w=7, load_w=7))
+    with pytest.raises(PolicyError, match=f"at 1 s are wrong.*{message}"):
+        ledger.close()
+    assert ledger.totals()["load_j"] == 5.0
+
+
+def test_the_first_wrong_row_is_found() -> None:
+    right, wrong = Flows(generation_w=3, load_w=3), Flows(load_w=3)
+    assert first_wrong(columns_of(right, wrong, right, wrong)) == 1
+    assert first_wrong(columns_of(right, right)) == 2
 
 
 def test_a_miss_within_rounding_is_none() -> None:
-    Ledger().advance(1.0, Flows(generation_w=10 + 1e-9, load_w=10))
+    ledger = Ledger()
+    ledger.advance(1.0, Flows(generation_w=10 + 1e-9, load_w=10))
+    ledger.close()
 
 
 def test_time_goes_on_and_a_battery_is_announced() -> None:
     with pytest.raises(PolicyError, match="time only goes on"):
         Ledger(5.0).advance(4.0, Flows())
+    ledger = Ledger()
+    ledger.advance(1.0, Flows(discharge_w=1, load_w=1), 0.0)
     with pytest.raises(PolicyError, match="give the ledger the battery's contents"):
-        Ledger().advance(1.0, Flows(discharge_w=1, load_w=1), 0.0)
+        ledger.close()
     with pytest.raises(PolicyError, match="its content after every flow"):
         Ledger(stored=StoreContents(9.0)).advance(1.0, Flows(discharge_w=1, load_w=1))
 
@@ -169,30 +201,55 @@ def test_stored_carbon_is_billed_when_it_is_used(leak: float) -> None:
         assert per_kwh > 500 / 0.72
     else:
         assert per_kwh == pytest.approx(500 / 0.72, rel=1e-6)
-        assert stored.carbon_g == pytest.approx(0.0, abs=1e-3)
+        assert stored.carried.carbon_g == pytest.approx(0.0, abs=1e-3)
+
+
+def moved(
+    spans: npt.ArrayLike, stored: npt.ArrayLike, *, carbon: float = 0.0, grid: float = 0.0,
+    powers: npt.ArrayLike = -1.0,
+) -> Movement:  # fmt: skip
+    """Rows in which a battery is charged (power above 0), discharged (below) or rests."""
+    span = np.array(spans, dtype=float)
+    power = np.broadcast_to(np.array(powers, dtype=float), span.shape)
+    same = np.ones_like(span)
+    return Movement(
+        span, np.array(stored, dtype=float), power > 0, power < 0, carbon * same, 0 * same,
+        grid * same,
+    )  # fmt: skip
 
 
 def test_a_mixed_store_gives_the_mean_of_what_it_holds() -> None:
-    stored = StoreContents(3.0, carried=Carried(carbon_g=30.0, cost=3.0))
-    stored.charge(Carried(carbon_g=90.0), 6.0)
-    assert stored.discharge(4.0, 1.0) == pytest.approx((40.0, 1.0, 0.0))  # 120 g in 6 J, 2 J leave
-    assert stored.carbon_g == pytest.approx(80.0)
+    """3 J with 30 g, 3 J with 90 g come in, and then 2 of the 6 J leave."""
+    stored = StoreContents(3.0, carried=Carried(carbon_g=30.0, cost=3.0, grid_share=1.0))
+    course = stored.follow(moved([1, 1, 1], [6.0, 6.0, 4.0], carbon=90.0, powers=[1, 0, -1]))
+    assert course.gone_carbon_g.tolist() == pytest.approx([0.0, 0.0, 40.0])
+    assert course.gone_cost.tolist() == pytest.approx([0.0, 0.0, 1.0])
+    assert course.carbon_g.tolist() == pytest.approx([120.0, 120.0, 80.0])
+    assert course.grid_share.tolist() == pytest.approx([0.5, 0.5, 0.5])
+    assert stored.carried == pytest.approx((80.0, 2.0, 0.5))
+
+
+def test_energy_from_the_grid_leaks_like_any_other() -> None:
+    """Half of 8 J leaks away at rest, then 6 J from the grid come in: 6 of 10 J are the grid's."""
+    stored = StoreContents(8.0, carried=Carried(grid_share=0.0))
+    course = stored.follow(moved([1, 1], [4.0, 10.0], grid=1.0, powers=[0, 1]))
+    assert course.grid_share.tolist() == pytest.approx([0.0, 0.6])
 
 
 def test_what_leaves_a_leaking_store_does_not_depend_on_the_steps() -> None:
     facts = BatteryFacts(KWH, initial_soc=1.0, self_discharge_per_day=0.5)
-    once, often = (Battery(facts) for _ in range(2))
-    whole, split = (
-        StoreContents(KWH, facts.self_discharge_per_s, Carried(100.0)) for _ in range(2)
-    )
-    once.run(-20.0, 36_000.0)
-    left = whole.discharge(once.energy_j, 36_000.0).carbon_g
-    total = 0.0
-    for step in range(1, 361):
-        often.run(-20.0, 100.0 * step)
-        total += split.discharge(often.energy_j, 100.0).carbon_g
-    assert 20.0 < left < 30.0  # 0.2 kWh of 1 kWh, that shrinks by itself
-    assert total == pytest.approx(left, rel=1e-11)
+    left = []
+    for steps in (1, 360):
+        battery, times = Battery(facts), np.arange(1, steps + 1) * (36_000.0 / steps)
+        stored = StoreContents(KWH, facts.self_discharge_per_s, Carried(100.0))
+        contents = []
+        for time in times.tolist():
+            battery.run(-20.0, time)
+            contents.append(battery.energy_j)
+        course = stored.follow(moved(np.diff(times, prepend=0.0), contents))
+        left.append(math.fsum(course.gone_carbon_g))
+    assert 20.0 < left[0] < 30.0  # 0.2 kWh of 1 kWh, that shrinks by itself
+    assert left[1] == pytest.approx(left[0], rel=1e-11)
 
 
 def simulated_days(days: int, seed: int) -> tuple[Ledger, Battery, StoreContents, Collected]:
@@ -220,7 +277,7 @@ def simulated_days(days: int, seed: int) -> tuple[Ledger, Battery, StoreContents
             time = min(float(until), event)
             assert time > ledger.time_s  # never two events at one instant
             battery.run(points.battery_w, time)
-            flows = settled_flows(state, points, pue=1.2, losses_w=losses)
+            flows = settled(state, points, 1.2, losses)
             ledger.advance(time, flows, battery.energy_j)
     return ledger, battery, stored, sink
 
@@ -239,7 +296,9 @@ def test_everything_closes_over_random_days() -> None:
     assert math.fsum(by_source) == pytest.approx(drawn, rel=1e-12)
     # what came in with carbon is in the load's energy, or still in the store
     rows = sink.rows()
-    assert totals["carbon_g"] == pytest.approx(totals["load_carbon_g"] + stored.carbon_g, rel=1e-9)
+    assert totals["carbon_g"] == pytest.approx(
+        totals["load_carbon_g"] + stored.carried.carbon_g, rel=1e-9
+    )
     assert (rows["start_s"][1:] == rows["end_s"][:-1]).all()
     sources = rows["generation_w"] + rows["import_w"] + rows["discharge_w"] + rows["unserved_w"]
     uses = sum(rows[f"{use}_w"] for use in ("load", "charge", "export", "curtailment", "losses"))
@@ -274,10 +333,40 @@ def test_rows_are_handed_on_in_chunks() -> None:
     sink = Collected()
     ledger = Ledger(sink=sink)
     for second in range(1, 70_001):
-        ledger.advance(float(second), Flows(generation_w=1, load_w=1))
+        ledger.advance(float(second), Flows(generation_w=1 + second % 2, load_w=1 + second % 2))
     assert [len(chunk["end_s"]) for chunk in sink.chunks] == [32_768, 32_768]
     ledger.close()
-    assert len(sink.rows()["end_s"]) == ledger.totals()["load_j"] == 70_000
+    rows = sink.rows()
+    assert len(rows["end_s"]) == 70_000
+    assert (rows["start_s"] == np.arange(70_000)).all()
+    assert ledger.totals()["load_j"] == 105_000
+
+
+def test_a_row_goes_on_while_nothing_changes() -> None:
+    sink = Collected()
+    ledger = Ledger(stored=StoreContents(50.0), sink=sink)
+    flows, charge = Flows(generation_w=1, load_w=1), Flows(import_w=2, charge_w=2)
+    for until, what, stored in (
+        (1, flows, 50), (2, Flows(*flows), 49), (2, charge, 49),  # no time passes
+        (3, charge, 50), (4, charge, 51),  # what a battery does is kept apart
+        (5, flows, 51), (9, flows, 50),
+    ):  # fmt: skip
+        ledger.advance(until, what, stored)
+    ledger.close()
+    rows = sink.rows()
+    assert rows["end_s"].tolist() == [2, 3, 4, 9]
+    assert rows["stored_j"].tolist() == [49, 50, 51, 50]
+
+
+def test_a_ledger_without_rows_still_makes_a_table() -> None:
+    sink = Collected()
+    Ledger(sink=sink).close()
+    assert [len(column) for column in sink.rows().values()] == [0] * len(COLUMNS)
+
+
+def test_the_records_name_every_column() -> None:
+    assert tuple(POWER) == COLUMNS
+    assert tuple(ENERGY) == ("job_id", *BILLED)
 
 
 def test_a_year_of_small_steps_closes() -> None:
@@ -313,14 +402,10 @@ def test_what_rounding_takes_adds_up() -> None:
 
 @settings(max_examples=50)
 @given(st.lists(st.floats(0, 1e6)), st.lists(st.floats(0, 1e6), min_size=1))
-def test_a_small_difference_of_large_counters_is_exact(
+def test_a_small_difference_of_large_sums_is_exact(
     before: list[float], between: list[float]
 ) -> None:
-    counters = Counters(1)
-    counters.add([1e18])
-    for number in before:
-        counters.add([number])
-    then = counters.reading()
-    for number in between:
-        counters.add([number])
-    assert counters.since(then)[0] == pytest.approx(math.fsum(between), rel=1e-12, abs=1e-12)
+    sums = RunningSums(np.array([1e18, *before, *between]))
+    first = np.array([1 + len(before)])
+    found = sums.between(first, first + len(between))
+    assert found[0] == pytest.approx(math.fsum(between), rel=1e-12, abs=1e-12)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 
+import polars as pl
 import pytest
 
 from simkit.errors import RunError
-from simkit.run_folder import TABLES, open_run
+from simkit.run_folder import POWER_TABLES, TABLES, open_run
 
 JOBS = {
     "job_id": [3, 1, 2],
@@ -46,6 +47,25 @@ def test_each_table_is_loaded_once_and_can_be_scanned(folder):
     for name in TABLES:
         assert getattr(run, name) is getattr(run, name)
         assert set(TABLES[name]) <= set(run.scan(name).collect_schema().names())
+
+
+def test_a_run_with_power_has_two_tables_more(folder):
+    change(folder, scenario={"power": {"machines": {}}})
+    with pytest.raises(RunError, match="power.parquet, energy.parquet is missing"):
+        open_run(folder)
+    for table in ("power", "energy"):
+        columns = POWER_TABLES[table]
+        pl.DataFrame(schema=dict.fromkeys(columns, pl.Float64)).write_parquet(
+            folder / f"{table}.parquet"
+        )
+    run = open_run(folder)
+    assert run.power.columns == list(POWER_TABLES["power"])
+    assert run.energy.columns == list(POWER_TABLES["energy"])
+
+
+def test_a_run_without_power_has_no_table_of_it(folder):
+    with pytest.raises(RunError, match="the tables of the run are jobs, tasks, allocations"):
+        open_run(folder).scan("power")
 
 
 def damage_json(folder):

@@ -40,9 +40,12 @@ def test_every_section_has_its_default():
         "seed": 0,
         "workload": {
             "type": "lublin", "window": None, "load": 1.0, "processors_scale": 1.0,
-            "resample": None, "jobs": 100, "processors": 64, "offered_load": None, "users": 0,
+            "processors_max": None, "run_time_scale": 1.0, "run_time_max": None,
+            "resample": None, "target_load": None, "jobs": 100, "processors": 64, "offered_load": None, "users": 0,
             "estimates": "exact", "kind": "all",
         },
+        "value": None,
+        "power": None,
         "cluster": {
             "processors": None, "machines": None, "trace": None, "overcommit": {},
             "containers": None, "failures": None, "maintenance": [], "partitions": [],
@@ -50,7 +53,7 @@ def test_every_section_has_its_default():
         "policy": {"order": "fcfs", "backfill": "none", "placement": "first-fit"},
         "estimates": "requested",
         "walltime": "ignore",
-        "admission": {"slots": None, "backlog": None, "refill": "at_once"},
+        "admission": {"slots": None, "backlog": None, "refill": "at_once", "order": "fifo"},
         "scheduling": {"every": None},
         "metrics": {"tau": 10.0, "warmup": 0.0, "cooldown": 0.0},
         "sweep": {},
@@ -65,7 +68,19 @@ FULL = {
         "window": {"start": "10d", "end": "2004-05-31T12:00:00+02:00", "jobs": "5..9"},
         "load": 2,
         "processors_scale": 0.5,
+        "processors_max": 32,
+        "run_time_scale": 0.5,
+        "run_time_max": "30h",
         "resample": {"weeks": 20},
+        "target_load": {"offered_load": 0.8, "processors": 10},
+    },
+    "value": {
+        "qos": {"type": "two-classes", "high_share": 0.5},
+        "prices": {"processors": 0.5},
+        "time_unit": "10m",
+        "knob": 0.1,
+        "deadlines": {"type": "slack", "factor": [2, 10], "of": "actual"},
+        "gpu": {"share": 0.3, "amount": [1, 5], "per": "processor"},
     },
     "cluster": {
         "machines": [{"count": 5, "name": "big", "cpu": 64, "mem": 1.0}, {"cpu": 2, "mem": 0.5}],
@@ -82,7 +97,7 @@ FULL = {
     "policy": {"order": {"type": "multifactor", "age": 1.0, "list": [1, {"a": None}]}},
     "estimates": {"type": "perturbed", "factor": 5.0},
     "walltime": "kill",
-    "admission": {"slots": 10, "backlog": 60, "refill": "next_decision"},
+    "admission": {"slots": 10, "backlog": 60, "refill": "next_decision", "order": "qos"},
     "scheduling": {"every": "30s"},
     "metrics": {"tau": "1m", "warmup": "1w", "cooldown": 90},
     "sweep": {"policy.backfill": ["none", "easy"], "seed": [0, 1]},
@@ -217,7 +232,7 @@ def generated(**keys):
         (
             {"workload": {}},
             ["workload.type: is missing; add one of: swf, sacct, jobs, lublin, poisson, bernoulli, "
-             "uniform, bimodal, alibaba2017, tasks, plugin"],
+             "uniform, bimodal, rare, alibaba2017, tasks, plugin"],
         ),
         (
             {"workload": {**LUBLIN, "path": "x"}},
@@ -407,6 +422,20 @@ def generated(**keys):
             ["policy.order.age: holds nan; use finite numbers"],
         ),
         # --- the rest
+        ({"admission": {"order": "qos"}},
+         ["admission.order: qos needs slots; add a number of them"]),
+        ({"value": {"qos": 1.2}}, ["value.qos.qos: must be at most 1, not 1.2"]),
+        ({"value": {"qos": "three-classes"}},
+         ["value.qos.type: unknown value 'three-classes'; did you mean 'two-classes'?"]),
+        ({"value": {"qos": {"type": "two-classes", "high": [0.9, 0.5]}}},
+         ["value.qos.high: the least (0.9) is above the most (0.5); swap them"]),
+        ({"value": {"prices": {"gpu": -1}}}, ["value.prices.gpu: must be at least 0, not -1"]),
+        ({"value": {"deadlines": {"type": "slack", "factor": [0, 2]}}},
+         ["value.deadlines.factor.0: must be more than 0, not 0"]),
+        ({"workload": {"type": "rare", "jobs": 5}},
+         ["workload: needs offered_load or rate_per_step, and neither is there; give one of them"]),
+        ({"workload": {"type": "rare", "jobs": 5, "offered_load": 1, "max_units": 11}},
+         ["workload.max_units: must be at most the pool's 10, not 11"]),
         ({"admission": {"slots": 0}}, ["admission.slots: must be at least 1, not 0"]),
         ({"admission": {"backlog": -1}}, ["admission.backlog: must be at least 0, not -1"]),
         ({"scheduling": {"every": "0s"}}, ["scheduling.every: must be more than 0, not '0s'"]),
@@ -477,6 +506,7 @@ READERS = {
     "bimodal": (
         "simkit.traces.models", "generate_bimodal", {"jobs": 5, "processors": 8, "offered_load": 1},
     ),
+    "rare": ("simkit.traces.rare", "generate_rare", {"jobs": 5, "offered_load": 1}),
 }  # fmt: skip
 
 
@@ -495,7 +525,7 @@ def test_a_workload_has_exactly_its_readers_arguments_and_defaults(kind):
     }
 
 
-@pytest.mark.parametrize("kind", ["lublin", "poisson", "bernoulli", "uniform", "bimodal"])
+@pytest.mark.parametrize("kind", ["lublin", "poisson", "bernoulli", "uniform", "bimodal", "rare"])
 def test_a_generator_takes_the_arguments_of_its_section(kind):
     module, function, keys = READERS[kind]
     generate = getattr(__import__(module, fromlist=[function]), function)

@@ -482,11 +482,16 @@ workload:
     jobs: 0..6
   load: 1.0
   processors_scale: 1.0
+  processors_max: null
+  run_time_scale: 1.0
+  run_time_max: null
   resample: null
+  target_load: null
   path: {folder}/log.swf
   processors: allocated
   requested_time: max
   keep_zero_run: false
+value: null
 cluster:
   processors: null
   machines:
@@ -507,6 +512,7 @@ cluster:
     - big
     running: drain
   partitions: []
+power: null
 policy:
   order:
     type: multifactor
@@ -521,6 +527,7 @@ admission:
   slots: null
   backlog: null
   refill: at_once
+  order: fifo
 scheduling:
   every: null
 metrics:

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from simkit.errors import TraceError
 from simkit.resample import WEEK_S
 from simkit.traces.swf import read_swf
-from simkit.transform import resample, scale_load, scale_processors, window
+from simkit.transform import (
+    cap_processors,
+    cap_run_times,
+    resample,
+    scale_load,
+    scale_processors,
+    scale_run_times,
+    scale_to_load,
+    window,
+)
 from simkit.workload import Workload
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data")) / "swf"
@@ -123,6 +132,71 @@ def test_a_factor_must_be_a_finite_number_above_zero(factor):
 def test_a_cap_must_leave_a_processor():
     with pytest.raises(TraceError, match="the cap is 0"):
         scale_processors(jobs_at(0), 1, cap=0)
+
+
+def test_processors_are_cut_to_a_cap_and_run_times_stay():
+    log = jobs_at(0, 1, 2, processors=[1, 5, 64])
+    cut = cap_processors(log, 5)
+    assert cut.instances.tolist() == [1, 5, 5]
+    assert (cut.run_time_s == log.run_time_s).all()
+    with pytest.raises(TraceError, match="processors_max: 0"):
+        cap_processors(log, 0)
+
+
+def timed(*runs, requested) -> Workload:
+    log = jobs_at(*range(len(runs)))
+    return log.with_columns(run_time_s=np.array(runs), requested_time_s=np.array(requested))
+
+
+@pytest.mark.parametrize("load", [0.2, 1.2])
+def test_arrivals_are_brought_to_an_offered_load(load):
+    log = jobs_at(5, 6, 9, 100, processors=[1, 5, 64, 2])
+    scaled = scale_to_load(log, load, 10)
+    submit = scaled.submit_time_s
+    area = (scaled.instances * scaled.run_time_s).sum()
+    assert area / (10 * (submit[-1] - submit[0])) == pytest.approx(load, rel=1e-6)
+    assert (scaled.instances == log.instances).all()
+    gaps = np.diff(submit) / np.diff(log.submit_time_s)
+    assert gaps == pytest.approx(gaps[0], rel=1e-4)  # times lie on a grid
+    assert submit[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("log", "load", "processors", "expected"),
+    [
+        (jobs_at(1, 1), 0.5, 10, "within 0 s"),
+        (jobs_at(1, 2), 0.0, 10, "target_load: 0.0"),
+        (jobs_at(1, 2), 0.5, 0, "a machine of 0 processors"),
+    ],
+)
+def test_a_load_that_cannot_be_reached_is_an_error(log, load, processors, expected):
+    with pytest.raises(TraceError, match=expected):
+        scale_to_load(log, load, processors)
+
+
+RUN_TIMES = [
+    # what is done, run times and requested times of jobs of 60 s and 300 s
+    (lambda log: scale_run_times(log, 0.5), [30, 150], [60, np.nan]),
+    (lambda log: cap_run_times(log, 100), [60, 100], [100, np.nan]),
+    (lambda log: cap_run_times(log, 1000), [60, 300], [120, np.nan]),
+]
+
+
+@pytest.mark.parametrize(("change", "runs", "requested"), RUN_TIMES)
+def test_run_times_and_requested_times_change_together(change, runs, requested):
+    changed = change(timed(60.0, 300.0, requested=[120.0, np.nan]))
+    assert changed.run_time_s.tolist() == runs
+    assert changed.requested_time_s.tolist() == pytest.approx(requested, nan_ok=True)
+    assert changed.submit_time_s.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, float("nan"), float("inf")])
+def test_run_times_need_a_finite_factor_or_limit_above_zero(wrong):
+    log = jobs_at(0)
+    with pytest.raises(TraceError, match="run_time_scale"):
+        scale_run_times(log, wrong)
+    with pytest.raises(TraceError, match="run_time_max"):
+        cap_run_times(log, wrong)
 
 
 # ---- resampling ---------------------------------------------------------------------------------

@@ -42,6 +42,29 @@ def test_columns_are_fed_as_they_are_in_any_order(table):
     assert (trace.report.read, trace.report.accepted) == (2, 2)
 
 
+def test_worths_are_fed_where_the_table_has_them(table):
+    head = f"{HEAD},qos,value,deadline_s"
+    jobs = read_jobs_table(table("2,5,1,1,0.5,10,", "1,0,1,1,1,0,9", head=head)).workload
+    assert jobs.qos.tolist() == [1.0, 0.5]
+    assert jobs.value.tolist() == [0.0, 10.0]
+    assert jobs.deadline_s.tolist() == [9.0, np.inf]  # an empty cell: no deadline
+    plain = read_jobs_table(table("1,0,1,1")).workload
+    assert (len(plain.qos), len(plain.value), len(plain.deadline_s)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "expected"),
+    [
+        ("qos", "0", ":2: qos is 0, it must be above 0 and at most 1"),
+        ("qos", "", ":2: qos is nan, it must be above 0 and at most 1"),
+        ("value", "-1", ":2: value is -1, it must be finite and at least 0"),
+        ("deadline_s", "-inf", ":2: deadline_s is -inf, it must be a time, or empty"),
+    ],
+)
+def test_a_worth_out_of_range_is_an_error(table, column, cell, expected):
+    assert message(table(f"1,0,1,1,{cell}", head=f"{HEAD},{column}")) == expected
+
+
 def test_job_ids_may_be_text(table):
     jobs = read_jobs_table(table("b,0,1,1", "7,0,1,1")).workload
     assert jobs.job_id.dtype == object

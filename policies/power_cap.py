@@ -1,0 +1,176 @@
+"""EASY backfilling under a power cap: shadow time and backfilling look at power as well.
+
+EASY as in `simkit.policies.backfilling`; power-capped backfilling goes back to M. Etinski,
+J. Corbalan, J. Labarta and M. Valero, "Optimizing job performance under a given power constraint
+in HPC centers" (2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf, isfinite
+
+import numpy as np
+
+from simkit.errors import PolicyError, ScenarioError
+from simkit.policy import Action, Place, State, SystemInfo, WakeAt
+from simkit.policy_bases import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
+from simkit.power_state import PowerState
+from simkit.profile import Profile
+from simkit.room import PlacementRule
+from simkit.task import Placement, Task
+
+from .power_profile import PowerProfile, earliest_with_power, next_start, site_power
+
+
+class PowerCap:
+    """The rule `power-cap`: as it decides about the head too, `compose` makes the policy.
+
+    Args:
+        cap_w: what the site may draw in all, in W; None: the power that is available to machines
+            (`PowerState.available_w`, and its forecast where there is one). That leaves out what
+            critical load and PUE take, which the site's load has in it: on a site with those it
+            is a cap on the safe side.
+
+    Raises ScenarioError if the cap is no power above 0.
+    """
+
+    def __init__(self, cap_w: float | None = None) -> None:
+        if cap_w is not None and not (isinstance(cap_w, (int, float)) and 0 < cap_w < inf):
+            raise ScenarioError(
+                f"backfill power-cap: cap_w is {cap_w!r}; it must be above 0, in W, "
+                "or be left out for the power that is available"
+            )
+        self.cap_w = cap_w
+
+    def compose(
+        self, order: Order | ChangingOrder, placement: PlacementRule | None = None
+    ) -> PowerCapPolicy:
+        """Return the policy of this rule with an order and a placement rule."""
+        return PowerCapPolicy(order, self.cap_w, placement)
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run."""
+
+    def fill(self, state: State, lane: Lane) -> Iterator[Place]:
+        """Refuse to be asked about the tasks behind the head alone.
+
+        Raises PolicyError.
+        """
+        raise PolicyError(
+            "backfill power-cap: the cap holds for the head of the queue, too; "
+            "make the policy with PowerCap().compose(order, placement)"
+        )
+
+
+class PowerCapPolicy(OrderedPolicy):
+    """EASY in which a task starts only if the site's load stays at or below a cap.
+
+    Tasks are tried in order. What has room and power from now on, through its estimate, starts.
+    The first that has not is the head: it gets the earliest place at which it has both, and those
+    behind it start if they have room and power beside it. Suspended allocations are resumed
+    first, whatever the cap: their power was granted before.
+
+    Args:
+        order: which task comes first.
+        cap_w: see `PowerCap`.
+        placement: which machine first; None: the first that fits.
+    """
+
+    def __init__(
+        self,
+        order: Order | ChangingOrder,
+        cap_w: float | None = None,
+        placement: PlacementRule | None = None,
+    ) -> None:
+        super().__init__(order, None, placement)
+        self.cap_w = PowerCap(cap_w).cap_w
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """See `Policy.reset`."""
+        super().reset(info, rng)
+        self._wake_s = -inf
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        """See `Policy.schedule`.
+
+        Raises PolicyError if the scenario has no power section.
+        """
+        power = site_power(state, "backfill power-cap")
+        for lane in self._lanes:
+            lane.update(state)
+        if state.suspended:
+            yield from resumptions(state, self.placement)
+        known = len(state.arrived)
+        yield from self._start_tasks(state, power)
+        while known < len(state.arrived):
+            # Admission let others in for those that started: they have their turn now.
+            first, known = known, len(state.arrived)
+            for lane in self._lanes:
+                lane.update(state, first)
+            yield from self._start_tasks(state, power)
+
+    def _start_tasks(self, state: State, power: PowerState) -> Iterator[Action]:
+        if not state.queue:
+            return
+        profile, watts = state.profile(), self._watts(state, power)
+        heads = []
+        for lane in self._lanes:
+            headless = True  # nothing has been found yet that does not fit
+            for entry in tuple(lane.entries):
+                task = entry[3]
+                if not task.waiting:
+                    continue
+                if on := _fit_now(state, task, profile, watts, lane.rule):
+                    yield Place(task, on)
+                    _take(profile, watts, task, on, state.now)
+                    if not task.waiting:
+                        lane.drop(task)
+                        continue
+                if headless and (found := earliest_with_power(profile, watts, task, lane.rule)):
+                    _take(profile, watts, task, found[1], found[0])
+                    heads.append(found[0])
+                headless = False
+        yield from self._wake(state, next_start(state, heads))
+
+    def _watts(self, state: State, power: PowerState) -> PowerProfile:
+        if self.cap_w is not None:
+            return PowerProfile(state, power, self.cap_w)
+        cap_w = power.available_w
+        if power.horizon_s <= 0 or not isfinite(cap_w):
+            return PowerProfile(state, power, cap_w)
+        return PowerProfile(state, power, cap_w, power.forecast("available"))
+
+    def _wake(self, state: State, soonest: float) -> Iterator[WakeAt]:
+        """Ask for a decision when the head may start, where nothing else is sure to bring one."""
+        if soonest < inf and not state.now < self._wake_s <= soonest:
+            self._wake_s = soonest
+            yield WakeAt(soonest)
+
+
+def _fit_now(
+    state: State, task: Task, profile: Profile, watts: PowerProfile, rule: PlacementRule | None
+) -> Placement | None:
+    """Return where a task has room and power from now on; a bag perhaps not all of it."""
+    if state.fit(task, rule) is None:
+        return None
+    count = watts.most(task, state.now)
+    if not count or (on := profile.fit(task, state.now, rule)) is None:
+        return None
+    return on if task.gang else _at_most(on, count)
+
+
+def _at_most(on: Placement, instances: int) -> Placement:
+    """Return a placement cut down to so many instances."""
+    kept: list[tuple[int, int]] = []
+    for machine, count in on:
+        if instances:
+            kept.append((machine, min(count, instances)))
+            instances -= kept[-1][1]
+    return tuple(kept)
+
+
+def _take(profile: Profile, watts: PowerProfile, task: Task, on: Placement, start: float) -> None:
+    """Take room and power of a task that starts, or will."""
+    profile.take(on, task.request, start, start + task.estimate_s)
+    watts.take(task, sum([count for _, count in on]), start)

@@ -1,0 +1,221 @@
+"""The ready-pool policies: each task of the ready pool gets its earliest feasible slot.
+
+The heuristics of the dissertation on power-modulated datacenters (University of Virginia, 2023,
+chapter 5: QoS, highest value first, shortest job first, first come first served, random). The
+ready pool is what the policy sees of the queue, so admission sets its size. At every decision its
+tasks are taken in order, and each gets the earliest slot at which it fits through its estimate
+beside all that runs and is scheduled, given the capacity that the forecast of power lets expect.
+A slot later than the horizon is not taken: the task stays in the ready pool. What has a slot has
+left the ready pool for good and makes place for another task there; nothing is moved afterwards.
+
+Where this says more than the dissertation does:
+
+- A scheduled task that does not fit when its time has come (capacity fell short of the forecast,
+  another task overran its estimate) goes back to the ready pool.
+- Suspended allocations are resumed first, as soon as they fit. While they do not, the first
+  place at which they will is kept free for them.
+- Of a bag, whose instances need not start together, as many instances as fit get the first place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import inf
+
+import numpy as np
+
+from simkit.errors import PolicyError
+from simkit.policy import Action, Place, Resume, State, SystemInfo, WakeAt
+from simkit.policy_bases import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
+from simkit.room import PlacementRule
+from simkit.task import Allocation, Task
+from simkit.units import time_on_grid
+
+from .ready_plan import Piece, ReadyPlan, span
+from .slack import duration_s
+from .victims import victims_by
+
+HORIZON = "48h"
+
+
+class ReadyPool:
+    """The rule `ready-pool`: as it decides about the head too, `compose` makes the policy.
+
+    Args:
+        horizon: how far ahead tasks are scheduled, a duration or seconds; the dissertation's
+            planning horizon of 48 steps of an hour.
+
+    Raises ScenarioError if the horizon is no time above 0.
+    """
+
+    def __init__(self, horizon: str | float = HORIZON) -> None:
+        self.horizon = horizon
+        self._horizon_s = duration_s("backfill ready-pool: horizon", horizon)
+
+    def compose(
+        self, order: Order | ChangingOrder, placement: PlacementRule | None = None
+    ) -> ReadyPoolPolicy:
+        """Return the policy of this rule with an order and a placement rule."""
+        return ReadyPoolPolicy(order, self._horizon_s, placement)
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run."""
+
+    def fill(self, state: State, lane: Lane) -> Iterator[Place]:
+        """Refuse to be asked about the tasks behind the head alone.
+
+        Raises PolicyError.
+        """
+        raise PolicyError(
+            "backfill ready-pool: it schedules the head of the queue, too; "
+            "make the policy with ReadyPool().compose(order, placement)"
+        )
+
+
+class ReadyPoolPolicy(OrderedPolicy):
+    """Gives every task of the ready pool its earliest slot, in order; see the module's text.
+
+    Args:
+        order: which task of the ready pool is first.
+        horizon_s: how far ahead tasks are scheduled, in s or as a duration.
+        placement: which machine first; None: the first that fits.
+
+    Raises ScenarioError if the horizon is no time above 0.
+    """
+
+    def __init__(
+        self,
+        order: Order | ChangingOrder,
+        horizon_s: str | float = HORIZON,
+        placement: PlacementRule | None = None,
+    ) -> None:
+        super().__init__(order, None, placement)
+        self.horizon_s = float(time_on_grid(duration_s("ready-pool policy: horizon_s", horizon_s)))
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """See `Policy.reset`."""
+        super().reset(info, rng)
+        self.plan = ReadyPlan()
+        self._retry_s: dict[Task, float] = {}  # when a task without a slot may get one
+        self._held_s: list[float] = []  # when what is kept free begins
+        self._next_s = inf  # the first of all these times
+        self._wake_s = -inf
+        self._left_s: dict[Allocation, float] = {}  # of suspended ones, estimated time to run
+
+    def victims(self, state: State) -> Sequence[Allocation]:
+        """Return what runs, in the order in which it is stopped when supply falls."""
+        return victims_by(self.order, state)
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        """See `Policy.schedule`."""
+        freed = self.plan.catch_up(state)
+        for lane in self._lanes:
+            lane.update(state)
+        if freed:
+            self._retry_s.clear()
+        self._held_s.clear()
+        if state.suspended or self._left_s:
+            yield from self._resume(state)
+        if freed or state.arrived or self._held_s or state.now >= self._next_s:
+            yield from self._fill(state)
+            yield from self._wake(state)
+
+    # ---- waiting tasks --------------------------------------------------------------------------
+
+    def _fill(self, state: State) -> Iterator[Place]:
+        """Give slots to the tasks of the ready pool, the first in order first."""
+        lanes, known = self._lanes, len(state.arrived)
+        row = position = 0
+        while row < len(lanes):
+            entries = lanes[row].entries
+            if position == len(entries):
+                row, position = row + 1, 0
+                continue
+            task = entries[position][3]
+            place = self._slot(state, task, lanes[row].rule) if task.waiting else None
+            if place is None:
+                position += 1
+                continue
+            yield place
+            if not task.waiting:
+                del entries[position]
+            if known < len(state.arrived):
+                # Admission let others in, which may come before those that were tried already.
+                for lane in lanes:
+                    lane.update(state, known)
+                known, row, position = len(state.arrived), 0, 0
+
+    def _slot(self, state: State, task: Task, rule: PlacementRule | None) -> Place | None:
+        """Return where and when a task starts, or None if it stays in the ready pool."""
+        now, plan = state.now, self.plan
+        if self._retry_s.get(task, -inf) > now:
+            return None
+        found = plan.profile.earliest(task, rule)
+        if found is None or found[0] > now + self.horizon_s:
+            self._retry_s[task] = inf if found is None else found[0] - self.horizon_s
+            return None
+        start, on = found
+        whole = sum([count for _, count in on]) == task.remaining
+        if start > now and not whole:
+            self._hold(Piece(on, task.request, *span(task, start)))
+            self._retry_s[task] = start
+            return None
+        self._retry_s.pop(task, None)
+        piece = plan.take(task, on, start)
+        if start > now:
+            plan.reserved[task] = piece
+            return Place(task, on, start)
+        return Place(task, on)
+
+    # ---- suspended allocations ------------------------------------------------------------------
+
+    def _resume(self, state: State) -> Iterator[Resume]:
+        """Resume what fits, the oldest first; keep the next best place free for the others."""
+        for allocation in state.ended:
+            if allocation in state.suspended:
+                self._left_s[allocation] = max(allocation.expected_end_s - state.now, 0.0)
+        for resume in resumptions(state, self.placement):
+            yield resume
+            self._left_s.pop(resume.allocation, None)
+            self.plan.run(next(reversed(state.running)))
+        self._left_s = {a: left for a, left in self._left_s.items() if a in state.suspended}
+        for allocation in state.suspended:
+            self._keep_free(state, allocation)
+
+    def _keep_free(self, state: State, allocation: Allocation) -> None:
+        """Hold the first place at which a suspended allocation fits to its end."""
+        task = allocation.task
+        left = self._left_s.get(allocation, task.estimate_s)
+        machines = task.machines if task.gang else tuple([machine for machine, _ in allocation.on])
+        rest = Task(
+            task.index, task.job_index, task.submit_time_s, task.request, allocation.count,
+            estimate_s=left, machines=machines,
+        )  # fmt: skip
+        if found := self.plan.profile.earliest(rest, self.placement):
+            self._hold(Piece(found[1], task.request, *span(rest, found[0])))
+
+    def _hold(self, piece: Piece) -> None:
+        """Keep a place free until the next decision, and see to it that there is one by then."""
+        self.plan.hold(piece)
+        self._held_s.append(piece.start_s)
+
+    # ---- when to look again ---------------------------------------------------------------------
+
+    def _wake(self, state: State) -> Iterator[WakeAt]:
+        """Ask for a decision when the first that has no slot may get one."""
+        asked = (*self._retry_s.values(), *self._held_s)
+        later = [time for time in asked if time > state.now]
+        self._next_s = min(later, default=inf)
+        if self._next_s < inf and not state.now < self._wake_s <= self._next_s:
+            self._wake_s = self._next_s
+            yield WakeAt(self._next_s)
+
+    def why(self, state: State, task: Task) -> str:
+        """Say what a waiting task waits for."""
+        if (place := state.reservations.get(task)) is not None:
+            return f"it is scheduled to start at {place.start:g} s"
+        if self._retry_s.get(task) == inf:
+            return "it fits at no time, as far as is foreseen"
+        if task in self._retry_s:
+            return f"its earliest slot lies more than {self.horizon_s:g} s ahead"
+        return super().why(state, task)

@@ -1,0 +1,203 @@
+"""Metrics of energy: where it came from, what it served, what it cost; all over a window of time.
+
+Energies are in kWh, 3.6e6 J each. Which source serves what is the ledger's rule: the load takes
+renewables first, then what the battery gives, then the grid. The battery is well mixed, so that
+what it gives is from renewables as far as its content is; what it held at the start counts as
+renewable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from simkit.energy_records import KWH_J, EnergyRecords, EnergySums, Store, sum_up
+from simkit.metric import Metric, Window
+
+
+def energy_metrics(records: EnergyRecords, window: Window) -> list[Metric]:
+    """Return the metrics of a site over a window of time.
+
+    Args:
+        records: the table "power" and the battery.
+        window: of whose time; rows that lie in it in part count for their seconds there.
+    """
+    sums = sum_up(records, window.start_s, window.end_s)
+    write = _Writer(sums, window)
+    found = [
+        *_of_load(write, sums),
+        *_of_renewables(write, sums),
+        *_of_grid(write, sums),
+        *_of_carbon_and_cost(write, sums),
+    ]
+    if records.battery is not None:
+        found += _of_battery(write, sums, records.battery)
+    return found
+
+
+class _Writer:
+    """Writes metrics that share window and count."""
+
+    def __init__(self, sums: EnergySums, window: Window) -> None:
+        self.rows, self.window = sums.rows, window.time_text
+
+    def __call__(
+        self, name: str, unit: str, formula: str, values: Mapping[str, float | None] | float | None
+    ) -> Metric:
+        numbers = values if isinstance(values, Mapping) else {"value": values}
+        return Metric(name, unit, f"{formula}; count: rows", self.window, self.rows, 0, numbers)
+
+
+def _of_load(write: _Writer, sums: EnergySums) -> list[Metric]:
+    """Return what was wanted, and what served it."""
+    machines, overhead = sums.kwh("machines"), sums.overhead_j / KWH_J
+    load, idle = sums.kwh("load"), sums.kwh("standing")
+    return [
+        write(
+            "load_kwh",
+            "kWh",
+            "energy wanted, served or not: integral of load_w; machines: of machines_w; idle: of "
+            "standing_w, what machines draw by themselves; jobs: machines - idle; overhead: of "
+            "(pue - 1) * machines_w; critical: value - machines - overhead",
+            {
+                "value": load,
+                "machines": machines,
+                "idle": idle,
+                "jobs": machines - idle,
+                "overhead": overhead,
+                "critical": load - machines - overhead,
+            },
+        ),
+        write(
+            "served_kwh",
+            "kWh",
+            "energy that served load and losses, by source: integrals of load_renewable_w, "
+            "load_battery_w and load_grid_w; value: their sum",
+            {
+                "value": sums.kwh("load_renewable", "load_battery", "load_grid"),
+                "renewable": sums.kwh("load_renewable"),
+                "battery": sums.kwh("load_battery"),
+                "grid": sums.kwh("load_grid"),
+            },
+        ),
+        write(
+            "unserved_kwh",
+            "kWh",
+            "load for which there was no power: integral of unserved_w; share: of the load",
+            {"value": sums.kwh("unserved"), "share": _share(sums.j("unserved"), sums.j("load"))},
+        ),
+    ]
+
+
+def _of_renewables(write: _Writer, sums: EnergySums) -> list[Metric]:
+    """Return what sun and wind gave, and how much of the load they carried."""
+    made, left = sums.j("generation"), sums.j("curtailment")
+    served = sums.j("load_renewable", "load_battery", "load_grid")
+    renewable = sums.j("load_renewable", "load_battery") - sums.j("load_battery_grid")
+    kept = sums.j("load_renewable", "charge_renewable")
+    return [
+        write(
+            "generation_kwh",
+            "kWh",
+            "what sun and wind could give: integral of generation_w; used: less curtailment",
+            {"value": made / KWH_J, "used": (made - left) / KWH_J},
+        ),
+        write(
+            "curtailment_kwh",
+            "kWh",
+            "generation that is not used: integral of curtailment_w; share: of generation",
+            {"value": left / KWH_J, "share": _share(left, made)},
+        ),
+        write(
+            "renewable_fraction",
+            "1",
+            "(load_renewable + load_battery - load_battery_grid) / (load_renewable + load_battery "
+            "+ load_grid), energies: renewables that served the load, at once or through the "
+            "battery",
+            _share(renewable, served),
+        ),
+        write(
+            "self_consumption",
+            "1",
+            "(load_renewable + charge_renewable) / generation, energies: generation used on the "
+            "site, not exported",
+            _share(kept, made),
+        ),
+    ]
+
+
+def _of_grid(write: _Writer, sums: EnergySums) -> list[Metric]:
+    """Return what was bought and sold."""
+    return [
+        write(
+            "grid_kwh",
+            "kWh",
+            "integrals of import_w and export_w",
+            {"import": sums.kwh("import"), "export": sums.kwh("export")},
+        ),
+        write(
+            "grid_import_peak_w",
+            "W",
+            "the most that is imported for some time: max of import_w",
+            sums.peak_import_w,
+        ),
+    ]
+
+
+def _of_carbon_and_cost(write: _Writer, sums: EnergySums) -> list[Metric]:
+    """Return carbon and money, of the site and of what the load used."""
+    amounts = sums.amounts
+    return [
+        write(
+            "carbon_kg",
+            "kg CO2e",
+            "value: integral of carbon_g_per_s / 1000, import and used generation when they come "
+            "in; load: of load_carbon_g_per_s / 1000, what the load's energy carries",
+            {
+                "value": amounts["carbon_g_per_s"] / 1000.0,
+                "load": amounts["load_carbon_g_per_s"] / 1000.0,
+            },
+        ),
+        write(
+            "energy_cost",
+            "currency of the prices",
+            "value: integral of cost_per_s, import and used generation less what export brings; "
+            "load: of load_cost_per_s, what the load's energy carries",
+            {"value": amounts["cost_per_s"], "load": amounts["load_cost_per_s"]},
+        ),
+    ]
+
+
+def _of_battery(write: _Writer, sums: EnergySums, store: Store) -> list[Metric]:
+    """Return how the battery was used."""
+    entered = sums.j("charge") * store.charge_efficiency
+    left = sums.j("discharge") / store.discharge_efficiency
+    converted = sums.j("charge") - entered + left - sums.j("discharge")
+    before, after = sums.stored_j
+    return [
+        write(
+            "battery_kwh",
+            "kWh",
+            "charge, discharge: integrals of charge_w and discharge_w, at its terminals; "
+            "conversion: charge * (1 - charge_efficiency) + discharge * (1 / discharge_efficiency "
+            "- 1); self_discharge: charge - discharge - conversion - stored; stored: content at "
+            "the end less that at the start",
+            {
+                "charge": sums.kwh("charge"),
+                "discharge": sums.kwh("discharge"),
+                "conversion": converted / KWH_J,
+                "self_discharge": (entered - left - (after - before)) / KWH_J,
+                "stored": (after - before) / KWH_J,
+            },
+        ),
+        write(
+            "battery_full_cycles",
+            "1",
+            "equivalent full cycles: (charge * charge_efficiency + discharge / "
+            "discharge_efficiency) / (2 * capacity), energies",
+            (entered + left) / (2.0 * store.capacity_j),
+        ),
+    ]
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None

@@ -1,0 +1,146 @@
+"""The audit of bills: jobs and idle power together pay for all that machines have drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.verify_audit import Check
+from simkit.verify_machine_power import models
+from simkit.verify_power import SLACK, Floats, columns, no_power
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from simkit.verify_folder import RunFolder
+
+_BILLED = ("energy_j", "overhead_j", "renewable_j", "battery_j", "grid_j", "carbon_g", "cost")
+
+
+def check_bills(run: RunFolder) -> Check:
+    """Bills are complete, add up, and are each job's part of what machines have drawn."""
+    check = Check("bills", "jobs and idle power pay for what machines drew, each job for its part")
+    if skipped := no_power(run, check):
+        return skipped
+    if "energy" not in run.tables:
+        return check.skip("the run is not complete and has no bills")
+    bills = run.tables["energy"]
+    check.examined = bills.height
+    _check_ids(check, run, bills)
+    _check_sources(check, bills)
+    row = columns(run)
+    drawn = _drawn(row)
+    _check_total(check, bills, row, drawn)
+    _check_each(check, run, bills, row, drawn)
+    return check
+
+
+def _check_ids(check: Check, run: RunFolder, bills: pl.DataFrame) -> None:
+    """Every job has one bill."""
+    check.add_rows("a job has two bills", bills.filter(bills["job_id"].is_duplicated()))
+    jobs = run.jobs.select("job_id").unique(maintain_order=True)
+    check.add_rows("a job has no bill", jobs.join(bills, on="job_id", how="anti"))
+    check.add_rows("a bill of no job", bills.join(jobs, on="job_id", how="anti"))
+
+
+def _check_sources(check: Check, bills: pl.DataFrame) -> None:
+    """The sources of a job's energy add up to it."""
+    import polars as pl
+
+    used = pl.col("energy_j") + pl.col("overhead_j")
+    sources = pl.col("renewable_j") + pl.col("battery_j") + pl.col("grid_j")
+    wrong = ((used - sources).abs() > SLACK * used.abs()) | (pl.col("energy_j") < 0)
+    check.add_rows("the sources of a bill do not add up", bills.filter(wrong.fill_null(value=True)))
+
+
+def _drawn(row: dict[str, Floats]) -> dict[str, Floats]:
+    """Return what 1 W of machine power draws in each row, per s."""
+    loaded = row["load_w"] > 0
+    load = np.where(loaded, row["load_w"], 1.0)
+    each = {
+        "energy_j": np.maximum(load - row["unserved_w"], 0.0) / load,
+        "renewable_j": row["load_renewable_w"] * row["pue"] / load,
+        "battery_j": row["load_battery_w"] * row["pue"] / load,
+        "grid_j": row["load_grid_w"] * row["pue"] / load,
+        "carbon_g": row["load_carbon_g_per_s"] * row["pue"] / load,
+        "cost": row["load_cost_per_s"] * row["pue"] / load,
+    }
+    sources = each["renewable_j"] + each["battery_j"] + each["grid_j"]
+    each["overhead_j"] = sources - each["energy_j"]
+    return {name: np.where(loaded, each[name], 0.0) for name in _BILLED}
+
+
+def _check_total(
+    check: Check, bills: pl.DataFrame, row: dict[str, Floats], drawn: dict[str, Floats]
+) -> None:
+    """What jobs pay and what is idle is what machines have drawn."""
+    for name, rate in drawn.items():
+        whole, idle, size = (
+            float(np.sum((watts * rates * row["seconds"]).astype(np.longdouble)))
+            for watts, rates in (
+                (row["machines_w"], rate), (row["standing_w"], rate),
+                (row["machines_w"], np.abs(rate)),
+            )
+        )  # fmt: skip
+        jobs = float(np.sum(bills[name].to_numpy().astype(np.longdouble)))
+        if not abs(jobs + idle - whole) <= SLACK * size:
+            found = {"what": name, "jobs": jobs, "idle": idle, "machines": whole}
+            check.add("jobs and idle do not pay for what machines drew", found)
+
+
+def _check_each(
+    check: Check, run: RunFolder, bills: pl.DataFrame, row: dict[str, Floats],
+    drawn: dict[str, Floats],
+) -> None:  # fmt: skip
+    """Each job pays for the W it added; where power is curved only the sum is held."""
+    import polars as pl
+
+    try:
+        found = models(run)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return  # the rule "machine-power" says so
+    if not all(model.straight for model in found.values()):
+        check.notes["bills on curves, held by their sum alone"] = bills.height
+        return
+    held = run.known.filter(
+        pl.col("start_time_s").is_not_null(), pl.col("machine_id").is_in(list(found))
+    )
+    watts = _watts(run, held)
+    start = held["start_time_s"].to_numpy()
+    end = held["end_time_s"].fill_null(np.inf).to_numpy()
+    for name, rate in drawn.items():
+        total = (_until(row, rate, end) - _until(row, rate, start)).astype(np.float64)
+        paid = held.select("job_id").with_columns(pl.Series("expected", watts * total))
+        paid = paid.group_by("job_id").agg(pl.col("expected").sum())
+        both = bills.select("job_id", name).join(paid, on="job_id", how="left")
+        expected = pl.col("expected").fill_null(0.0)
+        # what a sum over the whole run loses in its last digits
+        noise = 1e-12 * float(np.abs(rate).max(initial=0.0)) * float(row["seconds"].sum())
+        slack = SLACK * expected.abs() + noise * float(watts.max(initial=0.0))
+        wrong = both.filter(~((pl.col(name) - expected).abs() <= slack))
+        check.add_rows(f"the job's {name} is not its part", wrong)
+
+
+def _watts(run: RunFolder, held: pl.DataFrame) -> Floats:
+    """Return what each allocation adds to its machine's power, in W."""
+    rows_of = {machine: n for n, machine in enumerate(sorted(run.capacity))}
+    per_unit = np.zeros((len(rows_of), len(run.asked)))
+    for machine, model in models(run).items():
+        for column, resource in enumerate(run.asked):
+            capacity = run.capacity[machine][run.resources.index(resource)]
+            if resource in model.added:
+                per_unit[rows_of[machine], column] = model.added[resource][-1] / capacity
+    on = np.searchsorted(sorted(rows_of), held["machine_id"].to_numpy())
+    amounts = held.select(f"one_{resource}" for resource in run.asked).to_numpy()
+    watts: Floats = (per_unit[on] * amounts).sum(axis=1) * held["count"].to_numpy()
+    return watts
+
+
+def _until(row: dict[str, Floats], rate: Floats, times: Floats) -> npt.NDArray[np.longdouble]:
+    """Return what 1 W has drawn from the ledger's start until each time."""
+    sums = np.append(0.0, np.cumsum((rate * row["seconds"]).astype(np.longdouble)))
+    at = np.clip(np.searchsorted(row["start_s"], times, side="right") - 1, 0, len(rate) - 1)
+    inside = np.clip(times - row["start_s"][at], 0.0, row["seconds"][at])
+    return np.asarray(sums[at] + rate[at] * inside, dtype=np.longdouble)

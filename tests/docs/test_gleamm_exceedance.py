@@ -1,0 +1,118 @@
+"""The exceedance page: its numbers are those of the code, and the code counts as by hand."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit.battery_rare import RareBattery, as_printed
+from simkit.signal_steps import Steps
+from simkit.traces.power_site import draw_wind
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "reproductions"
+DATA = Path(os.environ.get("SIMKIT_DATA", ROOT.parent / "shared" / "data")) / "power"
+
+
+def script():
+    spec = spec_from_file_location("gleamm_exceedance", PAGES / "gleamm_exceedance.py")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look it up
+    spec.loader.exec_module(module)
+    return module
+
+
+page = script()
+GENERATED, *OTHERS = page.PLACES
+
+
+def rows(name):
+    site = page.curves(name, page.PLACES[name](DATA))
+    tables = [table([site]) for table in (page.sizes, page.points, page.exact)]
+    return {row for table in tables for row in table.splitlines() if name in row}
+
+
+def shown():
+    return set((PAGES / "gleamm-exceedance.md").read_text("utf-8").splitlines())
+
+
+def test_the_generated_year_is_as_the_page_says():
+    found = rows(GENERATED)
+    assert len(found) == 7  # one of sizes, three of points, three of exact
+    assert found <= shown()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_real_places_are_as_the_page_says(name):
+    pytest.importorskip("pvlib", reason="pvlib (extra power) is not installed")
+    if not DATA.exists():
+        pytest.skip(f"{DATA} is absent; set SIMKIT_DATA to the folder of real data")
+    assert rows(name) <= shown()
+
+
+def test_the_page_speaks_of_every_place_and_point():
+    text = (PAGES / "gleamm-exceedance.md").read_text("utf-8")
+    for name in page.PLACES:
+        assert text.count(f"| {name} |") == 1 + 2 * len(page.POINTS_W)
+
+
+SURPLUS_THEN_NONE = [
+    # kW of each hour, rate kW, carried at 100 kW: hours, time
+    ([200, 0, 50, 300], 100, 0.75, 0.75),  # 100 kWh stored, gone after the second hour
+    ([150, 0, 100, 100], 100, 0.75, 0.875),  # half an hour's worth: half of the second hour
+    ([300, 0, 0, 100], 100, 0.75, 0.75),  # only 100 of the surplus of 200 can be charged
+    ([300, 0, 0, 100], 1e6, 1.0, 1.0),  # all of it
+    ([300, 0, 0, 100], 50, 0.5, 0.5),  # 50 kW alone carry no part of 100
+    ([99, 100, 101, 0], 0, 0.5, 0.5),  # no battery at all
+]
+
+
+@pytest.mark.parametrize(("hours_kw", "rate_kw", "in_hours", "in_time"), SURPLUS_THEN_NONE)
+def test_a_load_is_carried_hour_by_hour_and_exactly(hours_kw, rate_kw, in_hours, in_time):
+    hours = np.array(hours_kw) * 1e3
+    assert page.served(hours, 100e3, rate_kw * 1e3) == in_hours
+    span = 3600.0 * len(hours)
+    signal = Steps(3600.0 * np.arange(len(hours)), hours, span)
+    assert page.served_exactly(signal, span, 100e3, rate_kw * 1e3) == pytest.approx(in_time)
+
+
+@given(
+    st.lists(st.floats(0, 1e6), max_size=30), st.floats(0, 1e6), st.floats(0, 1e6),
+    st.floats(0, 1e6),
+)  # fmt: skip
+def test_as_printed_every_load_is_carried(power, load, rate, level):
+    """What the page says of algorithm 5 as printed, to rounding."""
+    battery = RareBattery(1e6, load, c_rate=rate, e_rate=rate, initial_level=level)
+    available = as_printed(battery, power).available
+    assert all(given >= load * (1 - 1e-12) for given in available)
+
+
+def above_80_kw(shape):
+    """Return the share of hours above 80 kW where the wind's strength is set by 250 kW."""
+    sun, times = page.read_sample_site().solar, page.read_sample_site().solar.time_s + 300.0
+
+    def hours(scale):
+        site = replace(page.Site(), weibull_shape=shape, weibull_scale_m_s=scale)
+        wind = np.random.default_rng(0).spawn(2)[1]  # as the sample's
+        power = site.turbines * site.turbine.power(draw_wind(times, site, wind, 600.0))
+        return (sun.value + power).reshape(-1, 6).mean(axis=1)
+
+    low, high = 5.0, 20.0
+    for _ in range(14):
+        middle = (low + high) / 2
+        low, high = (middle, high) if (hours(middle) > 250e3).mean() < 0.6 else (low, middle)
+    return (hours(low) > 80e3).mean()
+
+
+def test_95_percent_at_80_kw_takes_a_wind_that_hardly_rests():
+    assert above_80_kw(5.0) < 0.95 < above_80_kw(6.0)
+    assert above_80_kw(2.5) == pytest.approx(0.85, abs=0.01)

@@ -1,0 +1,61 @@
+"""The page on power: its tables are what the code does, and no name of a flow is left out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+
+from simkit.battery_facts import BatteryFacts
+from simkit.battery_rare import RareBattery, as_printed, corrected
+from simkit.controller import SourceOrder
+from simkit.ledger_flows import POWERS, Flows
+from simkit.site import Supply, WhenShort
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "power.md").read_text("utf-8")
+
+
+def test_algorithm_5_goes_as_the_table_says():
+    battery = RareBattery(battery_capacity=100, max_load=40, c_rate=20, e_rate=30, initial_level=50)
+    rows = re.findall(r"^\| (\d+) \| (\d+), (-?\d+) \| (\d+), (-?\d+) \|$", PAGE, re.MULTILINE)
+    table = [tuple(map(float, row)) for row in rows]
+    power = [row[0] for row in table]
+    printed, mended = as_printed(battery, power), corrected(battery, power)
+    found = zip(
+        power, printed.available, printed.level, mended.available, mended.level, strict=True
+    )
+    assert len(table) == 5
+    assert list(found) == table
+
+
+def test_the_equation_has_every_flow_of_the_ledger_on_its_side():
+    sides = " = ".join(" + ".join(p.removesuffix("_w") for p in part)
+                       for part in (POWERS[:4], POWERS[4:]))  # fmt: skip
+    assert f"\n    {sides}\n" in PAGE
+
+
+@pytest.mark.parametrize("name", [*Flows._fields[:10], "machines_w", "standing_w", "critical_w"])
+def test_every_flow_is_among_the_symbols(name):
+    symbols = PAGE.partition("## Symbols")[2].partition("\n## ")[0]
+    assert f"`{name}`" in symbols
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(BatteryFacts)
+                                  if f.name not in ("capacity_j", "initial_soc")])  # fmt: skip
+def test_every_number_of_a_battery_is_told(name):
+    assert re.search(rf"\b{name}\b", PAGE)
+
+
+@pytest.mark.parametrize("name", [f.name for f in fields(SourceOrder)])
+def test_every_key_of_the_controller_is_told(name):
+    assert f"`{name}`" in PAGE.partition("## Which source first")[2].partition("\n## ")[0]
+
+
+def test_every_rule_of_supply_is_told():
+    part = PAGE.partition("## At an instant")[2].partition("\n## ")[0]
+    limits = get_args(get_type_hints(Supply)["limit"])
+    assert len(limits) == 3
+    assert [name for name in (*limits, *get_args(WhenShort)) if f"`{name}`" not in part] == []

@@ -1,0 +1,210 @@
+"""The ready-pool policies: each task in order gets its earliest slot within the horizon."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simkit import check_policy
+from simkit.admission import AdmissionRule
+from simkit.cluster import Cluster, Maintenance
+from simkit.errors import PolicyError, ScenarioError
+from simkit.policies.changing_orders import HRRN
+from simkit.policies.orderings import FCFS, SJF, Random
+from simkit.policies.placement import WorstFit
+from simkit.policies.ready_pool import ReadyPool, ReadyPoolPolicy
+from simkit.policies.value_orders import HighestValue, LeastSlack, QoS, ValueDensity
+from simkit.policy import CapacityStep, Suspend
+from simkit.simulation import Rules
+from simkit.task import Allocation, Task
+
+ORDERS = (FCFS, SJF, Random, QoS, HighestValue, ValueDensity, LeastSlack, HRRN)
+
+
+def pool(slots: int) -> Rules:
+    return Rules(admission=AdmissionRule(slots=slots))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_keeps_the_rules_of_policies(order):
+    check_policy(ReadyPool("90s").compose(order()))
+
+
+def test_keeps_them_with_a_placement_rule_and_no_slot_out_of_reach():
+    check_policy(ReadyPoolPolicy(FCFS(), placement=WorstFit()))
+
+
+SCHEDULES = [
+    # (gap, run time, processors) of each job, processors, slots of the ready pool, order -> starts
+    # The second does not fit beside the first, the third fits into the gap before it.
+    ([(0, 10, 3), (0, 5, 2), (0, 10, 1)], 4, 5, FCFS, [0, 10, 0]),
+    # Nothing is moved to make place for a shorter one that comes later.
+    ([(0, 10, 4), (0, 9, 4), (1, 1, 4)], 4, 5, SJF, [9, 0, 19]),
+    # A pool of one task: the first in line gets the slot, whatever the order.
+    ([(0, 10, 4), (0, 9, 4), (0, 1, 4)], 4, 1, SJF, [0, 10, 19]),
+    # A pool of two: the shorter of the two, then the next comes into view.
+    ([(0, 10, 4), (0, 9, 4), (0, 1, 4)], 4, 2, SJF, [10, 0, 9]),
+]
+
+
+@pytest.mark.parametrize(("jobs", "processors", "slots", "order", "starts"), SCHEDULES)
+def test_earliest_slot_in_order(jobs, processors, slots, order, starts, simulate, job_columns):
+    columns = job_columns([(gap, run, size, run) for gap, run, size in jobs])
+    run = simulate(ReadyPoolPolicy(order()), columns, processors, rules=pool(slots))
+    assert run.starts == starts
+
+
+@st.composite
+def job_lists(draw):
+    job = st.tuples(st.integers(0, 4), st.integers(1, 8), st.integers(1, 6))
+    return draw(st.lists(job, min_size=1, max_size=20))
+
+
+def by_hand(jobs, processors):
+    """Give jobs their earliest slot one by one, in order of submission, on a grid of seconds."""
+    used, now, starts = np.zeros(400, int), 0, []
+    for gap, run, size in jobs:
+        now += gap
+        start = next(t for t in range(now, 400) if (used[t : t + run] + size <= processors).all())
+        used[start : start + run] += size
+        starts.append(start)
+    return starts
+
+
+@settings(max_examples=100, deadline=None)
+@given(job_lists())
+def test_first_come_equals_a_plan_by_hand(simulate, job_columns, jobs):
+    columns = job_columns([(gap, run, size, run) for gap, run, size in jobs])
+    assert simulate(ReadyPoolPolicy(FCFS()), columns, 6).starts == by_hand(jobs, 6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(job_lists(), st.sampled_from(ORDERS), st.sampled_from([1, 3, 8]), st.booleans())
+def test_the_kept_plan_is_the_one_made_anew(simulate, job_columns, jobs, order, slots, over):
+    """A policy whose plan is void at every decision schedules the same."""
+
+    class Forgetful(ReadyPoolPolicy):
+        def schedule(self, state):
+            self.plan._profile = None
+            yield from super().schedule(state)
+
+    # Estimates above the truth free resources early; below it, tasks overrun.
+    columns = job_columns([(gap, run, size, run * 2 if over else run) for gap, run, size in jobs])
+    cluster = Cluster.pool(
+        {"processors": 6}, maintenance=(Maintenance(20, 35, 0, (4,), "suspend"),)
+    )
+    kept, anew = (
+        simulate(make(order(), 30.0), columns, cluster, rules=pool(slots))
+        for make in (ReadyPoolPolicy, Forgetful)
+    )
+    assert kept["jobs"]["status"].to_list() == ["finished"] * len(jobs)
+    assert kept.starts == anew.starts
+
+
+def test_a_slot_beyond_the_horizon_is_not_taken(simulate, job_columns):
+    # All need the whole pool; the horizon lets the second be scheduled, not the third, which so
+    # stays in the ready pool until a shorter one that comes later has overtaken it.
+    columns = job_columns([(0, 50, 4, 50), (0, 50, 4, 50), (0, 50, 4, 50), (1, 7, 4, 7)])
+    run = simulate(ReadyPoolPolicy(SJF(), 60.0), columns, 4)
+    assert run.starts == [0, 50, 107, 100]
+    reserved = run["events"].filter(pl.col("kind") == "reserved")
+    times = dict(reserved.select("job_id", "time_s").rows())
+    assert times == {1: 0.0, 3: 40.0, 2: 47.0}
+
+
+def test_plans_around_a_fall_of_capacity_that_is_foreseen(simulate, job_columns):
+    dip = Maintenance(10, 30, 0, (4,))
+    cluster = Cluster.pool({"processors": 4}, maintenance=(dip,))
+    # What would run into the dip waits until it is over; what ends before it starts.
+    columns = job_columns([(0, 11, 4, 11), (0, 10, 4, 10), (0, 5, 4, 5)])
+    assert simulate(ReadyPoolPolicy(FCFS()), columns, cluster).starts == [30, 0, 41]
+
+
+def test_a_scheduled_task_that_does_not_fit_comes_back(simulate, job_columns):
+    # The first overruns its estimate of 5 s by 10 s: the second is due at 5 s, in vain.
+    columns = job_columns([(0, 15, 4, 5), (0, 3, 4, 3), (0, 2, 1, 2)])
+    run = simulate(ReadyPoolPolicy(FCFS()), columns, 4)
+    assert run.starts == [0, 15, 18]
+    assert (run["events"]["kind"] == "reservation_failed").sum() == 2
+
+
+def test_suspended_tasks_come_before_the_ready_pool(simulate, job_columns):
+    """Two tasks are stopped; whatever arrives afterwards leaves the room for them."""
+
+    class Stops(ReadyPoolPolicy):
+        def schedule(self, state):
+            yield from super().schedule(state)
+            if state.now == 5:
+                for allocation in tuple(state.running):
+                    yield Suspend(allocation)
+
+    columns = job_columns([(0, 20, 3, 20), (0, 20, 1, 20), (5, 8, 4, 8), (1, 8, 4, 8)])
+    run = simulate(Stops(FCFS()), columns, 4)
+    jobs = run["jobs"].sort("job_id")
+    # The third was scheduled to follow the first two at 20 s; they run on at 6 s, to 21 s.
+    assert jobs["end_time_s"].to_list()[:2] == [21, 21]
+    assert jobs["suspended_time_s"].to_list()[:2] == [1, 1]
+    assert (jobs["start_time_s"].to_numpy()[2:] >= 21).all()
+
+
+VICTIMS = [
+    # order, which of the running tasks is stopped first
+    (QoS, "low qos"),
+    (HighestValue, "low value"),
+    (SJF, "ends last"),
+    (FCFS, "came last"),
+    (LeastSlack, "low density"),  # by value density, where the order changes with time
+]
+
+
+@pytest.mark.parametrize(("order", "first"), VICTIMS)
+def test_what_would_start_last_is_stopped_first(order, first):
+    def running(rank, submit, estimate, end, qos, worth, size):
+        task = Task(rank, rank, submit, (1.0,), size, estimate_s=estimate)
+        task.qos, task.value_per_s = qos, worth
+        return Allocation(rank, task, ((0, size),), size, 0.0, end)
+
+    allocations = {
+        # rank, submit, estimate, expected end, qos, value per second, processors
+        "low qos": running(1, 1.0, 50.0, 60.0, 0.1, 9.0, 2),
+        "low value": running(2, 2.0, 5.0, 50.0, 0.9, 1.0, 2),
+        "ends last": running(3, 3.0, 20.0, 90.0, 0.8, 9.0, 2),
+        "came last": running(4, 5.0, 30.0, 70.0, 0.7, 9.0, 2),
+        "low density": running(5, 4.0, 40.0, 55.0, 0.6, 2.0, 40),
+    }
+
+    class FakeState:
+        now = 40.0
+        running = allocations.values()
+
+    victims = ReadyPoolPolicy(order()).victims(FakeState())
+    assert victims[0] is allocations[first]
+    assert sorted(v.rank for v in victims) == [1, 2, 3, 4, 5]
+
+
+def test_a_new_forecast_is_planned_with(simulate, job_columns):
+    """What is foreseen changes; the policy plans with what it was told last."""
+
+    class Foretold(ReadyPoolPolicy):
+        def schedule(self, state):
+            # Until 10 s, no more capacity is foreseen from 30 s on; then it turns out otherwise.
+            state._steps = [CapacityStep(30.0, 0, (-4.0,))] if state.now < 10 else []
+            state._note_constraints()
+            yield from super().schedule(state)
+
+    columns = job_columns([(0, 40, 4, 40), (10, 1, 1, 1)])
+    assert simulate(Foretold(FCFS()), columns, 4).starts == [10, 50]
+
+
+@pytest.mark.parametrize("horizon", [0, -1, "soon", float("inf")])
+def test_refuses_a_horizon_that_is_none(horizon):
+    with pytest.raises(ScenarioError, match="backfill ready-pool: horizon"):
+        ReadyPool(horizon)
+
+
+def test_cannot_be_a_rule_for_the_tasks_behind_the_head():
+    with pytest.raises(PolicyError, match="compose"):
+        ReadyPool().fill(None, None)

@@ -1,0 +1,340 @@
+"""Power in a run: what it carries may run, what it no longer carries is stopped, all is accounted.
+
+The pool has 10 processors of 100 W each when busy and 10 W each when idle; what is off draws
+nothing. So 1000 W carry all of it, 500 W carry five.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simkit.battery_facts import BatteryFacts
+from simkit.cluster import Cluster
+from simkit.errors import PolicyError
+from simkit.grid import Grid
+from simkit.ledger import imbalance
+from simkit.policies.backfilling import Easy
+from simkit.policies.orderings import FCFS
+from simkit.policy import Place, SwitchOff, SwitchOn
+from simkit.policy_bases import OrderedPolicy
+from simkit.power_model import PowerModel
+from simkit.pue import ConstantPue
+from simkit.signal_forecast import PerfectForecast, Persistence
+from simkit.signal_steps import Steps
+from simkit.site import Checkpoints, Foresight, Site, Source, Supply
+
+POOL = PowerModel.linear(100.0, 1000.0, "processors")
+MACHINE = PowerModel.linear(10.0, 100.0, "processors")
+PIECES = "job_id start_time_s end_time_s outcome"
+
+
+def sun(*watts: float, every: float = 100.0) -> Steps:
+    """Return power that changes every so often, again and again."""
+    starts = [i * every for i in range(len(watts))]
+    return Steps(starts, watts, len(watts) * every, past_end="wrap")
+
+
+def site(signal: Steps, *, models=(POOL,), **facts) -> Site:
+    facts.setdefault("supply", Supply("power"))
+    return Site(models, (Source("sun", signal),), **facts)
+
+
+def machines(number: int, processors: float = 1.0) -> Cluster:
+    names = tuple(f"m{i}" for i in range(number))
+    return Cluster(("processors",), names, np.full((number, 1), processors))
+
+
+@pytest.fixture
+def fcfs() -> OrderedPolicy:
+    return OrderedPolicy(FCFS())
+
+
+# ---- what becomes of running tasks -----------------------------------------------------------
+
+JOBS = ((0, 150, 6), (10, 50, 4), (20, 100, 3))
+"""At 100 s jobs 0 and 2 hold nine processors, and power carries five until 200 s."""
+
+
+@pytest.mark.parametrize(
+    ("supply", "pieces"),
+    [
+        # the youngest goes first; job 2 fits again at once, job 0 when the sun is back
+        (
+            Supply("power", running="suspend"),
+            [(1, 10, 60, "finished"), (2, 60, 100, "suspended"), (0, 0, 100, "suspended"),
+             (2, 100, 160, "finished"), (0, 200, 250, "finished")],
+        ),
+        # both lose what they have done; job 0 is the queue's head again, and job 2 waits behind it
+        (
+            Supply("power", running="requeue"),
+            [(1, 10, 60, "finished"), (2, 60, 100, "lost"), (0, 0, 100, "lost"),
+             (2, 200, 300, "finished"), (0, 200, 350, "finished")],
+        ),
+        # nothing is stopped
+        (
+            Supply("power", running="drain"),
+            [(1, 10, 60, "finished"), (0, 0, 150, "finished"), (2, 60, 160, "finished")],
+        ),
+        # job 2 goes on from 30 s of its 40 s, job 0 from 90 s of 100 s; both owe 5 s of restart
+        (
+            Supply("power", running="checkpoint", checkpoints=Checkpoints(30.0, 5.0)),
+            [(1, 10, 60, "finished"), (2, 60, 100, "suspended"), (0, 0, 100, "suspended"),
+             (2, 100, 175, "finished"), (0, 200, 265, "finished")],
+        ),
+    ],
+    ids=lambda value: value.running if isinstance(value, Supply) else "",
+)  # fmt: skip
+def test_what_becomes_of_tasks_when_power_falls(simulate, rigid, fcfs, supply, pieces):
+    signal = sun(1000, 500, 1000, 1000)
+    run = simulate(fcfs, rigid(*JOBS), 10, site=site(signal, supply=supply))
+    assert run.rows("allocations", PIECES) == pieces
+
+
+def test_lost_time_counts_what_a_checkpoint_did_not_hold_and_the_restart(simulate, rigid, fcfs):
+    supply = Supply("power", running="checkpoint", checkpoints=Checkpoints(30.0, 5.0))
+    run = simulate(fcfs, rigid(*JOBS), 10, site=site(sun(1000, 500), supply=supply))
+    columns = "job_id run_time_s lost_time_s suspended_time_s attempts"
+    assert run.rows("jobs", columns, by="job_id") == [
+        (0, 150, 15, 100, 1), (1, 50, 0, 0, 1), (2, 100, 15, 0, 1),
+    ]  # fmt: skip
+
+
+def test_what_drains_is_served_as_far_as_power_goes(simulate, rigid, fcfs):
+    supply = Supply("power", running="drain")
+    run = simulate(fcfs, rigid(*JOBS), 10, site=site(sun(1000, 500), supply=supply))
+    totals = run.simulation.power.energy.ledger.totals()
+    # From 100 s on nine processors drain: 9 x 100 W for 50 s, then 3 x 100 W + 2 x 10 W for 10 s.
+    assert totals["unserved_j"] == pytest.approx(400 * 50)
+
+
+def test_a_policy_names_the_victims(simulate, rigid, fcfs):
+    class OldestFirst(OrderedPolicy):
+        def victims(self, state):
+            return sorted(state.running, key=lambda allocation: allocation.rank)
+
+    run = simulate(OldestFirst(FCFS()), rigid(*JOBS), 10, site=site(sun(1000, 500)))
+    # Job 0 alone frees enough: job 2 runs on.
+    assert run.rows("allocations", PIECES) == [
+        (1, 10, 60, "finished"), (0, 0, 100, "suspended"), (2, 60, 160, "finished"),
+        (0, 200, 250, "finished"),
+    ]  # fmt: skip
+
+
+def test_the_least_valuable_goes_first(simulate, rigid, fcfs):
+    def schedule(state):
+        for task in state.queue:
+            task.value_per_s = 1.0 if task.index == 0 else 100.0
+            if on := state.fit(task):
+                yield Place(task, on)
+
+    run = simulate(schedule, rigid((0, 150, 5), (1, 150, 5)), 10, site=site(sun(1000, 500)))
+    assert run.rows("allocations", PIECES)[0] == (0, 0, 100, "suspended")
+
+
+# ---- how much it carries ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("facts", "processors"),
+    [
+        ({}, 7),  # 799 W carry seven of 100 W each
+        ({"critical_w": 100.0}, 6),  # 699 W are left
+        ({"pue": ConstantPue(1.25)}, 6),  # 639 W reach the machines
+        ({"grid": Grid(150.0)}, 9),  # 949 W
+        ({"supply": Supply("resources", peak_w=1598.0)}, 5),  # half of the peak
+        ({"supply": Supply("resources")}, 7),  # 79.9 % of what all draw when busy
+        ({"supply": Supply()}, 10),  # no limit
+        # 3.6e5 J can be held for 300 s as 1200 W: all run
+        ({"battery": BatteryFacts(3.6e5, 100, 100, initial_soc=1.0)}, 10),
+        # a discharge rate of 2/h allows 200 W
+        ({"battery": BatteryFacts(3.6e5, 2, 2, initial_soc=1.0)}, 9),
+    ],
+)
+def test_how_much_power_carries(simulate, rigid, greedy, facts, processors):
+    facts.setdefault("supply", Supply("power", hold_s=300.0))
+    jobs = rigid(*[(1, 10, 1)] * 10)
+    run = simulate(greedy, jobs, 10, site=site(sun(799), **facts))
+    assert sum(start == 1 for start in run.starts().values()) == processors
+
+
+def test_ninety_per_cent_of_power_are_ninety_per_cent_of_resources(simulate, rigid, greedy):
+    run = simulate(greedy, rigid(*[(1, 10, 1)] * 10), 10, site=site(
+        sun(900), supply=Supply("resources", peak_w=1000.0)
+    ))  # fmt: skip
+    assert sum(start == 1 for start in run.starts().values()) == 9
+
+
+def test_a_battery_bridges_until_it_is_empty(simulate, rigid, greedy):
+    # From 100 s on 500 W are short: 50 kJ last until 200 s.
+    battery = BatteryFacts(50e3, 100, 100, initial_soc=1.0)
+    facts = {"battery": battery, "supply": Supply("power", hold_s=1.0)}
+    run = simulate(greedy, rigid((0, 400, 10)), 10, site=site(sun(1000, 500, 500, 500), **facts))
+    assert run.rows("allocations", PIECES)[0] == (0, 0, 200, "suspended")
+
+
+def test_jobs_wait_through_the_night(simulate, rigid, fcfs):
+    run = simulate(fcfs, rigid((0, 50, 10)), 10, site=site(sun(0, 0, 0, 1000, every=3600)))
+    assert run.rows("allocations", PIECES) == [(0, 10800, 10850, "finished")]
+
+
+@pytest.mark.parametrize("running", ["suspend", "requeue"])
+@pytest.mark.parametrize("longest_day", [900, 1000])  # never enough; enough, but too short
+def test_what_does_not_end_within_a_year_never_will(simulate, rigid, fcfs, running, longest_day):
+    supply = Supply("power", running=running)
+    signal = sun(0, longest_day, every=43200)
+    run = simulate(fcfs, rigid((0, 50000, 10)), 10, site=site(signal, supply=supply))
+    ends = longest_day == 1000 and running == "suspend"
+    assert run.rows("jobs", "job_id status") == [(0, "finished" if ends else "waiting")]
+    assert run.simulation.now <= 367 * 86400
+
+
+# ---- machines ---------------------------------------------------------------------------------
+
+
+def test_machines_go_off_and_boot(simulate, rigid, fcfs):
+    model = PowerModel.linear(10.0, 100.0, "processors", off_w=1.0, boot_s=20.0, boot_w=50.0)
+    run = simulate(
+        fcfs, rigid((0, 300, 1), (210, 10, 2)), machines(2),
+        site=site(sun(200, 101), models=(model,) * 2),
+    )  # fmt: skip
+    # At 100 s the empty machine goes off, at 200 s it boots, and job 1 must wait for job 0's.
+    assert run.rows("events", "time_s kind machine_id") == [
+        (100, "capacity", 1), (220, "capacity", 1), (300, "capacity", 1), (420, "capacity", 1),
+    ]  # fmt: skip
+    # both idle; one off; one boots; both idle; one off; one boots; both idle until job 1 has ended
+    standing = 20 * 100 + 11 * 100 + 60 * 20 + 20 * 80 + 11 * 100 + 60 * 20 + 20 * 10
+    assert run.simulation.power.energy.ledger.totals()["standing_j"] == pytest.approx(standing)
+
+
+def test_a_policy_switches_machines(simulate, rigid):
+    model = PowerModel.linear(10.0, 100.0, "processors", boot_s=5.0)
+
+    def schedule(state):
+        if state.now == 0:
+            yield SwitchOff(1)
+        if state.now == 50:
+            yield SwitchOn(1)
+        for task in state.queue:
+            if on := state.fit(task):
+                yield Place(task, on)
+
+    run = simulate(
+        schedule, rigid((0, 10, 1), (50, 10, 2)), machines(2),
+        site=site(sun(200), models=(model,) * 2, supply=Supply()),
+    )  # fmt: skip
+    assert run.starts() == {0: 0, 1: 55}
+    totals = run.simulation.power.energy.ledger.totals()
+    assert totals["standing_j"] == pytest.approx(10 * 50 + 20 * 15)
+
+
+@pytest.mark.parametrize(
+    ("actions", "words"),
+    [
+        ([SwitchOff(5)], "no machine 5"),
+        ([SwitchOff(0)], "runs tasks"),
+    ],
+)
+def test_wrong_switches_are_refused(simulate, rigid, greedy, actions, words):
+    def schedule(state):
+        yield from greedy(state)
+        yield from actions
+
+    with pytest.raises(PolicyError, match=words):
+        simulate(
+            schedule, rigid((0, 10, 2)), machines(2),
+            site=site(sun(200), models=(MACHINE,) * 2, supply=Supply()),
+        )  # fmt: skip
+
+
+def test_without_power_there_is_nothing_to_switch(simulate, rigid):
+    with pytest.raises(PolicyError, match="power"):
+        simulate(lambda state: [SwitchOff(0)], rigid((0, 10, 2)), machines(2))
+
+
+# ---- what is foreseen -------------------------------------------------------------------------
+
+
+def foresight(signal: Steps, kind=PerfectForecast, horizon: float = 400.0) -> Foresight:
+    return Foresight(horizon, 100.0, kind(signal))
+
+
+def test_a_perfect_forecast_lets_nobody_start_who_would_be_stopped(simulate, rigid, fcfs):
+    signal = sun(1000, 500, 500, 1000, 1000, 1000)
+    run = simulate(fcfs, rigid((0, 250, 10)), 10, site=site(signal, foresight=foresight(signal)))
+    assert run.rows("allocations", PIECES) == [(0, 300, 550, "finished")]
+
+
+def test_easy_plans_with_the_power_to_come(simulate, rigid):
+    signal = sun(1000, 500, 1000, 1000)
+    jobs = rigid((0, 90, 5), (1, 120, 10), (2, 150, 5), (3, 80, 5))
+    blind = simulate(OrderedPolicy(FCFS(), Easy()), jobs, 10, site=site(signal))
+    seeing = simulate(
+        OrderedPolicy(FCFS(), Easy()), jobs, 10, site=site(signal, foresight=foresight(signal))
+    )
+    # Whoever sees only now takes 90 s for the head's shadow time, so that job 2 may not go before
+    # it; with the power to come the head cannot start before 200 s, and job 2 is done by then.
+    assert blind.starts()[2] > 90
+    assert seeing.starts() == {0: 0, 1: 200, 2: 2, 3: 320}
+
+
+@pytest.mark.parametrize(
+    ("kind", "reach"),
+    [
+        (Persistence, 0.0),  # knows the present alone
+        (PerfectForecast, 400.0),  # knows the truth up to its horizon
+    ],
+)
+def test_what_lies_beyond_a_forecast_changes_no_decision_before(simulate, rigid, kind, reach):
+    rng = np.random.default_rng(7)
+    watts = rng.integers(2, 11, 60) * 100.0
+    jobs = rigid(*[
+        (float(t), float(run), int(size))
+        for t, run, size in zip(
+            np.sort(rng.integers(0, 3000, 60)), rng.integers(10, 300, 60), rng.integers(1, 6, 60),
+            strict=True,
+        )
+    ])  # fmt: skip
+    perturbed_at = 2000.0
+    other = watts.copy()
+    other[int(perturbed_at // 100) :] = rng.permutation(other[int(perturbed_at // 100) :])
+    starts = []
+    for truth in (watts, other):
+        signal = sun(*truth)
+        policy = OrderedPolicy(FCFS(), Easy())
+        run = simulate(policy, jobs, 10, site=site(signal, foresight=foresight(signal, kind)))
+        rows = run.rows("allocations", "job_id start_time_s", by="start_time_s")
+        starts.append([row for row in rows if row[1] < perturbed_at - reach])
+    assert len(starts[0]) > 10
+    assert starts[0] == starts[1]
+    assert not np.array_equal(watts, other)
+
+
+# ---- the account -------------------------------------------------------------------------------
+
+
+def test_the_ledger_closes_whatever_happens(simulate, rigid):
+    rng = np.random.default_rng(3)
+    signal = sun(*rng.integers(0, 12, 50) * 100.0, every=37.0)
+    jobs = rigid(*[
+        (float(t), float(run), int(size))
+        for t, run, size in zip(
+            np.sort(rng.integers(0, 5000, 200)), rng.integers(1, 300, 200), rng.integers(1, 10, 200),
+            strict=True,
+        )
+    ])  # fmt: skip
+    battery = BatteryFacts(2e5, 3, 2, 0.9, 0.95, self_discharge_per_day=0.05)
+    run = simulate(
+        OrderedPolicy(FCFS(), Easy()), jobs, 10,
+        site=site(signal, battery=battery, critical_w=33.3, pue=ConstantPue(1.17)),
+    )  # fmt: skip
+    energy = run.simulation.power.energy
+    totals = energy.ledger.totals()
+    assert imbalance(totals) <= 1e-12
+    assert totals["charge_j"] == pytest.approx(energy.battery.charged_j, rel=1e-12)
+    assert totals["discharge_j"] == pytest.approx(energy.battery.discharged_j, rel=1e-12)
+    held = run["allocations"].select(
+        ((run["allocations"]["end_time_s"] - run["allocations"]["start_time_s"])
+         * run["allocations"]["count"]).sum()
+    ).item()  # fmt: skip
+    assert totals["machines_j"] - totals["standing_j"] == pytest.approx(90.0 * held, rel=1e-12)

@@ -15,6 +15,7 @@ import numpy as np
 
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy_bases import Entry, Lane
+from simkit.profile import Profile
 from simkit.room import Room, make_room
 from simkit.task import Placement, Task
 
@@ -193,20 +194,27 @@ class Easy:
     def _fill_profile(self, state: State, lane: Lane) -> Iterator[Place]:
         """The general form, with everything that is known ahead."""
         self._head = None
-        profile = state.profile()
-        head = lane.entries[0][3]
-        if place := profile.earliest(head, lane.rule):
-            start, on = place
-            profile.take(on, head.request, start, start + head.estimate_s)
+        profile: Profile | None = None
         for entry in lane.entries[1:]:
             task = entry[3]
             if state.fit(task, lane.rule) is None:
                 continue
+            if profile is None:  # most decisions end before they need one
+                profile = _around_head(state, lane)
             if (fitting := profile.fit(task, state.now, lane.rule)) is not None:
                 yield Place(task, fitting)
                 profile.take(fitting, task.request, state.now, state.now + task.estimate_s)
                 if not task.remaining:
                     lane.remove(entry)
+
+
+def _around_head(state: State, lane: Lane) -> Profile:
+    """Return the profile in which the blocked head has its place."""
+    profile, head = state.profile(), lane.entries[0][3]
+    if place := profile.earliest(head, lane.rule):
+        start, on = place
+        profile.take(on, head.request, start, start + head.estimate_s)
+    return profile
 
 
 def _fitting(task: Task, room: float) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 from simkit.grid import Amount, Grid
 from simkit.scenario_forecast import (
@@ -23,12 +22,9 @@ from simkit.signal_source import (
     MONEY,
     POWER,
     SignalSource,
-    Span,
-    check_covers,
 )
+from simkit.signal_span import Span, check_covers
 from simkit.site import Foresight, Source
-
-_AHEAD: Final = "with the forecast's horizon the jobs are there"
 
 
 def looks_ahead(section: ForecastSection | None) -> float:
@@ -64,7 +60,7 @@ def build_foresight(
             part: SignalSection | None = getattr(section, name)
             if part is not None and name in truths:
                 believed = signals.make(part, f"power.forecast.{name}", kind)
-                check_covers(believed, span.first_s, span.last_s + horizon, _AHEAD)
+                check_covers(believed, span, horizon)
                 found[name] = GivenForecast(truths[name], believed)
     else:
         for name, truth in truths.items():

@@ -32,6 +32,7 @@ class PoolUnits:
         self._size = self._capacity[0]
         self._by_power = supply.limit == "power"
         self._peak_w = supply.peak_w or model.full_w
+        self._off_w, self._span_w = model.off_w, model.full_w - model.off_w
         self.on = self._size
         """Units that are on, in units of the first resource."""
         self._booting: deque[tuple[float, float]] = deque()  # (when they are on, how many)
@@ -44,10 +45,9 @@ class PoolUnits:
 
     def most(self, available_w: float) -> float:
         """Return how many units a power in W carries."""
-        model, share = self._model, available_w / self._peak_w
+        share = available_w / self._peak_w
         if self._by_power:
-            span = model.full_w - model.off_w
-            share = (available_w - model.off_w) / span if span > 0 else math.inf
+            share = (available_w - self._off_w) / self._span_w if self._span_w > 0 else math.inf
         return _whole(self._size * min(max(share, 0.0), 1.0), self._size)
 
     def amounts(self, units: float) -> tuple[float, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -24,7 +25,7 @@ class PowerOutlook:
     """Asks the forecasts on behalf of policies, and not twice for the same.
 
     A forecast of capacity is issued every step of it, as weather services do, and holds until the
-    next one; only what the battery contributes is worked out anew.
+    next one, with what the battery held when it was first asked for.
     """
 
     def __init__(self, energy: EnergySystem, foresight: Foresight | None) -> None:
@@ -91,13 +92,12 @@ class PowerOutlook:
         if issue != self._issued[0]:
             predicted = foresight.generation.predict(issue, foresight.horizon_s, step)
             starts = [issue + k * step for k in range(len(predicted))]
-            self._issued = (issue, starts, predicted.tolist())
-        battery = self._energy.battery
-        key = (issue, present, 0.0 if battery is None else battery.energy_j)
-        if self._steps[0] != key:
-            _, starts, generation = self._issued
-            carried = self._carried(generation)
-            self._steps = (key, steps_of(starts[1:], carried[1:]))
+            self._issued = (issue, starts, self._carried(predicted.tolist()))
+            self._steps = (None, [])
+        if self._steps[0] != present:
+            _, starts, carried = self._issued
+            first = bisect_right(starts, now)
+            self._steps = (present, steps_of(starts[first:], carried[first:]))
         return self._steps[1]
 
     def _carried(self, generation: Sequence[float]) -> list[float]:

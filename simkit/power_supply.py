@@ -282,13 +282,13 @@ class PowerSupply:
     def _pool_steps(self, starts: Sequence[float], watts: Sequence[float]) -> list[CapacityStep]:
         pool = self._pool
         assert pool is not None
-        before, steps = pool.amounts(pool.on), []
+        units, before, steps = pool.on, pool.amounts(pool.on), []
         for start, available in zip(starts, watts, strict=True):
-            after = pool.amounts(pool.most(available))
-            if after != before:
+            if (most := pool.most(available)) != units:
+                after = pool.amounts(most)
                 change = tuple([a - b for a, b in zip(after, before, strict=True)])
                 steps.append(CapacityStep(start, 0, change))
-                before = after
+                units, before = most, after
         return steps
 
     def _machine_steps(self, starts: Sequence[float], watts: Sequence[float]) -> list[CapacityStep]:

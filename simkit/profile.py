@@ -68,12 +68,10 @@ class Profile(Protocol):
 def profile_of(state: State) -> Profile:
     """Return the profile of a state: what runs, what is reserved, what capacity is to change."""
     room, now = state.room, state.now
-    profile: Profile
-    if room.capacity.size == 1:
-        profile = PoolProfile(now, room.total_free()[0])
-    else:
-        profile = MachineProfile(now, room)
     soon = now + TIME_GRID
+    if room.capacity.size == 1:
+        return PoolProfile.of(now, room.total_free()[0], _pool_changes(state, soon))
+    profile = MachineProfile(now, room)
     for end, _, allocation in state.expected_ends:
         profile.give(allocation.on, allocation.task.request, max(end, soon), np.inf)
     for step in state.steps:
@@ -84,6 +82,21 @@ def profile_of(state: State) -> Profile:
     return profile
 
 
+def _pool_changes(state: State, soon: float) -> list[tuple[float, float]]:
+    """Return (when, how much more is free) of all that is known to change on one machine."""
+    changes = [
+        (end if end > soon else soon, allocation.held[0])
+        for end, _, allocation in state.expected_ends
+    ]
+    changes += [(step.time_s, step.change[0]) for step in state.steps]
+    for task, place in state.reservations.items():
+        start = max(place.start or 0.0, state.now)
+        amount = task.request[0] * place.on[0][1]
+        changes.append((start, -amount))
+        changes.append((max(start + task.estimate_s, start + TIME_GRID), amount))
+    return changes
+
+
 class PoolProfile:
     """One machine, one resource."""
 
@@ -92,6 +105,23 @@ class PoolProfile:
     def __init__(self, now: float, free: float) -> None:
         self._times = [now]
         self._free = [free]
+
+    @classmethod
+    def of(cls, now: float, free: float, changes: list[tuple[float, float]]) -> PoolProfile:
+        """Return a profile made in one pass of (when, how much more is free), in any order."""
+        profile = cls(now, free)
+        times, amounts = profile._times, profile._free
+        changes.sort()
+        for time, amount in changes:
+            free += amount
+            if time <= times[-1]:
+                amounts[-1] = free
+                if len(amounts) > 1 and free == amounts[-2]:
+                    del times[-1], amounts[-1]
+            elif amount:
+                times.append(time)
+                amounts.append(free)
+        return profile
 
     def earliest(
         self, task: Task, rule: PlacementRule | None = None, after: float | None = None

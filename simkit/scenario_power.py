@@ -50,6 +50,11 @@ class SourceSection(Section):
         if given and not isinstance(self.signal, RecordedSignal):
             text = f"scales a recorded signal; a {self.signal.type} one has a size of its own"
             raise BrokenRulesError([((given[0],), f"{text}: leave {given[0]} out")])
+        if isinstance(self.signal, ConstantSignal) and self.signal.value < 0:
+            text = (
+                f"must be at least 0, not {self.signal.value:g}; generation is counted as positive"
+            )
+            raise BrokenRulesError([(("signal",), text)])
         return self
 
 

@@ -62,13 +62,6 @@ def _in_keys(text: str) -> str:
     return _ARGUMENTS.sub(lambda found: found[2] or "zone", text)
 
 
-class Span(NamedTuple):
-    """Part of a run, in s on its clock."""
-
-    first_s: float
-    last_s: float
-
-
 class Found:
     """What came to light while a site was built: problems, files, what became of their rows."""
 
@@ -224,7 +217,10 @@ class SignalSource:
 def _checked(value: float, quantity: Quantity) -> float:
     """Return a value that the quantity may have, or raise ScenarioError."""
     if value < quantity.least:
-        raise ScenarioError(f"is {value:g}; {quantity.words} must be at least {quantity.least:g}")
+        raise ScenarioError(
+            f"is {value:g} {quantity.unit}; {quantity.words} must be at least {quantity.least:g}: "
+            "give the amount without a sign"
+        )
     return value
 
 
@@ -240,22 +236,4 @@ def _not_below(trace: PowerTrace, quantity: Quantity, negative: str) -> PowerTra
         f"{trace.name}: {values} below {quantity.least:g}, the least is "
         f"{trace.value.min():g} {trace.unit}; {quantity.words} must be at least "
         f"{quantity.least:g}: take them for 0 with negative: zero, or mend the file"
-    )
-
-
-def check_covers(signal: Signal, first_s: float, last_s: float, why: str) -> None:
-    """Raise TraceError unless a signal is known over a span of the run, in s.
-
-    Args:
-        signal: on the run's clock.
-        first_s: start of the span.
-        last_s: end of the span.
-        why: who needs it, for the message: ``the jobs are there``.
-    """
-    if signal.start_s <= first_s and signal.end_s >= last_s:
-        return
-    raise TraceError(
-        f"is known from {signal.start_s:.10g} to {signal.end_s:.10g} s of the run, but {why} from "
-        f"{first_s:.10g} to {last_s:.10g} s; give a longer file, past_end: hold or wrap, or "
-        "another align"
     )

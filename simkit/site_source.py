@@ -41,9 +41,8 @@ from simkit.signal_source import (
     Found,
     Quantity,
     SignalSource,
-    Span,
-    check_covers,
 )
+from simkit.signal_span import Span, check_covers
 from simkit.site import NO_GRID, Checkpoints, Foresight, Site, Source, Supply
 from simkit.workload import Workload
 
@@ -168,14 +167,12 @@ class _Builder:
 
     def _temperature(self, section: SignalSection, place: str) -> Signal:
         signal = self._signals.make(section, place, WARMTH)
-        check_covers(signal, *self._span, "the jobs are there")
+        check_covers(signal, self._span)
         return signal
 
     def _check_covers(self, signal: Signal) -> None:
         """Raise TraceError if a signal is shorter than the run is at least, or can be foreseen."""
-        first, last = self._span
-        ahead = "with the forecast's horizon " if self._ahead_s else ""
-        check_covers(signal, first, last + self._ahead_s, f"{ahead}the jobs are there")
+        check_covers(signal, self._span, self._ahead_s)
 
     def _foresight(self, sources: tuple[Source, ...], grid: Grid | None) -> Foresight | None:
         if self._section.forecast is None:

@@ -24,7 +24,7 @@ _TICK = 2.0**-20
 
 
 @dataclass(frozen=True)
-class _Facts:
+class Facts:
     """What the scenario says of the battery, in J, W and s."""
 
     capacity: float
@@ -44,10 +44,11 @@ class _Facts:
     discharge_slope: float
 
 
-def _facts(section: dict[str, Any]) -> _Facts:
+def battery_facts(section: dict[str, Any]) -> Facts:
+    """Return what a scenario's battery says, or raise KeyError, TypeError or ValueError."""
     number = {name: float(value) for name, value in section.items() if name != "model"}
     capacity = number["capacity_kwh"] * KWH
-    return _Facts(
+    return Facts(
         capacity,
         capacity * number["charge_c_rate"] / 3600.0,
         capacity * number["discharge_c_rate"] / 3600.0,
@@ -75,7 +76,7 @@ def check_battery(run: RunFolder) -> Check:
             blame(check, run, "power of a battery, and there is none", row[name] != 0)
         return check if check.found else check.skip("the site has no battery")
     check.examined = len(row["seconds"])
-    facts = _facts(section)
+    facts = battery_facts(section)
     before = np.append(facts.initial, row["stored_j"][:-1])
     _check_content(check, run, row, before, facts)
     _check_window(check, run, row, before, facts)
@@ -84,7 +85,7 @@ def check_battery(run: RunFolder) -> Check:
 
 
 def _check_content(
-    check: Check, run: RunFolder, row: dict[str, Floats], before: Floats, facts: _Facts
+    check: Check, run: RunFolder, row: dict[str, Floats], before: Floats, facts: Facts
 ) -> None:
     gain = row["charge_w"] * facts.charged - row["discharge_w"] / facts.delivered
     span, leak = row["seconds"], facts.leak
@@ -96,7 +97,7 @@ def _check_content(
 
 
 def _check_window(
-    check: Check, run: RunFolder, row: dict[str, Floats], before: Floats, facts: _Facts
+    check: Check, run: RunFolder, row: dict[str, Floats], before: Floats, facts: Facts
 ) -> None:
     """Powers keep to the C-rates and push no content past its bound."""
     charge, discharge, after = row["charge_w"], row["discharge_w"], row["stored_j"]
@@ -117,7 +118,7 @@ def _check_window(
 
 
 def _check_carried(
-    check: Check, run: RunFolder, row: dict[str, Floats], before: Floats, facts: _Facts
+    check: Check, run: RunFolder, row: dict[str, Floats], before: Floats, facts: Facts
 ) -> None:
     """Carbon, cost and the grid's part come in with the charge, leave with the discharge."""
     span, after = row["seconds"], row["stored_j"]

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from simkit.errors import RunError
+from simkit.verify_checkpoints import with_redone
 from simkit.verify_columns import COLUMNS, POWER_COLUMNS
-from simkit.verify_pieces import gang_segments, known_allocations, pieces
+from simkit.verify_pieces import executed, gang_segments, known_allocations, pieces
 from simkit.verify_task_inputs import InputTasks, read_input_tasks
 
 if TYPE_CHECKING:
@@ -103,6 +104,15 @@ class RunFolder:
     def pieces(self) -> pl.DataFrame:
         """One row per piece of work of an instance, or of a gang as one."""
         return pieces(self.known, self.segments)
+
+    @cached_property
+    def work(self) -> pl.DataFrame:
+        """One row per attempt of an instance that has ended: what it executed.
+
+        Besides the columns of `verify_pieces.executed`, ``redone_s``: what it executed again, or
+        restarting, after a stop for lack of power; ``executed_s`` is without it.
+        """
+        return with_redone(executed(self.pieces), self)
 
     @cached_property
     def input_tasks(self) -> InputTasks:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simkit.verify_audit import Check
-from simkit.verify_pieces import TASK, executed
+from simkit.verify_checkpoints import redone
+from simkit.verify_pieces import TASK
 
 if TYPE_CHECKING:
     import polars as pl
@@ -211,6 +212,7 @@ def _check_accounts(run: RunFolder, check: Check) -> None:
             pl.col("outcome").is_in(["finished", "killed"]).any().alias("stopped"),
         )
     )
+    sums = _with_redone(sums, run)
     rows = run.jobs.join(sums, on="job_id", maintain_order="left")
     done = pl.col("status") == "finished"
     for message, column, expected, applies in (
@@ -233,10 +235,30 @@ def _check_accounts(run: RunFolder, check: Check) -> None:
         check.add_rows(message, wrong)
 
 
+def _with_redone(sums: pl.DataFrame, run: RunFolder) -> pl.DataFrame:
+    """Count what a job did again after a checkpoint, or restarting, as lost and not as run.
+
+    Earlier attempts are lost as a whole, so that of the last one alone is moved.
+    """
+    import polars as pl
+
+    again = redone(run)
+    if again is None:
+        return sums
+    again = again.select("job_id", "attempt", pl.col("redone_s").alias("again"))
+    rows = sums.join(
+        again, left_on=["job_id", "last_attempt"], right_on=["job_id", "attempt"], how="left",
+        maintain_order="left",
+    )  # fmt: skip
+    moved = pl.col("again").fill_null(0.0)
+    return rows.with_columns(pl.col("run") - moved, pl.col("lost") + moved)
+
+
 def _check_retries(run: RunFolder, check: Check) -> None:
     """Hold attempts and lost time of every job against the attempts of its instances.
 
-    Of a bag, the lost time is the mean over its instances; a job's is the sum over its tasks.
+    Lost is what attempts executed that were given up, and what was done again after a checkpoint,
+    or restarting. Of a bag, the lost time is the mean over its instances; a job's is the sum over its tasks.
     """
     import polars as pl
 
@@ -245,9 +267,11 @@ def _check_retries(run: RunFolder, check: Check) -> None:
     wrong = pl.col("attempts").ne_missing(pl.col("last_attempt").fill_null(0))
     check.add_rows("attempts is not the most that an instance was started", rows.filter(wrong))
     share = pl.col("executed_s") * pl.col("count") / pl.col("instances")
+    parts = [run.work.filter(pl.col("outcome") == "lost").select(*TASK, "count", "executed_s")]
+    if (again := redone(run)) is not None:
+        parts.append(again.select(*TASK, "count", pl.col("redone_s").alias("executed_s")))
     lost = (
-        executed(run.pieces)
-        .filter(pl.col("outcome") == "lost")
+        pl.concat(parts)
         .join(run.tasks.select(*TASK, "instances"), on=TASK, maintain_order="left")
         .group_by("job_id")
         .agg(share.sum().alias("expected_lost_s"))

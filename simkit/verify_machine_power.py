@@ -28,8 +28,17 @@ class Model:
     least: float
     """Of what it draws by itself."""
     most: float
+    idle: float
+    """When on and empty."""
+    off: float
+    """When switched off."""
     added: dict[str, Floats]
     """Resource → W above idle at equal steps of its use, from 0 to 1."""
+
+    @property
+    def full(self) -> float:
+        """What it draws when all of it is in use."""
+        return self.idle + float(sum(watts[-1] for watts in self.added.values()))
 
     @property
     def straight(self) -> bool:
@@ -47,12 +56,12 @@ def models(run: RunFolder) -> dict[int, Model]:
     number = float(machines[0]["capacity"]["processors"]) if pool else 1.0
     return {
         int(machine["id"]): _model(run, section, machine["capacity"], number)
-        for machine, section in zip(machines, _sections(run, machines), strict=True)
+        for machine, section in zip(machines, machine_sections(run, machines), strict=True)
     }
 
 
-def _sections(run: RunFolder, machines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return what the scenario says of each machine."""
+def machine_sections(run: RunFolder, machines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return what the scenario says of the power of each machine."""
     section = run.setting("power", "machines")
     if "groups" not in section:
         return [section] * len(machines)
@@ -81,6 +90,8 @@ def _model(
     return Model(
         number * min(own),
         number * max(own),
+        number * idle,
+        number * own[1],
         {r: number * np.array(watts) for r, watts in added.items() if capacity.get(r)},
     )
 

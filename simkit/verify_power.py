@@ -105,13 +105,13 @@ def _check_limits(check: Check, run: RunFolder, row: dict[str, Floats]) -> None:
     """No more is imported or exported than the grid allows, where this is constant."""
     grid = run.setting("power", "grid")
     for name in ("import", "export"):
-        limit = 0.0 if grid is None else _constant(grid.get(f"{name}_limit_w"))
+        limit = 0.0 if grid is None else constant(grid.get(f"{name}_limit_w"))
         if limit is not None:
             slack = SLACK * (limit + row["load_w"] + row["generation_w"])
             blame(check, run, f"{name} above the limit", row[f"{name}_w"] > limit + slack)
 
 
-def _constant(signal: Any) -> float | None:
+def constant(signal: Any) -> float | None:
     """Return the value of a signal that is a constant, else None."""
     if isinstance(signal, dict) and signal.get("type") == "constant":
         signal = signal.get("value")

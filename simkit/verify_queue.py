@@ -132,6 +132,7 @@ def _why_not_followed(run: RunFolder, *, only_order: bool) -> str:
     partitions = run.manifest["cluster"].get("partitions") or []
     kinds = set(run.tables["events"]["kind"].to_list())
     one_each = run.jobs["attempts"].is_in([0, 1]).all() and run.tasks["job_id"].is_unique().all()
+    windows = run.setting("cluster", "maintenance") or "power" not in run.tables
     changes = kinds & {"capacity"} or run.setting("cluster", "maintenance")
     refill = run.setting("admission", "refill") or "at_once"
     late = run.setting("admission", "slots") is not None and refill != "at_once"
@@ -139,10 +140,9 @@ def _why_not_followed(run: RunFolder, *, only_order: bool) -> str:
         "the run is not complete": not run.complete,
         "the cluster is no pool of one resource": len(run.capacity) * len(run.resources) != 1,
         "the cluster has partitions": len(partitions) > 1,
-        "maintenance changes the capacity, and what fits ahead of it is not worked out": bool(
-            changes
-        )
-        and not only_order,
+        "the policy plans with foreseen power": not only_order and foresees_power(run),
+        f"{'maintenance' if windows else 'power'} changes the capacity, and what fits ahead of it "
+        "is not worked out": bool(changes) and not only_order,
         "slots are refilled at the next decision only": late and not only_order,
         "there are reservations, suspensions or losses": bool(
             kinds & {"reserved", "suspended", "lost"}
@@ -151,6 +151,12 @@ def _why_not_followed(run: RunFolder, *, only_order: bool) -> str:
         "there are bags": not run.tasks["gang"].all(),
     }
     return next((reason for reason, applies in reasons.items() if applies), "")
+
+
+def foresees_power(run: RunFolder) -> bool:
+    """Tell whether policies know, rightly or not, of the capacity that power will carry."""
+    limit = run.setting("power", "supply", "limit")
+    return run.setting("power", "forecast") is not None and limit in ("power", "resources")
 
 
 def type_of(setting: Any) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.verify_audit import Check
-from simkit.verify_pieces import TASK, executed
+from simkit.verify_pieces import TASK
 from simkit.verify_task_inputs import TASK_TABLES
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def check_instance_times(run: RunFolder) -> Check:
         return check.leave_out("run times follow from a model of durations")
     index = found.tasks.with_row_index("row").unique(TASK, keep="first")
     index = index.select(*TASK, "row", pl.col("instances").alias("planned"), "run")
-    work = executed(run.pieces).join(index, on=TASK, how="inner", maintain_order="left")
+    work = run.work.join(index, on=TASK, how="inner", maintain_order="left")
     work = work.filter(
         pl.col("instance") >= 0, pl.col("count") >= 1,
         pl.col("instance") + pl.col("count") <= pl.col("planned"),

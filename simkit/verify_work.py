@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from simkit.verify_audit import Check
-from simkit.verify_pieces import TASK, UNIT, executed
+from simkit.verify_pieces import TASK, UNIT
 from simkit.verify_tasks import may_differ
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def check_run_time(run: RunFolder) -> Check:
     """
     import polars as pl
 
-    work = executed(run.pieces)
+    work = run.work
     check = Check("run-time", "a finished instance ran exactly its run time")
     check.examined = int(work["count"].sum())
     ran, truth = pl.col("executed_s"), pl.col("trace_run_time_s")
@@ -129,7 +129,7 @@ def check_walltime(run: RunFolder) -> Check:
     import polars as pl
 
     setting = run.setting("walltime")
-    work = executed(run.pieces)
+    work = run.work
     check = Check("walltime", "jobs are killed at their requested time if and only if asked")
     check.examined = work.height
     by_limit = pl.col("reason").fill_null("").str.contains("(?i)wall.?time|requested time")

@@ -222,12 +222,15 @@ def test_a_signal_must_last_as_long_as_the_jobs_and_the_forecast(csv, hours, key
     if needed is None:
         assert build(**EPOCH, **roof, **keys).sources[0].name == "roof"
         return
-    ahead = "with the forecast's horizon " if keys else ""
-    assert problems(**EPOCH, **roof, **keys) == (
-        f"power.sources.roof: is known from 0 to {hours * HOUR:g} s of the run, but {ahead}the jobs "
-        f"are there from 0 to {needed:g} s; give a longer file, past_end: hold or wrap, or another "
-        "align",
+    who, shorter = "the jobs are there", ""
+    if keys:
+        who, shorter = "the forecast looks", "a shorter horizon, "
+    (line,) = problems(**EPOCH, **roof, **keys)
+    assert line.startswith(
+        f"power.sources.roof: is known from 0 to {hours * HOUR:g} s of the run, but {who} from 0 to "
+        f"{needed:g} s"
     )
+    assert f"; give {shorter}a longer file, past_end: hold or wrap, or another align" in line
 
 
 def test_a_given_forecast_must_reach_the_horizon_behind_the_last_job(csv):
@@ -237,7 +240,9 @@ def test_a_given_forecast_must_reach_the_horizon_behind_the_last_job(csv):
 
     assert build(**EPOCH, **source(1), **keys(5)).foresight.horizon_s == 3 * HOUR
     (line,) = problems(**EPOCH, **source(1), **keys(4))
-    assert line.startswith("power.forecast: is known from 0 to 14400 s of the run, but with the")
+    assert line.startswith(
+        "power.forecast: is known from 0 to 14400 s of the run, but the forecast"
+    )
 
 
 # --- what a signal may be ----------------------------------------------------------------------
@@ -293,7 +298,8 @@ def test_power_below_zero_is_refused_or_taken_for_zero(csv):
     tariff = {"type": "schedule", "day": {"0:00": -0.1}}
     assert build(grid={"price_per_kwh": tariff}).grid.price_per_kwh.value(0.0) == -0.1
     assert problems(grid={"carbon_gco2_per_kwh": tariff}) == (
-        "power.grid.carbon_gco2_per_kwh: is -0.1; carbon intensity must be at least 0",
+        "power.grid.carbon_gco2_per_kwh: is -0.1 gCO2/kWh; carbon intensity must be at least "
+        "0: give the amount without a sign",
     )
 
 
@@ -540,7 +546,8 @@ def test_ready_scenarios_have_a_site(name, monkeypatch):
     workload = read_trace(scenario.workload, scenario.seed).workload
     cluster = build_cluster(scenario.cluster, workload)
     site = build_site(scenario.power, cluster, workload, scenario.seed)
-    # sun and wind together give in a year what the scenario says, times the load
+    # sun and wind together give in a year what the scenario says, times the load; on the site of
+    # Texas, which is not scaled, about the load
     year = math.fsum(part.power.mean(0.0, 365 * DAY) for part in site.sources)
     expected = 0.0 if name == "green-carbon" else site.facts["load_w"]
-    assert year == pytest.approx(expected, rel=0.01)
+    assert year == pytest.approx(expected, rel=0.02)

@@ -45,6 +45,7 @@ class Execution:
         self._own_times = InstanceTimes(workload) if len(workload.instance_run_time_s) else None
         self._kill_at_limit = kill_at_limit
         self._end_at = completions(env)
+        self._saved: dict[Allocation, float] = {}  # work in the last checkpoint, in s
 
     def start(
         self,
@@ -104,6 +105,8 @@ class Execution:
         if (releases := self._state._releases) is not None:
             insort(releases, (allocation.expected_end_s, rank, allocation))
         self._running[allocation] = None
+        if suspended in self._saved:
+            self._saved[allocation] = self._saved.pop(suspended)
         self._end_at(now + (suspended._work_s - done), allocation)
 
     def complete(self, allocation: Allocation, now: float) -> None:
@@ -129,6 +132,8 @@ class Execution:
         if releases is not None:
             del releases[bisect_left(releases, (allocation.expected_end_s, allocation.rank))]
         self._room.give(allocation.on, allocation.task.request)
+        if self._saved:
+            self._saved.pop(allocation, None)
         state.releases += 1
         state.ended.append(allocation)
 
@@ -150,6 +155,7 @@ class Execution:
         With `checkpoints`, a suspended allocation keeps its work up to the last of them alone, and
         owes the time of a restart.
         """
+        saved = self._saved.get(allocation, 0.0)
         self.release(allocation)
         task, now = allocation.task, self._env.now
         task._eventful = True
@@ -158,7 +164,7 @@ class Execution:
         self._books.end_allocation(allocation, now, outcome, allocation._done_s)
         if keep_work:
             if checkpoints is not None:
-                self._fall_back(allocation, checkpoints)
+                self._fall_back(allocation, checkpoints, saved)
             self._suspended[allocation] = now
             kept = max(allocation._done_s, 0.0)
             self._books.event(now, "suspended", task, f"{kept:.10g} s of work kept")
@@ -175,12 +181,15 @@ class Execution:
         else:
             self._admission.show(task)
 
-    @staticmethod
-    def _fall_back(allocation: Allocation, checkpoints: Checkpoints) -> None:
-        """Let an allocation have done what its last checkpoint holds, less the time to restart."""
+    def _fall_back(self, allocation: Allocation, checkpoints: Checkpoints, saved: float) -> None:
+        """Let an allocation have done what its last checkpoint holds, less the time to restart.
+
+        A restart that is interrupted has lost no checkpoint.
+        """
         done, task = allocation._done_s, allocation.task
-        kept = done // checkpoints.every_s * checkpoints.every_s - checkpoints.restart_s
-        kept = min(float(time_on_grid(kept)), done)
+        saved = max(saved, float(time_on_grid(done // checkpoints.every_s * checkpoints.every_s)))
+        self._saved[allocation] = saved
+        kept = min(float(time_on_grid(saved - checkpoints.restart_s)), done)
         task._lost_s += (done - kept) * allocation.count / task.instances
         allocation._done_s = kept
 

@@ -4,8 +4,9 @@ A step function: between two instants the free amounts are constant. It starts n
 really free; running tasks give back at their expected end (an overdue one a tick from now, so that
 nothing is planned on what it still holds), capacity steps and reservations take and give.
 
-Two stores of the same thing, as for rooms: `PoolProfile` for one machine with one resource, plain
-numbers; `MachineProfile` for anything else, arrays. A test holds them equal.
+Three stores of the same thing: `PoolProfile` for one machine with one resource and
+`vector_profile.VectorProfile` for one with several, plain numbers; `MachineProfile` for many
+machines, arrays. A test holds them equal.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from simkit.room import MachineRoom, PlacementRule, Room
 from simkit.task import Placement, Task
 from simkit.units import TIME_GRID
+from simkit.vector_profile import VectorProfile
 
 if TYPE_CHECKING:
     from simkit.policy import State
@@ -70,7 +72,10 @@ def profile_of(state: State) -> Profile:
     room, now = state.room, state.now
     soon = now + TIME_GRID
     if room.capacity.size == 1:
-        return PoolProfile.of(now, room.total_free()[0], _pool_changes(state, soon))
+        pool = [(time, amounts[0]) for time, amounts in _pool_changes(state, soon)]
+        return PoolProfile.of(now, room.total_free()[0], pool)
+    if len(room.capacity) == 1:
+        return VectorProfile.of(now, room.total_free(), _pool_changes(state, soon))
     profile = MachineProfile(now, room)
     for end, _, allocation in state.expected_ends:
         profile.give(allocation.on, allocation.task.request, max(end, soon), np.inf)
@@ -82,18 +87,17 @@ def profile_of(state: State) -> Profile:
     return profile
 
 
-def _pool_changes(state: State, soon: float) -> list[tuple[float, float]]:
+def _pool_changes(state: State, soon: float) -> list[tuple[float, tuple[float, ...]]]:
     """Return (when, how much more is free) of all that is known to change on one machine."""
     changes = [
-        (end if end > soon else soon, allocation.held[0])
-        for end, _, allocation in state.expected_ends
+        (end if end > soon else soon, allocation.held) for end, _, allocation in state.expected_ends
     ]
-    changes += [(step.time_s, step.change[0]) for step in state.steps]
+    changes += [(step.time_s, step.change) for step in state.steps]
     for task, place in state.reservations.items():
-        start = max(place.start or 0.0, state.now)
-        amount = task.request[0] * place.on[0][1]
-        changes.append((start, -amount))
-        changes.append((max(start + task.estimate_s, start + TIME_GRID), amount))
+        start, count = max(place.start or 0.0, state.now), place.on[0][1]
+        changes.append((start, tuple([-amount * count for amount in task.request])))
+        end = max(start + task.estimate_s, start + TIME_GRID)
+        changes.append((end, tuple([amount * count for amount in task.request])))
     return changes
 
 

@@ -2,7 +2,7 @@
 
 A machine offers what it has while it is there and up, less what containers and maintenance take,
 and never less than nothing. Random failures are not foreseeable: they may take a whole machine
-away, and their own rule holds them together.
+away, and their own rule holds them together. So has power, which takes machines, or part of a pool.
 """
 
 from __future__ import annotations
@@ -27,15 +27,18 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 FAILURE = "failure"
-_KINDS = ("trace", "containers", "failures", "maintenance")
+KINDS = ("trace", "containers", "failures", "maintenance")
+"""What may happen to machines, by the keys of the scenario's cluster; power is not among them."""
 
 
 def check_machine_capacity(run: RunFolder) -> Check:
     """At every instant, machines offer what the scenario's files say, until the last start."""
     check = Check("machine-capacity", "machines join, leave and fail as the scenario says")
-    if not any(run.setting("cluster", kind) for kind in _KINDS):
+    if not any(run.setting("cluster", kind) for kind in KINDS):
         if not run.tables["events"]["kind"].eq("capacity").any():
             return check.skip("nothing happens to the machines")
+        if _by_power_alone(run):
+            return check.skip("power alone takes capacity: the rule supply has it")
         return check.leave_out("the scenario does not say what happens to the machines")
     first, last = _span(run)
     if last is None or first is None:
@@ -51,9 +54,21 @@ def check_machine_capacity(run: RunFolder) -> Check:
     recorded: dict[int, list[CapacityStep]] = {}
     for step in capacity_steps(run):
         recorded.setdefault(step.machine_id, []).append(step)
+    power = run.setting("power", "supply", "limit") in ("power", "resources")
     for machine, steps in recorded.items():
-        _hold(check, run, lives[machine], steps, (first, last), fails=machine in may_fail)
+        whole = machine in may_fail or (power and len(recorded) > 1)
+        part = power and len(recorded) == 1
+        _hold(check, run, lives[machine], steps, (first, last), whole_away=whole, part_away=part)
     return check
+
+
+def _by_power_alone(run: RunFolder) -> bool:
+    """Tell whether every change of capacity is one of power."""
+    import polars as pl
+
+    events = run.tables["events"].filter(pl.col("kind") == "capacity")
+    causes = events["detail"].str.json_path_match("$.cause")
+    return set(causes.to_list()) == {"power"}
 
 
 def _span(run: RunFolder) -> tuple[float | None, float | None]:
@@ -88,18 +103,23 @@ def _hold(
     steps: list[CapacityStep],
     span: tuple[float, float],
     *,
-    fails: bool,
+    whole_away: bool,
+    part_away: bool,
 ) -> None:
-    """Compare the recorded capacities of a machine with those that follow from its life."""
+    """Compare the recorded capacities of a machine with those that follow from its life.
+
+    `whole_away`: it may also be down by chance, or off for lack of power; `part_away`: power may
+    take any part of it.
+    """
     inside = {span[0], *(step.time_s for step in steps), *_instants(life)}
     times = np.array(sorted(time for time in inside if span[0] <= time <= span[1]))
     check.examined += len(times)
     expected = offered(life, times, len(run.resources))
     at = np.searchsorted([step.time_s for step in steps], times, side="right") - 1
     found = np.array([step.capacity for step in steps])[at]
-    wrong = (found != expected).any(axis=1)
-    if fails:
-        wrong &= (found != 0).any(axis=1)  # down by chance
+    wrong = ((found > expected) if part_away else (found != expected)).any(axis=1)
+    if whole_away:
+        wrong &= (found != 0).any(axis=1)
     for row in np.flatnonzero(wrong).tolist():
         check.add(
             "the machine's capacity is not what the scenario says",

@@ -27,7 +27,7 @@ from power_modulated_runs import MEASURES, Cell, Row, rows_of
 
 RATES = (20, 40, 60, 80, 100, 120)
 SEEDS = 10
-JOBS, SAMPLE_JOBS, QUICK_JOBS = 10_000, 3_000, 2_000
+JOBS, SAMPLE_JOBS, OPEN_JOBS, QUICK_JOBS = 10_000, 3_000, 2_000, 1_000
 COLUMNS = (*Cell(0, "", "", False, 0).facts(), "policy", *MEASURES, "seconds", "commit")
 QUICK = {"log": {"sdsc-sp2", "synthetic"}, "power": {"dallas", *setting.LEVELS}, "battery": {"no"}}
 
@@ -44,7 +44,7 @@ def design(seeds: int, jobs: int) -> Iterator[Cell]:
             yield Cell(seed, "synthetic", level, False, rate, jobs)
         for rate, log in product(RATES, ("synthetic", "sdsc-sp2")):
             # a queue without end is looked at as a whole: fewer jobs, or it takes for ever
-            yield Cell(seed, log, "dallas", False, rate, min(jobs, QUICK_JOBS), "open")
+            yield Cell(seed, log, "dallas", False, rate, min(jobs, OPEN_JOBS), "open")
         if seed == 0:
             for log in ("sdsc-sp2", "sdsc-blue", "hpc2n"):
                 yield Cell(seed, log, "dallas", True, 80, None)

@@ -31,7 +31,7 @@ from simkit.traces.rare import generate_rare
 from simkit.value_source import valued
 
 HOUR_S = 3600.0
-SEEDS, JOBS, UNITS = 6, 500, 10
+SEEDS, UNITS = 8, 10
 ORDERS = {"QoS": QoS, "SJF": SJF, "FCFS": FCFS, "HVF": HighestValue}
 POOLS = {"five of 149": AdmissionRule(slots=5, backlog=144), "all": AdmissionRule()}
 
@@ -55,11 +55,20 @@ class Tables(dict):
 
 
 @cache
-def replay(order, seed, *, share=1.0, load=1.2, pools="five of 149", largest=UNITS // 2):
-    """Run the synthetic workload; `largest`: the most units of a resource that a job asks for."""
+def replay(order, seed, *, jobs=1000, share=1.0, pools="five of 149", largest=UNITS // 2):
+    """Run the synthetic workload at 120 % load.
+
+    Args:
+        order: of the ready pool.
+        seed: of jobs and power.
+        jobs: how many.
+        share: power of most hours; see `levels`.
+        pools: what the policy may choose among.
+        largest: the most units of a resource that a job asks for.
+    """
     rng = stream(seed, "workload")
-    jobs = generate_rare(jobs=JOBS, units=UNITS, max_units=largest, load=load, rng=rng).workload
-    jobs = valued(jobs, Value(), seed)
+    drawn = generate_rare(jobs=jobs, units=UNITS, max_units=largest, load=1.2, rng=rng)
+    jobs = valued(drawn.workload, Value(), seed)
     cluster, tables = Cluster.pool({"processors": UNITS, "gpu": UNITS}), Tables()
     rules, site = Rules(admission=POOLS[pools]), None if share == 1 else levels(share, seed)
     recorder = Recorder(jobs, cluster.resources, tables)
@@ -116,10 +125,11 @@ ORDER_MATTERS = [
 def test_qos_is_above_fcfs_only_where_the_order_decides_and_sjf_is_not(pools, one, other, bounds):
     """Refuted in part: QoS and SJF above FCFS and HVF in value at 60 % load and above."""
     values = [
-        [value_ratio(replay(order, seed, share=0.8, pools=pools)) for seed in range(SEEDS)]
+        [value_ratio(replay(order, seed, pools=pools)) for seed in range(SEEDS)]
         for order in (one, other)
     ]
     low, high = interval(np.subtract(*values))
+    print(pools,one,other,low,high)
     assert bounds[0] < low <= high < bounds[1], (low, high)
 
 
@@ -137,7 +147,7 @@ def test_utilisation_stays_below_1_at_120_percent_because_jobs_are_large(order):
 def test_value_falls_with_power(order):
     """Confirmed: from 100 to 90 to 80 % of power, for every policy."""
     values = {
-        share: np.array([value_ratio(replay(order, seed, share=share)) for seed in range(SEEDS)])
+        share: np.array([value_ratio(replay(order, seed, jobs=350, share=share)) for seed in range(SEEDS)])
         for share in (1.0, 0.9, 0.8)
     }
     for more, less in ((1.0, 0.9), (0.9, 0.8), (1.0, 0.8)):

@@ -84,7 +84,7 @@ WIND = "power.sources.wind"
 # keys of the scenario; all that the message must say: thing, value, rule and remedy
 BY_THE_SCENARIO = [
     # a path that does not exist
-    (wind(csv(path="sight.csv")),
+    (wind(csv(path="sit.csv")),
      (f"bad.yaml:5: {WIND}.signal.path", "there is no file", "did you mean 'site.csv'?")),
     # a path with a variable that is not set
     (wind(csv(path='"${NO_SUCH_FOLDER}/x.csv"')),
@@ -247,7 +247,8 @@ def test_ctrl_c_keeps_the_results_so_far_with_their_power(tmp_path, monkeypatch)
     Path("slow.py").write_text(SLOW)
     text = Path("bad.yaml").read_text().replace("jobs: 20", "jobs: 2000")
     Path("bad.yaml").write_text(f"{text}policy: {{path: slow.py:Slow}}\n")
-    command = [sys.executable, "-m", "simkit", "run", "bad.yaml", "-o", "run", "--no-progress"]
+    program = "from simkit.cli import main; main()"
+    command = [sys.executable, "-c", program, "run", "bad.yaml", "-o", "run"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
     )
@@ -263,7 +264,7 @@ def test_ctrl_c_keeps_the_results_so_far_with_their_power(tmp_path, monkeypatch)
     assert run.status == "interrupted"
     assert json.loads(Path("run/run.json").read_text())["power"]["machines.full_w"] == 320.0
     rows = run.power
-    assert 0 < rows.height
+    assert rows.height > 0
     # the ledger goes from the start without gaps, and is closed in every row
     assert rows["start_s"][1:].to_list() == rows["end_s"][:-1].to_list()
     assert (rows["load_w"] + rows["curtailment_w"] == rows["generation_w"]).all()

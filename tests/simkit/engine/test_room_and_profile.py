@@ -14,6 +14,7 @@ from simkit.profile import MachineProfile, PoolProfile
 from simkit.room import MachineRoom, PoolRoom, make_room
 from simkit.task import Allocation, Task
 from simkit.units import TIME_GRID
+from simkit.vector_profile import VectorProfile
 
 END = 30  # the brute-force grid covers 0, 1, …, END - 1 seconds, and what is then goes on forever
 
@@ -185,6 +186,8 @@ def test_profiles_against_a_grid(data, shape):
     profiles = [MachineProfile(0.0, make_machines(free))]
     if shape == (1, 1):
         profiles.append(PoolProfile(0.0, float(free[0, 0])))
+    if machines == 1:
+        profiles.append(VectorProfile(0.0, free[0].tolist()))
     grid = Grid(free)
     for start, length, forever in data.draw(st.lists(SPANS, max_size=8)):
         on = ((data.draw(st.integers(0, machines - 1)), data.draw(st.integers(1, 3))),)
@@ -212,7 +215,7 @@ def test_profiles_against_a_grid(data, shape):
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.data(), st.sampled_from([(1, 1), (2, 1), (2, 2)]))
+@given(st.data(), st.sampled_from([(1, 1), (1, 2), (2, 1), (2, 2)]))
 def test_earlier_is_earliest_without_the_place_it_has(data, shape):
     machines, resources = shape
     free = np.full(shape, 4.0)
@@ -220,6 +223,8 @@ def test_earlier_is_earliest_without_the_place_it_has(data, shape):
     profiles = [MachineProfile(0.0, make_machines(free))]
     if shape == (1, 1):
         profiles.append(PoolProfile(0.0, 4.0))
+    if machines == 1:
+        profiles.append(VectorProfile(0.0, free[0].tolist()))
     for start, length, forever in data.draw(st.lists(SPANS, max_size=5)):
         on = ((data.draw(st.integers(0, machines - 1)), 1),)
         request = data.draw(st.tuples(*[AMOUNTS] * resources))

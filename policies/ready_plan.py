@@ -54,11 +54,9 @@ class ReadyPlan:
             self._make(state)
             return True
         self._profile.advance(state.now)
-        freed = bool(self._held)
-        self._let_go()
         ended, returned = self._take_in_ended(state), self._take_back(state)
         resized = releases != len(state.ended)
-        freed |= ended or returned or resized
+        freed = ended or returned or resized
         if (resized and len(state.info.machine_names) > 1) or not self._agrees(state):
             self._make(state)
             return True
@@ -78,7 +76,13 @@ class ReadyPlan:
             overdue = {a for end, _, a in ends[: len(self._overdue) + 1] if end <= state.now}
             if overdue != self._overdue:
                 return False
-        return self.profile.total_free(state.now) == tuple(state.room.total_free())
+        planned = self.profile.total_free(state.now)
+        if self._held and self._held[0].start_s <= state.now:
+            kept = self.profile.copy()
+            for piece in self._held:
+                kept.give(*piece)
+            planned = kept.total_free(state.now)
+        return planned == tuple(state.room.total_free())
 
     def _make(self, state: State) -> None:
         """Make the profile anew; reservations and tasks that run are in it."""
@@ -153,7 +157,8 @@ class ReadyPlan:
         self.profile.take(*piece)
         self._held.append(piece)
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Keep nothing free any more."""
         for piece in self._held:
             self._give(piece)
         self._held.clear()

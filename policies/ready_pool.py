@@ -111,12 +111,16 @@ class ReadyPoolPolicy(OrderedPolicy):
         freed = self.plan.catch_up(state)
         for lane in self._lanes:
             lane.update(state)
-        if freed:
+        due = state.now >= self._next_s
+        if state.ended and (state.suspended or self._left_s):
+            freed |= self._note_suspended(state)
+        if freed or (self._held_s and (due or state.ended)):
+            # What is kept free is let go, and kept again where it is now the best.
+            self.plan.let_go()
+            self._held_s.clear()
             self._retry_s.clear()
-        self._held_s.clear()
-        if state.suspended or self._left_s:
             yield from self._resume(state)
-        if freed or state.arrived or self._held_s or state.now >= self._next_s:
+        if freed or due or state.arrived:
             yield from self._fill(state)
             yield from self._wake(state)
 
@@ -169,16 +173,23 @@ class ReadyPoolPolicy(OrderedPolicy):
 
     # ---- suspended allocations ------------------------------------------------------------------
 
-    def _resume(self, state: State) -> Iterator[Resume]:
-        """Resume what fits, the oldest first; keep the next best place free for the others."""
+    def _note_suspended(self, state: State) -> bool:
+        """Note what was suspended, with its time left, or killed then; tell whether any was."""
+        before = len(self._left_s)
+        self._left_s = {a: left for a, left in self._left_s.items() if a in state.suspended}
+        changed = len(self._left_s) < before
         for allocation in state.ended:
             if allocation in state.suspended:
                 self._left_s[allocation] = max(allocation.expected_end_s - state.now, 0.0)
+                changed = True
+        return changed
+
+    def _resume(self, state: State) -> Iterator[Resume]:
+        """Resume what fits, the oldest first; keep the next best place free for the others."""
         for resume in resumptions(state, self.placement):
             yield resume
             self._left_s.pop(resume.allocation, None)
             self.plan.run(next(reversed(state.running)))
-        self._left_s = {a: left for a, left in self._left_s.items() if a in state.suspended}
         for allocation in state.suspended:
             self._keep_free(state, allocation)
 

@@ -6,6 +6,8 @@ import math
 from collections import deque
 from collections.abc import Sequence
 
+import numpy as np
+
 from simkit.machine_capacity import CapacityChange
 from simkit.power_model import PowerModel
 from simkit.site import Supply
@@ -37,6 +39,7 @@ class PoolUnits:
         """Units that are on, in units of the first resource."""
         self._booting: deque[tuple[float, float]] = deque()  # (when they are on, how many)
         self._there = self._capacity
+        self._known: dict[float, tuple[float, ...]] = {}  # units → amounts
 
     @property
     def next_change(self) -> float:
@@ -50,12 +53,27 @@ class PoolUnits:
             share = (available_w - self._off_w) / self._span_w if self._span_w > 0 else math.inf
         return _whole(self._size * min(max(share, 0.0), 1.0), self._size)
 
+    def most_over_time(self, available_w: Sequence[float]) -> list[float]:
+        """Return (n,) the same of (n,) powers."""
+        watts = np.asarray(available_w, dtype=np.float64)
+        if self._size % 1 or (self._by_power and not self._span_w > 0):
+            return [self.most(power) for power in watts.tolist()]
+        share = (watts - self._off_w) / self._span_w if self._by_power else watts / self._peak_w
+        units = np.floor(self._size * np.clip(share, 0.0, 1.0) + _ROUNDING)
+        counts: list[float] = units.tolist()
+        return counts
+
     def amounts(self, units: float) -> tuple[float, ...]:
         """Return (R,): what so many units bring."""
         if units >= self._size:
             return self._capacity
-        share = units / self._size
-        return tuple([_whole(amount * share, amount) for amount in self._capacity])
+        known = self._known.get(units)
+        if known is None:
+            share = units / self._size
+            known = tuple([_whole(amount * share, amount) for amount in self._capacity])
+            if not self._size % 1:
+                self._known[units] = known
+        return known
 
     def aim(self, available_w: float, now: float) -> list[CapacityChange]:
         """Switch units on or off as a power carries; return what changes now."""

@@ -32,7 +32,7 @@ from simkit.recorder import Recorder
 from simkit.referee import Referee
 from simkit.site import Site
 from simkit.task import Allocation, Task
-from simkit.units import time_on_grid
+from simkit.units import TIME_GRID
 
 Floats = npt.NDArray[np.float64]
 
@@ -124,7 +124,8 @@ class PowerSupply:
 
     def _wake_at(self, time_s: float, callback: Callable[[Occurrence], None]) -> None:
         self.pending += 1
-        Occurrence(self._env, float(time_on_grid(time_s)), Rank.POWER, callback)
+        time_s = math.ceil(time_s / TIME_GRID) * TIME_GRID
+        Occurrence(self._env, time_s, Rank.POWER, callback)
 
     def _signals_change(self, _event: Occurrence) -> None:
         """Look at sun, wind, prices; then wait for their next change."""
@@ -283,8 +284,8 @@ class PowerSupply:
         pool = self._pool
         assert pool is not None
         units, before, steps = pool.on, pool.amounts(pool.on), []
-        for start, available in zip(starts, watts, strict=True):
-            if (most := pool.most(available)) != units:
+        for start, most in zip(starts, pool.most_over_time(watts), strict=True):
+            if most != units:
                 after = pool.amounts(most)
                 change = tuple([a - b for a, b in zip(after, before, strict=True)])
                 steps.append(CapacityStep(start, 0, change))

@@ -29,6 +29,7 @@ row that breaks a rule is reported with the rule's name.
 | capacity | allocated <= capacity on each machine at every instant |
 | machine-capacity | machines join, leave, fail and are shared as the scenario's files say |
 | supply | as much is on as the power carries, no more and no less |
+| stops | tasks stop where power falls, as the scenario says, the least valuable first |
 | failures | random failures take a whole machine, and a repair follows |
 | maintenance | capacity at each start is what the windows leave |
 | timeline | its allocated and capacity columns follow from the allocations |
@@ -69,6 +70,7 @@ from simkit.verify_maintenance import check_maintenance
 from simkit.verify_metrics import check_metrics
 from simkit.verify_pieces import TASK
 from simkit.verify_power import check_ledger, check_sources
+from simkit.verify_stops import check_stops
 from simkit.verify_supply import check_supply
 from simkit.verify_tasks import check_instance_times, check_parents, check_tasks
 from simkit.verify_timeline import check_timeline
@@ -89,10 +91,9 @@ _OF_JOBS: Final = (
     check_gangs, check_run_time, check_instance_times, check_parents, check_value,
     check_walltime,
     check_estimates, check_machines, check_partitions, check_rejections, check_admission,
-    check_capacity, check_machine_capacity, check_supply, check_failures, check_maintenance,
-    check_timeline,
-    check_fcfs_order, check_head_fits, check_head_delay, check_ledger, check_sources,
-    check_battery, check_machine_power, check_bills, check_metrics,
+    check_capacity, check_machine_capacity, check_supply, check_stops, check_failures,
+    check_maintenance, check_timeline, check_fcfs_order, check_head_fits, check_head_delay,
+    check_ledger, check_sources, check_battery, check_machine_power, check_bills, check_metrics,
 )  # fmt: skip
 CHECKS: Final[tuple[Callable[[RunFolder], Check], ...]] = (*_OF_FILES, *_OF_JOBS)
 """Every check, in the order in which they are done and reported."""

@@ -38,15 +38,15 @@ class Available(NamedTuple):
     most: Floats
 
 
-def available(run: RunFolder, changes: Floats, full_w: float, *, exact: bool) -> Available:
+def available(run: RunFolder, changes: Floats, full_w: float, transit_s: float) -> Available:
     """Return what machines may draw.
 
     Args:
         run: a run with power.
         changes: instants in s at which capacity changes with the power.
         full_w: what all machines draw when busy.
-        exact: what is available at those instants decided about the capacity from then on, and
-            not what was there a boot earlier.
+        transit_s: how long machines may take to follow; so long after each row the bounds are
+            given, too. If they follow at once, it is known what was there as they changed.
 
     Raises ValueError where scenario and ledger do not tell it.
     """
@@ -54,6 +54,9 @@ def available(run: RunFolder, changes: Floats, full_w: float, *, exact: bool) ->
     begin, end = row["start_s"], row["end_s"][-1]
     inside = changes[(changes >= begin[0]) & (changes <= end)]
     times = np.union1d(begin, inside)
+    if transit_s:
+        followed = begin + (transit_s + 8.0 * TICK)
+        times = np.union1d(times, followed[followed <= end])
     at = np.searchsorted(begin, times, side="right") - 1
     imported = _import_limit(run)
     critical = row["load_w"] - row["pue"] * row["machines_w"]
@@ -63,7 +66,7 @@ def available(run: RunFolder, changes: Floats, full_w: float, *, exact: bool) ->
     least, most = base - slack, base + slack
     section = run.setting("power", "battery")
     if section is not None:
-        low, high = _stored(run, section, row, times, at, np.isin(times, inside) & exact)
+        low, high = _stored(run, section, row, times, at, np.isin(times, inside) & (not transit_s))
         least, most = least + low, most + high
     pue = _full_pue(run, row, full_w)[at]
     return Available(times, np.maximum(least, 0.0) / pue, np.maximum(most, 0.0) / pue)

@@ -258,7 +258,8 @@ def _check_retries(run: RunFolder, check: Check) -> None:
     """Hold attempts and lost time of every job against the attempts of its instances.
 
     Lost is what attempts executed that were given up, and what was done again after a checkpoint,
-    or restarting. Of a bag, the lost time is the mean over its instances; a job's is the sum over its tasks.
+    or restarting. Of a bag, the lost time is the mean over its instances; a job's is the sum over
+    its tasks.
     """
     import polars as pl
 

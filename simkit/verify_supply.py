@@ -64,8 +64,7 @@ def check_supply(run: RunFolder) -> Check:
         found, law = models(run), _law(run)
         changes = power_instants(run).to_numpy()
         full = sum(model.full for model in found.values())
-        exact = law.transit_s == 0
-        carried = available(run, changes, full, exact=exact)
+        carried = available(run, changes, full, law.transit_s)
         if len(run.capacity) == 1:
             _check_pool(check, run, carried, next(iter(found.values())), law)
         else:

@@ -142,11 +142,17 @@ def test_every_estimator_is_in_the_reference(name: str) -> None:
     assert f"\n## `{name}`" in written(REFERENCE / "estimates.md")
 
 
-def test_every_metric_is_in_the_reference_with_its_unit() -> None:
+@pytest.mark.parametrize(
+    ("scenario", "overrides"),
+    [("quickstart", {}), ("green-quickstart", {"value": {}, "workload.jobs": 100})],
+)
+def test_every_metric_is_in_the_reference_with_its_unit(
+    scenario: str, overrides: dict[str, object]
+) -> None:
     lines = written(REFERENCE / "metrics.md").splitlines()
     rows = [line.split("|")[1:3] for line in lines if line.startswith("| `")]
     told = {name.strip(" `"): unit.strip() for name, unit in rows}
-    metrics = simkit.simulate("quickstart").metrics
+    metrics = simkit.simulate(scenario, overrides=overrides).metrics
     found = {
         name.replace("_processors", "_RESOURCE"): values["unit"] for name, values in metrics.items()
     }

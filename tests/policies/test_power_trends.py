@@ -31,7 +31,7 @@ from simkit.traces.rare import generate_rare
 from simkit.value_source import valued
 
 HOUR_S = 3600.0
-SEEDS, UNITS = 8, 10
+SEEDS, UNITS = 6, 10
 ORDERS = {"QoS": QoS, "SJF": SJF, "FCFS": FCFS, "HVF": HighestValue}
 POOLS = {"five of 149": AdmissionRule(slots=5, backlog=144), "all": AdmissionRule()}
 
@@ -55,7 +55,7 @@ class Tables(dict):
 
 
 @cache
-def replay(order, seed, *, jobs=1000, share=1.0, pools="five of 149", largest=UNITS // 2):
+def replay(order, seed, *, jobs=600, share=1.0, pools="five of 149", largest=UNITS // 2):
     """Run the synthetic workload at 120 % load.
 
     Args:
@@ -109,27 +109,26 @@ ORDER_MATTERS = [
     # pools, a policy, another, bounds of the difference of their value ratios.
     # Whoever is admitted leaves the pools in the end, so that an order can keep out no more than
     # the five it chooses among: the four differ by what they leave unused, if by anything.
-    ("five of 149", "QoS", "FCFS", (-0.05, 0.05)),
-    ("five of 149", "QoS", "HVF", (-0.05, 0.05)),
-    ("five of 149", "SJF", "FCFS", (-0.05, 0.05)),
-    ("five of 149", "SJF", "HVF", (-0.05, 0.05)),
-    # All who wait are chosen among: a user's demand counts, and short jobs are worth little.
-    ("all", "QoS", "FCFS", (0.0, 0.2)),
-    ("all", "QoS", "HVF", (-0.05, 0.05)),
-    ("all", "SJF", "FCFS", (-0.2, 0.0)),
-    ("all", "SJF", "HVF", (-0.2, 0.0)),
+    ("five of 149", "QoS", "FCFS", (-0.03, 0.03)),
+    ("five of 149", "QoS", "HVF", (-0.03, 0.03)),
+    ("five of 149", "SJF", "FCFS", (-0.03, 0.03)),
+    ("five of 149", "SJF", "HVF", (-0.03, 0.03)),
+    # All who wait are chosen among: those who pay well come first, and short jobs pay little.
+    ("all", "QoS", "FCFS", (0.04, 0.12)),
+    ("all", "QoS", "HVF", (0.0, 0.04)),
+    ("all", "SJF", "FCFS", (-0.06, 0.0)),
+    ("all", "SJF", "HVF", (-0.14, -0.05)),
 ]
 
 
 @pytest.mark.parametrize(("pools", "one", "other", "bounds"), ORDER_MATTERS)
 def test_qos_is_above_fcfs_only_where_the_order_decides_and_sjf_is_not(pools, one, other, bounds):
-    """Refuted in part: QoS and SJF above FCFS and HVF in value at 60 % load and above."""
+    """Refuted for SJF, and for QoS with the dissertation's pools: more value than FCFS and HVF."""
     values = [
         [value_ratio(replay(order, seed, pools=pools)) for seed in range(SEEDS)]
         for order in (one, other)
     ]
     low, high = interval(np.subtract(*values))
-    print(pools,one,other,low,high)
     assert bounds[0] < low <= high < bounds[1], (low, high)
 
 
@@ -138,18 +137,18 @@ def test_utilisation_stays_below_1_at_120_percent_because_jobs_are_large(order):
     """Confirmed: processors are free although jobs wait, and not if every job asks for one."""
     large = [1 - busy_while_jobs_wait(replay(order, seed)) for seed in range(SEEDS)]
     small = [1 - busy_while_jobs_wait(replay(order, seed, largest=1)) for seed in range(SEEDS)]
-    print(interval(large), interval(small))
-    assert interval(large)[0] > 0.02
-    assert interval(np.subtract(large, small))[0] > 0.02
+    assert interval(large)[0] > 0.05
+    assert interval(np.subtract(large, small))[0] > 0.05
 
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_value_falls_with_power(order):
     """Confirmed: from 100 to 90 to 80 % of power, for every policy."""
     values = {
-        share: np.array([value_ratio(replay(order, seed, jobs=350, share=share)) for seed in range(SEEDS)])
+        share: np.array(
+            [value_ratio(replay(order, seed, jobs=180, share=share)) for seed in range(SEEDS)]
+        )
         for share in (1.0, 0.9, 0.8)
     }
     for more, less in ((1.0, 0.9), (0.9, 0.8), (1.0, 0.8)):
-        print(order, more, less, values[more].mean(), interval(values[more] - values[less]))
         assert interval(values[more] - values[less])[0] > 0

@@ -89,7 +89,8 @@ def holds(scenario: dict[str, Any], folder: Path) -> None:
     done = {check.name for check in audit.done}
     supply = scenario["power"]["supply"]
     assert done >= {"ledger", "sources", "machine-power", "bills", "capacity", "timeline", "times"}
-    assert ("supply" in done) is (supply["limit"] != "none")
+    for rule in ("supply", "stops"):
+        assert (rule in done) is (supply["limit"] != "none")
     assert ("battery" in done) is ("battery" in scenario["power"])
 
 
@@ -156,7 +157,7 @@ def test_sites_of_other_kinds_pass(place: str, power: dict[str, Any], tmp_path: 
     [
         ("pool", {"maintenance": [{"start": "14h", "duration": "3h", "processors": 12}]}),
         ("machines", {"maintenance": [{"start": "14h", "duration": "3h"}]}),
-        ("machines", {"failures": {"mtbf": "30h", "repair": "2h"}}),
+        ("machines", {"failures": {"mtbf": "30h", "mttr": "2h"}}),
     ],
 )
 def test_power_and_other_outages_go_together(
@@ -199,6 +200,7 @@ RUNS = {
         ]},
     },
     "free": green(limit="none"),
+    "value": green(value=True),
 }  # fmt: skip
 
 
@@ -274,6 +276,39 @@ def fails_by_power(folder: Path) -> None:
     set_rows("events", lambda e: pl.concat([e, pl.DataFrame([row], schema=e.schema)]))(folder)
 
 
+def stopped(nth: int, **values: Any) -> Change:
+    """Change the allocation that was stopped as the n-th; None takes it away."""
+
+    def edit(allocations: pl.DataFrame) -> pl.DataFrame:
+        rows = allocations.to_dicts()
+        at = [i for i, row in enumerate(rows) if row["outcome"] in ("suspended", "lost")][nth]
+        rows[at] |= values
+        return pl.DataFrame(rows, schema=allocations.schema)
+
+    return set_rows("allocations", edit)
+
+
+def in_another_order(folder: Path) -> None:
+    """Let the jobs have had the opposite quality of service."""
+    set_rows("jobs", lambda jobs: jobs.with_columns(qos=1.01 - pl.col("qos")))(folder)
+
+
+def later_fall(folder: Path) -> None:
+    """Let nothing have been short where most was stopped."""
+
+    def all_there(events: pl.DataFrame) -> pl.DataFrame:
+        rows = events.to_dicts()
+        counts = events.filter(pl.col("kind") == "suspended")["time_s"].value_counts(sort=True)
+        for row in rows:
+            if row["kind"] == "capacity" and row["time_s"] == counts["time_s"][0]:
+                detail = json.loads(row["detail"])
+                detail["capacity"]["processors"] = 31.0
+                row["detail"] = json.dumps(detail)
+        return pl.DataFrame(rows, schema=events.schema)
+
+    set_rows("events", all_there)(folder)
+
+
 def scenario(*path: str, value: Any) -> Change:
     """Let the scenario have said something else."""
 
@@ -312,7 +347,9 @@ MUTATIONS = [
     ("a larger grid", "pool", scenario("power", "grid", "import_limit_w", value=900), "supply"),
     ("no grid", "pool", scenario("power", "grid", value=None), "supply"),
     ("cooler machines", "pool", scenario("power", "pue", "ratio", value=1.1), "supply"),
-    ("by resources", "pool", scenario("power", "supply", "limit", value="resources"), "supply"),
+    ("a higher peak", "pool", scenario("power", "supply", value={
+        "limit": "resources", "peak_w": 7000.0, "running": "suspend", "hold": 300.0,
+    }), "supply"),
     ("no limit", "pool", scenario("power", "supply", "limit", value="none"), "supply"),
     ("without a limit, less", "free", fails_by_power, "supply"),
     ("more than stored", "battery", nth_event(2, rises=False, change=amount(1)), "supply"),
@@ -332,6 +369,12 @@ MUTATIONS = [
      scenario("cluster", "maintenance", 0, "processors", value=4), "supply"),
     ("maintenance that took more", "maintenance",
      scenario("cluster", "maintenance", 0, "processors", value=30), "machine-capacity"),
+    ("lost in place of kept", "pool", stopped(3, outcome="lost"), "stops"),
+    ("kept in place of lost", "machines", stopped(3, outcome="suspended"), "stops"),
+    ("stopped while power is there", "pool", stopped(3, end_time_s=40000.0), "stops"),
+    ("the young before the old", "pool", stopped(0, start_time_s=1.0), "stops"),
+    ("the valuable before others", "value", in_another_order, "stops"),
+    ("stopped without need", "pool", later_fall, "stops"),
     ("less lost", "checkpoint", of_stopped_job(lost_time_s=lambda s: s - 60), "times"),
     ("run again as run", "checkpoint", of_stopped_job(run_time_s=lambda s: s + 60), "times"),
     ("rarer checkpoints", "checkpoint",

@@ -16,7 +16,7 @@ from simkit.verify_capacity import capacity_steps
 from simkit.verify_checkpoints import power_instants
 from simkit.verify_machine_capacity import KINDS
 from simkit.verify_power import no_power
-from simkit.verify_supply import limits_capacity
+from simkit.verify_supply_law import limits_capacity
 from simkit.verify_work import policy_kills
 
 if TYPE_CHECKING:

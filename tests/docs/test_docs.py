@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import simkit
 from simkit import plugins
 from simkit.cli import app
+from simkit.verify import CHECKS
 
 REFERENCE = DOCS / "reference"
 ONLINE = ("trace", "fetch")
@@ -157,6 +158,12 @@ def test_every_metric_is_in_the_reference_with_its_unit(
         name.replace("_processors", "_RESOURCE"): values["unit"] for name, values in metrics.items()
     }
     assert {name: told.get(name) for name in found} == found
+
+
+def test_every_rule_of_the_audit_is_told() -> None:
+    rows = re.findall(r"^\| ([\w-]+) \|", written(DOCS / "howto" / "verify.md"), re.MULTILINE)
+    names = [check.__name__.removeprefix("check_").replace("_", "-") for check in CHECKS]
+    assert sorted(set(names) - set(rows)) == []
 
 
 def test_every_public_name_is_in_the_reference() -> None:

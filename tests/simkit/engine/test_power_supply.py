@@ -16,11 +16,13 @@ from simkit.grid import Grid
 from simkit.ledger import imbalance
 from simkit.policies.backfilling import Easy
 from simkit.policies.orderings import FCFS
+from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policy import Place, SwitchOff, SwitchOn
 from simkit.policy_bases import OrderedPolicy
 from simkit.power_model import PowerModel
 from simkit.pue import ConstantPue
 from simkit.signal_forecast import PerfectForecast, Persistence
+from simkit.signal_noise import NoisyForecast
 from simkit.signal_steps import Steps
 from simkit.site import Checkpoints, Foresight, Site, Source, Supply
 
@@ -98,6 +100,14 @@ def test_lost_time_counts_what_a_checkpoint_did_not_hold_and_the_restart(simulat
     assert run.rows("jobs", columns, by="job_id") == [
         (0, 150, 15, 100, 1), (1, 50, 0, 0, 1), (2, 100, 15, 0, 1),
     ]  # fmt: skip
+
+
+def test_an_interrupted_restart_loses_no_checkpoint(simulate, rigid, fcfs):
+    supply = Supply("power", running="checkpoint", checkpoints=Checkpoints(100.0, 20.0))
+    signal = Steps([0, 250, 300, 310, 400], [1000, 0, 1000, 0, 1000], 10_000, past_end="hold")
+    run = simulate(fcfs, rigid((0, 500, 10)), 10, site=site(signal, supply=supply))
+    # 200 of 250 s are saved; the restart at 300 s gets 10 of its 20 s; the next one all
+    assert run.rows("jobs", "end_time_s lost_time_s") == [(720, 50 + 10 + 20)]
 
 
 def test_what_drains_is_served_as_far_as_power_goes(simulate, rigid, fcfs):
@@ -283,9 +293,18 @@ def test_easy_plans_with_the_power_to_come(simulate, rigid):
     [
         (Persistence, 0.0),  # knows the present alone
         (PerfectForecast, 400.0),  # knows the truth up to its horizon
+        (lambda truth: NoisyForecast(truth, 1), 400.0),  # errs about the truth up to there
     ],
+    ids=["persistence", "perfect", "noisy"],
 )
-def test_what_lies_beyond_a_forecast_changes_no_decision_before(simulate, rigid, kind, reach):
+@pytest.mark.parametrize(
+    "make_policy",
+    [lambda: OrderedPolicy(FCFS(), Easy()), lambda: ReadyPoolPolicy(FCFS(), 400.0)],
+    ids=["easy", "ready-pool"],
+)
+def test_what_lies_beyond_a_forecast_changes_no_decision_before(
+    simulate, rigid, kind, reach, make_policy
+):
     rng = np.random.default_rng(7)
     watts = rng.integers(2, 11, 60) * 100.0
     jobs = rigid(*[
@@ -301,11 +320,12 @@ def test_what_lies_beyond_a_forecast_changes_no_decision_before(simulate, rigid,
     starts = []
     for truth in (watts, other):
         signal = sun(*truth)
-        policy = OrderedPolicy(FCFS(), Easy())
+        policy = make_policy()
         run = simulate(policy, jobs, 10, site=site(signal, foresight=foresight(signal, kind)))
         rows = run.rows("allocations", "job_id start_time_s", by="start_time_s")
         starts.append([row for row in rows if row[1] < perturbed_at - reach])
     assert len(starts[0]) > 10
+    assert starts[0] != rows  # something is perturbed that lies later
     assert starts[0] == starts[1]
     assert not np.array_equal(watts, other)
 

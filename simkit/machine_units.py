@@ -47,7 +47,7 @@ class MachineUnits:
         self._full_w = math.fsum(model.full_w for model in models)
         if supply.limit == "resources":
             first = capacity[:, 0]
-            self._weight = (first / first.sum()).tolist()
+            self._weight: list[float] = (first / first.sum()).tolist()
         else:
             self._weight = [model.full_w - model.off_w for model in models]
         self._least = min(self._weight)
@@ -98,7 +98,7 @@ class MachineUnits:
                         break
                     if self._wanted[row]:
                         changes.append(self._send_off(row, now))
-        elif self._used + self._least <= budget:
+        if self._used + self._least <= budget:
             for row, wanted in enumerate(self._wanted):
                 if wanted or self._turned_off[row] or self._used + self._weight[row] > budget:
                     continue

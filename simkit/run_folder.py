@@ -134,6 +134,26 @@ class Run:
         """What each job has used, one row a job id; only of runs with power."""
         return self._load("energy")
 
+    def power_every(self, interval: str | float) -> pl.DataFrame:
+        """Return the table "power" at regular times; all energies are those of `power`.
+
+        Args:
+            interval: length of a row: seconds, or text such as ``"5m"``.
+
+        Returns:
+            The columns of `power`, a row for each interval from its first row's start on: means of
+            what flows and of prices, PUE and carbon intensities; and what is stored at its end. The
+            last row may reach beyond the run's end; there nothing flows, and prices do not count.
+
+        Raises RunError for a run without power, and for an interval that is none or so short that
+        the table would not fit into memory.
+        """
+        import polars as pl
+
+        from simkit.power_view import power_frames
+
+        return pl.concat(power_frames(self, interval))
+
     @property
     def has_power(self) -> bool:
         """Whether the scenario says anything of power, so that there are tables of it."""

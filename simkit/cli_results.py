@@ -73,6 +73,7 @@ class Form(StrEnum):
 
     SWF = "swf"
     BATSIM = "batsim"
+    POWER = "power"
 
 
 def export(
@@ -80,46 +81,95 @@ def export(
     target: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
     form: Annotated[
         Form | None,
-        typer.Option("--format", "-f", help="Default: batsim for .csv, swf for the rest."),
+        typer.Option(
+            "--format", "-f", help="Default: batsim for .csv, power for .parquet, swf for the rest."
+        ),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Of power: means over so long, 5m or 1h; default: rows as they were recorded.",
+        ),
     ] = None,
     partial: Partial = False,
 ) -> None:
-    """Write a run's jobs as an SWF log or with the columns of Batsim's jobs.csv."""
-    from simkit.errors import RunError
+    """Write a run for other tools.
+
+    swf: its jobs as a log. batsim: its jobs with the columns of Batsim's jobs.csv. power: what
+    flowed at its site, as .csv or .parquet; `simkit export RUN power.csv -f power --every 5m`.
+    """
     from simkit.export import export_batsim, export_swf
     from simkit.output_place import check_file
+    from simkit.power_view import export_power
     from simkit.run_folder import open_run
 
-    endings = {".csv": Form.BATSIM, ".swf": Form.SWF, ".gz": Form.SWF}
-    chosen = form or endings.get(target.suffix.lower())
-    if chosen is None:
-        raise RunError(
-            f"{target}: a name that ends in {target.suffix or 'nothing'} tells no format; write "
-            ".swf, .swf.gz or .csv, or say --format swf or batsim"
-        )
+    chosen = form or _form_of(target)
+    if every is not None and chosen is not Form.POWER:
+        raise typer.BadParameter(f"--every goes with --format power, not {chosen.value}")
     opened = open_run(run, allow_partial=partial)
     check_file(target)
-    if chosen is Form.BATSIM:
+    if chosen is Form.POWER:
+        export_power(opened, target, every=every)
+    elif chosen is Form.BATSIM:
         export_batsim(opened, target)
     else:
         export_swf(opened, target)
     typer.echo(f"{target} written ({chosen.value})")
 
 
+def _form_of(target: Path) -> Form:
+    """Return the format that a file's name tells; raises RunError if it tells none."""
+    from simkit.errors import RunError
+
+    endings = {".csv": Form.BATSIM, ".parquet": Form.POWER, ".swf": Form.SWF, ".gz": Form.SWF}
+    if (form := endings.get(target.suffix.lower())) is None:
+        raise RunError(
+            f"{target}: a name that ends in {target.suffix or 'nothing'} tells no format; write "
+            ".swf, .swf.gz, .csv or .parquet, or say --format swf, batsim or power"
+        )
+    return form
+
+
+class Kind(StrEnum):
+    """What a picture shows."""
+
+    JOBS = "jobs"
+    POWER = "power"
+
+
 def plot(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run, or several.")],
+    kind: Annotated[
+        Kind, typer.Option("--kind", "-k", help="What it shows; power: of one run.")
+    ] = Kind.JOBS,
     target: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A .png or .svg file; default: plot.png in the run."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="A .png or .svg file; default: plot.png in the run, of power power.png.",
+        ),
     ] = None,
     partial: Partial = False,
 ) -> None:
-    """Draw utilisation, queue length and waits; several runs go into one picture."""
+    """Draw a run.
+
+    jobs: utilisation, queue length and waits; several runs go into one picture. power: which
+    source serves the load, what the battery holds, and what may run.
+    """
     from simkit.output_place import check_file
     from simkit.plot import plot_compare
+    from simkit.plot_power import plot_power
     from simkit.run_folder import open_run
 
+    if kind is Kind.POWER and len(runs) > 1:
+        raise typer.BadParameter(f"{len(runs)} runs; a picture of power shows one")
     opened = [open_run(folder, allow_partial=partial) for folder in runs]
-    check_file(target or runs[0] / "plot.png")
-    path = plot_compare(opened, target or runs[0] / "plot.png")
-    typer.echo(f"picture: {path}")
+    picture = target or runs[0] / ("power.png" if kind is Kind.POWER else "plot.png")
+    check_file(picture)
+    if kind is Kind.POWER:
+        plot_power(opened[0], picture)
+    else:
+        plot_compare(opened, picture)
+    typer.echo(f"picture: {picture}")

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from simkit.cli_power_text import power_words
 from simkit.policy_source import policy_label
 from simkit.units import format_duration
 from simkit.words import counted
@@ -75,6 +76,8 @@ def print_trace(experiment: Experiment) -> None:
         print_rows(report)
     say("Policy", f"{policy_label(scenario)}, estimates {scenario.estimates.type}, "
         f"walltime {scenario.walltime}, seed {scenario.seed}")  # fmt: skip
+    if words := power_words(experiment):
+        say("Power", words)
 
 
 def print_rows(report: Any) -> None:

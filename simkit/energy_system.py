@@ -13,6 +13,7 @@ the controller's, and at `next_change`, when sources, grid or critical load chan
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from simkit.battery import Battery
 from simkit.controller import SiteState, check_set_points
@@ -23,6 +24,9 @@ from simkit.ledger_flows import Flows
 from simkit.ledger_store import StoreContents
 from simkit.pue import ConstantPue
 from simkit.site import Site
+
+_ROUNDS: Final = 100
+_CLOSE: Final = 1e-12
 
 
 class EnergySystem:
@@ -112,14 +116,30 @@ class EnergySystem:
         """Return the power in W that machines may draw now.
 
         What sources, grid and the battery (as much as it can hold for the supply's `hold_s`) give,
-        less critical load, over the PUE of a site that is full.
+        less critical load, over the PUE that the site has when machines draw just that.
         """
         site = self.site
         stored = 0.0
         if self.battery is not None:
             stored = self.battery.limits(self.time_s + site.supply.hold_s).discharge_w
         total = self.generation_w + self.offer.import_limit_w + stored - self.critical_w
-        return max(total, 0.0) / self.pue(site.full_w)
+        return self.within(total)
+
+    def within(self, total_w: float) -> float:
+        """Return what machines may draw so that they and their overhead stay within a power in W.
+
+        More than all machines draw when busy stands for: there is enough for everything.
+        """
+        if total_w <= 0:
+            return 0.0
+        machines_w = total_w / self.pue(self.site.full_w)
+        if self._ratio is not None or machines_w >= self.site.full_w:
+            return machines_w
+        for _ in range(_ROUNDS):  # a part load has a higher PUE: come down to where it fits
+            before, machines_w = machines_w, total_w / self.pue(machines_w)
+            if abs(machines_w - before) <= _CLOSE * before:
+                break
+        return machines_w
 
     def advance(self, now: float) -> None:
         """Account for what has flowed until a time in s; again at the same time it does nothing."""

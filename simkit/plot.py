@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from simkit.errors import SimkitError
 from simkit.metrics import counted_resource, run_window
-from simkit.output_place import reason
+from simkit.plot_style import BODY, COLOURS, INK, bin_name, new_figure, save_picture, write_title
 from simkit.run_folder import Run, open_run
 from simkit.series import bin_edges, bin_length, binned_mean, timeline_columns
 from simkit.time_axis import TimeAxis
@@ -22,41 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS: Final = ("#0b6e99", "#d1622b", "#4b8b3b", "#8a4f9e", "#b08900", "#5c6670")
-"""One a run; told apart also by readers who do not see red and green."""
-
-_INK, _SOFT, _FAINT = "#22272e", "#57606a", "#8b949e"
-
-_BODY: Final = 0.925
-"""Share of the figure's height below the title."""
-
-_STYLE: Final[dict[str, Any]] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9.5,
-    "axes.edgecolor": _FAINT,
-    "axes.labelcolor": _INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#e4e7eb",
-    "grid.linewidth": 0.7,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
-    "xtick.major.size": 3,
-    "ytick.major.size": 3,
-    "legend.frameon": False,
-    "text.color": _INK,
-    "figure.dpi": 100,
-    "savefig.dpi": 150,
-    "svg.hashsalt": "simkit",  # ids that do not change from one drawing to the next
-    "svg.fonttype": "none",
-}
-_BIN_NAMES: Final = {
-    1.0: "1 s", 10.0: "10 s", 60.0: "1 min", 600.0: "10 min", 3600.0: "hourly", 21600.0: "6 h",
-    86400.0: "daily", 604800.0: "weekly", 2419200.0: "4-week",
-}  # fmt: skip
 _WAIT_TICKS: Final = {
     1.0: "1 s", 10.0: "10 s", 60.0: "1 min", 600.0: "10 min", 3600.0: "1 h", 21600.0: "6 h",
     86400.0: "1 d", 604800.0: "1 wk", 2592000.0: "30 d", 31536000.0: "1 yr",
@@ -78,46 +42,14 @@ def plot_run(run: Run | str | PathLike[str], target: str | PathLike[str]) -> Pat
 
 def plot_compare(runs: Sequence[Run | str | PathLike[str]], target: str | PathLike[str]) -> Path:
     """Draw several runs into one picture, a colour each; otherwise as `plot_run`."""
-    path = Path(target)
-    if path.suffix.lower() not in (".png", ".svg"):
-        raise SimkitError(f"{path}: a picture is .png or .svg; name it so")
     if not runs:
         raise SimkitError("plot: no run is given; name at least one run folder")
     opened = [run if isinstance(run, Run) else open_run(run) for run in runs]
-    with _matplotlib():
-        figure = _draw(opened)
-        metadata = {"Date": None} if path.suffix.lower() == ".svg" else {"Software": None}
-        try:
-            figure.savefig(path, metadata=metadata)
-        except OSError as error:
-            raise SimkitError(
-                f"{path}: cannot be written: {reason(error)}; choose another place"
-            ) from error
-    return path
-
-
-@contextmanager
-def _matplotlib() -> Iterator[None]:
-    """Use simkit's style, without a display and without touching anybody's settings."""
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise SimkitError(
-            "plot: matplotlib is not installed; pip install 'simkit-cluster[plot]'"
-        ) from error
-    with mpl.rc_context(cast(Any, _STYLE)):
-        yield
+    return save_picture(target, lambda: _draw(opened))
 
 
 def _draw(runs: Sequence[Run]) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    top = _BODY - 0.028 * (len(runs) if len(runs) > 1 else 0)
-    layout = ConstrainedLayoutEngine(h_pad=0.09, w_pad=0.08, rect=(0, 0, 1, top))
-    figure = Figure(figsize=(9.6, 8.4), layout=layout)
-    FigureCanvasAgg(figure)
+    figure = new_figure(BODY - 0.028 * (len(runs) if len(runs) > 1 else 0))
     usage, queue, waits = figure.subplots(3, 1, height_ratios=(1.15, 1, 1.15))
     length, span = _common_bins(runs)
     axis = TimeAxis(runs, span)
@@ -163,14 +95,14 @@ def _draw_over_time(
             axes.stairs(values, times, fill=True, color=colour, alpha=0.22, linewidth=0)
         axes.stairs(values, times, color=colour, linewidth=1.0, baseline=None)
     usage.stairs(
-        100 * offered / total, times, baseline=None, color=_INK, linewidth=1.0, linestyle="--"
+        100 * offered / total, times, baseline=None, color=INK, linewidth=1.0, linestyle="--"
     )
 
 
 def _finish_over_time(
     usage: Axes, queue: Axes, axis: TimeAxis, length: float, resource: str
 ) -> None:
-    name = _BIN_NAMES.get(length, f"{length / 604800:g}-week")
+    name = bin_name(length)
     usage.set_ylabel(f"{resource} in use (%)")
     usage.set_ylim(0, 108)
     usage.set_yticks(range(0, 101, 25))
@@ -221,14 +153,10 @@ def _finish_waits(axes: Axes) -> None:
 
 def _title(figure: Figure, runs: Sequence[Run], axis: TimeAxis) -> None:
     """Write the title, what was run below it and, for several runs, a line each as legend."""
-    first = runs[0]
-    name = first.name if len(runs) == 1 else "Comparison of runs"
-    figure.text(0.014, 0.985, name, fontsize=14, fontweight="bold", va="top")
     if len(runs) == 1:
-        facts = " · ".join(facts_of(first) + axis.period())
-        figure.text(0.014, 0.952, facts, fontsize=9.5, color=_SOFT, va="top")
+        write_title(figure, runs[0].name, facts_of(runs[0]) + axis.period())
         return
-    figure.text(0.014, 0.952, " · ".join(axis.period()), fontsize=9.5, color=_SOFT, va="top")
+    write_title(figure, "Comparison of runs", axis.period())
     for row, (colour, run) in enumerate(zip(_colours(len(runs)), runs, strict=True)):
         y = 0.924 - 0.028 * row
         figure.text(0.014, y, "\u2501\u2501", color=colour, fontweight="bold", va="top")

@@ -109,16 +109,16 @@ class PowerOutlook:
         """
         energy, step = self._energy, self.step_s
         site, battery = energy.site, energy.battery
-        pue = energy.pue(site.full_w)
+        within, pue = energy.within, energy.pue(site.full_w)
         other = energy.offer.import_limit_w - energy.critical_w
         if battery is None or site.battery is None:
-            return [max(watts + other, 0.0) / pue for watts in generation]
+            return [within(watts + other) for watts in generation]
         wanted, facts, content = site.full_w * pue, site.battery, battery.energy_j
         carried = []
         for watts in generation:
             short = wanted - watts - other
             content, given = _bridge(facts, content, short, step)
-            carried.append(max(watts + other + given, 0.0) / pue)
+            carried.append(within(watts + other + given))
         return carried
 
 

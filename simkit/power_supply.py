@@ -135,7 +135,7 @@ class PowerSupply:
             self._wake_at(upcoming, self._signals_change)
 
     def _alarm(self, time_s: float) -> None:
-        """See to it that something happens by then: the battery is full or empty, or a boot over."""
+        """See to it that something happens by then: the battery is empty, or a boot is over."""
         if not self._alarms or time_s < self._alarms[-1]:
             self._alarms.append(time_s)  # soonest last
             self._wake_at(time_s, self._alarm_rings)

@@ -1,8 +1,9 @@
 """The SimPy side: what happens by itself, and in which order at one instant.
 
 Completions come first, then changes of capacity, then power, then reservations that fall due, then
-arrivals, then wake-ups and the scheduler's ticks; when nothing is left at the instant, ONE decision. The
-rank in SimPy's queue settles it: among events of one rank, the one scheduled first comes first.
+arrivals, then wake-ups and the scheduler's ticks; when nothing is left at the instant, ONE
+decision. The rank in SimPy's queue settles it: among events of one rank, the one scheduled first
+comes first.
 
 A replay spends most of its time here, so two things are leaner than SimPy makes them: an
 allocation stands in SimPy's queue itself, without an event of its own, and arrivals are a
@@ -81,7 +82,8 @@ class Backgrounds:
 
     def worth_waiting(self) -> bool:
         """See `Background.worth_waiting`."""
-        return any([part.worth_waiting() for part in self._parts])
+        answers = [part.worth_waiting() for part in self._parts]  # each keeps count of its own
+        return any(answers)
 
 
 class NoBackground:

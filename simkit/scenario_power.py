@@ -155,7 +155,7 @@ class SupplySection(Section):
     """Tasks on what is switched off run to their end, pause, go back to a checkpoint, or anew."""
     checkpoints: CheckpointSection | None = None
     """When work is saved; goes with running: checkpoint."""
-    hold: PositiveDuration = 300.0
+    hold: PositiveDuration = 3600.0
     """The battery counts for the power that it can hold for so long."""
 
     @model_validator(mode="after")

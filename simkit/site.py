@@ -87,7 +87,7 @@ class Supply:
     """What becomes of tasks on what is switched off."""
     checkpoints: Checkpoints | None = None
     """Needed where `running` is checkpoint."""
-    hold_s: float = 300.0
+    hold_s: float = 3600.0
     """The battery counts for the power that it can hold for so long."""
 
     def __post_init__(self) -> None:

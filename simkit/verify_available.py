@@ -1,6 +1,6 @@
 """What machines may draw over a run, in bounds: from the ledger's flows and the scenario.
 
-Sources, grid and battery, less critical load, over the PUE of a site that is full. What a battery
+Sources, grid and battery, less critical load, over the PUE that the site then has. What a battery
 counts for follows from its content when the power was last looked at. This instant is known where
 generation or capacity changes; elsewhere the battery counts for something between nothing and its
 largest discharge.
@@ -68,8 +68,8 @@ def available(run: RunFolder, changes: Floats, full_w: float, transit_s: float) 
     if section is not None:
         low, high = _stored(run, section, row, times, at, np.isin(times, inside) & (not transit_s))
         least, most = least + low, most + high
-    pue = _full_pue(run, row, full_w)[at]
-    return Available(times, np.maximum(least, 0.0) / pue, np.maximum(most, 0.0) / pue)
+    pue = _Pue(run, row, full_w)
+    return Available(times, pue.within(least, at), pue.within(most, at))
 
 
 def _import_limit(run: RunFolder) -> float:
@@ -121,14 +121,35 @@ def _held(facts: Facts, content: Floats, hold: float) -> tuple[Floats, float]:
     return np.minimum(power, facts.most_discharge), slack
 
 
-def _full_pue(run: RunFolder, row: dict[str, Floats], full_w: float) -> Floats:
-    """Return (N,) the PUE of a site that is full: as much above its curve as the weather adds."""
-    section = run.setting("power", "pue") or {}
-    if section.get("by_load") is None:
-        return np.full(len(row["pue"]), float(section.get("ratio") or 1.0))
-    points = sorted((float(place), float(ratio)) for place, ratio in section["by_load"].items())
-    places, ratios = np.array(points).T
-    rated = float(section.get("rated_w") or full_w)
-    added = row["pue"] - np.interp(row["machines_w"] / rated, places, ratios)
-    full: Floats = np.interp(full_w / rated, places, ratios) + added
-    return full
+class _Pue:
+    """What the site draws for each W that machines draw, as the scenario has it."""
+
+    def __init__(self, run: RunFolder, row: dict[str, Floats], full_w: float) -> None:
+        section = run.setting("power", "pue") or {}
+        self._full_w, self._curve = full_w, section.get("by_load") is not None
+        by_load = section.get("by_load") or {"0": section.get("ratio") or 1.0}
+        points = sorted((float(place), float(ratio)) for place, ratio in by_load.items())
+        self._places, self._ratios = np.array(points).T
+        self._rated_w = float(section.get("rated_w") or full_w)
+        # what the weather adds is what the ledger has above the curve
+        self._added = row["pue"] - self._of(row["machines_w"]) if self._curve else 0 * row["pue"]
+
+    def _of(self, machines_w: Floats) -> Floats:
+        ratio: Floats = np.interp(machines_w / self._rated_w, self._places, self._ratios)
+        return ratio
+
+    def within(self, total_w: Floats, at: npt.NDArray[np.int64]) -> Floats:
+        """Return (N,) what machines may draw: the most of which, with its overhead, fits in.
+
+        Halved again and again; where all machines together fit in, over the PUE of a full site.
+        """
+        total, added = np.maximum(total_w, 0.0), self._added[at]
+        plain: Floats = total / (self._of(np.full(len(total), self._full_w)) + added)
+        if not self._curve:
+            return plain
+        low, high = np.zeros(len(total)), np.full(len(total), self._full_w)
+        for _ in range(60):
+            middle = (low + high) / 2
+            fits = middle * (self._of(middle) + added) <= total
+            low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+        return np.where(plain >= self._full_w, plain, low)

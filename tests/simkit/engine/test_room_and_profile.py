@@ -284,3 +284,26 @@ def test_the_profile_of_a_state_has_all_that_is_known(machines, simulate, rigid,
     simulate(schedule, rigid((0, 9, 2, 10), (0, 9, 1, 2), (1, 3, 3), (3, 1, 1)), cluster)
     extra = 2 * (machines - 1)
     assert seen == [free + extra for free in (1, 2, 2, 4, 1, 0, 3, 4, 4)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data(), st.sampled_from([1, 2]))
+def test_a_profile_made_in_one_pass_is_that_made_step_by_step(data, resources):
+    free = data.draw(
+        st.lists(st.integers(-3, 6).map(float), min_size=resources, max_size=resources)
+    )
+    amounts = st.tuples(*[st.integers(-3, 3).map(float)] * resources)
+    changes = data.draw(st.lists(st.tuples(st.integers(0, 12).map(float), amounts), max_size=10))
+    machines = MachineProfile(2.0, make_machines(np.array([free])))
+    for time, amount in changes:
+        machines.give(((0, 1),), amount, max(time, 2.0), np.inf)
+    late = [(max(time, 2.0), amount) for time, amount in changes]
+    profiles = [VectorProfile.of(2.0, free, late)]
+    if resources == 1:
+        profiles.append(PoolProfile.of(2.0, free[0], [(time, a[0]) for time, a in late]))
+    wanted = data.draw(tasks(resources, 1))
+    for profile in profiles:
+        assert profile.earliest(wanted) == machines.earliest(wanted)
+        for second in range(2, 15):
+            assert profile.total_free(second) == machines.total_free(second)
+            assert profile.fit(wanted, float(second)) == machines.fit(wanted, float(second))

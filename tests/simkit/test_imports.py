@@ -70,7 +70,10 @@ def test_nobody_imports_what_they_must_not(
 ENGINE = (
     "simulation", "processes", "bookkeeping", "submission", "room", "profile", "task",
     "task_queue", "policy", "policy_bases", "cluster", "admission", "estimates", "recorder",
-    "workload",
+    "workload", "site", "energy_system", "power_supply", "power_outlook", "pool_units",
+    "machine_units", "machine_load", "machine_power", "power_model", "pue", "battery", "controller",
+    "grid", "ledger", "ledger_rows", "ledger_flows", "ledger_store", "drawn_power", "energy_bills",
+    "energy_shares", "energy_metrics", "value", "value_metrics", "task_worths",
 )  # fmt: skip
 
 

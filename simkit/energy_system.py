@@ -56,6 +56,8 @@ class EnergySystem:
         self.offer = GridOffer()
         """What the grid offers now."""
         self._price, self._carbon = 0.0, 0.0  # of generation
+        self.full_w = site.full_w
+        """What all machines draw when busy."""
         self._levels = site.controller.levels
         self._ratio = site.pue.ratio if isinstance(site.pue, ConstantPue) else None
         self._battery_w = 0.0
@@ -132,8 +134,10 @@ class EnergySystem:
         """
         if total_w <= 0:
             return 0.0
-        machines_w = total_w / self.pue(self.site.full_w)
-        if self._ratio is not None or machines_w >= self.site.full_w:
+        if self._ratio is not None:
+            return total_w / self._ratio
+        machines_w = total_w / self.pue(self.full_w)
+        if machines_w >= self.full_w:
             return machines_w
         for _ in range(_ROUNDS):  # a part load has a higher PUE: come down to where it fits
             before, machines_w = machines_w, total_w / self.pue(machines_w)

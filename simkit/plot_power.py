@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -51,6 +52,7 @@ _PARTS: Final = 12
 """Points within a bin at which the battery's content is looked at."""
 _MOST_BINS: Final = 1000
 """So that a month shows its hours."""
+_LEGEND_COLUMNS: Final = 4
 _UNITS: Final = ((1e9, "GW"), (1e6, "MW"), (1e3, "kW"), (0.0, "W"))
 
 
@@ -157,14 +159,13 @@ def _draw_flows(axes: Axes, view: Mapping[str, Floats], bins: _Bins) -> None:
     )
     axes.set_ylabel(f"power ({unit})")
     axes.set_ylim(0, 1.04 * most / per)
+    name = bin_name(bins.length_s)
+    lines = math.ceil(len(axes.get_legend_handles_labels()[1]) / _LEGEND_COLUMNS)
     axes.set_title(
-        f"Which source serves the load, {bin_name(bins.length_s)} means",
-        loc="left",
-        fontsize=10,
-        pad=34,
+        f"Which source serves the load, {name} means", loc="left", fontsize=10, pad=7 + 14 * lines
     )
     axes.legend(
-        loc="lower left", bbox_to_anchor=(-0.01, 0.995), ncols=4, fontsize=8.5,
+        loc="lower left", bbox_to_anchor=(-0.01, 0.995), ncols=_LEGEND_COLUMNS, fontsize=8.5,
         columnspacing=1.4, handlelength=1.6, borderaxespad=0.2, labelspacing=0.3,
     )  # fmt: skip
 

@@ -109,11 +109,12 @@ class PowerOutlook:
         """
         energy, step = self._energy, self.step_s
         site, battery = energy.site, energy.battery
-        within, pue = energy.within, energy.pue(site.full_w)
+        within = energy.within
         other = energy.offer.import_limit_w - energy.critical_w
         if battery is None or site.battery is None:
             return [within(watts + other) for watts in generation]
-        wanted, facts, content = site.full_w * pue, site.battery, battery.energy_j
+        wanted = energy.full_w * energy.pue(energy.full_w)
+        facts, content = site.battery, battery.energy_j
         carried = []
         for watts in generation:
             short = wanted - watts - other

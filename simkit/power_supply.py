@@ -320,7 +320,7 @@ class PowerSupply:
     def watts_of(self, task: Task) -> float:
         """Return what a task adds to the site's load, in W."""
         watts = self._load.of_request(task.request, task.instances)
-        return watts * self.energy.pue(self._site.full_w)
+        return watts * self.energy.pue(self.energy.full_w)
 
 
 class SitePower:

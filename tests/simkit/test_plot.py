@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.errors import SimkitError
+import simkit
+from simkit.errors import RunError, SimkitError
 from simkit.plot import plot_compare, plot_run
+from simkit.plot_power import BANDS, plot_power
 from simkit.run_folder import Run
 from simkit.series import bin_edges, bin_length, binned_mean
 
@@ -106,3 +108,65 @@ def test_bins_are_of_familiar_length():
     lengths = [bin_length(span) for span in spans]
     assert lengths[:5] == [1.0, 600.0, 3600.0 * 1, day, 7 * day]
     assert 1e12 / lengths[5] <= 800
+
+
+# --- of power --------------------------------------------------------------------------------
+
+
+SITE = {
+    "name": "site",
+    "workload": {"type": "lublin", "jobs": 60, "processors": 32},
+    "power": {
+        "machines": {"idle_w": 60, "full_w": 200},
+        "align": {"zero": "2019-04-01T00:00:00Z", "zone": "America/Chicago"},
+        "sources": {"sun": {"signal": {"type": "schedule", "day": {"0:00": 0, "8:00": 9000}}}},
+    },
+}
+BATTERY = {"capacity_kwh": 20, "floor": 0.1}
+
+
+def of_site(**power):
+    return simkit.simulate({**SITE, "power": {**SITE["power"], **power}})
+
+
+def test_the_picture_of_power_says_where_energy_went(tmp_path):
+    run = of_site(battery=BATTERY, supply={"limit": "power"})
+    text = plot_power(run, tmp_path / "p.svg").read_text()
+    assert text == plot_power(run, tmp_path / "again.svg").read_text()
+    used = run.power.select("load_renewable_w", "load_battery_w", "charge_w", "curtailment_w")
+    assert all(used[name].sum() > 0 for name in used.columns)
+    for words in ("site", "policy fcfs", "sun and wind ", "battery ", "curtailed ", "load ",
+                  "into the battery ", "power (kW)", "State of charge of 20 kWh", "dotted: limits",
+                  "Capacity that the power carries", "time in America/Chicago"):  # fmt: skip
+        assert words in text, words
+    for words in ("unserved", "grid", "exported"):  # nothing of these flowed
+        assert words not in text, words
+
+
+def test_without_a_battery_there_is_no_panel_of_it(tmp_path):
+    text = plot_power(of_site(grid={"import_limit_w": 2000}), tmp_path / "p.svg").read_text()
+    assert "State of charge" not in text
+    assert "unserved " in text
+    assert "Capacity; violet: allocated" in text
+
+
+def test_the_bands_are_all_that_comes_and_all_that_goes():
+    run = of_site(battery=BATTERY, grid={"import_limit_w": 2000, "export_limit_w": 3000})
+    bands = run.power.select(band.column for band in BANDS)
+    comes = run.power.select("generation_w", "import_w", "discharge_w", "unserved_w")
+    wants = run.power["load_w"] + run.power["losses_w"]
+    assert bands.min_horizontal().min() >= 0
+    assert bands.sum_horizontal().to_numpy() == pytest.approx(comes.sum_horizontal().to_numpy())
+    assert bands[:, :4].sum_horizontal().to_numpy() == pytest.approx(wants.to_numpy())
+
+
+def test_a_run_without_power_or_jobs_has_no_picture_of_power(folder, tmp_path):
+    with pytest.raises(RunError, match="says nothing of power.*add a section `power`"):
+        plot_power(folder, tmp_path / "p.png")
+    idle = simkit.simulate({**SITE, "workload": {"type": "lublin", "jobs": 1, "processors": 1}})
+    idle.jobs.clear().write_parquet(tmp_path / "jobs.parquet")
+    empty = Run(tmp_path, idle.info)
+    idle.power.write_parquet(tmp_path / "power.parquet")
+    idle.timeline.write_parquet(tmp_path / "timeline.parquet")
+    with pytest.raises(SimkitError, match="no jobs, so there is nothing to draw"):
+        plot_power(empty, tmp_path / "p.png")

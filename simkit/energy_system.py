@@ -27,6 +27,7 @@ from simkit.site import Site
 
 _ROUNDS: Final = 100
 _CLOSE: Final = 1e-12
+_LEVEL_REST_S: Final = 60.0
 
 
 class EnergySystem:
@@ -61,6 +62,7 @@ class EnergySystem:
         self._levels = site.controller.levels
         self._ratio = site.pue.ratio if isinstance(site.pue, ConstantPue) else None
         self._battery_w = 0.0
+        self._next_level_s, self._last_level_s = math.inf, -math.inf
         self._settled_for = (-1.0, -1.0)
         self.look(start_s)
 
@@ -157,6 +159,8 @@ class EnergySystem:
             self.ledger.advance(now, self.flows, battery.energy_j)
         self.time_s = now
         if now >= self.next_event:
+            if now >= self._next_level_s:
+                self._last_level_s, self._next_level_s = now, math.inf
             self._settled_for = (-1.0, -1.0)
 
     def settle(self, machines_w: float, standing_w: float) -> None:
@@ -204,7 +208,21 @@ class EnergySystem:
         )
         self._battery_w = battery_w
         if battery is not None:
-            self.next_event = battery.next_event(battery_w, self._levels)
+            self._await_battery(battery, battery_w)
+
+    def _await_battery(self, battery: Battery, battery_w: float) -> None:
+        """Find out when the battery has to be looked at again.
+
+        A level of the controller's that is met, left and met again, as by charging up to it and
+        self-discharge, is looked at once a minute at most: full and empty are bounds, levels are
+        wishes.
+        """
+        self.next_event = battery.next_event(battery_w)
+        if self._levels:
+            level_s = battery.next_event(battery_w, self._levels)
+            if level_s < self.next_event:
+                self._next_level_s = max(level_s, self._last_level_s + _LEVEL_REST_S)
+                self.next_event = min(self.next_event, self._next_level_s)
 
     def close(self) -> None:
         """Hand on the rest of the ledger's rows."""

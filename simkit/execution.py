@@ -181,6 +181,43 @@ class Execution:
         else:
             self._admission.show(task)
 
+    def forget(self, allocation: Allocation) -> None:
+        """Keep no checkpoint of a suspended allocation that is killed."""
+        self._saved.pop(allocation, None)
+
+    def split(self, allocation: Allocation, count: int) -> Allocation:
+        """Part some instances of a bag from the others that started with them; return their part.
+
+        Both parts run on to the end they had.
+        """
+        state, now = self._state, self._env.now
+        instances, parts = allocation._instances or (), []
+        saved = self._saved.pop(allocation, 0.0)
+        del self._running[allocation]
+        if state._releases is not None:
+            place = (allocation.expected_end_s, allocation.rank)
+            del state._releases[bisect_left(state._releases, place)]
+        machine = allocation.on[0][0]
+        for size, chosen in zip(
+            (allocation.count - count, count), _cut(instances, count), strict=True
+        ):
+            rank = state.starts = state.starts + 1
+            part = Allocation(
+                rank, allocation.task, ((machine, size),), size, allocation.start_time_s,
+                allocation.expected_end_s, chosen, allocation._work_s, allocation._done_s,
+                allocation._outcome,
+            )  # fmt: skip
+            if state._releases is not None:
+                insort(state._releases, (part.expected_end_s, rank, part))
+            if saved:
+                self._saved[part] = saved
+            self._running[part] = None
+            left = allocation._work_s - allocation._done_s - (now - allocation.start_time_s)
+            self._end_at(now + left, part)
+            parts.append(part)
+        allocation.task._eventful = True
+        return parts[1]
+
     def _fall_back(self, allocation: Allocation, checkpoints: Checkpoints, saved: float) -> None:
         """Let an allocation have done what its last checkpoint holds, less the time to restart.
 
@@ -208,3 +245,18 @@ class Execution:
         task._suspended_s += self._env.now - self._suspended.pop(allocation)
         self._books.event(self._env.now, "resumed", task, "")
         self._go_on(allocation, on)
+
+
+def _cut(
+    instances: tuple[Instances, ...], count: int
+) -> tuple[tuple[Instances, ...], tuple[Instances, ...]]:
+    """Return runs of instances in two parts: all but the last `count`, and these."""
+    stay, go, left = [], [], sum([size for _, size, _ in instances]) - count
+    for first, size, attempt in instances:
+        staying = min(size, left)
+        left -= staying
+        if staying:
+            stay.append((first, staying, attempt))
+        if staying < size:
+            go.append((first + staying, size - staying, attempt))
+    return tuple(stay), tuple(go)

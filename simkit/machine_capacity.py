@@ -20,8 +20,12 @@ WhenTaken = Literal["drain", "requeue", "suspend"]
 """What becomes of tasks on capacity that is taken away: they run on to their end; they start over
 from the queue; they are suspended with their work kept."""
 
-ChangeKind = Literal["join", "leave", "down", "up", "take", "give"]
-"""A machine joins, leaves, fails, is repaired; part of it is taken, given back."""
+ChangeKind = Literal["join", "leave", "down", "up", "take", "give", "limit"]
+"""A machine joins, leaves, fails, is repaired; part of it is taken, given back; so much of it, at
+most, is carried by the power."""
+
+SWITCHED_OFF = -2
+"""The fault of a machine that is off: no repair of anything else, and no new start, ends it."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class MachineCapacity:
         self._there = np.ones(len(installed), dtype=bool)
         self._faults: list[set[int]] = [set() for _ in installed]  # that have not been repaired
         self._taken = np.zeros_like(installed)
+        self._limit = np.full_like(installed, np.inf)
 
     def leave_out(self, machines: Sequence[int]) -> None:
         """Begin without some machines: they join later."""
@@ -70,7 +75,7 @@ class MachineCapacity:
         match change.kind:
             case "join":
                 self._there[machine] = True
-                self._faults[machine].clear()
+                self._faults[machine] &= {SWITCHED_OFF}
                 if change.amount:
                     self.installed[machine] = change.amount
             case "leave":
@@ -83,6 +88,8 @@ class MachineCapacity:
                 self._taken[machine] += change.amount
             case "give":
                 self._taken[machine] -= change.amount
+            case "limit":
+                self._limit[machine] = change.amount
 
     def is_up(self, machine: int) -> bool:
         """Tell whether a machine is there and has no fault."""
@@ -92,5 +99,20 @@ class MachineCapacity:
         """Return (R,): what the machine offers now."""
         if not self.is_up(machine):
             return [0.0] * self.installed.shape[1]
-        left: list[float] = np.maximum(self.installed[machine] - self._taken[machine], 0).tolist()
+        left = np.maximum(self.installed[machine] - self._taken[machine], 0)
+        offered: list[float] = np.minimum(left, self._limit[machine]).tolist()
+        return offered
+
+    def untouched(self, machine: int) -> list[float]:
+        """Return (R,): what it brings less what is taken, whatever the power; may be below 0."""
+        left: list[float] = (self.installed[machine] - self._taken[machine]).tolist()
         return left
+
+    def is_there(self, machine: int) -> bool:
+        """Tell whether a machine has joined and not left."""
+        return bool(self._there[machine])
+
+    def is_sound(self, machine: int) -> bool:
+        """Tell whether a machine would offer anything if it were on."""
+        sound = self._there[machine] and not self._faults[machine] - {SWITCHED_OFF}
+        return bool(sound and (self.installed[machine] > self._taken[machine]).any())

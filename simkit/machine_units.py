@@ -7,13 +7,13 @@ down; one that is to come back boots first.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import PolicyError
-from simkit.machine_capacity import CapacityChange
+from simkit.machine_capacity import SWITCHED_OFF, CapacityChange
 from simkit.machine_power import MachinePower, Switch
 from simkit.pool_units import POWER
 from simkit.power_model import PowerModel
@@ -21,8 +21,6 @@ from simkit.site import Supply
 
 Floats = npt.NDArray[np.float64]
 
-_FAULT = -2
-"""The number under which a machine is away because it is off; see `CapacityChange.fault`."""
 _ROUNDING = 1e-9
 
 
@@ -79,7 +77,12 @@ class MachineUnits:
         return self._wanted[machine]
 
     def aim(
-        self, available_w: float, now: float, idle: Iterable[int], victims: Iterable[int]
+        self,
+        available_w: float,
+        now: float,
+        idle: Iterable[int],
+        victims: Iterable[int],
+        useless: Collection[int] = (),
     ) -> list[CapacityChange]:
         """Switch machines on or off as a power carries; return what changes now.
 
@@ -88,9 +91,13 @@ class MachineUnits:
             now: in s.
             idle: rows of machines without tasks, in the order in which they should go.
             victims: rows of the others, likewise; asked for only when needed.
+            useless: rows of machines that would offer nothing: they go before all others, also
+                to make room for one that would.
         """
         budget = self.budget(available_w)
         changes = []
+        if useless and (self._used > budget or self._some_stay_off(useless)):
+            changes += [self._send_off(row, now) for row in useless if self._wanted[row]]
         if self._used > budget:
             for rows in (idle, victims):
                 for row in rows:
@@ -102,8 +109,34 @@ class MachineUnits:
             for row, wanted in enumerate(self._wanted):
                 if wanted or self._turned_off[row] or self._used + self._weight[row] > budget:
                     continue
-                changes += self._call_back(row, now)
+                if row not in useless:
+                    changes += self._call_back(row, now)
         return changes
+
+    def dismiss(self, machine: int, now: float) -> list[CapacityChange]:
+        """Let a machine that is not there be off; return what changes now."""
+        return [self._send_off(machine, now)] if self._wanted[machine] else []
+
+    def _some_stay_off(self, useless: Collection[int]) -> bool:
+        """Tell whether a machine is off for want of power that would offer something."""
+        return any(
+            not wanted and not self._turned_off[row] and row not in useless
+            for row, wanted in enumerate(self._wanted)
+        )
+
+    def may_return(self, machine: int) -> bool:
+        """Tell whether a machine comes on by itself when there is power for it."""
+        return not self._turned_off[machine]
+
+    def joins_at(self, machine: int, now: float) -> float:
+        """Return when a machine that is wanted offers what it has, in s: now, or when booted."""
+        switch = self.switches[machine]
+        if switch.switch is Switch.ON:
+            return now
+        if switch.switch is Switch.BOOTING:
+            return switch.next_change
+        then = switch.next_change if switch.switch is Switch.SHUTTING_DOWN else now
+        return then + switch.model.boot_s
 
     def switch_off(self, machine: int, now: float) -> list[CapacityChange]:
         """Turn a machine off, as the policy asks; return what changes now."""
@@ -164,7 +197,7 @@ class MachineUnits:
         self._wanted[row] = False
         self._used -= self._weight[row]
         self._draining.add(row)
-        return CapacityChange(now, row, "down", POWER, fault=_FAULT)
+        return CapacityChange(now, row, "down", POWER, fault=SWITCHED_OFF)
 
     def _shut_down(self, row: int, now: float) -> None:
         if self.switches[row].switch is Switch.ON:
@@ -190,8 +223,8 @@ class MachineUnits:
     def _joins(self, row: int, now: float) -> CapacityChange:
         if not self._wanted[row]:
             self._draining.add(row)  # it was sent off while it booted: shut down at once
-            return CapacityChange(now, row, "down", POWER, fault=_FAULT)
-        return CapacityChange(now, row, "up", POWER, fault=_FAULT)
+            return CapacityChange(now, row, "down", POWER, fault=SWITCHED_OFF)
+        return CapacityChange(now, row, "up", POWER, fault=SWITCHED_OFF)
 
     def _note(self, row: int) -> None:
         self._touched.add(row)

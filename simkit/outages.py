@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -68,6 +68,11 @@ class Outages:
         self._execution = execution
         self._machines = MachineCapacity(cluster.capacity)
         self._machines.leave_out(cluster.absent)
+        self._any = bool(
+            cluster.absent or cluster.changes or cluster.maintenance or cluster.failures
+        )
+        self.on_change: Callable[[], None] = _nothing
+        """Called when anything but power has changed capacities."""
         self.changes_made = 0
         """Rises whenever capacities change."""
         for machine in cluster.absent:
@@ -76,6 +81,7 @@ class Outages:
     def take_place(self, group: Sequence[CapacityChange]) -> None:
         """Let all changes of an instant happen; only then is anything taken off."""
         self._change(group)
+        self.on_change()
         for change in group:
             if change.running != "drain" and change.takes_away:
                 self._evict(change.machine, keep_work=change.running == "suspend")
@@ -95,6 +101,23 @@ class Outages:
                 self._pass_step(change)
             self._resize(change.machine, running or change.running, change.cause)
         state._note_constraints()
+
+    @property
+    def any(self) -> bool:
+        """Whether anything but power ever changes capacities."""
+        return self._any
+
+    def untouched(self, machine: int) -> list[float]:
+        """Return (R,): what a machine would offer if power carried all of it."""
+        return self._machines.untouched(machine)
+
+    def is_there(self, machine: int) -> bool:
+        """Tell whether a machine has joined and not left."""
+        return self._machines.is_there(machine)
+
+    def is_sound(self, machine: int) -> bool:
+        """Tell whether a machine would offer anything if it were on."""
+        return self._machines.is_sound(machine)
 
     def installed(self) -> npt.NDArray[np.float64]:
         """Return (M, R): what each machine brings when it is there."""
@@ -135,3 +158,7 @@ class Outages:
             )
             if needs_short and any(row == machine for row, _ in allocation.on):
                 self._execution.stop(allocation, keep_work=keep_work)
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -129,7 +129,7 @@ def _bins(run: Run) -> _Bins:
 def _draw_flows(axes: Axes, view: Mapping[str, Floats], bins: _Bins) -> None:
     """Stack the flows, with the load as a line across them."""
     load = view["load_w"] + view["losses_w"]
-    most = max(float(sum(view[band.column] for band in BANDS).max()), 1.0)
+    most = max(float(np.sum([view[band.column] for band in BANDS], axis=0).max()), 1.0)
     per, unit = next((watts, name) for watts, name in _UNITS if most >= watts)
     per = per or 1.0
     below = np.zeros_like(load)

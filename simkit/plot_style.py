@@ -1,4 +1,4 @@
-"""How simkit's pictures look, and how one is drawn and saved without touching anybody's settings."""
+"""How simkit's pictures look, and how one is saved without touching anybody's settings."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ class State:
         self._suspended: dict[Allocation, Any] = {}
         self._releases: list[Release] | None = None  # kept up from when it is first asked for
         self._steps: list[CapacityStep] = []
-        self._foreseen: Callable[[], list[CapacityStep]] | None = None  # of power
+        self._foreseen: Callable[..., list[CapacityStep]] | None = None  # with power
 
     @property
     def running(self) -> Allocations:
@@ -247,9 +247,7 @@ class State:
         """Changes of capacity that are known ahead or foreseen, soonest first."""
         if self._foreseen is None:
             return self._steps
-        if not self._steps:
-            return self._foreseen()
-        return sorted([*self._steps, *self._foreseen()], key=lambda step: step.time_s)
+        return self._foreseen(self._steps) if self._steps else self._foreseen()
 
     def _note_constraints(self) -> None:
         self.constrained = bool(self._steps or self.reservations or self._foreseen)

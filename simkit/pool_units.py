@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -42,13 +43,18 @@ class PoolUnits:
         self._known: dict[float, tuple[float, ...]] = {}  # units → amounts
 
     @property
+    def boots(self) -> bool:
+        """Whether it takes time to come on."""
+        return self._model.boot_s > 0
+
+    @property
     def next_change(self) -> float:
         """Time in s at which the next units have booted; inf if none boot."""
         return self._booting[0][0] if self._booting else math.inf
 
     def most(self, available_w: float) -> float:
         """Return how many units a power in W carries."""
-        share = available_w / self._peak_w
+        share = available_w / self._peak_w if self._peak_w else math.inf
         if self._by_power:
             share = (available_w - self._off_w) / self._span_w if self._span_w > 0 else math.inf
         return _whole(self._size * min(max(share, 0.0), 1.0), self._size)
@@ -56,7 +62,7 @@ class PoolUnits:
     def most_over_time(self, available_w: Sequence[float]) -> list[float]:
         """Return (n,) the same of (n,) powers."""
         watts = np.asarray(available_w, dtype=np.float64)
-        if self._size % 1 or (self._by_power and not self._span_w > 0):
+        if self._size % 1 or not self._peak_w or (self._by_power and not self._span_w > 0):
             return [self.most(power) for power in watts.tolist()]
         share = (watts - self._off_w) / self._span_w if self._by_power else watts / self._peak_w
         units = np.floor(self._size * np.clip(share, 0.0, 1.0) + _ROUNDING)
@@ -115,16 +121,17 @@ class PoolUnits:
         return on * model.idle_w + booting * model.boot_power_w + off * model.off_w
 
     def _changes(self, now: float) -> list[CapacityChange]:
-        before, after = self._there, self.amounts(self.on)
-        self._there = after
-        taken = tuple([max(b - a, 0.0) for a, b in zip(after, before, strict=True)])
-        given = tuple([max(a - b, 0.0) for a, b in zip(after, before, strict=True)])
-        changes = []
-        if any(taken):
-            changes.append(CapacityChange(now, 0, "take", POWER, taken))
-        if any(given):
-            changes.append(CapacityChange(now, 0, "give", POWER, given))
-        return changes
+        amounts = self.amounts(self.on)
+        if amounts == self._there:
+            return []
+        self._there = amounts
+        return [CapacityChange(now, 0, "limit", POWER, amounts)]
+
+    def copy(self) -> PoolUnits:
+        """Return an independent copy, to look ahead with."""
+        twin = copy(self)
+        twin._booting = self._booting.copy()
+        return twin
 
 
 def _whole(amount: float, full: float) -> float:

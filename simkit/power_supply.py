@@ -84,6 +84,8 @@ class PowerSupply:
         if site.foresight is not None and site.supply.limit != "none":
             state._foreseen = self._foreseen_steps
             state._note_constraints()
+        outages.on_change = self._capacity_changes
+        self._followed_at = math.nan
         self._wake_at(float(env.now), self._signals_change)
 
     # ---- Background -----------------------------------------------------------------------------
@@ -144,6 +146,16 @@ class PowerSupply:
         self._alarms.pop()
         self._happens()
 
+    def _capacity_changes(self) -> None:
+        """Let power follow, once an instant: machines that are gone need none."""
+        now = float(self._env.now)
+        if self._units is not None and now != self._followed_at:
+            self._followed_at = now
+            self._wake_at(now, self._follow)
+
+    def _follow(self, _event: Occurrence) -> None:
+        self._happens()
+
     def _happens(self) -> None:
         """Let power be what it is now, and what may run follow."""
         self.pending -= 1
@@ -151,7 +163,7 @@ class PowerSupply:
         self.energy.advance(now)
         changed = self.energy.look(now)
         changes = self._settled_units(now)
-        if self._site.supply.limit != "none":
+        if self._site.supply.limit != "none" or now == self._followed_at:
             changes += self._aim(now)
         self._carry_out(changes)
         self._stop_what_has_no_power(changes)
@@ -180,7 +192,15 @@ class PowerSupply:
             return changes
         assert self._units is not None
         idle, busy = self._machines_to_spare()
-        changes = self._units.aim(available, now, idle, busy)
+        changes: list[CapacityChange] = []
+        useless: list[int] = []
+        if self._outages.any:
+            outages, rows = self._outages, range(len(self._site.models))
+            useless = [row for row in rows if not outages.is_sound(row)]
+            for row in useless:
+                if not outages.is_there(row):
+                    changes += self._units.dismiss(row, now)
+        changes += self._units.aim(available, now, idle, busy, useless)
         if changes or self._units.unsettled:
             self._note_switches()
         return changes
@@ -216,25 +236,25 @@ class PowerSupply:
     def _stop_what_has_no_power(self, changes: Sequence[CapacityChange]) -> None:
         """Stop tasks on capacity that has been switched off, victim by victim."""
         running = self._site.supply.running
-        if running == "drain" or not any(change.takes_away for change in changes):
+        if running == "drain" or not changes:
             return
         state = self._state
-        short = _short(state.room.free())
-        if not short:
+        free = state.room.free()
+        if not (free < 0).any():
             return
         for allocation in tuple(self.victims(state)):
-            needs = allocation.task.request
-            if allocation in state._running and any(
-                needs[r] for row, _ in allocation.on for r in short.get(row, ())
-            ):
-                self._execution.stop(
-                    allocation,
-                    keep_work=running != "requeue",
-                    checkpoints=self._site.supply.checkpoints,
-                )
-                short = _short(state.room.free())
-                if not short:
-                    return
+            if allocation not in state._running or not (count := _to_stop(allocation, free)):
+                continue
+            if count < allocation.count:
+                allocation = self._execution.split(allocation, count)
+            self._execution.stop(
+                allocation,
+                keep_work=running != "requeue",
+                checkpoints=self._site.supply.checkpoints,
+            )
+            free = state.room.free()
+            if not (free < 0).any():
+                return
 
     # ---- switches ------------------------------------------------------------------------------
 
@@ -272,7 +292,17 @@ class PowerSupply:
 
     # ---- what is foreseen ----------------------------------------------------------------------
 
-    def _foreseen_steps(self) -> list[CapacityStep]:
+    def _foreseen_steps(self, known: Sequence[CapacityStep] = ()) -> list[CapacityStep]:
+        """Return the changes of capacity that the forecast and what is known lead to, in order."""
+        foreseen = self._steps_of_power()
+        if not known:
+            return foreseen
+        if self._pool is None:
+            return sorted([*known, *foreseen], key=lambda step: step.time_s)
+        limit = self._pool.amounts(self._pool.on)
+        return least_of_both(self._outages.untouched(0), limit, known, foreseen)
+
+    def _steps_of_power(self) -> list[CapacityStep]:
         """Return the changes of capacity that the forecast leads to, soonest first."""
         now = float(self._env.now)
         self.energy.advance(now)
@@ -283,6 +313,8 @@ class PowerSupply:
     def _pool_steps(self, starts: Sequence[float], watts: Sequence[float]) -> list[CapacityStep]:
         pool = self._pool
         assert pool is not None
+        if pool.boots:
+            return self._booting_pool_steps(starts, watts)
         units, before, steps = pool.on, pool.amounts(pool.on), []
         for start, most in zip(starts, pool.most_over_time(watts), strict=True):
             if most != units:
@@ -292,24 +324,67 @@ class PowerSupply:
                 units, before = most, after
         return steps
 
+    def _booting_pool_steps(
+        self, starts: Sequence[float], watts: Sequence[float]
+    ) -> list[CapacityStep]:
+        """Return the steps of a pool whose processors boot: its own rule, run ahead."""
+        assert self._pool is not None
+        pool = self._pool.copy()
+        before, steps = pool.amounts(pool.on), []
+
+        def note(time_s: float) -> None:
+            nonlocal before
+            if (after := pool.amounts(pool.on)) != before:
+                change = tuple([a - b for a, b in zip(after, before, strict=True)])
+                steps.append(CapacityStep(time_s, 0, change))
+                before = after
+
+        def boot_until(time_s: float) -> None:
+            while (due := pool.next_change) <= time_s:
+                pool.settle(due)
+                note(due)
+
+        for start, available in zip(starts, watts, strict=True):
+            boot_until(start)
+            pool.aim(available, start)
+            note(start)
+        boot_until(PATIENCE_S + float(self._env.now))
+        return steps
+
     def _machine_steps(self, starts: Sequence[float], watts: Sequence[float]) -> list[CapacityStep]:
-        """Return steps as if machines went off from the last one on, and came back likewise."""
-        units = self._units
+        """Return steps as if machines went off from the last one on, and came back likewise.
+
+        A machine that is called back offers what it has when it has booted. What is not sound, or
+        was turned off by the policy, has no part in it.
+        """
+        units, outages, now = self._units, self._outages, float(self._env.now)
         assert units is not None
-        rows = range(len(units.switches))
+        rows = [
+            row for row in range(len(units.switches))
+            if outages.is_sound(row) and (units.is_wanted(row) or units.may_return(row))
+        ]  # fmt: skip
         order = sorted(rows, key=lambda row: not units.is_wanted(row))
         weights = np.cumsum([units.weights[row] for row in order])
         present = sum(map(units.is_wanted, rows))
-        capacity = self._outages.installed()
-        steps = []
+        joins = {
+            row: due for row in order[:present] if (due := units.joins_at(row, now)) > now
+        }  # when those that are on the way are there
+        capacity, steps = outages.installed(), []
         for start, available in zip(starts, watts, strict=True):
             coming = int(np.searchsorted(weights, units.budget(available), side="right"))
             for row in order[coming:present]:
-                steps.append(CapacityStep(start, row, tuple((-capacity[row]).tolist())))
+                if joins.pop(row, -math.inf) <= start:
+                    steps.append(CapacityStep(start, row, tuple((-capacity[row]).tolist())))
+                    continue
+                steps = [step for step in steps if step.time_s <= start or step.machine != row]
             for row in order[present:coming]:
-                steps.append(CapacityStep(start, row, tuple(capacity[row].tolist())))
+                joins[row] = start + units.switches[row].model.boot_s
+            for row, due in joins.items():
+                step = CapacityStep(due, row, tuple(capacity[row].tolist()))
+                if step not in steps:
+                    steps.append(step)
             present = coming
-        return steps
+        return sorted(steps, key=lambda step: step.time_s)
 
     def present_load_w(self) -> float:
         """Return what the site draws at this point of a decision, in W."""
@@ -384,9 +459,45 @@ def least_valuable_first(state: State) -> list[Allocation]:
     return sorted(state._running, key=lambda a: (a.task.value_density, -a.rank))
 
 
-def _short(free: Floats) -> dict[int, list[int]]:
-    """Return machine → resources of which less than nothing is free."""
-    short: dict[int, list[int]] = {}
-    for row, r in zip(*np.nonzero(free < 0), strict=True):
-        short.setdefault(int(row), []).append(int(r))
-    return short
+def least_of_both(
+    offered: Sequence[float],
+    limit: Sequence[float],
+    known: Sequence[CapacityStep],
+    foreseen: Sequence[CapacityStep],
+) -> list[CapacityStep]:
+    """Return the steps of a pool that has, at any time, the lesser of two amounts.
+
+    Args:
+        offered: (R,) what the pool brings now but for the power, less maintenance.
+        limit: (R,) what the power carries now.
+        known: how the first changes.
+        foreseen: how the second does.
+    """
+    amounts = (list(offered), list(limit))
+    present = [max(min(pair), 0.0) for pair in zip(*amounts, strict=True)]
+    both = [(step.time_s, 0, step.change) for step in known]
+    both += [(step.time_s, 1, step.change) for step in foreseen]
+    steps = []
+    for time_s, which, change in sorted(both):
+        for r, more in enumerate(change):
+            amounts[which][r] += more
+        after = [max(min(pair), 0.0) for pair in zip(*amounts, strict=True)]
+        if after != present:
+            difference = tuple([a - b for a, b in zip(after, present, strict=True)])
+            steps.append(CapacityStep(time_s, 0, difference))
+            present = after
+    return steps
+
+
+def _to_stop(allocation: Allocation, free: Floats) -> int:
+    """Return how many instances must go for nothing to be short where an allocation runs.
+
+    All of a gang or none; of a bag, whose instances have nothing to do with each other, no more
+    than are short.
+    """
+    needed = 0
+    for row, count in allocation.on:
+        for amount, left in zip(allocation.task.request, free[row].tolist(), strict=True):
+            if amount > 0 > left:
+                needed = max(needed, min(math.ceil(-left / amount), count))
+    return allocation.count if needed and allocation.task.gang else needed

@@ -7,8 +7,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from simkit.energy_records import EnergyRecords
 from simkit.errors import RunError
 from simkit.ledger_rows import COLUMNS, STORED

@@ -117,7 +117,7 @@ def instants(
     """
     queue, first = env._queue, int(Rank.COMPLETION)
     alone = isinstance(background, NoBackground)
-    while queue if alone else len(queue) > background.pending or background.worth_waiting():
+    while queue and (alone or len(queue) > background.pending or background.worth_waiting()):
         now, rank, _, event = heappop(queue)
         env._now = now
         while True:

@@ -251,13 +251,14 @@ class Simulation:
         row, made = recorder.timeline.fromlist, 0
         arrived, ended = state.arrived, state.ended
         waiting, running, held = self._queue.tasks, self._running, admission.held
+        reserved = state.reservations
         free, limited = self._room.total_free(), admission.limited
         periodic = self._every is not None
         for now in self._instants():
             if not state._changed:
                 continue
             if not self._ticked:
-                row([now, len(waiting), len(held), len(running), *free])
+                row([now, len(waiting) + len(reserved), len(held), len(running), *free])
                 self._await_tick(now)
                 continue
             state._changed = False
@@ -272,7 +273,7 @@ class Simulation:
             del arrived[:known], ended[:over]
             if arrived:  # what came back during the decision, and waits, is news at the next
                 arrived[:] = [task for task in arrived if task._waiting]
-            row([now, len(waiting), len(held), len(running), *free])
+            row([now, len(waiting) + len(reserved), len(held), len(running), *free])
             if not made % FLUSH_EVERY:
                 recorder.flush()
         self.close()
@@ -437,6 +438,7 @@ class Simulation:
         for allocation in suspended:
             executed = max(executed, allocation._done_s)
             task._suspended_s += self.now - self._suspended.pop(allocation)
+            self._execution.forget(allocation)
         self._books.kill(task, self.now, reason, executed)
 
     def close(self) -> None:

@@ -119,7 +119,7 @@ def backlog(integral: StepIntegral, window: Window) -> Metric:
     return Metric(
         name="backlog",
         unit="tasks",
-        formula="tasks in the queue and held back by admission, averaged over time; max: the most "
+        formula="tasks in the queue, reserved for later or held back by admission, averaged over time; max: the most "
         "at any time; count: decisions",
         window=window.time_text,
         count=integral.rows,

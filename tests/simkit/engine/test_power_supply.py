@@ -6,14 +6,18 @@ nothing. So 1000 W carry all of it, 500 W carry five.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from simkit.battery_facts import BatteryFacts
-from simkit.cluster import Cluster
+from simkit.cluster import Cluster, Maintenance
+from simkit.controller import SourceOrder
 from simkit.errors import PolicyError
 from simkit.grid import Grid
 from simkit.ledger import imbalance
+from simkit.machine_capacity import CapacityChange
 from simkit.policies.backfilling import Easy
 from simkit.policies.orderings import FCFS
 from simkit.policies.ready_pool import ReadyPoolPolicy
@@ -358,3 +362,105 @@ def test_the_ledger_closes_whatever_happens(simulate, rigid):
          * run["allocations"]["count"]).sum()
     ).item()  # fmt: skip
     assert totals["machines_j"] - totals["standing_j"] == pytest.approx(90.0 * held, rel=1e-12)
+
+
+# ---- together with other outages -----------------------------------------------------------
+
+
+def test_power_and_maintenance_take_the_lesser_not_both(simulate, rigid, greedy):
+    window = Maintenance(0.0, 50.0, 0, (5.0,))
+    pool = Cluster(("processors",), ("pool",), np.array([[10.0]]), maintenance=(window,))
+    run = simulate(greedy, rigid(*[(1, 10, 1)] * 10), pool, site=site(sun(500)))
+    assert sum(start == 1 for start in run.starts().values()) == 5
+
+
+def test_a_plan_of_both_never_counts_on_more_than_there_is(simulate, rigid):
+    window = Maintenance(150.0, 250.0, 0, (6.0,))
+    pool = Cluster(("processors",), ("pool",), np.array([[10.0]]), maintenance=(window,))
+    signal = sun(1000, 500, 1000, 1000)
+    seen = []
+
+    def schedule(state):
+        if state.now == 0:
+            profile = state.profile()
+            seen.extend(profile.total_free(time)[0] for time in (0, 100, 150, 200, 250, 300))
+        return ()
+
+    simulate(schedule, rigid((0, 1, 1)), pool, site=site(signal, foresight=foresight(signal)))
+    assert seen == [10, 5, 4, 4, 10, 10]
+
+
+def test_what_gives_nothing_needs_no_power(simulate, rigid, fcfs):
+    window = Maintenance(5.0, 500.0, 0, (1.0,))
+    cluster = Cluster(("processors",), ("a", "b"), np.array([[1.0], [1.0]]), maintenance=(window,))
+    run = simulate(fcfs, rigid((10, 10, 1)), cluster, site=site(sun(100), models=(MACHINE,) * 2))
+    assert run.starts() == {0: 10}
+
+
+def test_what_joins_needs_power(simulate, rigid, greedy):
+    changes = (
+        CapacityChange(20.0, 1, "leave", "trace"), CapacityChange(30.0, 1, "join", "trace"),
+    )  # fmt: skip
+    cluster = Cluster(("processors",), ("a", "b"), np.array([[1.0], [1.0]]), changes=changes)
+    run = simulate(
+        greedy, rigid((0, 50, 1), (40, 50, 1)), cluster, site=site(sun(100), models=(MACHINE,) * 2)
+    )
+    assert run.starts() == {0: 0, 1: 50}  # power carries one of the two
+
+
+# ---- booting is foreseen -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of_machines", [False, True])
+def test_easy_keeps_its_promise_to_the_head_where_processors_boot(simulate, rigid, of_machines):
+    signal = Steps([0, 1000], [100, 200], 1e6, past_end="hold")
+    model = PowerModel.linear(10.0, 100.0, "processors", boot_s=50.0)
+    pool_model = PowerModel.linear(20.0, 200.0, "processors", boot_s=50.0)
+    jobs = rigid((0, 20, 1), (1, 50, 2), (2, 1000, 1))
+    run = simulate(
+        OrderedPolicy(FCFS(), Easy()), jobs, machines(2) if of_machines else 2,
+        site=site(
+            signal, models=(model,) * 2 if of_machines else (pool_model,),
+            foresight=Foresight(2000.0, 100.0, PerfectForecast(signal)),
+        ),
+    )  # fmt: skip
+    assert run.starts() == {0: 0, 1: 1050, 2: 20}
+
+
+# ---- bags ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("running", "pieces"),
+    [
+        ("suspend", [(5, 0, 100, "suspended"), (5, 0, 150, "finished"), (5, 150, 200, "finished")]),
+        ("requeue", [(5, 0, 100, "lost"), (5, 0, 150, "finished"), (5, 150, 300, "finished")]),
+    ],
+)
+def test_of_a_bag_no_more_is_stopped_than_is_short(simulate, greedy, running, pieces, rigid):
+    bag = rigid((0, 150, 10)).with_columns(gang=np.array([False]))
+    policy = OrderedPolicy(FCFS())
+    supply = Supply("power", running=running)
+    signal = Steps([0, 100], [1000, 500], 1e5, past_end="hold")
+    run = simulate(policy, bag, 10, site=site(signal, supply=supply))
+    assert run.rows("allocations", "count start_time_s end_time_s outcome") == pieces
+
+
+def test_a_level_that_leaks_away_does_not_stop_time(simulate, rigid, fcfs):
+    battery = BatteryFacts(1e6, 1, 1, initial_soc=0.7, self_discharge_per_day=0.02)
+    run = simulate(
+        fcfs, rigid((0, 86400, 1)), 10,
+        site=site(
+            sun(0), battery=battery, grid=Grid(math.inf, 0.0, 0.1),
+            controller=SourceOrder(charge_below_price=0.2, charge_to=0.8), supply=Supply(),
+        ),
+    )  # fmt: skip
+    energy = run.simulation.power.energy
+    assert energy.battery.soc == pytest.approx(0.8, abs=0.02)
+    assert energy.battery.charged_j > 1e6 * (0.1 + 0.8 * 0.015)
+
+
+def test_nothing_to_come_ends_the_run(simulate, rigid, fcfs):
+    constant = Site((POOL,), grid=Grid(500.0), supply=Supply("power"))
+    run = simulate(fcfs, rigid((0, 10, 6), (1, 10, 1)), 10, site=constant)
+    assert run.rows("jobs", "job_id status", by="job_id") == [(0, "waiting"), (1, "waiting")]

@@ -20,9 +20,11 @@ import numpy.typing as npt
 from simkit.errors import PolicyError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy_bases import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
+from simkit.power_checks import needs_of_power
 from simkit.power_state import PowerState
 from simkit.profile import Profile
 from simkit.room import PlacementRule
+from simkit.site import Site
 from simkit.task import Placement, Task
 
 from .power_profile import next_start, site_power
@@ -85,6 +87,10 @@ class GreenSlotPolicy(OrderedPolicy):
     ) -> None:
         super().__init__(order, None, placement)
         self.max_delay_s = GreenSlot(max_delay).max_delay_s
+
+    def check_site(self, site: Site | None) -> list[str]:
+        """Say what the site lacks; see `simkit.power_checks.SiteChecker`."""
+        return needs_of_power(site, "policy.backfill: green-slot", forecast=["generation"])
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """See `Policy.reset`."""

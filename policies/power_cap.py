@@ -15,9 +15,11 @@ import numpy as np
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy_bases import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
+from simkit.power_checks import needs_of_power
 from simkit.power_state import PowerState
 from simkit.profile import Profile
 from simkit.room import PlacementRule
+from simkit.site import Site
 from simkit.task import Placement, Task
 
 from .power_profile import PowerProfile, earliest_with_power, next_start, site_power
@@ -85,6 +87,16 @@ class PowerCapPolicy(OrderedPolicy):
     ) -> None:
         super().__init__(order, None, placement)
         self.cap_w = PowerCap(cap_w).cap_w
+
+    def check_site(self, site: Site | None) -> list[str]:
+        """Say what the site lacks; see `simkit.power_checks.SiteChecker`."""
+        name = "policy.backfill: power-cap"
+        if site is not None and self.cap_w is None and site.grid.import_limit_w == inf:
+            return [
+                f"{name}: it has no cap_w, and power.grid has no import_limit_w, so that nothing "
+                "would be capped; give one of the two"
+            ]
+        return needs_of_power(site, name)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """See `Policy.reset`."""

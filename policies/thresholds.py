@@ -18,8 +18,10 @@ import numpy as np
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy_bases import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
+from simkit.power_checks import needs_of_power
 from simkit.power_state import PowerState
 from simkit.room import PlacementRule
+from simkit.site import Site
 from simkit.task import Task
 
 from .power_profile import site_power
@@ -89,6 +91,12 @@ class LowSignal:
             "make the policy with its method compose(order, placement)"
         )
 
+    def check_site(self, site: Site | None) -> list[str]:
+        """Say why the signal cannot be waited for at a site; empty: it can."""
+        foreseen = (self.signal,) if self.percentile is not None else ()
+        name = f"policy.backfill: {self.signal}-threshold"
+        return needs_of_power(site, name, grid=(self.signal,), forecast=foreseen)
+
     def is_low(self, power: PowerState) -> bool:
         """Tell whether the signal is low now."""
         now = power.carbon_gco2_per_kwh if self.signal == "carbon" else power.price_per_kwh
@@ -153,6 +161,10 @@ class ThresholdPolicy(OrderedPolicy):
     ) -> None:
         super().__init__(order, None, placement)
         self.low = low
+
+    def check_site(self, site: Site | None) -> list[str]:
+        """Say what the site lacks; see `simkit.power_checks.SiteChecker`."""
+        return self.low.check_site(site)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """See `Policy.reset`."""

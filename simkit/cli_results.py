@@ -22,19 +22,24 @@ def compare(
     ] = None,
     metric: Annotated[
         list[str] | None,
-        typer.Option("--metric", "-m", help="Metrics to compare; default: wait, turnaround, …."),
+        typer.Option(
+            "--metric",
+            "-m",
+            help="A metric to compare, of single jobs (wait_time_s, job_value, energy_j, …) or of "
+            "whole runs (carbon_kg, grid_kwh.import, wait_time_s.p99, …); may be given repeatedly.",
+        ),
     ] = None,
     level: Annotated[float, typer.Option(help="Level of confidence.")] = 0.95,
     partial: Partial = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs job by job: differences B - A with confidence intervals.
+    """Compare runs, job by job or as wholes: differences B - A with confidence intervals.
 
     `simkit compare A B` takes two runs; the interval is a bootstrap over weeks. Several seeds:
     `simkit compare A0 A1 A2 --with B0 --with B1 --with B2`.
     """
     from simkit.cli_text import print_comparison, print_json
-    from simkit.compare import DEFAULT_METRICS, compare_runs
+    from simkit.compare import compare_runs
     from simkit.run_folder import open_run
     from simkit.words import counted
 
@@ -47,7 +52,7 @@ def compare(
             f"{counted(len(runs), 'run')}; give two, or several of B by --with"
         )
     first, second = ([open_run(f, allow_partial=partial) for f in side] for side in folders)
-    comparison = compare_runs(first, second, metrics=metric or DEFAULT_METRICS, level=level)
+    comparison = compare_runs(first, second, metrics=metric or None, level=level)
     if as_json:
         print_json(comparison.as_json())
     else:

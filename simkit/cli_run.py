@@ -94,6 +94,14 @@ def sweep(
         int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Run also what is there already.")] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Metrics to show, with commas between: carbon_kg,grid_kwh.import,wait_time_s.p99.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
@@ -102,7 +110,8 @@ def sweep(
     A run that is finished already, with the same scenario and inputs, is not run again. The
     folders are scenario=…/policy=…/seed=… below --output (default: runs/NAME-sweep).
     """
-    from simkit.cli_text import print_json, print_sweep
+    from simkit.cli_sweep_text import print_sweep
+    from simkit.cli_text import print_json
     from simkit.mistaken_scenario import scenario_file
     from simkit.output_place import check_place
     from simkit.progress import sweep_progress
@@ -119,7 +128,8 @@ def sweep(
     if as_json:
         print_json({"folder": str(plan.folder), "runs": [o.as_json() for o in outcomes]})
     else:
-        print_sweep(plan.folder, outcomes)
+        names = [name.strip() for name in (metrics or "").split(",")]
+        print_sweep(plan.folder, outcomes, [name for name in names if name])
     _tell_leftovers(outcomes)
     if failed := [outcome for outcome in outcomes if outcome.state == "failed"]:
         _tell_failures(failed)

@@ -18,12 +18,9 @@ from simkit.units import format_duration
 from simkit.words import counted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from simkit.compare import Comparison
     from simkit.experiment import Experiment
     from simkit.run_folder import Run
-    from simkit.sweep import Outcome
     from simkit.verify_audit import Audit
 
 PIPED_WIDTH = 140
@@ -164,33 +161,6 @@ def quantity(value: float | None, unit: str) -> str:
 
 # --- several runs ----------------------------------------------------------------------------
 
-SUMMARY = (("wait_time_s", "mean"), ("bounded_slowdown", "mean"), ("utilisation", "value"),
-           ("makespan_s", "value"))  # fmt: skip
-"""Metrics that a sweep's table shows: (name or its beginning, key)."""
-
-
-def print_sweep(folder: Path, outcomes: Sequence[Outcome]) -> None:
-    """Print a line a run: what was swept, whether it ran, its main metrics."""
-    keys = list(outcomes[0].assignment) if outcomes else []
-    made = table("Run", *keys, *(name for name, _ in SUMMARY), "seconds")
-    for outcome in outcomes:
-        values = [str(outcome.assignment[key]) for key in keys]
-        found = [_summary(outcome.metrics, name, key) for name, key in SUMMARY]
-        took = f"{outcome.seconds:.1f}" if outcome.state == "done" else ""
-        made.add_row(outcome.state, *values, *found, took)
-    console().print(made)
-    states = [outcome.state for outcome in outcomes]
-    counts = ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states))
-    say("Runs", counts)
-    say("Folder", str(folder))
-
-
-def _summary(metrics: Mapping[str, Any], name: str, key: str) -> str:
-    for full, values in metrics.items():
-        if full == name or full.startswith(f"{name}_"):
-            return quantity(values.get(key), values["unit"])
-    return "-"
-
 
 def print_comparison(comparison: Comparison) -> None:
     """Print the differences of two runs, then what was left out."""
@@ -201,10 +171,15 @@ def print_comparison(comparison: Comparison) -> None:
     for row in comparison.differences:
         numbers = (row.mean_a, row.mean_b, row.difference, row.interval.low, row.interval.high)
         shares = ("-" if s is None else f"{s:.0%}" for s in (row.better, row.equal, row.worse))
-        made.add_row(row.metric, *(quantity(n, row.unit) for n in numbers), *shares, f"{row.n:,}")
+        count = f"{row.n:,}" if row.of == "jobs" else counted(row.n, "run")
+        made.add_row(row.metric, *(quantity(n, row.unit) for n in numbers), *shares, count)
     console().print(made)
-    for row in comparison.differences[:1]:
-        say("Interval", f"{row.interval.level:.0%}, {row.interval.method}")
+    methods: dict[str, list[str]] = {}
+    for row in comparison.differences:
+        method = f"{row.interval.level:.0%}, {row.interval.method}"
+        methods.setdefault(method, []).append(row.metric)
+    for method, names in methods.items():
+        say("Interval", f"{method} ({', '.join(names)})" if len(methods) > 1 else method)
     for note in comparison.notes():
         say("Note", note)
 

@@ -1,4 +1,4 @@
-"""Compares two runs of one workload job by job: paired differences with honest intervals."""
+"""Compares two runs of one workload, by jobs or as wholes: differences with honest intervals."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from simkit.bootstrap import Floats, Interval, seed_interval, weekly_interval
+from simkit.difference import Bootstrap, Difference, of_jobs, of_runs
 from simkit.errors import RunError
-from simkit.job_metrics import job_metric
-from simkit.metrics import counted_resource
+from simkit.paired_metrics import RunMetric, chosen_metrics, default_metrics
 from simkit.pairing import Pair, as_runs, pair_runs
 from simkit.run_folder import Run
 from simkit.words import counted
@@ -20,30 +17,7 @@ from simkit.words import counted
 if TYPE_CHECKING:
     import polars as pl
 
-DEFAULT_METRICS = ("wait_time_s", "turnaround_time_s", "bounded_slowdown")
-
 Source = Run | str | PathLike[str]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """How one metric differs between paired jobs: B - A, so below 0 means that B is better."""
-
-    metric: str
-    unit: str
-    mean_a: float | None
-    mean_b: float | None
-    difference: float | None
-    """Mean of B - A over the pairs, or over the seeds' means."""
-    interval: Interval
-    better: float | None
-    """Share of pairs where B is lower than A, then equal to it, then higher."""
-    equal: float | None
-    worse: float | None
-    n: int
-    """Jobs that have a value in both runs, summed over the seeds."""
-    without_value: int
-    """Jobs of both runs that are left out, as one run or both give them no value."""
 
 
 @dataclass(frozen=True)
@@ -94,88 +68,54 @@ def compare_runs(
     a: Source | Sequence[Source],
     b: Source | Sequence[Source],
     *,
-    metrics: Sequence[str] = DEFAULT_METRICS,
+    metrics: Sequence[str] | None = None,
     tau: float = 10.0,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
 ) -> Comparison:
-    """Compare two runs, or two sets of runs paired by seed, job by job.
+    """Compare two runs, or two sets of runs paired by seed, job by job or as wholes.
 
-    With one run a side the interval is a bootstrap over weeks of submission; with several it is
-    a t-interval over the seeds' mean differences.
+    With one run a side the interval of a metric of jobs is a bootstrap over weeks of submission,
+    and one of whole runs has none; with several it is a t-interval over the seeds' differences.
 
     Args:
         a: a run, its folder, or several of them with different seeds.
         b: likewise, with the same seeds.
-        metrics: names of job metrics (`simkit.job_metrics.JOB_METRICS`).
+        metrics: names of metrics of single jobs (`simkit.paired_metrics.PAIRED_METRICS`), or of
+            numbers of whole runs (`simkit.metric_numbers`), such as ``carbon_kg`` or
+            ``grid_kwh.import``; None: waits, slowdowns, and worth and energy where all runs tell.
         tau: floor of the run time in bounded slowdowns, in s.
         level: of confidence, between 0 and 1.
         resamples: resamples of the bootstrap.
         seed: of the bootstrap.
 
-    Raises RunError if the workloads differ, the seeds do not pair, or an argument is out of range.
+    Raises RunError if the workloads differ, the seeds do not pair, not all runs have a metric, or
+    an argument is out of range.
     """
     if not (0 < level < 1 and resamples >= 1 and tau > 0):
         raise RunError(
             f"compare: level {level!r}, resamples {resamples!r}, tau {tau!r}; the level lies "
             "between 0 and 1, there is at least 1 resample, and tau is above 0 s"
         )
-    chosen = [job_metric(name) for name in metrics]
     runs_a, runs_b = as_runs(a), as_runs(b)
-    pairs = pair_runs(runs_a, runs_b)
-    differences = []
-    for metric in chosen:
-        columns = [
-            pair.values(metric.value(tau, counted_resource(pair.resources))) for pair in pairs
-        ]
-        means = np.array([float((y - x).mean()) for x, y, _ in columns if len(x)])
-        if len(pairs) > 1:
-            interval = seed_interval(means, level=level)
-        else:
-            first, second, submit = columns[0]
-            interval = weekly_interval(
-                second - first, submit, level=level, resamples=resamples, seed=seed
-            )
-        lost = sum(pair.size - len(x) for pair, (x, _, _) in zip(pairs, columns, strict=True))
-        differences.append(_difference(metric.name, metric.unit, columns, means, interval, lost))
+    runs = (*runs_a, *runs_b)
+    chosen = chosen_metrics(default_metrics(runs) if metrics is None else metrics, runs)
+    needed = {name for m in chosen if not isinstance(m, RunMetric) for name in m.needs}
+    pairs = pair_runs(runs_a, runs_b, needed)
+    bootstrap = Bootstrap(level, resamples, seed)
+    differences = [
+        of_runs(metric, pairs, level)
+        if isinstance(metric, RunMetric)
+        else of_jobs(metric, pairs, tau, bootstrap)
+        for metric in chosen
+    ]
     return Comparison(
         a=_names(runs_a),
         b=_names(runs_b),
         seeds=tuple(pair.seed for pair in pairs),
         differences=tuple(differences),
         **_left_out(pairs),
-    )
-
-
-def _difference(
-    name: str,
-    unit: str,
-    columns: list[tuple[Floats, Floats, Floats]],
-    means: Floats,
-    interval: Interval,
-    lost: int,
-) -> Difference:
-    first = np.concatenate([x for x, _, _ in columns])
-    second = np.concatenate([y for _, y, _ in columns])
-    if not len(first):
-        nothing = dict.fromkeys(
-            ("mean_a", "mean_b", "difference", "better", "equal", "worse"), None
-        )
-        return Difference(name, unit, **nothing, interval=interval, n=0, without_value=lost)
-    by_seed = [(x.mean(), y.mean()) for x, y, _ in columns if len(x)]
-    return Difference(
-        metric=name,
-        unit=unit,
-        mean_a=float(np.mean([x for x, _ in by_seed])),
-        mean_b=float(np.mean([y for _, y in by_seed])),
-        difference=float(means.mean()),
-        interval=interval,
-        better=float((second < first).mean()),
-        equal=float((second == first).mean()),
-        worse=float((second > first).mean()),
-        n=len(first),
-        without_value=lost,
     )
 
 

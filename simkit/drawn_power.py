@@ -43,6 +43,10 @@ COLUMNS: Final = (
 """Columns of the table "power" that bills are made of."""
 
 
+_ROUNDING: Final = 1e-12
+"""Share of what is drawn below which overhead is the last digits of a difference."""
+
+
 class Places(NamedTuple):
     """Times as places in the ledger's rows."""
 
@@ -95,4 +99,10 @@ def _rates(rows: dict[str, Floats]) -> list[Floats]:
     sources = [rows[f"load_{source}_w"] * per_watt for source in ("renewable", "battery", "grid")]
     drawn = sources[0] + sources[1] + sources[2]
     carried = [rows[f"load_{what}_per_s"] * per_watt for what in ("carbon_g", "cost")]
-    return [served, drawn - served, *sources, *carried]
+    return [served, _overhead(drawn, served), *sources, *carried]
+
+
+def _overhead(drawn: Floats, served: Floats) -> Floats:
+    """Return what is drawn beside what machines get; exactly 0 where nothing is added."""
+    more = drawn - served
+    return np.where(more > _ROUNDING * drawn, more, 0.0)

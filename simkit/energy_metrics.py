@@ -9,9 +9,17 @@ renewable.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from simkit.energy_records import KWH_J, EnergyRecords, EnergySums, Store, sum_up
 from simkit.metric import Metric, Window
+
+
+_DIGITS: Final = 1e-12
+"""Share of the energies by which a difference of them may be its last digits alone."""
+_TICKS: Final = 1e-9
+"""Share of a battery's capacity that moves within a few ticks of the grid of times, to which the
+instants of being full and empty are rounded."""
 
 
 def energy_metrics(records: EnergyRecords, window: Window) -> list[Metric]:
@@ -173,6 +181,7 @@ def _of_battery(write: _Writer, sums: EnergySums, store: Store) -> list[Metric]:
     left = sums.j("discharge") / store.discharge_efficiency
     converted = sums.j("charge") - entered + left - sums.j("discharge")
     before, after = sums.stored_j
+    leaked = entered - left - (after - before)
     return [
         write(
             "battery_kwh",
@@ -185,8 +194,8 @@ def _of_battery(write: _Writer, sums: EnergySums, store: Store) -> list[Metric]:
                 "charge": sums.kwh("charge"),
                 "discharge": sums.kwh("discharge"),
                 "conversion": converted / KWH_J,
-                "self_discharge": (entered - left - (after - before)) / KWH_J,
-                "stored": (after - before) / KWH_J,
+                "self_discharge": _above(leaked, _DIGITS * (entered + left + store.capacity_j)),
+                "stored": _above(after - before, _TICKS * store.capacity_j),
             },
         ),
         write(
@@ -197,6 +206,11 @@ def _of_battery(write: _Writer, sums: EnergySums, store: Store) -> list[Metric]:
             (entered + left) / (2.0 * store.capacity_j),
         ),
     ]
+
+
+def _above(energy_j: float, least_j: float) -> float:
+    """Return an energy in kWh; 0 where it is not above what counts as nothing."""
+    return energy_j / KWH_J if abs(energy_j) > least_j else 0.0
 
 
 def _share(part: float, whole: float) -> float | None:

@@ -139,9 +139,7 @@ def carry_out(
     rule or fails. After an error or an interruption the folder keeps the rows so far and says so;
     a finished run that was there stays, and the rows so far are in the folder ``unfinished`` of it.
     """
-    info = first_info(
-        experiment.scenario, experiment.trace, experiment.cluster, experiment.site
-    )
+    info = first_info(experiment.scenario, experiment.trace, experiment.cluster, experiment.site)
     store: Store = (
         MemoryStore(info) if output is None else RunWriter(Path(output), info, force=force)
     )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from simkit.errors import RunError, did_you_mean
 from simkit.metric import Floats, Metric, Window, batches, distribution
 from simkit.records import STATUSES
 from simkit.words import counted
@@ -26,6 +25,10 @@ class JobMetric:
     formula: str
     value: Callable[[float, str], pl.Expr]
     """Function of tau (s) and the counted resource; null where a job has no value."""
+    needs: tuple[str, ...] = ()
+    """Columns that it reads and that not every comparison reads; see `simkit.paired_metrics`."""
+    high_is_good: bool = False
+    """Whether more of it is better."""
 
 
 def _wait(_tau: float, _resource: str) -> pl.Expr:
@@ -88,17 +91,6 @@ JOB_METRICS: tuple[JobMetric, ...] = (
     ),
 )
 """What every job has: the names under which `compute_metrics` and `compare_runs` know them."""
-
-
-def job_metric(name: str) -> JobMetric:
-    """Return the job metric of a name.
-
-    Raises RunError, with the nearest name, if there is none.
-    """
-    known = {metric.name: metric for metric in JOB_METRICS}
-    if name not in known:
-        raise RunError(f"{name!r} is no metric of single jobs{did_you_mean(name, known)}")
-    return known[name]
 
 
 def distributions(jobs: pl.LazyFrame, window: Window, *, tau: float, resource: str) -> list[Metric]:

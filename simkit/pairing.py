@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import PurePath
@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import RunError
+from simkit.paired_metrics import LAST_S
+from simkit.records import ENERGY, JOBS_WITH_VALUE
 from simkit.run_folder import Run, open_run
 from simkit.words import counted
 
@@ -19,20 +21,31 @@ if TYPE_CHECKING:
     import polars as pl
 
 _TIMES = ("start_time_s", "end_time_s", "wait_time_s", "turnaround_time_s", "run_time_s")
+"""What runs find out of a job; the rest of what is compared, the workload gives."""
 
 
 @dataclass(frozen=True)
 class Pair:
     """Two runs of one workload with the same seed; their jobs joined by id."""
 
-    seed: int
-    resources: tuple[str, ...]
+    a: Run
+    b: Run
     both: pl.DataFrame
     """Jobs of both runs: what B found in columns ending in ``_b``."""
     only_in_a: tuple[Any, ...]
     only_in_b: tuple[Any, ...]
     unfinished_in_a: tuple[Any, ...]
     unfinished_in_b: tuple[Any, ...]
+
+    @property
+    def seed(self) -> int:
+        """The seed of run A."""
+        return self.a.seed
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Names of the resources of both."""
+        return self.a.resources
 
     @property
     def size(self) -> int:
@@ -45,7 +58,8 @@ class Pair:
         """Return a metric in A, in B, and the submit times, of the jobs that have it in both."""
         import polars as pl
 
-        second = self.both.with_columns(pl.col(f"{name}_b").alias(name) for name in _TIMES)
+        twice = [name for name in self.both.columns if f"{name}_b" in self.both.columns]
+        second = self.both.with_columns(pl.col(f"{name}_b").alias(name) for name in twice)
         frame = pl.DataFrame(
             {
                 "a": self.both.select(value.alias("a"))["a"],
@@ -66,13 +80,18 @@ def as_runs(source: Any) -> tuple[Run, ...]:
     return runs
 
 
-def pair_runs(a: Sequence[Run], b: Sequence[Run]) -> list[Pair]:
+def pair_runs(a: Sequence[Run], b: Sequence[Run], columns: Collection[str] = ()) -> list[Pair]:
     """Pair runs by seed, or one run with one run whatever their seeds.
+
+    Args:
+        a: the runs of one side.
+        b: those of the other.
+        columns: what metrics need beside times and resources; see `simkit.paired_metrics`.
 
     Raises RunError if a seed is there twice, lacks its partner, or if workloads differ.
     """
     if len(a) == len(b) == 1:
-        return [pair(a[0], b[0])]
+        return [pair(a[0], b[0], columns)]
     seeds_a, seeds_b = _by_seed(a), _by_seed(b)
     if alone := sorted(seeds_a.keys() ^ seeds_b.keys()):
         raise RunError(
@@ -80,7 +99,7 @@ def pair_runs(a: Sequence[Run], b: Sequence[Run]) -> list[Pair]:
             "by seed, so give both sides the same seeds"
         )
     _refuse_equal_seeds(a, b)
-    return [pair(seeds_a[seed], seeds_b[seed]) for seed in sorted(seeds_a)]
+    return [pair(seeds_a[seed], seeds_b[seed], columns) for seed in sorted(seeds_a)]
 
 
 def _refuse_equal_seeds(a: Sequence[Run], b: Sequence[Run]) -> None:
@@ -93,8 +112,8 @@ def _refuse_equal_seeds(a: Sequence[Run], b: Sequence[Run]) -> None:
         )
 
 
-def pair(a: Run, b: Run) -> Pair:
-    """Join the jobs of two runs by id.
+def pair(a: Run, b: Run, columns: Collection[str] = ()) -> Pair:
+    """Join the jobs of two runs by id; `columns` as of `pair_runs`.
 
     Raises RunError if the runs are of different workloads.
     """
@@ -106,8 +125,10 @@ def pair(a: Run, b: Run) -> Pair:
             f"{a.folder} and {b.folder}: the resources differ, {', '.join(a.resources)} and "
             f"{', '.join(b.resources)}; compare runs of one workload"
         )
-    given = ("submit_time_s", "trace_run_time_s", *a.resources)
-    jobs_a, jobs_b = (_jobs(run, ("job_id", *given, *_TIMES)) for run in (a, b))
+    worth = sorted(JOBS_WITH_VALUE.keys() & set(columns))
+    given = ("submit_time_s", "trace_run_time_s", *a.resources, *worth)
+    found = (*_TIMES, *sorted(set(columns) - set(worth)))
+    jobs_a, jobs_b = (_jobs(run, ("job_id", *given), found) for run in (a, b))
     if jobs_a.schema["job_id"] != jobs_b.schema["job_id"]:
         raise RunError(
             f"{a.folder} and {b.folder}: job ids are numbers in one and text in the other; "
@@ -116,8 +137,8 @@ def pair(a: Run, b: Run) -> Pair:
     both = jobs_a.join(jobs_b, on="job_id", how="inner", suffix="_b", maintain_order="left")
     _refuse_other_jobs(a, b, both, given)
     return Pair(
-        seed=a.seed,
-        resources=a.resources,
+        a=a,
+        b=b,
         both=both,
         only_in_a=_ids(jobs_a.join(jobs_b, on="job_id", how="anti", maintain_order="left")),
         only_in_b=_ids(jobs_b.join(jobs_a, on="job_id", how="anti", maintain_order="left")),
@@ -126,16 +147,36 @@ def pair(a: Run, b: Run) -> Pair:
     )
 
 
-def _jobs(run: Run, columns: Sequence[str]) -> pl.DataFrame:
+def _jobs(run: Run, given: Sequence[str], found: Sequence[str]) -> pl.DataFrame:
     """Return some columns of a run's jobs, every job once."""
-    frame = run.jobs.select(columns)
+    import polars as pl
+
+    billed = [name for name in found if name in ENERGY]
+    plain = [name for name in found if name not in ENERGY and name != LAST_S]
+    frame = run.jobs.select(*given, *plain)
     if frame["job_id"].n_unique() < len(frame):
         first = frame.filter(frame["job_id"].is_duplicated())["job_id"][0]
         raise RunError(
             f"{run.folder}: job {first} is there more than once, so jobs cannot be paired; "
             "`simkit verify` tells what is wrong with a run"
         )
+    if billed:
+        bills = run.scan("energy").select("job_id", *billed).collect()
+        frame = frame.join(bills, on="job_id", how="left", maintain_order="left")
+    if LAST_S in found:
+        frame = frame.with_columns(pl.lit(_last_s(run), pl.Float64).alias(LAST_S))
     return frame
+
+
+def _last_s(run: Run) -> float | None:
+    """Return the last instant of a run, in s; None if nothing ever happened."""
+    import polars as pl
+
+    instants = (
+        run.scan(table).select(pl.col(name).max()).collect().item()
+        for table, name in (("timeline", "time_s"), ("jobs", "end_time_s"))
+    )
+    return max((float(time) for time in instants if time is not None), default=None)
 
 
 def _by_seed(runs: Sequence[Run]) -> dict[int, Run]:
@@ -187,8 +228,13 @@ def _refuse_other_jobs(a: Run, b: Run, both: pl.DataFrame, given: Sequence[str])
                 f"{a.folder} and {b.folder}: the workloads differ, {column} in {len(other):,} of "
                 f"{counted(len(both), 'job')}, first in job {row['job_id']}: {in_a} and {in_b}; "
                 "compare runs of one workload (same trace, window, load and, for a drawn "
-                "workload, seed)"
+                "workload, seed)" + _without(column)
             )
+
+
+def _without(column: str) -> str:
+    """Return what helps where the runs differ in nothing but what jobs are worth."""
+    return ", or name metrics that do not look at it" if column in JOBS_WITH_VALUE else ""
 
 
 def _shown(value: Any) -> str:

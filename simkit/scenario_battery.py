@@ -36,7 +36,7 @@ class BatterySection(Section):
     ceiling: Share = 1.0
     """State of charge above which it is not charged."""
     initial_soc: Share = 0.5
-    """State of charge at the start."""
+    """State of charge at the start; if not given the nearest to 0.5 between floor and ceiling."""
     self_discharge_per_day: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of the content that is lost in a day at rest."""
     model: Literal["linear", "clc", "rare"] = "linear"
@@ -45,6 +45,16 @@ class BatterySection(Section):
     """clc: how much the ceiling sinks per 1/h of charging, in h."""
     discharge_slope_h: AtLeastZero = 0.0
     """clc: how much the floor rises per 1/h of discharging, in h."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _starts_within_the_window(cls, value: object) -> object:
+        if not isinstance(value, dict) or "initial_soc" in value:
+            return value
+        floor, ceiling = value.get("floor", 0.0), value.get("ceiling", 1.0)
+        if not (_is_share(floor) and _is_share(ceiling)):
+            return value  # what is wrong with them is told by their own rules
+        return {**value, "initial_soc": min(max(0.5, floor), ceiling)}
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -69,3 +79,7 @@ class BatterySection(Section):
     def facts(self) -> dict[str, Any]:
         """Return its numbers by name, the capacity in kWh."""
         return {name: value for name, value in self if name != "model"}
+
+
+def _is_share(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1

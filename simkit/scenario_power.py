@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
 
 from simkit.scenario_battery import BatterySection
 from simkit.scenario_forecast import Forecast
@@ -68,7 +68,8 @@ class Align(Section):
     zero: Instant | None = None
     """Date of the run's zero, with its zone; no duration. null: as the log tells."""
     zone: Zone | None = None
-    """Time zone of the run's site; null: as the log tells, else that of each file."""
+    """Time zone of the run's site; null: as the log tells, else for a file its own, for a schedule
+    the distance of `zero` from UTC."""
 
     @model_validator(mode="before")
     @classmethod
@@ -78,6 +79,18 @@ class Align(Section):
         if isinstance(value, dict) and "offset" in value and "type" not in value:
             return {"type": "offset", **value}
         return value
+
+    @field_validator("zero", mode="wrap")
+    @classmethod
+    def _keeps_its_offset(cls, value: object, check: ValidatorFunctionWrapHandler) -> object:
+        """Keep the distance from UTC with which the date is written: schedules go by it."""
+        moment = check(value)
+        if not isinstance(moment, datetime):
+            return moment
+        written = (
+            value if isinstance(value, datetime) else datetime.fromisoformat(f"{value}".strip())
+        )
+        return moment.astimezone(written.tzinfo)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

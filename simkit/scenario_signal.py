@@ -123,7 +123,7 @@ class ScheduleSignal(Section):
     week: Annotated[dict[str, DayPattern], AfterValidator(_known_days)] | None = None
     """mon … sun, weekdays or weekend → such times with values."""
     zone: Zone | None = None
-    """Time zone of the clock; null: that of the run's site, else UTC."""
+    """Time zone of the clock; null: that of the run's site, see `power.align`, else UTC."""
 
     @model_validator(mode="after")
     def _one_pattern(self) -> Self:

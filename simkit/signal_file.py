@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from simkit import plugins
 from simkit.construct import construct
-from simkit.errors import PluginError, ScenarioError
+from simkit.errors import PluginError, ScenarioError, TraceError
 from simkit.scenario_names import Context
 from simkit.scenario_paths import cut_at_scalar, dotted
 from simkit.scenario_problems import problems_of
@@ -18,6 +19,10 @@ from simkit.scenario_recorded import RecordedSignal
 from simkit.scenario_signal import Signal
 from simkit.scenario_types import Section
 from simkit.signal_trace import PowerTrace
+
+
+_ARGUMENTS: Final = re.compile(r"(?<![\w./-])(?:(time_zone)|(longest|step)_s)(?![\w./-])")
+"""Arguments that have other names as keys of a scenario."""
 
 
 class _Place(Section):
@@ -34,9 +39,13 @@ def read_signal_file(keys: Mapping[str, Any]) -> PowerTrace:
             directory.
 
     Raises ScenarioError with all problems of the keys, TraceError for the file, SimkitError
-    without pvlib or windpowerlib where they are needed.
+    without pvlib or windpowerlib where they are needed. Messages name the keys.
     """
-    return read_recorded(_checked({"signal": dict(keys)}))
+    section = _checked({"signal": dict(keys)})
+    try:
+        return read_recorded(section)
+    except TraceError as error:
+        raise TraceError(in_keys(str(error))) from error
 
 
 def read_recorded(section: RecordedSignal) -> PowerTrace:
@@ -54,6 +63,11 @@ def read_recorded(section: RecordedSignal) -> PowerTrace:
             "a simkit.signal_trace.PowerTrace"
         )
     return trace
+
+
+def in_keys(text: str) -> str:
+    """Return a reader's message with the scenario's keys for the arguments that it names."""
+    return _ARGUMENTS.sub(lambda found: found[2] or "zone", text)
 
 
 def _checked(data: dict[str, Any]) -> RecordedSignal:

@@ -87,7 +87,7 @@ def pieces_of(trace: PowerTrace, gaps: Gaps) -> Pieces:
 
     Raises TraceError, naming the gaps, for gaps that are not allowed.
     """
-    starts, ends, values = _intervals(trace)
+    starts, ends, values = intervals(trace)
     holes = np.flatnonzero(starts[1:] > ends[:-1])
     refused = [row for row in holes.tolist() if gaps.refuses(starts[row + 1] - ends[row])]
     if refused:
@@ -103,8 +103,8 @@ def pieces_of(trace: PowerTrace, gaps: Gaps) -> Pieces:
     return Pieces(starts, values, float(ends[-1]))
 
 
-def _intervals(trace: PowerTrace) -> tuple[Floats, Floats, Floats]:
-    """Return starts, ends and values of the trace's own pieces, (n,) each."""
+def intervals(trace: PowerTrace) -> tuple[Floats, Floats, Floats]:
+    """Return starts, ends and values of the trace's own pieces, (n,) each; see `pieces_of`."""
     times, values, step = trace.time_s, trace.value, trace.step_s
     near = np.diff(times) <= LONGEST_REGULAR_STEP * step
     if trace.sampling == "mean" and trace.label == "end":

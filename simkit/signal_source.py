@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -27,12 +26,13 @@ from simkit.scenario_signal import (
 from simkit.scenario_signal import Signal as SignalSection
 from simkit.signal import CARBON, PRICE, WATT, Constant, Scaled, Signal, Sum
 from simkit.signal_align import Alignment, aligned
-from simkit.signal_file import read_recorded
+from simkit.signal_file import in_keys, read_recorded
 from simkit.signal_gaps import Gaps
 from simkit.signal_levels import Levels
 from simkit.signal_scaling import Scaling
 from simkit.signal_schedule import DAY_S, WEEK_S, Schedule, weekly
 from simkit.signal_trace import PowerTrace
+from simkit.signal_zone import fixed_zone
 from simkit.words import counted
 from simkit.workload import RowReport, Workload
 
@@ -51,15 +51,6 @@ POWER: Final = Quantity(WATT, "power")
 MONEY: Final = Quantity(PRICE, "a price", -math.inf)
 CLEANNESS: Final = Quantity(CARBON, "carbon intensity")
 WARMTH: Final = Quantity("degC", "temperature", -math.inf)
-
-
-_ARGUMENTS: Final = re.compile(r"(?<![\w./-])(?:(time_zone)|(longest|step)_s)(?![\w./-])")
-"""Arguments that have other names as keys of a scenario."""
-
-
-def _in_keys(text: str) -> str:
-    """Return a message with the scenario's keys for the arguments that it names."""
-    return _ARGUMENTS.sub(lambda found: found[2] or "zone", text)
 
 
 class Found:
@@ -81,7 +72,7 @@ class Found:
             own = f"{place.rpartition('.')[2]}: "
             self.problems += [
                 line if line.startswith(place) else f"{place}: {line.removeprefix(own)}"
-                for line in _in_keys(str(error)).splitlines()
+                for line in in_keys(str(error)).splitlines()
             ]
 
     def raise_problems(self) -> None:
@@ -109,6 +100,9 @@ class SignalSource:
         self.epoch_s = zero.timestamp() if isinstance(zero, datetime) else workload.epoch_s
         """Unix time of the run's zero; NaN if nobody tells."""
         self.zone = align.zone or workload.time_zone
+        """Of the run's site; None if nobody tells."""
+        self.clock = self.zone or _zone_of(zero)
+        """Zone of the clock on the wall, by which schedules go."""
 
     def make(
         self,
@@ -162,7 +156,7 @@ class SignalSource:
             period_s=DAY_S if week is None else WEEK_S,
             unit=quantity.unit,
             epoch_s=self.epoch_s,
-            time_zone=section.zone or self.zone or "UTC",
+            time_zone=section.zone or self.clock,
         )
 
     def _levels(self, section: LevelsSignal, place: str, quantity: Quantity) -> Levels:
@@ -212,6 +206,12 @@ class SignalSource:
             )
         zone = self.zone if self.align.type == "calendar" else None
         return Alignment(self.align.type, epoch_s=self.epoch_s, time_zone=zone)
+
+
+def _zone_of(zero: object) -> str:
+    """Return the zone in which the date of the run's zero is written; UTC if there is none."""
+    offset = zero.utcoffset() if isinstance(zero, datetime) else None
+    return fixed_zone(offset.total_seconds()) if offset else "UTC"
 
 
 def _checked(value: float, quantity: Quantity) -> float:

@@ -62,7 +62,7 @@ class PowerTrace:
         self._check_columns()
         parse_zone(self.time_zone)
         if self.step_s == 0:
-            object.__setattr__(self, "step_s", _usual_step(self.time_s, self.name))
+            object.__setattr__(self, "step_s", _usual_step(self))
 
     def _check_choices(self) -> None:
         for what, value, choices in (
@@ -110,9 +110,26 @@ class PowerTrace:
         return replace(self, value=self.value * factor)
 
 
-def _usual_step(time_s: Floats, name: str) -> float:
+def _usual_step(trace: PowerTrace) -> float:
     """Return the most frequent distance of neighbours, the smallest of equally frequent ones."""
-    if len(time_s) < 2:
-        raise TraceError(f"{name}: a single row does not tell its step; give step_s")
-    steps, counts = np.unique(np.diff(time_s), return_counts=True)
+    if len(trace) < 2:
+        raise TraceError(
+            f"{trace.name}: a single row does not tell its step{_left_out(trace.report)}; "
+            "give step_s, the length of an interval"
+        )
+    steps, counts = np.unique(np.diff(trace.time_s), return_counts=True)
     return float(steps[np.argmax(counts)])
+
+
+def _left_out(report: RowReport | None) -> str:
+    """Return which rows of a file are left out, and by which rule; empty if none."""
+    if report is None or not report.dropped:
+        return ""
+    rules = []
+    for rule, count in report.dropped.items():
+        first = report.lines.get(rule, [])
+        more = ", …" if len(first) < count else ""
+        rules.append(f"{rule} {count} (line {', '.join(map(str, first))}{more})")
+    return (
+        f"; {sum(report.dropped.values())} of {report.read} rows are left out: {', '.join(rules)}"
+    )

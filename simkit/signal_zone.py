@@ -32,6 +32,12 @@ def parse_zone(name: str) -> tzinfo:
         ) from None
 
 
+def fixed_zone(offset_s: float) -> str:
+    """Return the name of the zone that is always so many seconds ahead of UTC: ``UTC-06:00``."""
+    minutes = round(abs(offset_s) / 60)
+    return f"UTC{'-' if offset_s < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
 def utc_offset_s(zone: tzinfo, epoch_s: float) -> float:
     """Return by how many seconds the zone's clock is ahead of UTC at a Unix time."""
     offset = datetime.fromtimestamp(epoch_s, zone).utcoffset()

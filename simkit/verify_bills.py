@@ -81,13 +81,23 @@ def _check_total(
             float(np.sum((watts * rates * row["seconds"]).astype(np.longdouble)))
             for watts, rates in (
                 (row["machines_w"], rate), (row["standing_w"], rate),
-                (row["machines_w"], np.abs(rate)),
+                (row["machines_w"], _size(name, drawn)),
             )
         )  # fmt: skip
         jobs = float(np.sum(bills[name].to_numpy().astype(np.longdouble)))
         if not abs(jobs + idle - whole) <= SLACK * size:
             found = {"what": name, "jobs": jobs, "idle": idle, "machines": whole}
             check.add("jobs and idle do not pay for what machines drew", found)
+
+
+def _size(name: str, drawn: dict[str, Floats]) -> Floats:
+    """Return the rate by which a deviation is measured, per s.
+
+    Overhead is the difference of what is drawn and what machines get, so that its last digits are
+    those of the energy.
+    """
+    size = np.abs(drawn[name])
+    return size + drawn["energy_j"] if name == "overhead_j" else size
 
 
 def _check_each(
@@ -111,16 +121,19 @@ def _check_each(
     start = held["start_time_s"].to_numpy()
     end = held["end_time_s"].fill_null(np.inf).to_numpy()
     for name, rate in drawn.items():
-        total = (_until(row, rate, end) - _until(row, rate, start)).astype(np.float64)
-        paid = held.select("job_id").with_columns(pl.Series("expected", watts * total))
-        paid = paid.group_by("job_id").agg(pl.col("expected").sum())
+        rates = {"expected": rate, "size": _size(name, drawn)}
+        parts = [
+            pl.Series(part, watts * _between(row, each, start, end)) for part, each in rates.items()
+        ]
+        paid = held.select("job_id").with_columns(parts)
+        paid = paid.group_by("job_id").agg(pl.col(rates).sum())
         both = bills.select("job_id", name).join(paid, on="job_id", how="left")
-        expected = pl.col("expected").fill_null(0.0)
+        both = both.with_columns(pl.col(rates).fill_null(0.0))
         # what a sum over the whole run loses in its last digits
-        noise = 1e-12 * float(np.abs(rate).max(initial=0.0)) * float(row["seconds"].sum())
-        slack = SLACK * expected.abs() + noise * float(watts.max(initial=0.0))
-        wrong = both.filter(~((pl.col(name) - expected).abs() <= slack))
-        check.add_rows(f"the job's {name} is not its part", wrong)
+        noise = 1e-12 * float(rates["size"].max(initial=0.0)) * float(row["seconds"].sum())
+        slack = SLACK * pl.col("size") + noise * float(watts.max(initial=0.0))
+        wrong = both.filter(~((pl.col(name) - pl.col("expected")).abs() <= slack))
+        check.add_rows(f"the job's {name} is not its part", wrong.drop("size"))
 
 
 def _watts(run: RunFolder, held: pl.DataFrame) -> Floats:
@@ -136,6 +149,12 @@ def _watts(run: RunFolder, held: pl.DataFrame) -> Floats:
     amounts = held.select(f"one_{resource}" for resource in run.asked).to_numpy()
     watts: Floats = (per_unit[on] * amounts).sum(axis=1) * held["count"].to_numpy()
     return watts
+
+
+def _between(row: dict[str, Floats], rate: Floats, start: Floats, end: Floats) -> Floats:
+    """Return what 1 W has drawn between times, (N,) each."""
+    drawn = _until(row, rate, end) - _until(row, rate, start)
+    return np.asarray(drawn, dtype=np.float64)
 
 
 def _until(row: dict[str, Floats], rate: Floats, times: Floats) -> npt.NDArray[np.longdouble]:

@@ -155,11 +155,6 @@ def _kept(table: Table, usable: Floats, zone: str) -> KeptRows:
     return keep_rows(on_clock(naive, zone), usable, table.line, str(table.path))
 
 
-def _fixed_zone(hours: float) -> str:
-    minutes = round(abs(hours) * 60)
-    return f"UTC{'-' if hours < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
-
-
 def _number(place: dict[str, str], name: str, path: Path, line: int) -> float:
     try:
         return float(place[name])

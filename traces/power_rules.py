@@ -11,6 +11,7 @@ REPEATED_TIME: Final = "repeated time"
 UNSORTED: Final = "out of time order"
 SECOND_HOUR: Final = "hour repeated by the clock"
 NEGATIVE: Final = "negative power"
+OTHER_LENGTH: Final = "interval of another length"
 
 MEANINGS: Final[dict[str, str]] = {
     NO_TIME: "The time is empty or not of the file's form; the row is left out.",
@@ -21,6 +22,8 @@ MEANINGS: Final[dict[str, str]] = {
     REPEATED_TIME: "An earlier row has the same time; the first is kept.",
     UNSORTED: "The row comes after a later time; rows are sorted.",
     SECOND_HOUR: "The clock was put back, and this is the second time that it shows this hour.",
+    OTHER_LENGTH: "The time to the next row (from the one before, where times are ends) is not the "
+    "regular step, and the row's energy is divided by it; beside a gap the step is taken.",
     NEGATIVE: "The power is below 0, as of a plant that consumes at night; it is kept.",
 }
 """What each rule or note means, in a sentence."""

@@ -15,6 +15,7 @@ from simkit.workload import Floats, Ints, RowReport
 
 from . import power_rules as rules
 from .job_rules import first_that_applies
+from .power_energy import power_of_energy
 from .power_times import Instants
 from .power_units import unit_of
 from .rules import Tally, summary
@@ -106,4 +107,4 @@ def series(
         report=kept.report,
         inputs=(path,),
     )
-    return trace.scaled(1 / trace.step_s) if of_file.per_interval else trace
+    return power_of_energy(trace, line[kept.row]) if of_file.per_interval else trace

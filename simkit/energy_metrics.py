@@ -14,7 +14,6 @@ from typing import Final
 from simkit.energy_records import KWH_J, EnergyRecords, EnergySums, Store, sum_up
 from simkit.metric import Metric, Window
 
-
 _DIGITS: Final = 1e-12
 """Share of the energies by which a difference of them may be its last digits alone."""
 _TICKS: Final = 1e-9
@@ -189,7 +188,7 @@ def _of_battery(write: _Writer, sums: EnergySums, store: Store) -> list[Metric]:
             "charge, discharge: integrals of charge_w and discharge_w, at its terminals; "
             "conversion: charge * (1 - charge_efficiency) + discharge * (1 / discharge_efficiency "
             "- 1); self_discharge: charge - discharge - conversion - stored; stored: content at "
-            "the end less that at the start",
+            "the end less that at the start, 0 within 1e-9 of the capacity",
             {
                 "charge": sums.kwh("charge"),
                 "discharge": sums.kwh("discharge"),

@@ -20,7 +20,6 @@ from simkit.scenario_signal import Signal
 from simkit.scenario_types import Section
 from simkit.signal_trace import PowerTrace
 
-
 _ARGUMENTS: Final = re.compile(r"(?<![\w./-])(?:(time_zone)|(longest|step)_s)(?![\w./-])")
 """Arguments that have other names as keys of a scenario."""
 

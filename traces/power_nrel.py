@@ -13,6 +13,7 @@ import numpy as np
 
 from simkit.errors import TraceError
 from simkit.signal_trace import PowerTrace
+from simkit.signal_zone import fixed_zone
 from simkit.workload import Floats, RowReport
 
 from .power_series import KeptRows, keep_rows
@@ -80,7 +81,7 @@ def read_nsrdb(path: str | PathLike[str]) -> SolarWeather:
     path = Path(path)
     names, facts, _ = head_lines(path, 3)
     place = dict(zip(names, facts, strict=False))
-    zone = _fixed_zone(_number(place, "Time Zone", path, 2))
+    zone = fixed_zone(3600 * _number(place, "Time Zone", path, 2))
     table = read_table(path, [*_DATE, *_SUN], header_line=3)
     ghi, dni, dhi, air, wind = (table.numbers(name) for name in _SUN)
     kept = _kept(table, ghi + dni + dhi + air + wind, zone)
@@ -95,7 +96,7 @@ def read_nsrdb(path: str | PathLike[str]) -> SolarWeather:
         latitude=_number(place, "Latitude", path, 2),
         longitude=_number(place, "Longitude", path, 2),
         elevation_m=_number(place, "Elevation", path, 2),
-        time_zone=_fixed_zone(_number(place, "Local Time Zone", path, 2)),
+        time_zone=fixed_zone(3600 * _number(place, "Local Time Zone", path, 2)),
         report=kept.report,
         inputs=(path,),
     )
@@ -113,7 +114,7 @@ def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
     path = Path(path)
     facts, names = head_lines(path, 2)
     place = dict(zip(facts[::2], facts[1::2], strict=False))
-    zone = _fixed_zone(_number(place, "Data Timezone", path, 1))
+    zone = fixed_zone(3600 * _number(place, "Data Timezone", path, 1))
     wind, height = _at_height(names, _WIND)
     if not wind:
         raise TraceError(
@@ -128,7 +129,7 @@ def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
         time_s=kept.time_s,
         value=speeds[kept.row],
         unit="m/s",
-        time_zone=_fixed_zone(_number(place, "Site Timezone", path, 1)),
+        time_zone=fixed_zone(3600 * _number(place, "Site Timezone", path, 1)),
         sampling="instant",
         name=f"{path}: {wind}",
         report=kept.report,

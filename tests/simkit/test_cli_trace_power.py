@@ -84,3 +84,20 @@ def test_keys_are_judged_as_in_a_scenario(words, error):
 def test_a_file_that_contradicts_is_refused(log):
     keys = ("--set", "column=kw", "--set", "unit=MW", "--set", "zone=UTC")
     assert "TraceError" in refused("csv", log, *keys)
+
+
+@pytest.mark.parametrize(
+    ("row", "keys", "error"),
+    [
+        # what the file lacks or says is told by the names of keys, not of a reader's arguments
+        ("2012-01-01 00:00", (), "declare zone: UTC, UTC-06:00 if"),
+        ("2012-01-01 00:00Z", ("--set", "zone=UTC"), "zone 'UTC' is declared; leave zone out"),
+        ("2012-01-01 00:00Z", (), "a single row does not tell its step; give step, the length"),
+    ],
+)
+def test_messages_name_the_keys_of_a_scenario(tmp_path, row, keys, error):
+    path = tmp_path / "one.csv"
+    path.write_text(f"time,kw\n{row},1\n")
+    told = refused("csv", str(path), "--set", "column=kw", "--set", "unit=kW", *keys)
+    assert error in told
+    assert "time_zone" not in told

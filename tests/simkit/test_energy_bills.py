@@ -141,6 +141,23 @@ def test_a_job_pays_its_share_above_idle_and_its_part_of_the_overhead() -> None:
     assert idle_bill(records.power)[:2] == pytest.approx((6000, 3000))
 
 
+def test_where_the_facility_adds_nothing_there_is_no_overhead_at_all() -> None:
+    """Parts of the load that do not add up to it in their last digits, PUE 1, then 1.5, then 1."""
+    records = Records()
+    for job, pue in enumerate((1.0, 1.5, 1.0)):
+        records.start(job, [(0, 1)], (1.0, 0.0))
+        for sun in (0.1, 0.7, 1 / 3):
+            load = records.machines_w * pue
+            share = sun * load
+            records.hold(
+                60.1, generation_w=share, import_w=load - share, load_w=load, pue=pue
+            )
+        records.end(job)
+    bills = records.bills()
+    assert [bills[job].overhead_j for job in (0, 2)] == [0, 0]
+    assert bills[1].overhead_j == pytest.approx(0.5 * bills[1].energy_j)
+
+
 def test_on_a_curve_the_price_of_a_share_changes_with_the_others() -> None:
     """At 50 % a machine draws 140 W above idle, at 100 % 310 W; two jobs share them evenly."""
     records = Records((BENT,), ((8.0, 2.0),))

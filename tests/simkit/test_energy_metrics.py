@@ -114,6 +114,27 @@ def test_a_day_by_hand(metric: str, number: str, value: float, day: EnergyRecord
     assert measured(day, 0.0, 4 * HOUR)[metric][number] == pytest.approx(value, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("content_kwh", "stored", "leaked"),
+    [
+        (50 - 3e-9, 0, 0),  # a few ticks of time short of where it began
+        (50 + 1e-13, 0, 0),  # last digits
+        (50 - 1e-6, -1e-6, 1e-6),  # a leak
+    ],
+)
+def test_last_digits_are_no_energy_of_the_battery(
+    content_kwh: float, stored: float, leaked: float
+) -> None:
+    """0.1 kWh goes in for as much as comes out again, and the content is that of the start."""
+    lost = 50 - content_kwh if leaked == 0 else 0.0
+    flows = Flows(generation_w=100.0, charge_w=100.0)
+    back = Flows(discharge_w=72.0 + 800.0 * max(lost, 0.0), load_w=72.0 + 800.0 * max(lost, 0.0))
+    rows = [(3600.0, flows, 50.09 * KWH_J), (7200.0, back, content_kwh * KWH_J)]
+    found = measured(recorded(rows, STORE), 0.0, 7200.0)["battery_kwh"]
+    assert found["stored"] == pytest.approx(stored, rel=1e-6)
+    assert found["self_discharge"] == pytest.approx(leaked, rel=1e-6)
+
+
 def test_each_number_says_what_it_is(day: EnergyRecords) -> None:
     for metric in measured(day, 0.0, 4 * HOUR).values():
         assert (metric["count"], metric["censored"]) == (4, 0)

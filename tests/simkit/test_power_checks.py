@@ -100,6 +100,4 @@ def test_a_controller_of_ones_own_may_check_the_site_itself():
         def check_site(self, site):
             yield f"power.controller: {site.full_w:g} W are too little"
 
-    assert controller_problems(site(controller=Mine())) == [
-        "power.controller: 0 W are too little"
-    ]
+    assert controller_problems(site(controller=Mine())) == ["power.controller: 0 W are too little"]

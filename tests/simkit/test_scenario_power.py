@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from simkit.battery_facts import BatteryFacts
 from simkit.errors import ScenarioError
 from simkit.scenario import Scenario, json_schema, scenario_hash
 from simkit.scenario_file import load_scenario
@@ -181,7 +182,7 @@ SAMPLE = {"type": "gleamm-sample"}
         ({"battery": {"capacity_kwh": -5}}, ["battery.capacity_kwh: must be more than 0, not -5"]),
         ({"battery": BATTERY | {"floor": 0.9, "ceiling": 0.2, "initial_soc": 0.1}},
          ["battery.floor: must be below the ceiling, 0.2, not 0.9"]),
-        ({"battery": BATTERY | {"ceiling": 0.4}},
+        ({"battery": BATTERY | {"ceiling": 0.4, "initial_soc": 0.5}},
          ["battery.initial_soc: must be at most the ceiling, 0.4, not 0.5"]),
         ({"battery": BATTERY | {"charge_slope_h": 0.1}},
          ["battery.charge_slope_h: goes with model: clc, not linear"]),
@@ -238,6 +239,35 @@ def test_a_broken_rule_is_told_with_path_value_and_remedy(keys, expected):
     assert len(found) == len(expected)
     for line, start in zip(sorted(found), sorted(expected), strict=True):
         assert line.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("window", "start"),
+    [
+        ({}, 0.5),
+        ({"ceiling": 0.4}, 0.4),  # as much as may be in it
+        ({"floor": 0.6}, 0.6),  # as little
+        ({"floor": 0.1, "ceiling": 0.9}, 0.5),
+        ({"floor": 0.6, "initial_soc": 0.2}, 0.2),  # as it is said
+    ],
+)
+def test_a_battery_starts_half_full_or_as_near_to_it_as_its_window_lets(window, start):
+    section = power(battery=BATTERY | window).battery
+    assert section.initial_soc == section.model_dump()["initial_soc"] == start
+    assert BatteryFacts(1.0, floor=section.floor, ceiling=section.ceiling, initial_soc=start)
+
+
+def test_a_windows_own_mistakes_are_told_alone():
+    for window, said in (({"ceiling": 1.4}, "battery.ceiling"), ({"floor": "low"}, "battery.floor")):
+        (found,) = problems(battery=BATTERY | window)
+        assert found.startswith(said)
+
+
+def test_the_date_of_the_runs_zero_is_kept_as_it_is_written():
+    align = power(align={"zero": "2019-04-01T00:00:00-06:00"}).align
+    assert align.model_dump(mode="json")["zero"] == "2019-04-01T00:00:00-06:00"
+    assert power(align=align.model_dump(mode="json")).align == align
+    assert power(align={"zero": " 2019-04-01T06:00:00Z "}).align.zero == align.zero  # one instant
 
 
 def test_problems_are_told_with_their_lines(tmp_path):

@@ -192,6 +192,30 @@ def test_a_schedule_keeps_to_the_clock_of_the_site():
     assert [by_day.value(day * DAY) for day in range(6)] == [2, 2, 2, 1, 1, 2]
 
 
+@pytest.mark.parametrize(
+    ("keys", "time_zone", "seven"),
+    [
+        # the zero's distance from UTC
+        ({"zero": "2020-01-01T00:00:00-06:00"}, None, 7),
+        ({"zero": "2020-01-01T00:00:00+05:30"}, None, 7),
+        ({"zero": "2020-01-01T00:00:00Z"}, None, 7),
+        # what is said outright goes before it, and so does the log
+        ({"zero": "2020-01-01T00:00:00-06:00", "zone": "UTC"}, "America/Chicago", 1),
+        ({"zero": "2020-01-01T00:00:00-05:00"}, "America/Chicago", 8),
+    ],
+)
+def test_a_schedule_goes_by_the_clock_in_which_the_runs_zero_is_written(keys, time_zone, seven):
+    tariff = {"type": "schedule", "day": {"7:00": 0.3, "22:00": 0.1}}
+    site = build(
+        workload=jobs(time_zone=time_zone),
+        align={"type": "epoch", **keys},
+        grid={"price_per_kwh": tariff},
+    )
+    price = site.grid.price_per_kwh
+    assert [price.value(seven * HOUR - 1), price.value(seven * HOUR)] == [0.1, 0.3]
+    assert price.value((seven + 15) * HOUR) == 0.1
+
+
 # --- how long a signal must last ---------------------------------------------------------------
 
 

@@ -145,3 +145,22 @@ def test_the_command(
     assert "1 done, 1 failed" in out
     assert "RuntimeError: no idea" in err
     assert Path("runs/s-sweep/scenario=s/policy=fcfs/seed=0/run.json").exists()
+
+
+def test_the_command_shows_the_metrics_that_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(
+        "workload: {type: lublin, jobs: 40, processors: 16}\nsweep: {seed: [0, 1]}\n"
+    )
+    monkeypatch.setattr(
+        sys,
+        "argv",
+        ["simkit", "sweep", "s.yaml", "-j", "1", "--metrics", "wait_time_s.p99,jobs.killed"],
+    )
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    assert exit_.value.code in (0, None)
+    header = capsys.readouterr().out.splitlines()[0]
+    assert header.split() == ["Run", "seed", "wait_time_s.p99", "jobs.killed", "seconds"]

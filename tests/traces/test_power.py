@@ -8,6 +8,8 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simkit.errors import TraceError
 from simkit.signal_gaps import Gaps, pieces_of
@@ -191,6 +193,63 @@ def test_rows_are_accepted_or_left_out_by_rule(table):
     assert report.notes == {"out of time order": 1, "negative power": 1}
     assert report.lines["value missing"] == [5, 6, 7]
     assert set(report.lines) <= MEANINGS.keys()
+
+
+IRREGULAR = ("00:00,0", "00:10,1", "00:20,2", "00:35,3", "00:50,4", "01:20,5")
+
+
+@pytest.mark.parametrize(
+    ("label", "minutes", "lines"),
+    [
+        # the row at 00:50 stands beside a gap: it has the regular step, as has the last
+        ("start", (10, 10, 15, 15, 10, 10), [4, 5]),
+        ("end", (10, 10, 10, 15, 15, 10), [5, 6]),
+    ],
+)
+def test_energy_is_divided_by_the_interval_that_a_row_has(table, label, minutes, lines):
+    path = table("time,kwh", *(f"2012-01-01 {row}" for row in IRREGULAR))
+    trace = read_power(path, column="kwh", unit="kWh", time_zone="UTC", label=label)
+    assert trace.step_s == 600
+    assert trace.value == pytest.approx([60e3 * n / m for n, m in enumerate(minutes)])
+    starts, values, end = pieces_of(trace, Gaps("zero"))
+    assert values @ np.diff(starts, append=end) == pytest.approx(15 * 3.6e6)
+    assert trace.report.notes == {"interval of another length": 2}
+    assert trace.report.lines["interval of another length"] == lines
+    assert set(trace.report.lines) <= MEANINGS.keys()
+
+
+@given(st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1e6)), min_size=2, max_size=30))
+def test_a_file_of_energies_holds_as_much_when_it_is_read(tmp_path_factory, rows):
+    minutes = np.cumsum([minute for minute, _ in rows]).tolist()
+    lines = [f"2012-01-{1 + m // 1440:02d} {m // 60 % 24:02d}:{m % 60:02d}" for m in minutes]
+    path = tmp_path_factory.mktemp("energy") / "energy.csv"
+    shown = [f"{time},{kwh!r}" for time, (_, kwh) in zip(lines, rows, strict=True)]
+    path.write_text("\n".join(["time,kwh", *shown]) + "\n")
+    trace = read_power(path, column="kwh", unit="kWh", time_zone="UTC")
+    starts, values, end = pieces_of(trace, Gaps("zero", float("inf")))
+    energy = values @ np.diff(starts, append=end)
+    assert energy == pytest.approx(3.6e6 * sum(kwh for _, kwh in rows), abs=1e-6)
+
+
+def test_an_energy_is_no_reading_at_an_instant(table):
+    path = table("time,kwh", "2012-01-01 00:00,1", "2012-01-01 01:00,2")
+    text = refused(
+        read_power, path, column="kwh", unit="kWh", time_zone="UTC", sampling="instant"
+    )
+    assert text.startswith(f"{path}: kwh: an energy is that of an interval")
+
+
+def test_a_single_row_tells_what_became_of_the_others(table):
+    path = table("time,kw", "2012-01-01 00:00,1", "2012-01-01 01:00,", "noon,3", "2012-01-01 02:00,x")
+    assert refused(read_power, path, column="kw", unit="kW", time_zone="UTC") == (
+        f"{path}: kw: a single row does not tell its step; 3 of 4 rows are left out: time "
+        "unreadable 1 (line 4), value missing 2 (line 3, 5); give step_s, the length of an interval"
+    )
+    alone = table("time,kw", "2012-01-01 00:00,1", name="alone.csv")
+    assert "its step; give step_s" in refused(
+        read_power, alone, column="kw", unit="kW", time_zone="UTC"
+    )
+    assert read_power(path, column="kw", unit="kW", time_zone="UTC", step_s=600).step_s == 600
 
 
 def test_other_forms_of_times(table):

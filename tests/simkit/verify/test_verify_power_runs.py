@@ -131,6 +131,8 @@ CLC = BATTERY | {"model": "clc", "charge_slope_h": 0.05, "discharge_slope_h": 0.
 @pytest.mark.parametrize(
     ("place", "power"),
     [
+        # nothing but machines: of renewables and battery no overhead is left to pay for
+        ("pool", {"pue": 1.0, "critical_w": 0, "grid": None, "battery": BATTERY}),
         # a PUE that falls with the load: that of a full site counts
         ("pool", {"pue": CURVES}),
         # a battery whose limits fall with its content

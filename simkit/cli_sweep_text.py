@@ -58,7 +58,7 @@ def print_sweep(folder: Path, outcomes: Sequence[Outcome], metrics: Sequence[str
     if metrics:
         shown = [_column(name, found) for name in metrics]
     else:
-        shown, left_out = _chosen(found, out.width - sum(c.width + _GAP for c in fixed))
+        shown, left_out = _chosen(found, out.width + _GAP - sum(c.width + _GAP for c in fixed))
     columns = [*fixed[:-1], *shown, fixed[-1]]
     made = table(*(column.name for column in columns))
     for row in zip(*(column.cells for column in columns), strict=True):

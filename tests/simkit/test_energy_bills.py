@@ -149,9 +149,7 @@ def test_where_the_facility_adds_nothing_there_is_no_overhead_at_all() -> None:
         for sun in (0.1, 0.7, 1 / 3):
             load = records.machines_w * pue
             share = sun * load
-            records.hold(
-                60.1, generation_w=share, import_w=load - share, load_w=load, pue=pue
-            )
+            records.hold(60.1, generation_w=share, import_w=load - share, load_w=load, pue=pue)
         records.end(job)
     bills = records.bills()
     assert [bills[job].overhead_j for job in (0, 2)] == [0, 0]

@@ -115,24 +115,26 @@ def test_a_day_by_hand(metric: str, number: str, value: float, day: EnergyRecord
 
 
 @pytest.mark.parametrize(
-    ("content_kwh", "stored", "leaked"),
+    ("taken_kwh", "leaked_kwh", "stored", "self_discharge"),
     [
-        (50 - 3e-9, 0, 0),  # a few ticks of time short of where it began
-        (50 + 1e-13, 0, 0),  # last digits
-        (50 - 1e-6, -1e-6, 1e-6),  # a leak
+        (3e-9, 0, 0, 0),  # what a few ticks of time move
+        (0, 1e-13, 0, 0),  # last digits
+        (1e-6, 0, -1e-6, 0),
+        (0, 1e-6, -1e-6, 1e-6),
     ],
 )
 def test_last_digits_are_no_energy_of_the_battery(
-    content_kwh: float, stored: float, leaked: float
+    taken_kwh: float, leaked_kwh: float, stored: float, self_discharge: float
 ) -> None:
-    """0.1 kWh goes in for as much as comes out again, and the content is that of the start."""
-    lost = 50 - content_kwh if leaked == 0 else 0.0
-    flows = Flows(generation_w=100.0, charge_w=100.0)
-    back = Flows(discharge_w=72.0 + 800.0 * max(lost, 0.0), load_w=72.0 + 800.0 * max(lost, 0.0))
-    rows = [(3600.0, flows, 50.09 * KWH_J), (7200.0, back, content_kwh * KWH_J)]
+    """0.09 kWh goes into the store of 100 kWh, and as much comes out, with what is said here."""
+    back_w = 0.8 * (90 + 1000 * taken_kwh)
+    rows = [
+        (3600.0, Flows(generation_w=100.0, charge_w=100.0), 50.09 * KWH_J),
+        (7200.0, Flows(discharge_w=back_w, load_w=back_w), (50 - taken_kwh - leaked_kwh) * KWH_J),
+    ]
     found = measured(recorded(rows, STORE), 0.0, 7200.0)["battery_kwh"]
-    assert found["stored"] == pytest.approx(stored, rel=1e-6)
-    assert found["self_discharge"] == pytest.approx(leaked, rel=1e-6)
+    assert found["stored"] == pytest.approx(stored, rel=1e-6, abs=0)
+    assert found["self_discharge"] == pytest.approx(self_discharge, rel=1e-6, abs=0)
 
 
 def test_each_number_says_what_it_is(day: EnergyRecords) -> None:

@@ -258,7 +258,10 @@ def test_a_battery_starts_half_full_or_as_near_to_it_as_its_window_lets(window, 
 
 
 def test_a_windows_own_mistakes_are_told_alone():
-    for window, said in (({"ceiling": 1.4}, "battery.ceiling"), ({"floor": "low"}, "battery.floor")):
+    for window, said in (
+        ({"ceiling": 1.4}, "battery.ceiling"),
+        ({"floor": "low"}, "battery.floor"),
+    ):
         (found,) = problems(battery=BATTERY | window)
         assert found.startswith(said)
 

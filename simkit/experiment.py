@@ -20,7 +20,7 @@ from simkit.cluster import Cluster
 from simkit.cluster_source import build_cluster
 from simkit.energy_bills import energy_table
 from simkit.energy_records import EnergyRecords
-from simkit.errors import PolicyError, SimkitError
+from simkit.errors import PolicyError, ScenarioError, SimkitError
 from simkit.estimates import Predictor, Requested
 from simkit.interrupt import DeferredInterrupt
 from simkit.ledger_frames import LedgerFrames
@@ -29,6 +29,7 @@ from simkit.memory_run import MemoryStore
 from simkit.metrics import check_trimming, compute_metrics
 from simkit.policy import Policy
 from simkit.policy_source import build_policy, build_predictor, build_rules
+from simkit.power_checks import controller_problems, policy_problems
 from simkit.recorder import Recorder, Sink
 from simkit.run_folder import Run
 from simkit.run_info import first_info, peak_memory_bytes
@@ -116,6 +117,11 @@ def prepare(
     site = None
     if scenario.power is not None:
         site = build_site(scenario.power, cluster, trace.workload, scenario.seed)
+    problems = policy_problems(chosen, site)
+    if site is not None:
+        problems += controller_problems(site)
+    if problems:
+        raise ScenarioError(problems)
     times = {"read": perf_counter() - begin}
     return Experiment(scenario, trace, cluster, chosen, predictor, rules, site, times)
 

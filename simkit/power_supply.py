@@ -185,11 +185,14 @@ class PowerSupply:
 
     def _aim(self, now: float) -> list[CapacityChange]:
         available = self.energy.available_w()
-        if self._pool is not None:
-            changes = self._pool.aim(available, now)
-            if self._pool.next_change < math.inf:
-                self._alarm(self._pool.next_change)
-            return changes
+        if self._pool is None:
+            return self._aim_machines(available, now)
+        changes = self._pool.aim(available, now)
+        if self._pool.next_change < math.inf:
+            self._alarm(self._pool.next_change)
+        return changes
+
+    def _aim_machines(self, available: float, now: float) -> list[CapacityChange]:
         assert self._units is not None
         idle, busy = self._machines_to_spare()
         changes: list[CapacityChange] = []

@@ -142,14 +142,14 @@ def test_a_job_pays_its_share_above_idle_and_its_part_of_the_overhead() -> None:
 
 
 def test_where_the_facility_adds_nothing_there_is_no_overhead_at_all() -> None:
-    """Parts of the load that do not add up to it in their last digits, PUE 1, then 1.5, then 1."""
-    records = Records()
+    """Parts that add up to the load but for their last digits, under a PUE of 1, then 1.5, 1."""
+    records, rng = Records(), np.random.default_rng(3)
     for job, pue in enumerate((1.0, 1.5, 1.0)):
-        records.start(job, [(0, 1)], (1.0, 0.0))
-        for sun in (0.1, 0.7, 1 / 3):
+        records.start(job, [(0, 1)], (THIRD, 0.0))
+        for share in rng.random(30).tolist():
             load = records.machines_w * pue
-            share = sun * load
-            records.hold(60.1, generation_w=share, import_w=load - share, load_w=load, pue=pue)
+            sun = share * load
+            records.hold(60.1, generation_w=sun, import_w=load - sun, load_w=load, pue=pue)
         records.end(job)
     bills = records.bills()
     assert [bills[job].overhead_j for job in (0, 2)] == [0, 0]

@@ -22,6 +22,7 @@ from simkit.energy_bills import energy_table
 from simkit.energy_records import EnergyRecords
 from simkit.errors import PolicyError, ScenarioError, SimkitError
 from simkit.estimates import Predictor, Requested
+from simkit.generated import generated_by_source
 from simkit.interrupt import DeferredInterrupt
 from simkit.ledger_frames import LedgerFrames
 from simkit.machine_records import MachineRecords
@@ -163,12 +164,25 @@ def carry_out(
         times["write"] = store.wall_time_s
         with _timed(times, "metrics"):
             metrics = measure(store.results(), experiment.scenario)
-        last = {
+        last: dict[str, Any] = {
             "decisions": simulation.decisions_made,
             "wall_time_s": {name: round(seconds, 6) for name, seconds in times.items()},
             "peak_memory_bytes": peak_memory_bytes(),
         }
+        if experiment.site is not None:
+            last["power"] = _facts_of_power(experiment.site, simulation)
         return store.complete(last, metrics)
+
+
+def _facts_of_power(site: Site, simulation: Simulation) -> dict[str, float | str]:
+    """Return what is stated about a site, with what each source gave in the run."""
+    assert simulation.power is not None
+    start_s, end_s = simulation.power.started_s, simulation.now
+    generated = generated_by_source(site, start_s, end_s)
+    return {
+        **site.facts,
+        **{f"sources.{name}.generation_kwh": kwh for name, kwh in generated.items()},
+    }
 
 
 def _check_before_run(scenario: Scenario, workload: Workload, cluster: Cluster) -> None:

@@ -62,7 +62,8 @@ class PowerSupply:
         self._recorder, self._execution, self._referee = recorder, execution, referee
         self._anyone_waits, self._ends = anyone_waits, ends
         self._site = site
-        self.energy = EnergySystem(site, float(env.now), sink)
+        self.started_s = float(env.now)
+        self.energy = EnergySystem(site, self.started_s, sink)
         self._load = MachineLoad(site.models, cluster.resources, cluster.capacity)
         self.outlook = PowerOutlook(self.energy, site.foresight)
         pool = len(site.models) == 1 and site.supply.limit != "none"

@@ -66,7 +66,7 @@ ALLOCATIONS: Final = {
 
 TIMELINE: Final = {
     "time_s": "Float64, an instant at which something changed",
-    "waiting": "Int64, tasks in the queue or reserved for later, after the decision, if there was one",
+    "waiting": "Int64, tasks in the queue or reserved for later, after any decision",
     "backlog": "Int64, tasks that admission holds back",
     "running": "Int64, allocations that hold resources",
 }

@@ -119,8 +119,8 @@ def backlog(integral: StepIntegral, window: Window) -> Metric:
     return Metric(
         name="backlog",
         unit="tasks",
-        formula="tasks in the queue, reserved for later or held back by admission, averaged over time; max: the most "
-        "at any time; count: decisions",
+        formula="tasks in the queue, reserved or held back by admission, averaged over time; max: "
+        "the most at any time; count: decisions",
         window=window.time_text,
         count=integral.rows,
         censored=0,

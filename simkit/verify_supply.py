@@ -104,7 +104,8 @@ def _check_pool(check: Check, run: RunFolder, carried: Available, model: Model, 
         most = _lowest_since(times, most, law.boot_s - 2.0 * TICK)
     others = _taken_by_others(run, machine, times)
     found = _recorded(run, machine, times)
-    low, high = (np.maximum(_amounts(u, capacity) - others, 0.0) for u in (least, most))
+    left = np.maximum(np.array(capacity) - others, 0.0)
+    low, high = (np.minimum(_amounts(u, capacity), left) for u in (least, most))
     if machine in failing_machines(run):
         low = np.where((found == 0).all(axis=1)[:, None], 0.0, low)
     wrong = ((found < low - 2.0 * _GRID) | (found > high + 2.0 * _GRID)).any(axis=1)

@@ -64,25 +64,34 @@ class EnergySystem:
         self._battery_w = 0.0
         self._next_level_s, self._last_level_s = math.inf, -math.inf
         self._settled_for = (-1.0, -1.0)
+        self._powers: list[float] = []  # of the sources, when last looked at
+        self._others_until = -math.inf  # grid, critical load and weather stay so long
+        self._settle = site.controller.settle
         self.look(start_s)
 
     def next_change(self) -> float:
         """Return the first time in s after now at which a signal of the site may change."""
-        now, site = self.time_s, self.site
-        critical = site.critical_w
+        now = self.time_s
         return min(
-            math.inf if isinstance(critical, (int, float)) else critical.next_change(now),
-            site.grid.next_change(now),
-            site.pue.next_change(now),
-            *[source.power.next_change(now) for source in site.sources],
+            self._others_until, *[source.power.next_change(now) for source in self.site.sources]
         )
 
     def look(self, now: float) -> bool:
         """Look at all signals again, now; return whether any of them has changed."""
-        site = self.site
-        before = (self.generation_w, self.critical_w, self.offer, self._price, self._carbon)
-        powers = [source.power.value(now) for source in site.sources]
-        for source, watts in zip(site.sources, powers, strict=True):
+        changed = self._look_at_sources(now)
+        if now >= self._others_until:
+            changed |= self._look_at_others(now)
+        if changed or self._ratio is None:
+            self._settled_for = (-1.0, -1.0)
+        return changed
+
+    def _look_at_sources(self, now: float) -> bool:
+        sources = self.site.sources
+        powers = [source.power.value(now) for source in sources]
+        if powers == self._powers:
+            return False
+        self._powers = powers
+        for source, watts in zip(sources, powers, strict=True):
             if watts < 0:
                 raise ScenarioError(
                     f"source {source.name!r} gives {watts:g} W at {now:.9g} s; power from a "
@@ -91,24 +100,27 @@ class EnergySystem:
         self.generation_w = total = math.fsum(powers)
         self._price = self._carbon = 0.0
         if total:
-            for source, watts in zip(site.sources, powers, strict=True):
+            for source, watts in zip(sources, powers, strict=True):
                 self._price += source.price_per_kwh * watts / total
                 self._carbon += source.carbon_gco2_per_kwh * watts / total
-        critical = site.critical_w
-        self.critical_w = (
-            float(critical) if isinstance(critical, (int, float)) else critical.value(now)
-        )
+        return True
+
+    def _look_at_others(self, now: float) -> bool:
+        """Look at grid and critical load, which often stay the same for long."""
+        site, before = self.site, (self.critical_w, self.offer)
+        critical, until = site.critical_w, site.grid.next_change(now)
+        if isinstance(critical, (int, float)):
+            self.critical_w = float(critical)
+        else:
+            self.critical_w = critical.value(now)
+            until = min(until, critical.next_change(now))
         if self.critical_w < 0:
             raise ScenarioError(
                 f"critical_w is {self.critical_w:g} W at {now:.9g} s; it must be at least 0"
             )
         self.offer = site.grid.offer(now)
-        changed = before != (
-            self.generation_w, self.critical_w, self.offer, self._price, self._carbon,
-        )  # fmt: skip
-        if changed or self._ratio is None:
-            self._settled_for = (-1.0, -1.0)
-        return changed
+        self._others_until = min(until, site.pue.next_change(now))
+        return before != (self.critical_w, self.offer)
 
     def pue(self, machines_w: float) -> float:
         """Return what the site draws for each W that its machines draw."""
@@ -175,7 +187,8 @@ class EnergySystem:
         if self._settled_for == (machines_w, standing_w):
             return
         self._settled_for = (machines_w, standing_w)
-        pue, offer, battery = self.pue(machines_w), self.offer, self.battery
+        offer, battery = self.offer, self.battery
+        pue = self._ratio or self.pue(machines_w)
         load_w = pue * machines_w + self.critical_w
         if battery is None:
             state = SiteState(self.time_s, self.generation_w, load_w, offer)
@@ -184,7 +197,7 @@ class EnergySystem:
             state = SiteState(
                 self.time_s, self.generation_w, load_w, offer, battery.soc, charge_w, discharge_w
             )
-        points = self.site.controller.settle(state)
+        points = self._settle(state)
         check_set_points(state, points)
         battery_w, grid_w, curtailment_w, unserved_w = points
         self.flows = Flows(

@@ -72,9 +72,8 @@ class EnergySystem:
     def next_change(self) -> float:
         """Return the first time in s after now at which a signal of the site may change."""
         now = self.time_s
-        return min(
-            self._others_until, *[source.power.next_change(now) for source in self.site.sources]
-        )
+        changes = [source.power.next_change(now) for source in self.site.sources]
+        return min([self._others_until, *changes])
 
     def look(self, now: float) -> bool:
         """Look at all signals again, now; return whether any of them has changed."""

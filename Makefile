@@ -17,7 +17,7 @@ demo: $(STAMP)plot
 	$(BIN)/simkit plot runs/quickstart --output runs/quickstart/plot.png
 
 test: $(STAMP)test
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" -n auto
 
 check: format lint types test docs
 

@@ -69,7 +69,8 @@ class MachineUnits:
         if self._supply.limit == "none":
             return math.inf
         if self._supply.limit == "resources":
-            return available_w / (self._supply.peak_w or self._full_w) + _ROUNDING
+            peak_w = self._supply.peak_w or self._full_w
+            return available_w / peak_w + _ROUNDING if peak_w else math.inf
         return (available_w - self._off_w) * (1.0 + _ROUNDING)
 
     def is_wanted(self, machine: int) -> bool:

@@ -26,11 +26,12 @@ from simkit.outages import Outages
 from simkit.policy import CapacityStep, State, SwitchOff, SwitchOn
 from simkit.pool_units import PoolUnits
 from simkit.power_outlook import PowerOutlook
-from simkit.power_state import Foreseen
+from simkit.power_steps import least_of_both, machine_steps, pool_steps
 from simkit.processes import Environment, Occurrence, Rank
 from simkit.recorder import Recorder
 from simkit.referee import Referee
 from simkit.site import Site
+from simkit.site_power import SitePower
 from simkit.task import Allocation, Task
 from simkit.units import TIME_GRID
 
@@ -110,8 +111,7 @@ class PowerSupply:
             energy.advance(now)
             yield now
             if units is not None and units.unsettled:
-                self._carry_out(units.settle(now, room.capacity - room.free()))
-                self._note_switches()
+                self._carry_out(self._settled_units(now))
             if self._pool is not None:
                 capacity, free = recorder.capacity, room.total_free()
                 held = [c - f for c, f in zip(capacity, free, strict=True)]
@@ -310,85 +310,17 @@ class PowerSupply:
         """Return the changes of capacity that the forecast leads to, soonest first."""
         now = float(self._env.now)
         self.energy.advance(now)
-        if self._pool is not None:
-            return self.outlook.capacity_steps(now, self._pool.on, self._pool_steps)
-        return self.outlook.capacity_steps(now, self._outages.changes_made, self._machine_steps)
-
-    def _pool_steps(self, starts: Sequence[float], watts: Sequence[float]) -> list[CapacityStep]:
-        pool = self._pool
-        assert pool is not None
-        if pool.boots:
-            return self._booting_pool_steps(starts, watts)
-        units, before, steps = pool.on, pool.amounts(pool.on), []
-        for start, most in zip(starts, pool.most_over_time(watts), strict=True):
-            if most != units:
-                after = pool.amounts(most)
-                change = tuple([a - b for a, b in zip(after, before, strict=True)])
-                steps.append(CapacityStep(start, 0, change))
-                units, before = most, after
-        return steps
-
-    def _booting_pool_steps(
-        self, starts: Sequence[float], watts: Sequence[float]
-    ) -> list[CapacityStep]:
-        """Return the steps of a pool whose processors boot: its own rule, run ahead."""
-        assert self._pool is not None
-        pool = self._pool.copy()
-        before, steps = pool.amounts(pool.on), []
-
-        def note(time_s: float) -> None:
-            nonlocal before
-            if (after := pool.amounts(pool.on)) != before:
-                change = tuple([a - b for a, b in zip(after, before, strict=True)])
-                steps.append(CapacityStep(time_s, 0, change))
-                before = after
-
-        def boot_until(time_s: float) -> None:
-            while (due := pool.next_change) <= time_s:
-                pool.settle(due)
-                note(due)
-
-        for start, available in zip(starts, watts, strict=True):
-            boot_until(start)
-            pool.aim(available, start)
-            note(start)
-        boot_until(PATIENCE_S + float(self._env.now))
-        return steps
-
-    def _machine_steps(self, starts: Sequence[float], watts: Sequence[float]) -> list[CapacityStep]:
-        """Return steps as if machines went off from the last one on, and came back likewise.
-
-        A machine that is called back offers what it has when it has booted. What is not sound, or
-        was turned off by the policy, has no part in it.
-        """
-        units, outages, now = self._units, self._outages, float(self._env.now)
+        if (pool := self._pool) is not None:
+            return self.outlook.capacity_steps(
+                now, pool.on, lambda starts, watts: pool_steps(pool, starts, watts, now)
+            )
+        units, outages = self._units, self._outages
         assert units is not None
-        rows = [
-            row for row in range(len(units.switches))
-            if outages.is_sound(row) and (units.is_wanted(row) or units.may_return(row))
-        ]  # fmt: skip
-        order = sorted(rows, key=lambda row: not units.is_wanted(row))
-        weights = np.cumsum([units.weights[row] for row in order])
-        present = sum(map(units.is_wanted, rows))
-        joins = {
-            row: due for row in order[:present] if (due := units.joins_at(row, now)) > now
-        }  # when those that are on the way are there
-        capacity, steps = outages.installed(), []
-        for start, available in zip(starts, watts, strict=True):
-            coming = int(np.searchsorted(weights, units.budget(available), side="right"))
-            for row in order[coming:present]:
-                if joins.pop(row, -math.inf) <= start:
-                    steps.append(CapacityStep(start, row, tuple((-capacity[row]).tolist())))
-                    continue
-                steps = [step for step in steps if step.time_s <= start or step.machine != row]
-            for row in order[present:coming]:
-                joins[row] = start + units.switches[row].model.boot_s
-            for row, due in joins.items():
-                step = CapacityStep(due, row, tuple(capacity[row].tolist()))
-                if step not in steps:
-                    steps.append(step)
-            present = coming
-        return sorted(steps, key=lambda step: step.time_s)
+        return self.outlook.capacity_steps(
+            now,
+            outages.changes_made,
+            lambda starts, watts: machine_steps(units, outages, starts, watts, now),
+        )
 
     def present_load_w(self) -> float:
         """Return what the site draws at this point of a decision, in W."""
@@ -402,95 +334,9 @@ class PowerSupply:
         return watts * self.energy.pue(self.energy.full_w)
 
 
-class SitePower:
-    """The site as policies see it; has the properties of `power_state.PowerState`."""
-
-    def __init__(self, supply: PowerSupply) -> None:
-        self._supply = supply
-        self._energy = supply.energy
-
-    @property
-    def generation_w(self) -> float:
-        """See `PowerState.generation_w`."""
-        return self._energy.generation_w
-
-    @property
-    def load_w(self) -> float:
-        """See `PowerState.load_w`."""
-        return self._supply.present_load_w()
-
-    @property
-    def available_w(self) -> float:
-        """See `PowerState.available_w`."""
-        return self._energy.available_w()
-
-    @property
-    def price_per_kwh(self) -> float:
-        """See `PowerState.price_per_kwh`."""
-        return self._energy.offer.price_per_kwh
-
-    @property
-    def carbon_gco2_per_kwh(self) -> float:
-        """See `PowerState.carbon_gco2_per_kwh`."""
-        return self._energy.offer.carbon_gco2_per_kwh
-
-    @property
-    def soc(self) -> float:
-        """See `PowerState.soc`."""
-        return 0.0 if self._energy.battery is None else self._energy.battery.soc
-
-    @property
-    def horizon_s(self) -> float:
-        """See `PowerState.horizon_s`."""
-        return self._supply.outlook.horizon_s
-
-    @property
-    def step_s(self) -> float:
-        """See `PowerState.step_s`."""
-        return self._supply.outlook.step_s
-
-    def forecast(self, what: Foreseen) -> Floats:
-        """See `PowerState.forecast`."""
-        return self._supply.outlook.forecast(what, self._energy.time_s)
-
-    def power_of(self, task: Task) -> float:
-        """See `PowerState.power_of`."""
-        return self._supply.watts_of(task)
-
-
 def least_valuable_first(state: State) -> list[Allocation]:
     """Return what runs in the order in which it is stopped: lowest value density, then youngest."""
     return sorted(state._running, key=lambda a: (a.task.value_density, -a.rank))
-
-
-def least_of_both(
-    offered: Sequence[float],
-    limit: Sequence[float],
-    known: Sequence[CapacityStep],
-    foreseen: Sequence[CapacityStep],
-) -> list[CapacityStep]:
-    """Return the steps of a pool that has, at any time, the lesser of two amounts.
-
-    Args:
-        offered: (R,) what the pool brings now but for the power, less maintenance.
-        limit: (R,) what the power carries now.
-        known: how the first changes.
-        foreseen: how the second does.
-    """
-    amounts = (list(offered), list(limit))
-    present = [max(min(pair), 0.0) for pair in zip(*amounts, strict=True)]
-    both = [(step.time_s, 0, step.change) for step in known]
-    both += [(step.time_s, 1, step.change) for step in foreseen]
-    steps = []
-    for time_s, which, change in sorted(both):
-        for r, more in enumerate(change):
-            amounts[which][r] += more
-        after = [max(min(pair), 0.0) for pair in zip(*amounts, strict=True)]
-        if after != present:
-            difference = tuple([a - b for a, b in zip(after, present, strict=True)])
-            steps.append(CapacityStep(time_s, 0, difference))
-            present = after
-    return steps
 
 
 def _to_stop(allocation: Allocation, free: Floats) -> int:

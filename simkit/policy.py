@@ -15,7 +15,7 @@ until it returns, each action is applied at once, and the state it holds shows t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -166,6 +166,7 @@ class State:
     __slots__ = (
         "_changed",
         "_foreseen",
+        "_held",
         "_releases",
         "_running",
         "_steps",
@@ -214,6 +215,12 @@ class State:
         self._releases: list[Release] | None = None  # kept up from when it is first asked for
         self._steps: list[CapacityStep] = []
         self._foreseen: Callable[..., list[CapacityStep]] | None = None  # with power
+        self._held: Sized = ()
+
+    @property
+    def backlog(self) -> int:
+        """How many tasks admission holds back; a policy does not see which."""
+        return len(self._held)
 
     @property
     def running(self) -> Allocations:

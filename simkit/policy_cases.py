@@ -39,6 +39,7 @@ def cases(seed: int) -> Iterator[Case]:
     yield Case("partitions", _mixed(rng), _machines(partitions=_PARTITIONS))
     yield Case("maintenance", _mixed(rng), _machines(maintenance=_WINDOWS))
     yield Case("decisions every 30 s", _rigid(rng, jobs=30), pool, Rules(every_s=30.0))
+    yield Case("decisions at every step", _rigid(rng, jobs=30), pool, Rules(step_s=30.0))
 
 
 _CAPACITY = np.array([[4.0, 8.0], [8.0, 4.0], [2.0, 16.0]])

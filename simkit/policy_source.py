@@ -110,6 +110,7 @@ def build_rules(scenario: Scenario) -> Rules:
     return Rules(
         walltime=scenario.walltime,
         every_s=scenario.scheduling.every,
+        step_s=scenario.scheduling.step,
         admission=AdmissionRule(
             admission.slots, admission.backlog, admission.refill, admission.order
         ),

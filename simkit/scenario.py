@@ -169,6 +169,15 @@ class Scheduling(Section):
 
     every: PositiveDuration | None = None
     """At multiples of this time if something changed; null: at every change."""
+    step: PositiveDuration | None = None
+    """At all multiples of this time, whether or not something changed: slotted time."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if self.every is not None and self.step is not None:
+            text = "cannot be with `every`, which leaves out steps; take one of them out"
+            raise BrokenRulesError([(("step",), text)])
+        return self
 
 
 class Metrics(Section):

@@ -62,6 +62,7 @@ from simkit.reservations import Reservations
 from simkit.room import make_room
 from simkit.seeds import stream
 from simkit.site import Site
+from simkit.step_clock import StepClock
 from simkit.submission import Submission
 from simkit.task import Allocation, Task
 from simkit.task_queue import TaskQueue
@@ -77,10 +78,21 @@ class Rules:
     """Whether a task is killed when its requested time is over."""
     every_s: float | None = None
     """Decisions only at multiples of this time at which something has changed; None: always."""
+    step_s: float | None = None
+    """Decisions at all multiples of this time, whether or not something has changed, from the first
+    submission on for as long as jobs are to come, run or wait."""
     admission: AdmissionRule = field(default_factory=AdmissionRule)
 
     def __post_init__(self) -> None:
-        """Raise ScenarioError for a walltime rule that does not exist."""
+        """Raise ScenarioError for a walltime rule that does not exist, or a period that is none."""
+        for name in ("every", "step"):
+            period = getattr(self, f"{name}_s")
+            if period is not None and not 0 < float(time_on_grid(period)) < inf:
+                raise ScenarioError(
+                    f"scheduling: {name} is {period}; it must be at least {TIME_GRID} s"
+                )
+        if self.every_s is not None and self.step_s is not None:
+            raise ScenarioError("scheduling: every and step are both given; leave one of them out")
         if self.walltime not in ("ignore", "kill"):
             raise ScenarioError(f"walltime: {self.walltime!r} is neither 'ignore' nor 'kill'")
 
@@ -107,10 +119,9 @@ class Simulation:
         Raises ScenarioError if jobs ask for a resource that no machine has, or if a rule is wrong.
         """
         self.rules = rules or Rules()
-        every = self.rules.every_s
+        every = self.rules.every_s if self.rules.step_s is None else self.rules.step_s
         self._every = None if every is None else float(time_on_grid(every))
-        if self._every is not None and not 0 < self._every < inf:
-            raise ScenarioError(f"scheduling: every is {every}; it must be at least {TIME_GRID} s")
+        """Decisions are made at multiples of it alone."""
         self._workload = workload
         self._cluster = cluster
         self.recorder = recorder
@@ -139,6 +150,7 @@ class Simulation:
         self._running, self._suspended = state._running, state._suspended
         self._admission = Admission(self.rules.admission, self._queue, state.arrived)
         self._parents = Parents(workload, self._admission.admit, self._kill_child)
+        state._held = self._admission.held
         self._leave = self._admission.leave if self._admission.limited else self._queue.remove
         self._books = Bookkeeping(workload, recorder, self._predictor)
         if self._parents.any:
@@ -161,8 +173,13 @@ class Simulation:
         self._background: Background = NoBackground()
         self.power: PowerSupply | None = None
         """The site's power; None without a site."""
+        backgrounds: list[Background] = []
         if outages or cluster.failures is not None or site is not None:
-            self._let_capacities_change(outages, seed, site, ledger)
+            backgrounds += self._let_capacities_change(outages, seed, site, ledger)
+        if self.rules.step_s is not None and len(workload):
+            backgrounds.append(self._step_clock(first))
+        if backgrounds:
+            self._background = backgrounds[0] if len(backgrounds) == 1 else Backgrounds(backgrounds)
         self._actions: dict[type, Callable[[Any], None]] = {
             Cancel: self._reservations.cancel,
             WakeAt: self._wake_at,
@@ -179,7 +196,7 @@ class Simulation:
         seed: int,
         site: Site | None,
         ledger: LedgerSink | None,
-    ) -> None:
+    ) -> list[Background]:
         env, cluster, state = self._env, self._cluster, self.state
         taking_place = Outages(env, cluster, state, self.recorder, self._books, self._execution)
         env.process(capacity_changes(env, by_instant(outages), taking_place.take_place))
@@ -197,8 +214,15 @@ class Simulation:
                 self._referee, self._anyone_waits, lambda: self._books.jobs_ended, ledger,
             )  # fmt: skip
             backgrounds.append(self.power)
-        if backgrounds:
-            self._background = backgrounds[0] if len(backgrounds) == 1 else Backgrounds(backgrounds)
+        return backgrounds
+
+    def _step_clock(self, first_submit_s: float) -> Background:
+        assert self._every is not None
+        state = self.state
+        return StepClock(
+            self._env, self._every, first_submit_s, self._step,
+            lambda: state.starts, self._anyone_waits,
+        )  # fmt: skip
 
     def _anyone_waits(self) -> bool:
         return bool(self._queue.tasks or self._suspended or self._admission.held)
@@ -295,6 +319,8 @@ class Simulation:
         """Put the decision off to the next multiple of the scheduler's period."""
         assert self._every is not None
         due = -(-now // self._every) * self._every
+        if self.rules.step_s is not None and due != now:
+            return  # the clock ticks by itself; what is due now is a further round of its tick
         if due != self._tick_due:
             self._tick_due = due
             Occurrence(self._env, due, Rank.WAKE, self._tick)
@@ -302,6 +328,9 @@ class Simulation:
     def _tick(self, _event: simpy.Event) -> None:
         self._ticked = True
         self._tick_due = None
+
+    def _step(self) -> None:
+        self.state._changed = self._ticked = True
 
     # ---- what happens by itself ---------------------------------------------------------------
 

@@ -84,7 +84,7 @@ def queue_of(run: RunFolder) -> Queue:
 
 
 def _period(run: RunFolder) -> float | None:
-    every = run.setting("scheduling", "every")
+    every = run.setting("scheduling", "every") or run.setting("scheduling", "step")
     return None if every is None else round(seconds(every) * 2**20) / 2**20
 
 

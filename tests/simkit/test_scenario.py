@@ -54,7 +54,7 @@ def test_every_section_has_its_default():
         "estimates": "requested",
         "walltime": "ignore",
         "admission": {"slots": None, "backlog": None, "refill": "at_once", "order": "fifo"},
-        "scheduling": {"every": None},
+        "scheduling": {"every": None, "step": None},
         "metrics": {"tau": 10.0, "warmup": 0.0, "cooldown": 0.0},
         "sweep": {},
     }  # fmt: skip

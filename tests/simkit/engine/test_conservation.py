@@ -158,10 +158,11 @@ def clusters(draw):
     return Cluster(RESOURCES, names, capacity, partitions, tuple(windows))
 
 
+PERIODS = [{}, {}, {"every_s": 2.5}, {"every_s": 10.0}, {"step_s": 5.0}]
 RULES = st.builds(
-    Rules,
+    lambda walltime, periods, admission: Rules(walltime, admission=admission, **periods),
     walltime=st.sampled_from(["ignore", "kill"]),
-    every_s=st.sampled_from([None, None, 2.5, 10.0]),
+    periods=st.sampled_from(PERIODS),
     admission=st.builds(
         AdmissionRule,
         slots=st.sampled_from([None, None, 1, 3]),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simkit.admission import AdmissionRule
 from simkit.cluster import Cluster
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policy import Kill, Place, WakeAt
 from simkit.simulation import Rules
+from simkit.step_clock import PATIENCE
 
 ENDS = "job_id start_time_s end_time_s status"
 PIECES = "task_id machine_id first_instance count attempt start_time_s end_time_s outcome"
@@ -501,3 +503,72 @@ def test_an_instance_is_not_split(simulate, make_jobs, a_bag):
 def test_a_walltime_rule_that_does_not_exist():
     with pytest.raises(ScenarioError, match="'Kill' is neither"):
         Rules(walltime="Kill")
+
+
+# ---- slotted time -------------------------------------------------------------------------------
+
+
+def test_a_decision_at_every_step(simulate, rigid, greedy):
+    times: list[float] = []
+
+    def schedule(state):
+        times.append(state.now)
+        yield from greedy(state)
+
+    load = rigid((3, 5, 1), (20.5, 2.25, 1))
+    run = simulate(schedule, load, rules=Rules(step_s=2))
+    # from the first multiple at or after the first submission until the last end; idle in between,
+    # and the job of 20.5 starts at 22
+    assert times == [*range(4, 26, 2)]
+    assert run.starts() == {0: 4, 1: 22}
+
+
+def test_what_is_withheld_may_start_steps_later_though_nothing_else_happens(simulate, rigid):
+    def schedule(state):
+        if state.now >= 50:
+            for task in list(state.queue):
+                yield Place(task, state.fit(task))
+
+    run = simulate(schedule, rigid((0, 1, 1), (1, 1, 1)), rules=Rules(step_s=1))
+    assert run.starts() == {0: 50, 1: 50}
+
+
+def test_a_policy_that_starts_nothing_ends(simulate, rigid):
+    seen: list[float] = []
+
+    def schedule(state):
+        seen.append(state.now)
+        return ()
+
+    run = simulate(schedule, rigid((0, 1, 1)), rules=Rules(step_s=1))
+    assert run.rows("jobs", "status") == [("waiting",)]
+    assert seen == [*range(PATIENCE + 1)]
+
+
+def test_the_backlog_is_a_number(simulate, rigid):
+    seen: list[tuple[int, int]] = []
+
+    def schedule(state):
+        seen.append((len(state.queue), state.backlog))
+        for task in list(state.queue):
+            if (on := state.fit(task)) is not None:
+                yield Place(task, on)
+                seen.append((len(state.queue), state.backlog))
+
+    simulate(
+        schedule, rigid((0, 1, 4), (0, 1, 4), (0, 1, 4)), 4,
+        rules=Rules(admission=AdmissionRule(slots=1)),
+    )  # fmt: skip
+    # at 0, 1 and 2 one starts, and the next of the backlog takes its slot at once
+    assert seen == [(1, 2), (1, 1), (1, 1), (1, 0), (1, 0), (0, 0), (0, 0)]
+
+
+@pytest.mark.parametrize("step", [0.0, -1.0, float("nan"), float("inf"), 1e-9])
+def test_a_step_is_a_positive_time(step):
+    with pytest.raises(ScenarioError, match="scheduling: step"):
+        Rules(step_s=step)
+
+
+def test_a_period_and_a_step_exclude_each_other():
+    with pytest.raises(ScenarioError, match="leave one of them out"):
+        Rules(step_s=1.0, every_s=2.0)

@@ -49,6 +49,8 @@ SECTIONS: tuple[Part, ...] = (
     ("workload: type uniform", "workload", models.UniformWorkload, logs.WorkloadBase),
     ("workload: type bimodal", "workload", models.BimodalWorkload, logs.WorkloadBase),
     ("workload: type rare", "workload", models.RareWorkload, logs.WorkloadBase),
+    ("workload: type deeprm", "workload", models.DeepRMWorkload, logs.WorkloadBase),
+    ("workload: type sofia", "workload", models.SofiaWorkload, logs.WorkloadBase),
     ("value", "value", value.Value, None),
     ("value.qos: type two-classes", "value.qos", value.TwoClasses, None),
     ("value.qos: type fixed", "value.qos", value.FixedQuality, None),
@@ -70,9 +72,11 @@ SECTIONS: tuple[Part, ...] = (
     ("policy: by fitness", "policy", top.FittedPolicy, None),
     ("policy: a file of your own", "policy", top.FilePolicy, None),
     ("policy: of an installed package", "policy", top.NamedPolicy, None),
+    ("policy: a trained agent", "policy", top.AgentPolicy, None),
     ("admission", "admission", top.Admission, None),
     ("scheduling", "scheduling", top.Scheduling, None),
     ("metrics", "metrics", top.Metrics, None),
+    ("learn", "learn", top.Learn, None),
 )
 """What a scenario says, but for power."""
 

@@ -8,6 +8,7 @@ from math import nan
 
 from simkit.estimates import Predictor
 from simkit.instance_times import spread
+from simkit.observer import Observer
 from simkit.recorder import Outcome, Recorder, Status
 from simkit.task import Allocation, Instances, Task
 from simkit.workload import Workload
@@ -34,8 +35,15 @@ class _OpenJob:
 class Bookkeeping:
     """Accounts for every instance: exactly one attempt of it ends well, or its job does not."""
 
-    def __init__(self, workload: Workload, recorder: Recorder, predictor: Predictor) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        recorder: Recorder,
+        predictor: Predictor,
+        observer: Observer | None = None,
+    ) -> None:
         self._workload = workload
+        self._observer = observer
         self._recorder = recorder
         self._learn = predictor.on_end if predictor.learns else None
         self._write_quiet_end = recorder.simple.fromlist
@@ -101,6 +109,8 @@ class Bookkeeping:
         self._write_quiet_end([
             task.index, allocation.on[0][0], allocation.start_time_s, now, task.estimate_s,
         ])  # fmt: skip
+        if self._observer is not None:
+            self._observer.ended(now, task, killed=False)
 
     def record(self, allocation: Allocation, now: float, outcome: int) -> None:
         """Write the rows of an allocation: one for each machine and run of instances."""
@@ -130,11 +140,15 @@ class Bookkeeping:
         for task in tasks:
             self._recorder.spilled().tasks.fromlist([task.index, nan, nan, Status.REJECTED])
         self._record_job(row, tasks, nan, nan, Status.REJECTED, number)
+        if self._observer is not None:
+            self._observer.rejected(now, tasks)
 
     def _end_task(self, task: Task, now: float) -> None:
         status = _KILLED if task._killed else _FINISHED  # the same numbers in `Status`
         self._recorder.spilled().tasks.fromlist([task.index, task._first_start_s, now, status])
         self._end_job_of(task, now, status)
+        if self._observer is not None:
+            self._observer.ended(now, task, killed=bool(task._killed))
         if self.on_task_end is not None:
             self.on_task_end(task, killed=bool(task._killed))
 

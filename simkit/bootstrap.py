@@ -78,12 +78,52 @@ def weekly_interval(
             f"none: {counted(blocks, 'week')} of submission, at least {FEWEST_BLOCKS} are needed"
         )
         return Interval(None, None, level, method, blocks)
+    mean = float(sums.sum() / counts.sum())
+    method = _method(sums - mean * counts, width, resamples)
+    return _studentised(sums, counts, level, resamples, seed, method)
+
+
+def set_interval(
+    sums: Floats,
+    counts: Floats,
+    *,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Interval:
+    """Return a studentised bootstrap interval for a mean over independent job sets.
+
+    Sets are drawn with replacement; a resample's mean is the ratio of its sum and its count. With a
+    count of 1 each, it is the mean over sets; with the number of jobs, that over all jobs. Source
+    as for `weekly_interval`.
+
+    Args:
+        sums: (S,) sum of the values of each set.
+        counts: (S,) number of values of each set, above 0.
+        level: of confidence, between 0 and 1.
+        resamples: number of resamples.
+        seed: the same seed gives the same interval.
+    """
+    sets = len(counts)
+    if sets < FEWEST_BLOCKS:
+        method = f"none: {counted(sets, 'job set')}, at least {FEWEST_BLOCKS} are needed"
+        return Interval(None, None, level, method, sets)
+    method = f"bootstrap over {sets} job sets, {resamples} resamples, studentised"
+    if sets < FEW_BLOCKS:
+        method += "; rough, as there are few"
+    return _studentised(sums, counts, level, resamples, seed, method)
+
+
+def _studentised(
+    sums: Floats, counts: Floats, level: float, resamples: int, seed: int, method: str
+) -> Interval:
+    """Return the interval for the ratio of sums of blocks that are drawn with replacement."""
+    blocks = len(counts)
     mean, error = _mean_and_error(sums, counts, np.ones((1, blocks)))
-    method = _method(sums - mean[0] * counts, width, resamples)
     draws = stream(seed, "bootstrap").multinomial(blocks, np.full(blocks, 1 / blocks), resamples)
     means, errors = _mean_and_error(sums, counts, draws.astype(np.float64))
     usable = errors > 1e-12 * max(abs(float(mean[0])), float(error[0]))
-    if not usable.any():  # all weeks alike: nothing varies
+    if not usable.any():  # all blocks alike: nothing varies
         return Interval(float(mean[0]), float(mean[0]), level, method, blocks)
     scaled = (means[usable] - mean) / errors[usable]
     tail = (1 - level) / 2

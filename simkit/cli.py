@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from simkit import cli_catalogue, cli_results, cli_run, cli_trace
+from simkit import cli_catalogue, cli_evaluate, cli_results, cli_run, cli_trace, cli_train
 from simkit.errors import (
     PluginError,
     PolicyError,
@@ -39,6 +39,8 @@ app.command("run")(cli_run.run)
 app.command("sweep")(cli_run.sweep)
 app.command("validate")(cli_run.validate)
 app.command("show")(cli_run.show)
+app.command("train")(cli_train.train)
+app.command("evaluate")(cli_evaluate.evaluate)
 app.command("compare")(cli_results.compare)
 app.command("verify")(cli_results.verify)
 app.command("export")(cli_results.export)

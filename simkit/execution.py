@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from simkit.admission import Admission
 from simkit.bookkeeping import Bookkeeping
 from simkit.instance_times import InstanceTimes, by_machine
+from simkit.observer import Observer
 from simkit.policy import Resume, State, Suspend
 from simkit.processes import Environment, completions
 from simkit.recorder import Outcome
@@ -32,8 +33,10 @@ class Execution:
         workload: Workload,
         *,
         kill_at_limit: bool,
+        observer: Observer | None = None,
     ) -> None:
         self._env = env
+        self._observer = observer
         self._state = state
         self._room = state.room
         self._running: dict[Allocation, None] = state._running
@@ -76,6 +79,8 @@ class Execution:
             insort(state._releases, (allocation.expected_end_s, rank, allocation))
         self._running[allocation] = None
         self._end_at(now + work, allocation)
+        if self._observer is not None:
+            self._observer.started(now, allocation)
 
     def start_bag(self, task: Task, on: Placement, instances: tuple[Instances, ...]) -> None:
         """Let instances of a bag begin.
@@ -108,6 +113,8 @@ class Execution:
         if suspended in self._saved:
             self._saved[allocation] = self._saved.pop(suspended)
         self._end_at(now + (suspended._work_s - done), allocation)
+        if self._observer is not None:
+            self._observer.started(now, allocation)
 
     def complete(self, allocation: Allocation, now: float) -> None:
         """End an allocation whose work is done; one that has been stopped ended then."""
@@ -136,6 +143,8 @@ class Execution:
             self._saved.pop(allocation, None)
         state.releases += 1
         state.ended.append(allocation)
+        if self._observer is not None:
+            self._observer.released(self._env._now, allocation)
 
     def suspend(self, action: Suspend) -> None:
         """Stop an allocation, as the policy asks."""
@@ -221,12 +230,14 @@ class Execution:
     def _fall_back(self, allocation: Allocation, checkpoints: Checkpoints, saved: float) -> None:
         """Let an allocation have done what its last checkpoint holds, less the time to restart.
 
-        A restart that is interrupted has lost no checkpoint.
+        A restart that is interrupted has lost no checkpoint; without one there is nothing to load,
+        and the work begins anew.
         """
         done, task = allocation._done_s, allocation.task
         saved = max(saved, float(time_on_grid(done // checkpoints.every_s * checkpoints.every_s)))
         self._saved[allocation] = saved
-        kept = min(float(time_on_grid(saved - checkpoints.restart_s)), done)
+        restart = checkpoints.restart_s if saved else 0.0
+        kept = min(float(time_on_grid(saved - restart)), done)
         task._lost_s += (done - kept) * allocation.count / task.instances
         allocation._done_s = kept
 

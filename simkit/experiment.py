@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from simkit.cluster import Cluster
+from simkit.cluster_checks import cluster_problems
 from simkit.cluster_source import build_cluster
 from simkit.energy_bills import energy_table
 from simkit.energy_records import EnergyRecords
@@ -118,7 +119,7 @@ def prepare(
     site = None
     if scenario.power is not None:
         site = build_site(scenario.power, cluster, trace.workload, scenario.seed)
-    problems = policy_problems(chosen, site)
+    problems = cluster_problems(chosen, cluster) + policy_problems(chosen, site)
     if site is not None:
         problems += controller_problems(site)
     if problems:

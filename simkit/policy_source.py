@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from simkit import plugins
 from simkit.admission import AdmissionRule
+from simkit.agent_library import agent_label
 from simkit.construct import construct
 from simkit.errors import PolicyError, ScenarioError
 from simkit.estimates import Predictor
@@ -14,11 +17,13 @@ from simkit.fitness import FitnessPolicy
 from simkit.greedy import GreedyPolicy
 from simkit.policy import Policy
 from simkit.policy_bases import OrderedPolicy
-from simkit.scenario import ComposedPolicy, FittedPolicy, NamedPolicy, Scenario
+from simkit.scenario import AgentPolicy, ComposedPolicy, FittedPolicy, NamedPolicy, Scenario
 from simkit.scenario_names import Choice
 from simkit.simulation import Rules
 
 POLICIES = "simkit.policies"
+AGENTS = "simkit.learners.agent:load_agent"
+"""Makes a policy of an agent's bundle: a function of its folder, the scenario, and arguments."""
 
 
 def build_policy(scenario: Scenario) -> Policy:
@@ -32,6 +37,8 @@ def build_policy(scenario: Scenario) -> Policy:
         return _composed(section)
     if isinstance(section, FittedPolicy):
         return _fitted(section)
+    if isinstance(section, AgentPolicy):
+        return _learned(section, scenario)
     name = section.name if isinstance(section, NamedPolicy) else section.path
     factory = plugins.find(POLICIES, name, kind="policy")
     return checked_policy(construct(f"policy: {name!r}", factory, section.args), name)
@@ -64,6 +71,13 @@ def _fitted(section: FittedPolicy) -> Policy:
         # Fairness looks at what was placed just now, so that it is a policy of its own.
         return checked_policy(construct(place, factory, {**section.fitness.args, "order": order}))
     return FitnessPolicy(construct(place, factory, section.fitness.args), order)
+
+
+def _learned(section: AgentPolicy, scenario: Scenario) -> Policy:
+    """Return an agent, which refuses a scenario that it was not made for."""
+    load = partial(plugins.find("simkit.learners", AGENTS), Path(section.agent), scenario)
+    label = agent_label(section.agent)
+    return checked_policy(construct(f"policy: agent {label!r}", load, section.args), label)
 
 
 def _name_in(section: FittedPolicy) -> str:
@@ -131,6 +145,8 @@ def policy_label(scenario: Scenario) -> str:
         if section.order.type != "fcfs":
             parts.append(_words(section.order.type, section.order.args))
         return "+".join([*parts, section.compat] if section.compat else parts)
+    if isinstance(section, AgentPolicy):
+        return _words(agent_label(section.agent), section.args)
     if not isinstance(section, ComposedPolicy):
         name = section.name if isinstance(section, NamedPolicy) else section.path
         return _words(name.rpartition(":")[2], section.args)

@@ -83,6 +83,17 @@ def sweep_progress(runs: int, *, enabled: bool) -> Iterator[Callable[[Any], None
         yield lambda outcome: bar.update(row, advance=1, last=str(outcome.folder.name))
 
 
+@contextmanager
+def evaluation_progress(runs: int, *, enabled: bool) -> Iterator[Callable[[Any], None]]:
+    """Yield what to call at the end of every run of an evaluation."""
+    if not (enabled and sys.stderr.isatty()):
+        yield lambda _outcome: None
+        return
+    with progress_bar("runs", "{task.fields[last]}") as bar:
+        row = bar.add_task("", total=runs, last="")
+        yield lambda outcome: bar.update(row, advance=1, last=outcome.assignment["label"])
+
+
 def simulated_date(now_s: float, epoch_s: float) -> str:
     """Return the date (UTC) of an instant, or the time since the trace's zero."""
     if not isfinite(epoch_s):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from simkit import records
+from simkit.agent_library import agent_label
 from simkit.errors import RunError
 from simkit.words import counted
 
@@ -63,6 +64,8 @@ class Run:
         policy = self.info.get("scenario", {}).get("policy") or {}
         if not isinstance(policy, dict):
             return str(policy)
+        if "agent" in policy:
+            return agent_label(policy["agent"])
         keys: tuple[str, ...] = ("path", "name", "fitness", "order", "backfill", "compat")
         if "fitness" in policy and policy.get("order") == "fcfs":
             keys = ("fitness", "compat")  # the order that goes without saying

@@ -6,17 +6,19 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from hashlib import file_digest
 from importlib import metadata
 from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from simkit.agent_library import agent_files
 from simkit.cluster import Cluster
 from simkit.partition_numbers import name_of
 from simkit.policy import Partition
 from simkit.run_folder import FORMAT
-from simkit.scenario import Scenario, scenario_hash
+from simkit.scenario import AgentPolicy, Scenario, scenario_hash
 from simkit.site import Site
 from simkit.workload import RowReport, Trace, Workload
 
@@ -69,9 +71,11 @@ def file_sha256(path: Path) -> str:
 
 
 def own_files(scenario: Scenario) -> list[Path]:
-    """Return the Python files that the scenario names as ``file.py:attribute``."""
+    """Return the Python files that the scenario names as ``file.py:attribute``, and its agent's."""
     found = (re.fullmatch(r"(.+\.py):[\w.]+", text) for text in _texts(scenario.model_dump()))
-    return [Path(match[1]) for match in found if match and Path(match[1]).is_file()]
+    files = [Path(match[1]) for match in found if match and Path(match[1]).is_file()]
+    agent = scenario.policy.agent if isinstance(scenario.policy, AgentPolicy) else None
+    return files if agent is None else [*files, *agent_files(agent)]
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -146,6 +150,7 @@ def versions() -> dict[str, str]:
     }
 
 
+@cache  # looking it up takes milliseconds, and an evaluation has hundreds of runs
 def _version(distribution: str) -> str:
     try:
         return metadata.version(distribution)

@@ -17,15 +17,19 @@ from pydantic import Discriminator, Field, JsonValue, Tag, field_validator, mode
 from simkit.errors import ScenarioError
 from simkit.scenario_cloud import Alibaba2017Workload, TasksWorkload
 from simkit.scenario_cluster import Cluster
+from simkit.scenario_learn import Learn
 from simkit.scenario_models import (
     BernoulliWorkload,
     BimodalWorkload,
+    DeepRMWorkload,
     LublinWorkload,
     PoissonWorkload,
     RareWorkload,
+    SofiaWorkload,
     UniformWorkload,
 )
 from simkit.scenario_names import (
+    AgentFolder,
     Arguments,
     Backfill,
     Estimator,
@@ -63,6 +67,8 @@ Workload = Annotated[
     | UniformWorkload
     | BimodalWorkload
     | RareWorkload
+    | DeepRMWorkload
+    | SofiaWorkload
     | Alibaba2017Workload
     | TasksWorkload
     | PluginWorkload,
@@ -113,12 +119,26 @@ class NamedPolicy(Section):
     """Keyword arguments for it."""
 
 
+class AgentPolicy(Section):
+    """A policy that was learned."""
+
+    agent: AgentFolder
+    """What `simkit train` wrote, or the name of an agent that comes with simkit, deeprm-70."""
+    args: Arguments = Field(default_factory=dict)
+    """Keyword arguments for it, such as {choose: greedy}."""
+
+
 def _policy_form(value: object) -> str | None:
-    """Tell the form of a policy by its keys: a `path`, else a `name`, else composed."""
+    """Tell the form of a policy by its keys: `path`, `name`, `agent`, `fitness`, else composed."""
     if isinstance(value, Section):
         return next((form for form, model in POLICY_FORMS.items() if type(value) is model), None)
     keys = value if isinstance(value, dict) else ()
-    forms = {"path": "{path, args}", "name": "{name, args}", "fitness": FITTED}
+    forms = {
+        "path": "{path, args}",
+        "name": "{name, args}",
+        "agent": "{agent, args}",
+        "fitness": FITTED,
+    }
     return next((form for key, form in forms.items() if key in keys), COMPOSED)
 
 
@@ -129,6 +149,7 @@ POLICY_FORMS = {
     FITTED: FittedPolicy,
     "{path, args}": FilePolicy,
     "{name, args}": NamedPolicy,
+    "{agent, args}": AgentPolicy,
 }
 """The ways of writing a policy."""
 
@@ -139,7 +160,8 @@ Policy = Annotated[
     Annotated[ComposedPolicy, Tag(COMPOSED)]
     | Annotated[FittedPolicy, Tag(FITTED)]
     | Annotated[FilePolicy, Tag("{path, args}")]
-    | Annotated[NamedPolicy, Tag("{name, args}")],
+    | Annotated[NamedPolicy, Tag("{name, args}")]
+    | Annotated[AgentPolicy, Tag("{agent, args}")],
     Discriminator(_policy_form),
 ]
 
@@ -218,6 +240,8 @@ class Scenario(Section):
     """When the policy is called."""
     metrics: Metrics = Field(default_factory=Metrics)
     """How the metrics are taken."""
+    learn: Learn | None = None
+    """What `simkit train` trains on this scenario; absent: nothing."""
     sweep: dict[str, Many[Free]] = Field(default_factory=dict)
     """Dotted key → list of values: a run for each combination. Only `simkit sweep` takes it."""
 

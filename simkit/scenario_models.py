@@ -23,8 +23,28 @@ from simkit.scenario_workload import WorkloadBase
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
-class ModelWorkload(WorkloadBase):
-    """What every generated workload takes."""
+class LoadWorkload(WorkloadBase):
+    """What the workloads share whose arrival rate may follow from a load."""
+
+    rate_key: ClassVar[str] = "rate_per_s"
+
+    def reader_arguments(self) -> dict[str, Any]:
+        """Return the keyword arguments of the generator, without its generator `rng`."""
+        arguments = super().reader_arguments()
+        return {"load" if name == "offered_load" else name: arguments[name] for name in arguments}
+
+    def check_one_rate(self) -> None:
+        """Raise ValueError unless one of offered load and arrival rate is given, and only one."""
+        given = [key for key in ("offered_load", self.rate_key) if getattr(self, key) is not None]
+        if len(given) != 1:
+            counted = "both are" if given else "neither is"
+            raise ValueError(
+                f"needs offered_load or {self.rate_key}, and {counted} there; give one of them"
+            )
+
+
+class ModelWorkload(LoadWorkload):
+    """What every workload of generated rigid jobs takes."""
 
     jobs: Count
     """How many jobs."""
@@ -36,11 +56,6 @@ class ModelWorkload(WorkloadBase):
     """How many users share the jobs; 0 leaves them unknown."""
     estimates: Literal["none", "exact", "modal"] = "exact"
     """Requested times: none, the run time exactly, or round values well above it."""
-
-    def reader_arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments of the generator, without its generator `rng`."""
-        arguments = super().reader_arguments()
-        return {"load" if name == "offered_load" else name: arguments[name] for name in arguments}
 
 
 class LublinWorkload(ModelWorkload):
@@ -55,18 +70,12 @@ class LublinWorkload(ModelWorkload):
 class RateWorkload(ModelWorkload):
     """What models without a daily cycle take: the arrival rate comes from one of two keys."""
 
-    rate_key: ClassVar[str] = "rate_per_s"
     sizes: CountRange | None = None
     """Least and most processors of a job, [1, 8]; null: from 1 to the machine's size."""
 
     @model_validator(mode="after")
     def _one_rate_and_sizes_that_fit(self) -> Self:
-        given = [key for key in ("offered_load", self.rate_key) if getattr(self, key) is not None]
-        if len(given) != 1:
-            counted = "both are" if given else "neither is"
-            raise ValueError(
-                f"needs offered_load or {self.rate_key}, and {counted} there; give one of them"
-            )
+        self.check_one_rate()
         if self.sizes is not None and self.sizes[1] > self.processors:
             text = f"must be at most the machine's {self.processors}, not {self.sizes[1]}"
             raise BrokenRulesError([(("sizes", 1), text)])
@@ -139,9 +148,10 @@ class BimodalWorkload(SpreadWorkload):
     """Shortest and longest run time of long jobs."""
 
 
-class RareWorkload(WorkloadBase):
+class RareWorkload(LoadWorkload):
     """The synthetic workload of RARE (2023): short and long jobs on processors and GPUs."""
 
+    rate_key: ClassVar[str] = "rate_per_step"
     type: Literal["rare"]
     """The synthetic workload of RARE (2023): short and long jobs on processors and GPUs."""
     jobs: Count
@@ -169,18 +179,83 @@ class RareWorkload(WorkloadBase):
 
     @model_validator(mode="after")
     def _one_rate_and_units_that_fit(self) -> Self:
-        given = [key for key in ("offered_load", "rate_per_step") if getattr(self, key) is not None]
-        if len(given) != 1:
-            counted = "both are" if given else "neither is"
-            raise ValueError(
-                f"needs offered_load or rate_per_step, and {counted} there; give one of them"
-            )
+        self.check_one_rate()
         if self.max_units is not None and self.max_units > self.units:
             text = f"must be at most the pool's {self.units}, not {self.max_units}"
             raise BrokenRulesError([(("max_units",), text)])
         return self
 
-    def reader_arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments of the generator, without its generator `rng`."""
-        arguments = super().reader_arguments()
-        return {"load" if name == "offered_load" else name: arguments[name] for name in arguments}
+
+class DeepRMWorkload(LoadWorkload):
+    """The workload of DeepRM (Mao et al. 2016): at most one job a step, mostly of one resource."""
+
+    rate_key: ClassVar[str] = "rate"
+    type: Literal["deeprm"]
+    """The workload of DeepRM (Mao et al. 2016): at most one job a step, mostly of one resource."""
+    rate: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Probability that a job arrives in a step; or give `offered_load`."""
+    offered_load: Positive | None = None
+    """Requested area over capacity, of either resource; the arrival rate follows from it."""
+    steps: Annotated[int, Field(ge=2)] = 50
+    """How many steps there are; jobs come in all but the first, as in the original."""
+    step_s: PositiveDuration = 1.0
+    """Length of a step."""
+    demands: Literal["original", "paper"] = "original"
+    """5 to 10 units of one resource and 1 or 2 of the other, or half of that."""
+    short_share: Share = 0.8
+    """The share of short jobs."""
+    short_steps: CountRange = (1, 3)
+    """Least and most steps of short jobs."""
+    long_steps: CountRange = (10, 15)
+    """Least and most steps of long jobs."""
+    max_size: Count = 10
+    """The largest demand in units; the dominant one is at least half, the other at most a fifth."""
+    capacity: Count = 10
+    """Amount of cpu and of mem that the pool has."""
+    original_set: Annotated[int, Field(ge=0)] | None = None
+    """Take this one of the original code's unseen job sets, from 0 on; null: draw one."""
+
+    @model_validator(mode="after")
+    def _one_rate_and_sizes_that_fit(self) -> Self:
+        self.check_one_rate()
+        most = self.capacity * (2 if self.demands == "paper" else 1)
+        if self.max_size > most:
+            text = f"must be at most {most}, the units that the pool has, not {self.max_size}"
+            raise BrokenRulesError([(("max_size",), text)])
+        return self
+
+
+class SofiaWorkload(WorkloadBase):
+    """The workload of the Sofia study (2021): a batch of jobs, mostly of one resource each."""
+
+    type: Literal["sofia"]
+    """The workload of the Sofia study (2021): a batch of jobs, mostly of one resource each."""
+    positions: Count = 100
+    """How many jobs there are at most; all of them at 0 s."""
+    rate: Annotated[float, Field(gt=0, le=1)] = 0.7
+    """Probability that there is a job at a position."""
+    step_s: PositiveDuration = 1.0
+    """Length of a step."""
+    short_share: Share = 0.8
+    """The share of short jobs."""
+    short_steps: CountRange = (3, 9)
+    """Least and most steps of short jobs."""
+    long_steps: CountRange = (30, 45)
+    """Least and most steps of long jobs."""
+    dominant: CountRange = (12, 25)
+    """Least and most units of the resource that a job mainly asks for."""
+    other: CountRange = (2, 5)
+    """Least and most units of the other resource."""
+    capacity: Count = 50
+    """Units of cpu and of mem that the pool has."""
+
+    @model_validator(mode="after")
+    def _demands_fit(self) -> Self:
+        problems = [
+            ((name, 1), f"must be at most {self.capacity}, the capacity, not {most}")
+            for name, (_, most) in (("dominant", self.dominant), ("other", self.other))
+            if most > self.capacity
+        ]
+        if problems:
+            raise BrokenRulesError(problems)
+        return self

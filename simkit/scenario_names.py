@@ -26,6 +26,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, core_schema
 
+from simkit.agent_library import agent_folder
 from simkit.errors import PluginError, did_you_mean
 from simkit.plugins import split_reference
 from simkit.scenario_library import SAMPLE, sample_path
@@ -94,6 +95,20 @@ File = Annotated[str, AfterValidator(_file), WithJsonSchema({"type": "string", "
 
 Place = Annotated[str, AfterValidator(_place), WithJsonSchema({"type": "string", "format": "path"})]
 """An existing file or folder, likewise."""
+
+
+def _agent(value: str, info: ValidationInfo) -> str:
+    if not isinstance(info.context, Context):
+        return value
+    return str(agent_folder(value, info.context.base))
+
+
+AGENT_FORMAT = "agent"
+"""Format of the text that names an agent, in a scenario's JSON Schema."""
+AgentFolder = Annotated[
+    str, AfterValidator(_agent), WithJsonSchema({"type": "string", "format": AGENT_FORMAT})
+]
+"""The bundle of an agent: a folder, relative to the scenario's, or the name of a shipped one."""
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic import WithJsonSchema
 
+from simkit.agent_library import agent_names
 from simkit.scenario import Scenario
 from simkit.scenario_library import SAMPLE
-from simkit.scenario_names import Choice, Plugin
+from simkit.scenario_names import AGENT_FORMAT, Choice, Plugin
 from simkit.scenario_problems import Place, shown
 from simkit.scenario_types import mark_of
 from simkit.yaml_source import KeyPath
@@ -98,12 +99,14 @@ def _from_folder(path: KeyPath, value: Any, folder: Path) -> Any:
     file, colon, attribute = value.rpartition(":")
     if named and file.endswith(".py"):
         return f"{folder / Path(file).expanduser()}{colon}{attribute}"
-    if _is_file(place) and not value.startswith(SAMPLE):
+    if _has_format(place, "path") and not value.startswith(SAMPLE):
+        return str(folder / Path(value).expanduser())
+    if _has_format(place, AGENT_FORMAT) and value not in agent_names():
         return str(folder / Path(value).expanduser())
     return value
 
 
-def _is_file(place: Place) -> bool:
+def _has_format(place: Place, name: str) -> bool:
     marks = place.field.metadata if place.field else ()
     schemas = (mark.json_schema for mark in marks if isinstance(mark, WithJsonSchema))
-    return any(schema and schema.get("format") == "path" for schema in schemas)
+    return any(schema and schema.get("format") == name for schema in schemas)

@@ -29,6 +29,7 @@ from simkit.execution import Execution
 from simkit.failures import RandomFailures
 from simkit.ledger import Sink as LedgerSink
 from simkit.machine_capacity import CapacityChange
+from simkit.observer import Observer
 from simkit.outages import Outages, by_instant, changes, known_ahead
 from simkit.parents import Parents
 from simkit.policy import (
@@ -111,10 +112,12 @@ class Simulation:
         seed: int = 0,
         site: Site | None = None,
         ledger: LedgerSink | None = None,
+        observer: Observer | None = None,
     ) -> None:
         """Build the system; nothing runs yet.
 
-        With a `site`, power decides what may run; `ledger` takes the rows of its account.
+        With a `site`, power decides what may run; `ledger` takes the rows of its account. An
+        `observer` is told of jobs and allocations at the times at which they come and go.
 
         Raises ScenarioError if jobs ask for a resource that no machine has, or if a rule is wrong.
         """
@@ -125,6 +128,7 @@ class Simulation:
         self._workload = workload
         self._cluster = cluster
         self.recorder = recorder
+        self._observer = observer
         self._predictor = predictor or Requested()
         self._predictor.reset(workload, stream(seed, "predictor"))
         self._learns = self._predictor.learns
@@ -152,14 +156,14 @@ class Simulation:
         self._parents = Parents(workload, self._admission.admit, self._kill_child)
         state._held = self._admission.held
         self._leave = self._admission.leave if self._admission.limited else self._queue.remove
-        self._books = Bookkeeping(workload, recorder, self._predictor)
+        self._books = Bookkeeping(workload, recorder, self._predictor, observer)
         if self._parents.any:
             self._books.on_task_end = self._parents.ended
         recorder.capacity = [float(x) for x in cluster.capacity.sum(axis=0)]
         self._referee = Referee(workload, cluster, self._env, self._room)
         self._execution = Execution(
             self._env, state, self._admission, self._books, self._referee, workload,
-            kill_at_limit=self.rules.walltime == "kill",
+            kill_at_limit=self.rules.walltime == "kill", observer=observer,
         )  # fmt: skip
         self._reservations = Reservations(
             self._env, state, self._admission, self._books, self._referee, self._execution
@@ -337,6 +341,9 @@ class Simulation:
     def _submit(self, row: int, tasks: Sequence[Task], refusal: str) -> None:
         state = self.state
         state._changed = True
+        state.submitted += 1
+        if self._observer is not None:
+            self._observer.submitted(self._env._now, tasks)
         if self._learns:
             for task in tasks:
                 task.estimate_s = self._predictor.on_submission(task.user, task.estimate_s)

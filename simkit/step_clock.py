@@ -34,7 +34,7 @@ class StepClock:
         self._step, self._due = step_s, -(-begin_s // step_s) * step_s
         self._last_starts = self._idle_steps = 0
         self._alarm = Occurrence.__new__(Occurrence)  # one event, wound again at every step
-        self._callback = [self._ring]
+        self._callback: list[Callable[[Any], None]] = [self._ring]
         self._wind()
 
     def worth_waiting(self) -> bool:

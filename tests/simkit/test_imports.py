@@ -50,7 +50,9 @@ RULES = [
     ("simkit", tuple(f"simkit.{folder}" for folder in FOLDERS), ()),
     # only the engine knows SimPy
     ("simkit", ("simpy",), ("processes.py", "simulation.py")),
-    ("simkit", ("torch", "gymnasium"), ()),
+    ("simkit", ("torch",), ()),
+    # the one environment is made of Gymnasium; all else works without it
+    ("simkit", ("gymnasium",), ("env.py", "env_registry.py")),
     # readers know the workload and errors, not the engine
     ("traces", ("simpy", "torch", "simkit.simulation", "simkit.policy", "simkit.policies"), ()),
     ("policies", ("simpy", "torch", "simkit.simulation", "simkit.traces", "polars", "pandas"), ()),

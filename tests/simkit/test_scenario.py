@@ -56,6 +56,7 @@ def test_every_section_has_its_default():
         "admission": {"slots": None, "backlog": None, "refill": "at_once", "order": "fifo"},
         "scheduling": {"every": None, "step": None},
         "metrics": {"tau": 10.0, "warmup": 0.0, "cooldown": 0.0},
+        "learn": None,
         "sweep": {},
     }  # fmt: skip
 
@@ -232,7 +233,7 @@ def generated(**keys):
         (
             {"workload": {}},
             ["workload.type: is missing; add one of: swf, sacct, jobs, lublin, poisson, bernoulli, "
-             "uniform, bimodal, rare, alibaba2017, tasks, plugin"],
+             "uniform, bimodal, rare, deeprm, sofia, alibaba2017, tasks, plugin"],
         ),
         (
             {"workload": {**LUBLIN, "path": "x"}},
@@ -507,6 +508,8 @@ READERS = {
         "simkit.traces.models", "generate_bimodal", {"jobs": 5, "processors": 8, "offered_load": 1},
     ),
     "rare": ("simkit.traces.rare", "generate_rare", {"jobs": 5, "offered_load": 1}),
+    "deeprm": ("simkit.traces.deeprm", "generate_deeprm", {"rate": 0.4}),
+    "sofia": ("simkit.traces.sofia", "generate_sofia", {}),
 }  # fmt: skip
 
 

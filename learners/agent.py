@@ -1,0 +1,262 @@
+"""A trained agent as a policy: looks at numbered slots, and its network says which is next.
+
+policy: {agent: trainings/mine}
+policy: {agent: deeprm-70, args: {choose: greedy}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from simkit.actions import SlotActions
+from simkit.agent_library import DESCRIPTION, agent_label
+from simkit.errors import PolicyError, RunError, ScenarioError
+from simkit.observation import Encoder, make_encoder
+from simkit.observation_schema import ObservationSchema
+from simkit.policy import Place, State, SystemInfo
+from simkit.scenario import Scenario
+from simkit.slotted import Slotted
+from simkit.slotted_tracker import SlottedTracker
+
+from .bundle import Bundle, read_bundle
+from .masks import masked_log_softmax
+from .perceptron import layers_of
+
+PATIENCE: Final = 200
+"""Steps without a start after which something is started all the same, if nobody says."""
+
+Choose = Literal["sample", "greedy"]
+
+
+def load_agent(
+    folder: Path,
+    scenario: Scenario | None = None,
+    *,
+    choose: Choose = "sample",
+    patience: int = PATIENCE,
+) -> SlottedAgent:
+    """Return the agent of a bundle.
+
+    Args:
+        folder: that of the bundle.
+        scenario: it is to run on; None: only the cluster is looked at, as a run begins.
+        choose: ``sample`` draws each action from the network's probabilities, as in training;
+            ``greedy`` takes the most probable one. Arg-max can leave jobs unscheduled for ever.
+        patience: after so many steps in which a task fitted and none was placed, the one that can
+            begin soonest is placed all the same, so that a run comes to its end.
+
+    Raises RunError for a damaged bundle, ScenarioError, all problems at once, for arguments that
+    are none and for a scenario that differs from what the agent knows.
+    """
+    if choose not in ("sample", "greedy"):
+        raise ScenarioError(f"agent: choose is {choose!r}; it is sample or greedy")
+    if isinstance(patience, bool) or not isinstance(patience, int) or patience < 1:
+        raise ScenarioError(f"agent: patience is {patience!r}; it is a number of steps, at least 1")
+    agent = SlottedAgent(read_bundle(folder), choose=choose, patience=patience)
+    if scenario is not None and (problems := agent.differences(scenario)):
+        raise ScenarioError([f"agent {agent.name}: {text}" for text in problems])
+    return agent
+
+
+class SlottedAgent:
+    """A perceptron over an observation of numbered slots; a `Policy`.
+
+    Attributes:
+        name: of the bundle.
+        model: the slotted model that it was trained on.
+        forced: tasks of this run that were placed out of patience.
+    """
+
+    def __init__(self, bundle: Bundle, *, choose: Choose, patience: int) -> None:
+        """Build it; raises RunError if parts of the bundle do not fit together."""
+        self.name = agent_label(bundle.folder)
+        self.forced = 0
+        description = bundle.description
+        self.model = _model(bundle)
+        self._where = bundle.folder / DESCRIPTION
+        self._resources = tuple(description.get("resources", ()))
+        self._observation = ObservationSchema.from_json(description["observation"])
+        self._layers = _layers(bundle, self._observation.size, self.model.actions)
+        self._masked = bool(description["actions"].get("mask", False))
+        self._actions = SlotActions(self.model)
+        self._refuse_other_actions(description["actions"])
+        self._greedy = choose == "greedy"
+        self._patience = patience
+        self._tracker = SlottedTracker(self.model)
+        self._encoder: Encoder | None = None
+        self._rng = np.random.default_rng(0)  # until a run gives its own
+        self._idle_since: float | None = None
+
+    def _refuse_other_actions(self, described: Mapping[str, Any]) -> None:
+        stated = {key: value for key, value in described.items() if key != "mask"}
+        if differing := self._actions.differences(stated):
+            raise RunError("\n".join(f"{self._where}: {text}" for text in differing))
+
+    def differences(self, scenario: Scenario) -> list[str]:
+        """Return in what a scenario differs from what the agent knows, a line each."""
+        admission, scheduling = scenario.admission, scenario.scheduling
+        wanted = {
+            "admission.slots": (admission.slots, self.model.slots),
+            "admission.refill": (admission.refill, "at_once"),
+            "admission.order": (admission.order, "fifo"),
+            "scheduling.step": (getattr(scheduling, "step", None), self.model.step_s),
+        }
+        return [
+            f"{key} is {_plain(found)} in the scenario, {_plain(trained)} in its training; set it "
+            "so, or train an agent on this scenario"
+            for key, (found, trained) in wanted.items()
+            if found != trained
+        ]
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run.
+
+        Raises ScenarioError if the cluster, or what the agent would see of it, is another.
+        """
+        problems = self.check_cluster(info)
+        if problems:
+            raise ScenarioError(problems)
+        self._tracker.reset(info)
+        self._encoder = make_encoder(self._observation.name, info, self._tracker)
+        if differing := self._encoder.schema.differences(self._observation):
+            raise ScenarioError(
+                [
+                    f"agent {self.name}: observation {self._observation.name}: {text} (there: in "
+                    "its training); train it again"
+                    for text in differing
+                ]
+            )
+        self._encoder.reset(info)
+        self._rng = rng
+        self._idle_since = None
+        self.forced = 0
+
+    def check_cluster(self, info: SystemInfo) -> list[str]:
+        """Return in what a cluster differs from what the agent knows, a line each."""
+        if self._resources and self._resources != info.resources:
+            return [
+                f"agent {self.name}: the cluster's resources are {', '.join(info.resources)}, in "
+                f"its training they were {', '.join(self._resources)}; name them so, in this order"
+            ]
+        try:
+            SlottedTracker(self.model).reset(info)
+        except ScenarioError as error:
+            return [f"agent {self.name}: {text}" for text in error.problems]
+        return []
+
+    def schedule(self, state: State) -> Iterator[Place]:
+        """Place tasks until the network lets time go on, or what it chose cannot be placed."""
+        assert self._encoder is not None
+        tracker = self._tracker
+        tracker.update(state)
+        self._refuse_too_long()
+        placed = False
+        while (place := self._actions.place(tracker, self._choose(state))) is not None:
+            yield place
+            tracker.update(state)
+            placed = True
+        if not placed and self._is_out_of_patience(state.now):
+            yield self._soonest()
+            tracker.update(state)
+            placed = True
+            self.forced += 1
+        if placed:
+            self._idle_since = None
+
+    def _choose(self, state: State) -> int:
+        """Return the next action."""
+        assert self._encoder is not None
+        flow = self._encoder.encode(state).reshape(-1)
+        for weight, bias in self._layers[:-1]:
+            flow = np.maximum(flow @ weight + bias, 0)
+        weight, bias = self._layers[-1]
+        allowed = self._actions.mask(self._tracker) if self._masked else None
+        chances = masked_log_softmax(flow @ weight + bias, allowed)
+        if self._greedy:
+            return int(chances.argmax())
+        below = np.exp(chances, dtype=np.float64).cumsum()
+        drawn = int(np.searchsorted(below, self._rng.random() * below[-1], side="right"))
+        return min(drawn, self.model.slots)
+
+    def _refuse_too_long(self) -> None:
+        """Raise PolicyError for a task that fits in no horizon, and so could never be placed."""
+        lengths = self._tracker.view().length
+        if int(lengths.max()) < self.model.horizon:
+            return
+        slot = int(lengths.argmax())
+        task = self._tracker.task(slot)
+        assert task is not None
+        raise PolicyError(
+            f"agent {self.name}: a task submitted at {task.submit_time_s:g} s takes "
+            f"{int(lengths[slot])} steps and the agent plans {self.model.horizon} ahead, so that "
+            f"it can place {self.model.horizon - 1} at most; leave longer jobs out, "
+            "or train an agent with a longer horizon"
+        )
+
+    def _is_out_of_patience(self, now: float) -> bool:
+        """Tell whether something fits, and nothing has been placed for too long."""
+        if not self._fitting():
+            self._idle_since = None
+            return False
+        if self._idle_since is None:
+            self._idle_since = now
+        return now - self._idle_since >= self._patience * self.model.step_s
+
+    def _fitting(self) -> list[tuple[int, int]]:
+        """Return (earliest start in steps, slot) of the tasks that can be placed."""
+        starts = ((self._tracker.earliest(slot), slot) for slot in range(self.model.slots))
+        return [(start, slot) for start, slot in starts if start >= 0]
+
+    def _soonest(self) -> Place:
+        place = self._tracker.place(min(self._fitting())[1])
+        assert place is not None
+        return place
+
+
+def _model(bundle: Bundle) -> Slotted:
+    """Return the slotted model that a bundle describes."""
+    where = bundle.folder / DESCRIPTION
+    stated = bundle.description.get("slotted")
+    known = {field.name for field in fields(Slotted)}
+    if not isinstance(stated, Mapping) or set(stated) - known:
+        raise RunError(
+            f"{where}: slotted must have the fields {', '.join(sorted(known))}; train the agent "
+            "again"
+        )
+    lists = {key: tuple(value) for key, value in stated.items() if isinstance(value, list)}
+    try:
+        return Slotted(**{**stated, **lists})
+    except (TypeError, ScenarioError) as error:
+        raise RunError(f"{where}: {error}; train the agent again") from error
+
+
+def slotted_as_json(model: Slotted) -> dict[str, Any]:
+    """Return the fields of a slotted model as a bundle describes them."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(model).items()}
+
+
+def _layers(bundle: Bundle, inputs: int, actions: int) -> list[tuple[Any, Any]]:
+    """Return (weight, bias) of each layer; raises RunError if they do not fit what is described."""
+    where, stated = bundle.folder / DESCRIPTION, bundle.description["architecture"]
+    if stated.get("type") != "perceptron" or stated.get("activation", "relu") != "relu":
+        raise RunError(
+            f"{where}: the architecture is {stated.get('type')!r} with activation "
+            f"{stated.get('activation')!r}; an agent of this kind is a perceptron with relu"
+        )
+    layers = layers_of(bundle.weights)
+    sizes = [layers[0][0].shape[0], *(bias.shape[0] for _, bias in layers)]
+    if sizes != list(stated.get("layers", ())) or (sizes[0], sizes[-1]) != (inputs, actions):
+        raise RunError(
+            f"{where}: the weights have layers {sizes}, the description {stated.get('layers')}, "
+            f"the observation {inputs} numbers and there are {actions} actions; train it again"
+        )
+    return layers
+
+
+def _plain(value: object) -> str:
+    return "not set" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,68 @@
+"""A learner's arguments: a frozen dataclass with defaults, and the rules that its fields keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from simkit.errors import ScenarioError, did_you_mean
+
+T = TypeVar("T")
+Range = tuple[float, float]
+"""The least and the most, both allowed."""
+
+
+def read_arguments(
+    cls: type[T],
+    given: Mapping[str, Any],
+    *,
+    ranges: Mapping[str, Range],
+    choices: Mapping[str, tuple[str, ...]],
+) -> T:
+    """Return an instance of a dataclass whose fields all have plain defaults.
+
+    Args:
+        cls: the dataclass; a field takes what its default is: a truth value, a whole number, a
+            number, or a word.
+        given: the values of some fields.
+        ranges: what numbers may be.
+        choices: what words may be.
+
+    Raises ScenarioError, all problems at once.
+    """
+    defaults = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]
+    problems = [
+        f"learn.arguments.{name}: {text}"
+        for name, value in given.items()
+        for text in _wrong(name, value, defaults, ranges, choices)
+    ]
+    if problems:
+        raise ScenarioError(problems)
+    return cls(**{n: float(v) if isinstance(defaults[n], float) else v for n, v in given.items()})
+
+
+def _wrong(
+    name: str,
+    value: Any,
+    defaults: Mapping[str, Any],
+    ranges: Mapping[str, Range],
+    choices: Mapping[str, tuple[str, ...]],
+) -> Iterator[str]:
+    """Tell what is wrong with one value; nothing if it keeps the rules."""
+    if name not in defaults:
+        yield f"is no argument of this learner{did_you_mean(name, defaults)}"
+    elif isinstance(defaults[name], bool):
+        if not isinstance(value, bool):
+            yield f"must be true or false, not {value!r}"
+    elif isinstance(defaults[name], str):
+        if value not in choices[name]:
+            yield f"unknown value {value!r}{did_you_mean(str(value), choices[name])}"
+    else:
+        kind, word = (int, "whole number") if isinstance(defaults[name], int) else (float, "number")
+        is_one = isinstance(value, (int, kind)) and not isinstance(value, bool)
+        low, high = ranges[name]
+        if not is_one or not (low <= value <= high and math.isfinite(value)):
+            most = f" to {high:g}" if math.isfinite(high) else " on"
+            yield f"must be a {word} from {low:g}{most}, not {value!r}"

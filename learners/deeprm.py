@@ -1,0 +1,323 @@
+"""DeepRM: a policy over ten slots, learned by REINFORCE.
+
+H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement
+learning" (HotNets 2016). In each iteration a hundred job sets are played twenty times each with
+the policy as it is; an action's credit is the return from it on, less the mean return of the same
+job set's rollouts at the same decision. Two things differ from the paper's recipe unless one asks
+for them: job sets are fresh in each iteration (`fresh`), since a hundred fixed ones are learned by
+heart after some 300 iterations; and all jobs count in what is reported, unfinished ones too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from simkit.actions import SlotActions
+from simkit.errors import RunError, ScenarioError
+from simkit.run_info import versions
+from simkit.scenario import Scenario
+from simkit.seeds import stream
+from simkit.slotted import Slotted
+from simkit.training import Training
+
+from .argument_rules import read_arguments
+from .baselines import decision_means
+from .bundle import write_bundle
+from .checkpoints import Checkpoint
+from .deeprm_model import RESOURCES, JobSource, slotted_model
+from .input_layers import LAYERS, make_input_layer
+from .job_sets import JobSets
+from .lockstep import OBJECTIVES, Floats, Lockstep
+from .masks import entropies
+from .optimisers import make_optimiser
+from .outcomes import outcome
+from .perceptron import Weights, small_weights
+from .policy_network import PolicyNetwork
+from .proximal import entropy_pull, pull_on_logits
+from .returns import rewards_to_go
+from .rollouts import Rollouts, chooser, play, roll_out
+from .supervised import imitate, shown
+from .value_baseline import ValueBaseline
+
+# Arguments
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What `learn.arguments` may say."""
+
+    iterations: int = 1000
+    """Iterations of the training."""
+    job_sets: int = 100
+    """Job sets an iteration."""
+    rollouts: int = 20
+    """Episodes of each job set."""
+    fresh: bool = True
+    """New job sets in each iteration; false: the same ones, as in the paper."""
+    hidden: int = 20
+    """Size of the hidden layer."""
+    optimiser: str = "rmsprop"
+    """rmsprop, as in the original, or adam."""
+    learning_rate: float = 0.001
+    """The optimiser's."""
+    discount: float = 1.0
+    """Of a reward that comes a decision later."""
+    objective: str = "slowdown"
+    """What is minimised: the jobs' slowdown, or their completion time."""
+    observation: str = "deeprm-image"
+    """The image of the paper, or deeprm-compact."""
+    mask: bool = False
+    """Rule out actions that would do nothing, the void action aside."""
+    entropy: float = 0.0
+    """Weight of a decision's entropy, in nats, beside its credit in units of the objective."""
+    baseline: str = "decision"
+    """decision: the mean over a job set's rollouts at the same decision; value: a network."""
+    warm_start: str = "none"
+    """none; or sjf: the network first learns what shortest-job-first does."""
+    samples_share: float = 1.0
+    """Share of the decisions, drawn at random, that the gradient is taken over."""
+    held_out_sets: int = 100
+    """How many of the original's unseen job sets the agent is judged by."""
+    horizon: int = 20
+    """Steps ahead that are planned."""
+    memory: int = 10
+    """Steps since the last arrival are counted up to here."""
+    max_decisions: int = 2000
+    """After so many decisions an episode is ended; what is not done counts as unfinished."""
+
+
+RANGES = {
+    **dict.fromkeys(("iterations", "job_sets", "rollouts", "hidden", "max_decisions"), (1, inf)),
+    **dict.fromkeys(("horizon", "memory", "held_out_sets"), (1, 10_000)),
+    "learning_rate": (1e-12, inf), "discount": (0, 1), "entropy": (0, inf),
+    "samples_share": (1e-6, 1),
+}  # fmt: skip
+CHOICES = {
+    "optimiser": ("rmsprop", "adam"), "objective": OBJECTIVES, "observation": tuple(LAYERS),
+    "baseline": ("decision", "value"), "warm_start": ("none", "sjf"),
+}  # fmt: skip
+SETS_A_BATCH = 10
+"""The original takes the mean over the decisions of ten job sets, and adds these means up."""
+
+
+def begin(
+    scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
+) -> Training:
+    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+
+    Raises ScenarioError, all problems at once, for a scenario that is not DeepRM's workload on a
+    pool in steps, arguments out of their range, or a device other than ``cpu``.
+    """
+    problems: list[str] = []
+    if device != "cpu":
+        problems.append(
+            f"device: deeprm calculates on the cpu alone, not on {device!r}: its sums of table "
+            "rows leave a GPU nothing to do; leave it out"
+        )
+    chosen, model = Arguments(), None
+    try:
+        chosen = read_arguments(Arguments, arguments, ranges=RANGES, choices=CHOICES)
+    except ScenarioError as error:
+        problems += error.problems
+    try:
+        model = slotted_model(scenario, horizon=chosen.horizon, memory=chosen.memory)
+        source = JobSource(scenario)
+    except ScenarioError as error:
+        problems += error.problems
+    if problems or model is None:
+        raise ScenarioError(problems)
+    return DeepRMTraining(scenario, model, source, chosen, seed)
+
+
+class DeepRMTraining:
+    """A training under way; see `simkit.training.Training`."""
+
+    def __init__(
+        self, scenario: Scenario, model: Slotted, source: JobSource, arguments: Arguments, seed: int
+    ) -> None:
+        self.iteration = 0
+        self.iterations = arguments.iterations
+        self._scenario, self._model, self._arguments = scenario, model, arguments
+
+        # Seed: a stream for each thing that is drawn
+        self._seed = seed
+        self._rng = {name: stream(seed, f"deeprm.{name}") for name in STREAMS}
+
+        # Environment
+        self._source = source
+        self._fixed = source.draw(stream(seed, "deeprm.fixed_job_sets"), arguments.job_sets)
+        self._unseen = source.unseen(arguments.held_out_sets)
+
+        # Agent
+        first, self._schema = make_input_layer(arguments.observation, model)
+        self._layers = [first.inputs, arguments.hidden, model.actions]
+        weights = small_weights(stream(seed, "deeprm.weights"), self._layers)
+        self._network = PolicyNetwork(first, weights)
+        self._optimiser = make_optimiser(arguments.optimiser, arguments.learning_rate)
+        self._value = ValueBaseline(first.inputs, rng=self._rng["value"], first=first)
+        self._warmed = arguments.warm_start == "none"
+
+    def step(self) -> Mapping[str, float]:
+        """Do an iteration; return what `simkit train` logs.
+
+        ``return``: mean sum of rewards of an episode; ``return_best``: mean over the job sets of
+        their best rollout's; ``slowdown``, ``unfinished``: of the rollouts, all jobs counted;
+        ``decisions``: of all rollouts; ``entropy``: mean of a decision, in nats;
+        ``gradient_norm``; with a value network ``explained_variance``.
+        """
+        chosen = self._arguments
+        self._warm_up()
+        # Storage and rollout
+        game = self._game(self._job_sets(), chosen.rollouts)
+        rollouts = roll_out(game, self._network, self._rng["actions"], mask=chosen.mask)
+        # Update
+        advantage, said = self._advantage(rollouts)
+        slope = self._slope(rollouts, advantage)
+        self._optimiser.ascend(self._network.weights, slope)
+        self._network.refresh()
+        self.iteration += 1
+        # Logging
+        returns = rollouts.rewards.sum(axis=0).reshape(-1, chosen.rollouts)
+        results = outcome(game)
+        return {
+            "return": float(returns.mean()),
+            "return_best": float(returns.max(axis=1).mean()),
+            "slowdown": results["slowdown"],
+            "unfinished": results["unfinished"],
+            "decisions": float(len(rollouts.actions)),
+            "entropy": float(entropies(rollouts.log_probabilities).mean()),
+            "gradient_norm": _norm(slope),
+            **said,
+        }
+
+    def _warm_up(self) -> None:
+        """Imitate shortest-job-first once, before the first iteration."""
+        if self._warmed:
+            return
+        rng = self._rng["warm_start"]
+        game = self._game(self._source.draw(rng, WARM_SETS), 1)
+        imitate(self._network, *shown(game, self._network), rng)
+        self._warmed = True
+
+    def _job_sets(self) -> JobSets:
+        if not self._arguments.fresh:
+            return self._fixed
+        return self._source.draw(self._rng["job_sets"], self._arguments.job_sets)
+
+    def _game(self, sets: JobSets, replicas: int) -> Lockstep:
+        chosen = self._arguments
+        objective = "slowdown" if chosen.objective == "slowdown" else "completion"
+        return Lockstep(self._model, sets, replicas, objective, chosen.max_decisions)
+
+    def _advantage(self, rollouts: Rollouts) -> tuple[Floats, dict[str, float]]:
+        """Return (D,) the credit of each decision, and what is to be logged of it."""
+        where = rollouts.decision, rollouts.episode
+        returns = rewards_to_go(rollouts.rewards, self._arguments.discount)  # (T, N)
+        if self._arguments.baseline == "decision":
+            return (returns - decision_means(returns, self._arguments.rollouts))[where], {}
+        advantage = returns[where] - self._value.predict(rollouts.stored)
+        foreseen = self._value.fit(rollouts.stored, returns[where])
+        return advantage, {"explained_variance": foreseen}
+
+    def _slope(self, rollouts: Rollouts, advantage: Floats) -> Weights:
+        """Return the gradient of the expected return, at the scale of the original.
+
+        There it is the mean over the decisions of ten job sets, summed over all tens; here, the
+        sum over all decisions by their mean number in ten job sets, which differs by a hair.
+        """
+        chosen = self._arguments
+        stored, log_p = rollouts.stored, rollouts.log_probabilities
+        actions = rollouts.actions
+        if chosen.samples_share < 1:
+            taken = self._rng["samples"].random(len(actions)) < chosen.samples_share
+            stored, log_p, actions = stored[taken], log_p[taken], actions[taken]
+            advantage = advantage[taken]
+        scale = chosen.job_sets / SETS_A_BATCH / max(len(actions), 1)
+        pull = (advantage * scale).astype(np.float32)
+        cotangent = pull_on_logits(np.exp(log_p), actions, pull)  # (D, actions)
+        if chosen.entropy:
+            cotangent += np.float32(chosen.entropy * scale) * entropy_pull(log_p)
+        return self._network.gradient(stored, cotangent)
+
+    def held_out(self) -> Mapping[str, float]:
+        """Return how the agent does on the original's unseen sets, actions drawn; see `outcome`.
+
+        The draws are the same at every look. ``return``: mean sum of rewards of an episode.
+        """
+        self._warm_up()
+        game = self._game(self._unseen, 1)
+        rng = stream(self._seed, "deeprm.held_out")
+        decide = chooser(self._network, game, rng, mask=self._arguments.mask)
+        total = play(game, decide)
+        return {**outcome(game), "return": float(total.mean())}
+
+    def save(self, folder: Path) -> None:
+        """See `Training.save`."""
+        parts = {
+            "weights": self._network.weights,
+            "optimiser": self._optimiser.state(),
+            "value": self._value.state(),
+            "warm_start": {"done": self._warmed},
+        }
+        generators = {name: dict(rng.bit_generator.state) for name, rng in self._rng.items()}
+        Checkpoint(self.iteration, parts, generators).write(folder, self._identity())
+
+    def load(self, folder: Path) -> None:
+        """See `Training.load`."""
+        found = Checkpoint.read(folder, self._identity())
+        try:
+            for name, array in self._network.weights.items():
+                array[...] = found.parts["weights"][name]
+            self._optimiser.restore(found.parts["optimiser"])
+            self._value.restore(found.parts["value"])
+            self._warmed = bool(found.parts["warm_start"]["done"])
+            for name, rng in self._rng.items():
+                rng.bit_generator.state = found.generators[name]
+        except (LookupError, ValueError, TypeError) as error:
+            text = f"{folder}: holds no whole checkpoint ({error!r}); begin the training anew"
+            raise RunError(text) from error
+        self._network.refresh()
+        self.iteration = found.iteration
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what tells this training from others, and what an agent says of its training."""
+        return {
+            "learner": "deeprm",
+            "arguments": asdict(self._arguments),
+            "seed": self._seed,
+            "scenario": self._scenario.model_dump(mode="json", exclude={"learn"}),
+        }
+
+    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
+        """See `Training.write_agent`."""
+        self._warm_up()
+        layers = {"type": "perceptron", "layers": self._layers, "activation": "relu"}
+        description = {
+            "architecture": layers,
+            "observation": self._schema.as_json(),
+            "actions": {**SlotActions(self._model).as_json(), "mask": self._arguments.mask},
+            "slotted": asdict(self._model),
+            "resources": list(RESOURCES),
+            **self._identity(),
+            "versions": versions(),
+            "curve_end": dict(curve_end),
+        }
+        write_bundle(folder, self._network.weights, description)
+
+
+STREAMS = ("job_sets", "actions", "samples", "value", "warm_start")
+"""What is drawn at random in the course of a training."""
+WARM_SETS = 100
+"""Job sets on which shortest-job-first is watched."""
+
+
+def _norm(arrays: Weights) -> float:
+    return float(
+        sum(float((array.astype(np.float64) ** 2).sum()) for array in arrays.values()) ** 0.5
+    )

@@ -1,0 +1,133 @@
+"""DeepRM's model from a scenario: its dimensions, and the job sets to train and to judge on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from simkit.errors import ScenarioError, TraceError
+from simkit.scenario import Scenario
+from simkit.scenario_models import DeepRMWorkload
+from simkit.scenario_workload import WorkloadBase
+from simkit.slotted import Ints, Slotted
+from simkit.traces.deeprm import UNIT, draw_job_sets
+from simkit.traces.deeprm_original import original_jobs
+
+from .job_sets import JobSets
+
+RESOURCES = ("cpu", "mem")
+
+
+def slotted_model(scenario: Scenario, *, horizon: int, memory: int) -> Slotted:
+    """Return the slotted model that a scenario describes, in units of its demands.
+
+    Raises ScenarioError, all problems at once, if it is not DeepRM's workload on one pool in steps.
+    """
+    if problems := list(_problems(scenario)):
+        raise ScenarioError(problems)
+    workload, admission = _workload(scenario), scenario.admission
+    unit = UNIT[workload.demands]
+    longest = max(workload.long_steps[1], workload.short_steps[1])
+    if longest >= horizon:
+        raise ScenarioError(
+            f"learn.arguments.horizon: is {horizon}, and jobs take up to {longest} steps; give at "
+            f"least {longest + 1}"
+        )
+    assert admission.slots is not None  # or it were among the problems
+    return Slotted(
+        capacity=(round(workload.capacity / unit),) * len(RESOURCES),
+        slots=admission.slots,
+        horizon=horizon,
+        max_length=longest,
+        backlog=admission.backlog,
+        backlog_shown=60 if admission.backlog is None else max(admission.backlog, 1),
+        memory=memory,
+        step_s=workload.step_s,
+        unit=(unit,) * len(RESOURCES),
+    )
+
+
+def _workload(scenario: Scenario) -> DeepRMWorkload:
+    workload = scenario.workload
+    assert isinstance(workload, DeepRMWorkload)  # `_problems` has told
+    return workload
+
+
+def _problems(scenario: Scenario) -> Iterator[str]:
+    workload, admission = scenario.workload, scenario.admission
+    if not isinstance(workload, DeepRMWorkload):
+        yield f"workload.type: the learner deeprm takes deeprm, not {workload.type}"
+        return
+    for name, field in WorkloadBase.model_fields.items():
+        if name != "type" and getattr(workload, name) != field.default:
+            yield f"workload.{name}: the learner deeprm draws its own job sets; leave it out"
+    if workload.original_set is not None:
+        yield "workload.original_set: the agent is judged on these sets; leave it out for training"
+    wanted = dict.fromkeys(RESOURCES, float(workload.capacity))
+    machines = scenario.cluster.machines or ()
+    if [(group.count, group.capacity) for group in machines] != [(1, wanted)]:
+        shown = ", ".join(f"{name}: {amount:g}" for name, amount in wanted.items())
+        yield f"cluster.machines: must be one pool as in workload.capacity, {{count: 1, {shown}}}"
+    if admission.slots is None or admission.order != "fifo" or admission.refill != "at_once":
+        yield "admission: must have slots, such as 10, filled at_once in the order fifo"
+    if scenario.scheduling.step != workload.step_s:
+        yield f"scheduling.step: must be workload.step_s, {workload.step_s:g}s"
+    if scenario.estimates.type not in ("actual", "requested"):
+        yield "estimates: the learner deeprm knows run times exactly; set it to actual"
+
+
+class JobSource:
+    """Job sets of a scenario's workload: fresh ones, and the unseen ones of the original."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        """Work out the rate of arrivals.
+
+        Raises ScenarioError if the offered load needs more than a job a step.
+        """
+        workload = _workload(scenario)
+        arguments = workload.reader_arguments()
+        names = ("steps", "short_share", "short_steps", "long_steps", "max_size")
+        self._shape = {name: arguments[name] for name in names}
+        self._demands = workload.demands
+        try:
+            self.rate = arrival_rate(workload)
+            self.draw(np.random.default_rng(0), 1)
+        except TraceError as error:
+            raise ScenarioError(f"workload: {error}") from error
+
+    def draw(self, rng: np.random.Generator, sets: int) -> JobSets:
+        """Return fresh job sets."""
+        drawn = draw_job_sets(rng, sets=sets, rate=self.rate, demands=self._demands, **self._shape)
+        return JobSets(drawn.enter, drawn.length, drawn.size)
+
+    def unseen(self, sets: int) -> JobSets:
+        """Return sets 0, 1, … of the original's unseen ones at this rate; some may be empty."""
+        return padded([original_jobs(n, self.rate, **self._shape) for n in range(sets)])
+
+
+def arrival_rate(workload: DeepRMWorkload) -> float:
+    """Return the probability of a job in a step: as given, or as the offered load needs it.
+
+    A job's mean area is its mean length times its mean size, either resource being the dominant
+    one as often; 1.845 capacities a job and step with the defaults.
+    """
+    if workload.rate is not None:
+        return workload.rate
+    assert workload.offered_load is not None  # the scenario has one of the two
+    largest, unit = workload.max_size, UNIT[workload.demands]
+    bounds = (max(largest // 2, 1), largest, 1, max(largest // 5, 1))
+    share, short, long = workload.short_share, workload.short_steps, workload.long_steps
+    length = share * sum(short) / 2 + (1 - share) * sum(long) / 2
+    return workload.offered_load * workload.capacity / (length * unit * sum(bounds) / 4)
+
+
+def padded(sets: Sequence[tuple[Ints, Ints, Ints]]) -> JobSets:
+    """Return sets of (J,) steps of arrival, (J,) lengths and (J, R) sizes side by side."""
+    most = max([1, *(len(length) for _, length, _ in sets)])
+    padded = JobSets.empty(len(sets), most, len(RESOURCES))
+    for row, (enter, length, size) in enumerate(sets):
+        padded.enter[row, : len(enter)] = enter
+        padded.length[row, : len(length)] = length
+        padded.size[row, : len(size)] = size
+    return JobSets(padded.enter, padded.length, padded.size)

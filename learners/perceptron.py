@@ -1,0 +1,108 @@
+"""A perceptron by the names of its weights, in NumPy and in torch.
+
+``layers.0.weight`` (in, out), ``layers.0.bias`` (out,), ``layers.1.weight``, …: products with
+max(0, ·) between them, and logits at the end. These are the weights of an agent's bundle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.errors import RunError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Array = npt.NDArray[np.floating]
+Weights = dict[str, Array]
+
+
+def weight_names(layer: int) -> tuple[str, str]:
+    """Return the names of a layer's weight and bias; layers count from 0."""
+    return f"layers.{layer}.weight", f"layers.{layer}.bias"
+
+
+def layers_of(weights: Mapping[str, Array]) -> list[tuple[Array, Array]]:
+    """Return (weight, bias) of each layer, the first layer first.
+
+    Raises RunError, all problems at once, if names are missing or unknown, or shapes do not fit.
+    """
+    count = len(weights) // 2
+    expected = [name for layer in range(count) for name in weight_names(layer)]
+    if set(expected) != set(weights) or not weights:
+        raise RunError(
+            f"perceptron: weights are {', '.join(weights) or 'missing'}; they must be "
+            "layers.0.weight, layers.0.bias, layers.1.weight, …, with no layer left out"
+        )
+    layers = [tuple(weights[name] for name in weight_names(layer)) for layer in range(count)]
+    if problems := list(_misfits(layers)):
+        raise RunError("\n".join(problems))
+    return [(weight, bias) for weight, bias in layers]
+
+
+def _misfits(layers: Iterable[tuple[Array, ...]]) -> Iterable[str]:
+    """Tell which weights do not fit the layer before them."""
+    before: int | None = None
+    for number, (weight, bias) in enumerate(layers):
+        rows = weight.shape[0] if before is None else before
+        if weight.ndim != 2 or weight.shape[0] != rows or bias.shape != weight.shape[1:]:
+            yield (
+                f"perceptron: layer {number} has a weight of shape {weight.shape} and a bias of "
+                f"shape {bias.shape}; they must be ({rows}, out) and (out,)"
+            )
+        before = bias.shape[0] if bias.ndim else None
+
+
+def sizes_of(weights: Mapping[str, Array]) -> list[int]:
+    """Return the architecture, inputs first and logits last: ``[4480, 20, 11]``."""
+    layers = layers_of(weights)
+    return [layers[0][0].shape[0], *(bias.shape[0] for _, bias in layers)]
+
+
+def small_weights(
+    rng: np.random.Generator, sizes: Iterable[int], deviation: float = 0.01
+) -> Weights:
+    """Draw weights from a normal distribution about 0, biases 0; float32.
+
+    So small, the first policy is all but uniform, as DeepRM begins.
+
+    Args:
+        rng: the generator.
+        sizes: of the layers, inputs first and logits last.
+        deviation: standard deviation of a weight.
+    """
+    weights: Weights = {}
+    widths = list(sizes)
+    for layer, (rows, columns) in enumerate(pairwise(widths)):
+        weight, bias = weight_names(layer)
+        weights[weight] = (deviation * rng.standard_normal((rows, columns))).astype(np.float32)
+        weights[bias] = np.zeros(columns, np.float32)
+    return weights
+
+
+def logits(weights: Mapping[str, Array], inputs: Array) -> Array:
+    """Return the logits, (…, out), of inputs (…, in)."""
+    layers = layers_of(weights)
+    flow = inputs
+    for weight, bias in layers[:-1]:
+        flow = np.maximum(flow @ weight + bias, 0)
+    weight, bias = layers[-1]
+    result: Array = flow @ weight + bias
+    return result
+
+
+def torch_logits(weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
+    """Return the logits as torch works them out, with a graph where the weights want one."""
+    count = len(weights) // 2
+    flow = inputs
+    for layer in range(count):
+        weight, bias = (weights[name] for name in weight_names(layer))
+        flow = flow @ weight + bias
+        if layer < count - 1:
+            flow = flow.relu()
+    return flow

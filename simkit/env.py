@@ -1,0 +1,283 @@
+"""A Gymnasium environment: `Simulation.decisions()` turned inside out.
+
+    env = SchedulingEnv("deeprm")
+    observation, info = env.reset(seed=0)
+    observation, reward, terminated, truncated, info = env.step(action)
+
+At a decision the agent acts as often as it likes, and time stands still. An action that places a
+task is carried out at once, with reward 0. The void action, and one that can place nothing, lets
+time go on to the next decision; the reward is what has accrued meanwhile.
+
+Importing this module registers the ids of `simkit.env_registry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from simkit.choices import Choices, QueueChoices, SlotChoices
+from simkit.env_arguments import (
+    ScenarioSource,
+    check_settings,
+    checked_options,
+    loaded_scenario,
+    with_slots,
+)
+from simkit.env_registry import register_envs
+from simkit.episode_recorder import Loss
+from simkit.episodes import Episode, Episodes
+from simkit.errors import TraceError
+from simkit.experiment import Experiment
+from simkit.observation import Encoder, ObservationSchema, make_encoder
+from simkit.policy import State
+from simkit.reward import make_reward
+from simkit.run_folder import Run
+from simkit.slotted_source import slotted_model
+from simkit.slotted_tracker import SlottedTracker
+
+Numbers = npt.NDArray[np.float32]
+
+DEFAULT_SLOTS = 10
+"""Waiting tasks that can be chosen from, where neither scenario nor caller says."""
+TRIES = 1000
+"""Seeds that a reset draws, one after another, if they bring no job."""
+
+
+class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
+    """A scenario to be scheduled by an agent.
+
+    Observations are those of an encoder, `schema` says what each number means. Actions are
+    ``0 … M``: M is the void one. With a slotted scenario (`scheduling.step`) action m places the
+    task in slot m at its earliest start within the horizon, be it in the future; otherwise it
+    starts the m-th waiting task now.
+
+    ``info`` has ``action_mask`` ((M + 1,) int8: 1 for what places something, and for the void
+    action), ``cost`` (jobs that met with one of `cost` since the last step), and ``time_s`` (on the
+    trace's clock); after a reset also ``seed``, at the end also ``metrics`` (see
+    `EpisodeRecorder.summary`, and ``decisions``: steps taken).
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - as declared by Gymnasium
+        "render_modes": ["ansi"],
+        "render_fps": 4,
+    }
+
+    def __init__(
+        self,
+        scenario: ScenarioSource = "deeprm",
+        observation: str = "deeprm-compact",
+        reward: str | Mapping[str, float] = "slowdown",
+        *,
+        observation_arguments: Mapping[str, Any] | None = None,
+        reward_arguments: Mapping[str, Any] | None = None,
+        slots: int | None = None,
+        horizon: int = 20,
+        max_length: int = 15,
+        backlog_shown: int = 60,
+        memory: int = 10,
+        unit: float | Sequence[float] = 1.0,
+        max_decisions: int | None = None,
+        cost: Collection[Loss] = (),
+        records: bool = False,
+        render_mode: Literal["ansi"] | None = None,
+    ) -> None:
+        """Read the scenario and its trace; the first episode begins with `reset`.
+
+        Args:
+            scenario: a file, the name of one that comes with simkit, the same as a mapping, or a
+                `Scenario`; its policy is not asked.
+            observation: an encoder's name, or several joined by ``+``; see `make_encoder`.
+            reward: a name, or name → weight; see `make_reward`.
+            observation_arguments: what the encoder takes.
+            reward_arguments: what the reward takes.
+            slots: M; None: `admission.slots` of the scenario, or 10.
+            horizon: steps ahead that are planned; this and the next four are of slotted scenarios.
+            max_length: steps of the longest task.
+            backlog_shown: tasks behind the slots that can be counted.
+            memory: up to where steps since the last arrival are counted.
+            unit: amount of a resource in a unit, for all or for each.
+            max_decisions: an episode is truncated after so many steps; None: never.
+            cost: what counts in ``info["cost"]``: ``"killed"``, ``"rejected"``.
+            records: keep the tables of each episode, for `records`.
+            render_mode: ``"ansi"``: `render` returns a line of text.
+
+        Raises ScenarioError, PluginError or TraceError, all of them `SimkitError`.
+        """
+        self.render_mode = render_mode
+        self.scenario = loaded_scenario(scenario)
+        check_settings(max_decisions, cost, render_mode)
+        self._episodes = Episodes(self.scenario)
+        self._reward = make_reward(reward, reward_arguments)
+        self._max_decisions, self._cost, self._keeps = max_decisions, tuple(cost), records
+        first = Episode(self._episodes.prepare(self.scenario.seed), self._reward)
+        info = first.state.info
+        tracker: SlottedTracker | None = None
+        if self.scenario.scheduling.step is not None:
+            model = slotted_model(
+                self.scenario, info, slots=slots, horizon=horizon, max_length=max_length,
+                backlog_shown=backlog_shown, memory=memory, unit=unit,
+            )  # fmt: skip
+            tracker = SlottedTracker(model)
+            self._choices: Choices = SlotChoices(tracker)
+        else:
+            self._choices = QueueChoices(slots or self.scenario.admission.slots or DEFAULT_SLOTS)
+        given = with_slots(observation, observation_arguments, self._choices.count - 1)
+        self._encoder: Encoder = make_encoder(observation, info, tracker, given)
+        self.observation_space: spaces.Space[Numbers] = _space(self._encoder.schema)
+        self.action_space = spaces.Discrete(self._choices.count)
+        self._episode: Episode | None = None
+        self._begun = False
+
+    @property
+    def schema(self) -> ObservationSchema:
+        """What each number of an observation means, with its range and unit."""
+        return self._encoder.schema
+
+    @property
+    def void(self) -> int:
+        """The action that lets time go on."""
+        return self._choices.count - 1
+
+    @property
+    def state(self) -> State:
+        """The system as a policy sees it; for heuristics that are to be driven through `step`.
+
+        Raises ResetNeeded before the first reset.
+        """
+        return self._running().state
+
+    def _running(self) -> Episode:
+        if self._episode is None:
+            raise gymnasium.error.ResetNeeded("no episode has begun; call reset first")
+        return self._episode
+
+    # ---- an episode ---------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Numbers, dict[str, Any]]:
+        """Begin an episode.
+
+        Args:
+            seed: the scenario's, as in ``simkit run --seed``: it decides which jobs are drawn.
+                None: the scenario's own in the first episode, then one drawn from the last given.
+            options: ``{"workload": Workload}`` to replay other jobs, or ``{"original_set": k}`` for
+                one of the original job sets of DeepRM.
+
+        Returns:
+            The observation of the first decision, and ``info``.
+
+        Raises ScenarioError for an unknown option, TraceError if the given seed brings no job.
+        """
+        chosen = checked_options(options)
+        self.close()
+        if seed is None and not self._begun:
+            seed = self.scenario.seed
+        super().reset(seed=seed)
+        self._begun = True
+        experiment = self._drawn(chosen) if seed is None else self._episodes.prepare(seed, **chosen)
+        episode = Episode(experiment, self._reward, records=self._keeps, losses=self._cost)
+        self._episode, self._over, self._made, self._lost = episode, False, 0, 0
+        self._choices.reset(episode.state.info)
+        self._encoder.reset(episode.state.info)
+        self._decides = episode.advance()
+        episode.collect()
+        self._choices.update(episode.state)
+        info = self._info(episode)
+        info["seed"] = experiment.scenario.seed
+        return self._encoder.encode(episode.state), info
+
+    def _drawn(self, chosen: Mapping[str, Any]) -> Experiment:
+        """Return the experiment of a seed that is drawn; one that brings no job is passed over."""
+        for _ in range(TRIES - 1):
+            try:
+                return self._episodes.prepare(int(self.np_random.integers(2**31)), **chosen)
+            except TraceError:
+                continue
+        return self._episodes.prepare(int(self.np_random.integers(2**31)), **chosen)
+
+    def step(self, action: np.int64 | int) -> tuple[Numbers, float, bool, bool, dict[str, Any]]:
+        """Act once.
+
+        Returns:
+            observation, reward, ``terminated`` (every job has ended, or nothing will happen any
+            more; jobs that wait then are counted as unfinished), ``truncated`` (`max_decisions`
+            are over), and ``info``.
+
+        Raises PolicyError for a number that is no action, ResetNeeded if no episode is running.
+        """
+        episode = self._running()
+        if self._over:
+            raise gymnasium.error.ResetNeeded("the episode is over; call reset")
+        place = self._choices.place(episode.state, int(action)) if self._decides else None
+        reward = 0.0
+        if place is not None:
+            episode.apply(place)
+        else:
+            self._decides = self._decides and episode.advance()
+            reward = episode.collect()
+        self._made += 1
+        terminated = not self._decides
+        truncated = not terminated and self._made == self._max_decisions
+        if truncated:
+            episode.close()
+        self._choices.update(episode.state)
+        info = self._info(episode)
+        if terminated or truncated:
+            self._over = True
+            info["metrics"] = {**episode.summary(), "decisions": self._made}
+        return self._encoder.encode(episode.state), reward, terminated, truncated, info
+
+    def _info(self, episode: Episode) -> dict[str, Any]:
+        cost = 0.0
+        if self._cost:
+            lost = episode.lost()
+            cost, self._lost = float(lost - self._lost), lost
+        state = episode.state
+        return {"action_mask": self._choices.mask(state), "cost": cost, "time_s": state.now}
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """Return (M + 1,): what ``info["action_mask"]`` says, under sb3-contrib's name."""
+        return self._choices.mask(self.state).view(np.bool_)
+
+    def records(self) -> Run:
+        """Return the tables of the episode that has ended: ``jobs``, ``allocations``, ….
+
+        Raises RunError unless it is over and `records` was set.
+        """
+        return self._running().records()
+
+    def render(self) -> str | None:
+        """Return a line of text on the present state; None without a `render_mode`."""
+        if self.render_mode is None:
+            return None
+        state = self.state
+        free = ", ".join(
+            f"{amount:g} {name}"
+            for name, amount in zip(state.info.resources, state.room.total_free(), strict=True)
+        )
+        return (
+            f"{state.now:g} s: {len(state.queue)} waiting, {state.backlog} behind them, "
+            f"{len(state.reservations)} reserved, {len(state.running)} running; free: {free}"
+        )
+
+    def close(self) -> None:
+        """Let go of the episode; may be called again."""
+        self._episode = None
+
+
+def _space(schema: ObservationSchema) -> spaces.Space[Any]:
+    """Return the box that observations lie in."""
+    low, high = np.empty(schema.shape, np.float32), np.empty(schema.shape, np.float32)
+    for part, begin, end in schema.places():
+        low[..., begin:end], high[..., begin:end] = part.low, part.high
+    return spaces.Box(low, high, dtype=np.float32)
+
+
+register_envs()

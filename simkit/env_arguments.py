@@ -1,0 +1,68 @@
+"""What a Gymnasium environment is given: its scenario, settings and options, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from os import PathLike
+from typing import Any
+
+from simkit.errors import ScenarioError
+from simkit.scenario import Scenario
+from simkit.scenario_file import load_scenario
+from simkit.scenario_library import find_scenario
+from simkit.workload import Workload
+
+ScenarioSource = str | PathLike[str] | Mapping[str, Any] | Scenario
+"""A file, the name of a scenario that comes with simkit, the same as a mapping, or read already."""
+
+
+def loaded_scenario(source: ScenarioSource) -> Scenario:
+    """Return the scenario that is meant; raises ScenarioError as `load_scenario` does."""
+    if isinstance(source, Scenario):
+        return source
+    if isinstance(source, str):
+        source = find_scenario(source)
+    return load_scenario(source, single=True)
+
+
+def check_settings(
+    max_decisions: int | None, cost: Collection[str], render_mode: str | None
+) -> None:
+    """Raise ScenarioError, all problems at once, for what is not checked elsewhere."""
+    wrong = []
+    if max_decisions is not None and max_decisions < 1:
+        wrong.append(f"max_decisions is {max_decisions}; it must be at least 1, or None")
+    if isinstance(cost, str) or not set(cost) <= {"killed", "rejected"}:
+        wrong.append(f'cost is {cost!r}; it must be a list of "killed" and "rejected", or empty')
+    if render_mode not in (None, "ansi"):
+        wrong.append(f"render_mode is {render_mode!r}; it must be 'ansi', or None")
+    if wrong:
+        raise ScenarioError([f"environment: {text}" for text in wrong])
+
+
+def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the options of a reset; raises ScenarioError, all problems at once."""
+    chosen = dict(options or {})
+    wrong = [
+        f"{name!r} is not known; there are 'workload' and 'original_set'"
+        for name in chosen
+        if name not in ("workload", "original_set")
+    ]
+    if len(chosen) > 1 and not wrong:
+        wrong.append("workload and original_set are both given; leave one of them out")
+    if "workload" in chosen and not isinstance(chosen["workload"], Workload):
+        kind = type(chosen["workload"]).__name__
+        wrong.append(f"workload is a {kind}; it must be a simkit.Workload")
+    if wrong:
+        raise ScenarioError([f"options of reset: {text}" for text in wrong])
+    return chosen
+
+
+def with_slots(observation: str, arguments: Mapping[str, Any] | None, slots: int) -> dict[str, Any]:
+    """Return an encoder's arguments; a queue table shows as many tasks as can be chosen."""
+    given, parts = dict(arguments or {}), observation.split("+")
+    if parts == ["queue-table"]:
+        return {"slots": slots} | given
+    if "queue-table" in parts:
+        given["queue-table"] = {"slots": slots} | dict(given.get("queue-table", {}))
+    return given

@@ -1,0 +1,69 @@
+"""Held-out job sets: the overrides that make one scenario into many, each with other jobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from simkit.errors import ScenarioError
+from simkit.scenario import Scenario
+
+ORIGINAL_SETS: Final = 100
+"""Job sets of the original DeepRM code that are known."""
+SEEDS: Final = 10
+"""Seeds that stand for job sets if nobody says which."""
+_RANGE = re.compile(r"(\d+)\.\.(\d+)")
+
+
+def held_out(
+    scenario: Scenario, *, sets: int | None = None, seeds: Sequence[int] | None = None
+) -> list[dict[str, Any]]:
+    """Return the overrides of each job set, dotted key → value.
+
+    Args:
+        scenario: its workload says what there is. Of type `deeprm`, these are the unseen job sets
+            of the original code, of any other what its seeds draw.
+        sets: how many: original sets 0 …, or seeds 0 ….
+        seeds: which seeds, of any workload.
+
+    Raises ScenarioError for numbers that name no sets.
+    """
+    if sets is not None and seeds is not None:
+        raise ScenarioError("evaluate: sets and seeds are both given; leave one of them out")
+    if sets is not None and sets < 1:
+        raise ScenarioError(f"evaluate: {sets} job sets; it must be at least 1")
+    if seeds is not None:
+        if not seeds or len(set(seeds)) < len(seeds):
+            raise ScenarioError("evaluate: seeds must be there, and each only once")
+        return [{"seed": seed} for seed in seeds]
+    if scenario.workload.type != "deeprm":
+        return [{"seed": seed} for seed in range(SEEDS if sets is None else sets)]
+    count = ORIGINAL_SETS if sets is None else sets
+    # the seed moves on as well: agents and policies that draw are not to draw alike in all sets
+    return [
+        {"workload.original_set": number, "seed": scenario.seed + number} for number in range(count)
+    ]
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Return the seeds of ``0..9`` or ``0,3,7..9``; raises ScenarioError for anything else."""
+    found: list[int] = []
+    for part in text.replace(" ", "").split(","):
+        span = _RANGE.fullmatch(part)
+        if span:
+            found += range(int(span[1]), int(span[2]) + 1)
+        elif part.isdecimal():
+            found.append(int(part))
+        else:
+            raise ScenarioError(f"--seeds {text}: {part!r} is no seed; write 0..9 or 0,3,7")
+    return found
+
+
+def applied(scenario: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scenario's JSON with overrides of one or two levels put in; nothing is changed."""
+    made = dict(scenario)
+    for key, value in overrides.items():
+        section, _, name = key.partition(".")
+        made[section] = {**made[section], name: value} if name else value
+    return made

@@ -1,0 +1,192 @@
+"""The plan of a slotted model: the time grid with all that runs or is reserved in a simulation.
+
+It is kept from decision to decision. As long as the world does what the plan says, only the rows
+move and what is placed is added; where anything differs (a task ended early or overran, was killed
+or suspended, a reservation failed, capacity changed, somebody else placed a task), the plan is made
+anew from what runs and is reserved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from math import inf
+from typing import NamedTuple
+
+from simkit.policy import State
+from simkit.slotted_units import SlottedUnits
+from simkit.task import Task
+from simkit.time_grid import TimeGrid
+
+
+class Piece(NamedTuple):
+    """A task as a rectangle of steps and units, as it stands in a slot or is placed."""
+
+    task: Task
+    length: int
+    """Steps."""
+    size: tuple[int, ...]
+    """(R,) units."""
+
+
+class SlottedPlan:
+    """What is held in the steps ahead.
+
+    A task that runs past its estimate is expected to end a step on, at every decision. What begins
+    or ends amid a step holds that whole step. Capacity that is away counts as held: what is away
+    now for good, and changes that are known ahead from their step on.
+    """
+
+    def __init__(self, units: SlottedUnits) -> None:
+        self.units = units
+        self.grid = TimeGrid(units.model.capacity, units.model.horizon)
+        """What is held; right after `follow`."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin a run; the first `follow` makes the plan."""
+        self.grid.clear()
+        self._tick = 0  # steps since the plan was first made: its clock
+        self._now = -inf
+        self._starts = self._releases = 0  # the state's counters, as far as they are in the plan
+        self._ends: dict[Task, int] = {}  # the tick by which what runs or is reserved ends
+        self._ending: dict[int, int] = {}  # how many do so at a tick
+        self._reserved: dict[Task, int] = {}  # the tick at which reservations begin
+        self._soonest: float = inf  # the first of these
+        self._moves = False  # whether rows may be pulled up; else each step has a plan of its own
+
+    def follow(self, state: State, placed: Sequence[Piece] = ()) -> bool:
+        """Take in what has happened since the last call, and what has left its slot just now.
+
+        Returns whether anything is to be seen of it.
+        """
+        passed = state.now != self._now
+        if not passed and not placed and self._is_up_to_date(state):
+            return False
+        if not (self._catch_up(state, placed, passed) and self._is_up_to_date(state)):
+            self._make(state)
+        return True
+
+    def _is_up_to_date(self, state: State) -> bool:
+        mine, theirs = self._reserved, state.reservations
+        return (
+            state.releases == self._releases
+            and state.starts == self._starts
+            and (not (mine or theirs) or mine.keys() == theirs.keys())
+        )
+
+    def _catch_up(self, state: State, placed: Sequence[Piece], passed: bool) -> bool:
+        """Keep up with a world that goes as planned; return False as soon as it does not."""
+        ending = 0
+        began: Sequence[Task] = ()
+        if passed:
+            steps = (state.now - self._now) / self.units.step_s
+            if placed or not self._moves or steps != int(steps):
+                return False  # what was placed at an earlier instant began one knows not when
+            ending = self._advance(int(steps))
+            if self._soonest <= self._tick:
+                began = self._fall_due()
+            self._now = state.now
+        if (ending or state.releases != self._releases) and not self._end(state, ending):
+            return False
+        for piece in placed:
+            start = self._start_of(piece, state)
+            if start is None:
+                return False
+            if not start:
+                began = [*began, piece.task]
+            self._add(piece, start)
+        return (not began and state.starts == self._starts) or self._begin(state, began)
+
+    def _advance(self, steps: int) -> int:
+        """Pull the rows up; return how many tasks should end by then."""
+        self.grid.advance(steps)
+        first, self._tick = self._tick + 1, self._tick + steps
+        if steps == 1:
+            return self._ending.pop(first, 0)
+        last = min(self._tick, first + self.units.model.horizon)
+        return sum([self._ending.pop(tick, 0) for tick in range(first, last + 1)])
+
+    def _fall_due(self) -> list[Task]:
+        """Return the tasks whose reservations begin by now; they are reserved no longer."""
+        due = [task for task, tick in self._reserved.items() if tick <= self._tick]
+        for task in due:
+            del self._reserved[task]
+        self._soonest = min(self._reserved.values(), default=inf)
+        return due
+
+    def _reserve(self, task: Task, tick: int) -> None:
+        self._reserved[task] = tick
+        self._soonest = min(self._soonest, tick)
+
+    def _end(self, state: State, ending: int) -> bool:
+        """Let go what has ended; return whether it is what should have, and no more."""
+        released, self._releases = state.releases - self._releases, state.releases
+        if released != ending or released > len(state.ended):
+            return False
+        ended, ends, tick = state.ended[-released:], self._ends, self._tick
+        return all(ends.pop(allocation.task, None) == tick for allocation in ended)
+
+    def _begin(self, state: State, began: Sequence[Task]) -> bool:
+        """Return whether what has begun is what should have, and no more."""
+        started, self._starts = state.starts - self._starts, state.starts
+        if started != len(began):
+            return False
+        newest = islice(reversed(state.running), started)
+        return {allocation.task for allocation in newest} == set(began)
+
+    def _start_of(self, piece: Piece, state: State) -> int | None:
+        """Return how many steps ahead a task begins; None if the plan cannot be kept with it."""
+        place, start = state.reservations.get(piece.task), 0
+        if place is not None:
+            ahead = ((place.start or 0.0) - state.now) / self.units.step_s
+            start = int(ahead)
+            if start != ahead:
+                return None
+            self._reserve(piece.task, self._tick + start)
+        return start if start + piece.length <= self.units.model.horizon else None
+
+    def _add(self, piece: Piece, start: int) -> None:
+        self.grid.take(start, piece.length, piece.size)
+        end = self._tick + start + piece.length
+        self._ends[piece.task] = end
+        self._ending[end] = self._ending.get(end, 0) + 1
+
+    def _make(self, state: State) -> None:
+        """Make the plan anew."""
+        units, horizon = self.units, self.units.model.horizon
+        self.grid.clear()
+        self._ends.clear()
+        self._ending.clear()
+        self._now, self._starts, self._releases = state.now, state.starts, state.releases
+        self._moves = not self._take_lost_capacity(state)
+        for allocation in state.running:
+            length = max(units.steps(allocation.expected_end_s - state.now), 1)
+            self._moves &= length <= horizon
+            self._add(Piece(allocation.task, length, units.units(allocation.held)), 0)
+        self._reserved, self._soonest = {}, inf
+        for task, place in state.reservations.items():
+            ahead = max((place.start or 0.0) - state.now, 0.0)
+            start = int(ahead // units.step_s)
+            length = max(units.steps(ahead + task.estimate_s), start + 1) - start
+            self._moves &= start + length <= horizon
+            self._add(Piece(task, length, units.size(task)), start)
+            self._reserve(task, self._tick + units.steps(ahead))
+
+    def _take_lost_capacity(self, state: State) -> bool:
+        """Hold what the pool lacks, now and from known steps on; return whether it lacks any."""
+        units, model = self.units, self.units.model
+        nominal = [c * u for c, u in zip(model.capacity, units.unit, strict=True)]
+        has = state.room.capacity[0].tolist()
+        foreseen = [step for step in state.steps if step.time_s > state.now]
+        if not foreseen and all(h >= n for h, n in zip(has, nominal, strict=True)):
+            return state.power is not None  # which may foresee something else at the next decision
+        starts = [0, *(int((step.time_s - state.now) // units.step_s) for step in foreseen)]
+        changes = [[0.0] * model.resources, *(step.change for step in foreseen)]
+        ends = [*starts[1:], model.horizon]
+        for start, end, change in zip(starts, ends, changes, strict=True):
+            has = [h + c for h, c in zip(has, change, strict=True)]
+            lost = [max(n - h, 0.0) for n, h in zip(nominal, has, strict=True)]
+            if start < min(end, model.horizon):
+                self.grid.take(start, min(end, model.horizon) - start, units.units(lost))
+        return True

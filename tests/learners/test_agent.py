@@ -1,0 +1,252 @@
+"""A trained agent as a policy: does what its weights say, and knows what it was trained on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simkit.api import simulate
+from simkit.errors import PolicyError, RunError, ScenarioError
+from simkit.learners.agent import load_agent, slotted_as_json
+from simkit.learners.bundle import write_bundle
+from simkit.observation_deeprm import compact_schema
+from simkit.slotted import Slotted
+from simkit.verify import verify_run
+
+MODEL = Slotted(capacity=(4, 4), slots=3, horizon=8, max_length=5, backlog=20, backlog_shown=16)
+VOID = MODEL.slots
+HEADER = "job_id,submit_time_s,run_time_s,cpu,mem"
+JOBS = f"{HEADER}\n" + "".join(
+    f"{i},{i // 2},{1 + i % 5},{1 + i % 3},{1 + i % 4}\n" for i in range(30)
+)
+"""Two jobs a second, of 1 to 5 s."""
+
+
+def bundle(folder: Path, bias: dict[int, float] | None = None, **changes: Any) -> Path:
+    """Write an agent that looks at nothing: the logits are `bias`, the rest 0."""
+    schema = compact_schema(MODEL)
+    last = np.zeros(MODEL.actions, np.float32)
+    for action, logit in (bias or {}).items():
+        last[action] = logit
+    weights = {
+        "layers.0.weight": np.zeros((schema.size, 2), np.float32),
+        "layers.0.bias": np.zeros(2, np.float32),
+        "layers.1.weight": np.zeros((2, MODEL.actions), np.float32),
+        "layers.1.bias": last,
+    }
+    description = {
+        "architecture": {
+            "type": "perceptron",
+            "layers": [schema.size, 2, MODEL.actions],
+            "activation": "relu",
+        },
+        "observation": schema.as_json(),
+        "actions": {"type": "slots", "slots": VOID, "void": VOID, "count": MODEL.actions},
+        "slotted": slotted_as_json(MODEL),
+        **changes,
+    }
+    write_bundle(folder, weights, description)
+    return folder
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Return a scenario of thirty jobs on the pool, with an agent as its policy."""
+    (tmp_path / "jobs.csv").write_text(JOBS)
+
+    def make(agent: Path, **args: Any) -> dict[str, Any]:
+        return {
+            "workload": {
+                "type": "tasks",
+                "path": str(tmp_path / "jobs.csv"),
+                "columns": {name: name for name in HEADER.split(",")},
+            },
+            "cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 4}]},
+            "admission": {"slots": 3, "backlog": 20},
+            "estimates": "actual",
+            "scheduling": {"step": "1s"},
+            "policy": {"agent": str(agent), "args": args},
+        }
+
+    return make
+
+
+def test_jobs_are_placed_as_the_weights_say(
+    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
+) -> None:
+    """The lowest slot again and again, until what is in it does not fit: the first job is first."""
+    run = simulate(scenario(bundle(tmp_path / "a", {0: 50.0})))
+    assert run.metrics["jobs"]["finished"] == 30
+    assert run.jobs.sort("job_id")["start_time_s"][0] == 0.0
+
+
+def test_a_greedy_agent_that_would_wait_for_ever_runs_out_of_patience(
+    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
+) -> None:
+    """Arg-max is the void action throughout; each start comes after `patience` steps."""
+    agent = bundle(tmp_path / "a", {VOID: 5.0})
+    laid_over = {"admission": {"slots": 3}}
+    run = simulate({**scenario(agent, choose="greedy", patience=4), **laid_over})
+    starts = run.jobs["start_time_s"].sort()
+    assert run.metrics["jobs"]["finished"] == 30
+    assert starts[0] == 4.0
+    assert starts.diff().drop_nulls().min() >= 4.0
+
+
+def test_samples_follow_the_seed(tmp_path: Path, scenario: Callable[..., dict[str, Any]]) -> None:
+    agent = bundle(tmp_path / "a")
+    digests = [simulate(scenario(agent), seed=seed).digest for seed in (1, 1, 2)]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_samples_have_the_networks_probabilities(tmp_path: Path) -> None:
+    """Logits ln 1 … ln 4: actions come in the ratio 1 : 2 : 3 : 4."""
+    chances = {action: float(np.log(action + 1)) for action in range(MODEL.actions)}
+    agent = load_agent(bundle(tmp_path / "a", chances))
+    from simkit.policy import SystemInfo
+
+    info = SystemInfo(("cpu", "mem"), ("pool",), np.array([[4.0, 4.0]]), ())
+    agent.reset(info, np.random.default_rng(0))
+    drawn = np.bincount([agent._choose(None) for _ in range(20_000)])  # type: ignore[arg-type]
+    assert drawn / 20_000 == pytest.approx([0.1, 0.2, 0.3, 0.4], abs=0.012)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"admission": {"slots": 4}}, r"admission.slots is 4 in the scenario, 3 in its training"),
+        ({"admission": {}}, r"admission.slots is not set in the scenario"),
+        ({"scheduling": {"step": "2s"}}, r"scheduling.step is 2 in the scenario, 1 in its"),
+        ({"scheduling": {}}, r"scheduling.step is not set in the scenario"),
+        # known once the cluster is there
+        (
+            {"cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 8}]}},
+            r"has 8 units of mem, and the model's capacity 4",
+        ),
+        ({"cluster": {"machines": [{"count": 2, "cpu": 4, "mem": 4}]}}, r"has 2 machines"),
+    ],
+)
+def test_another_scenario_is_refused_before_it_runs(
+    tmp_path: Path,
+    scenario: Callable[..., dict[str, Any]],
+    changes: dict[str, Any],
+    text: str,
+) -> None:
+    with pytest.raises(ScenarioError, match=text):
+        simulate({**scenario(bundle(tmp_path / "a")), **changes}, output=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_all_differences_are_told_at_once(
+    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
+) -> None:
+    other = {"admission": {"slots": 4}, "scheduling": {"step": "2s"}}
+    with pytest.raises(ScenarioError) as caught:
+        simulate({**scenario(bundle(tmp_path / "a")), **other})
+    assert len(caught.value.problems) == 2
+
+
+def test_another_observation_is_refused_by_its_field(
+    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
+) -> None:
+    """The encoder of that name shows other numbers than those of the training."""
+    other = Slotted(capacity=(4, 4), slots=3, horizon=8, max_length=9, backlog_shown=16)
+    agent = bundle(tmp_path / "a", observation=compact_schema(other).as_json())
+    with pytest.raises(ScenarioError, match="parameter max_length: 5 here, 9 there"):
+        simulate(scenario(agent))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"architecture": {"type": "recurrent"}}, "the architecture is 'recurrent'"),
+        ({"architecture": {"type": "perceptron", "layers": [3, 4]}}, "the description \\[3, 4\\]"),
+        ({"slotted": {"capacity": [4, 4], "slot": 3}}, "slotted must have the fields"),
+        ({"slotted": {"capacity": [4, 4], "slots": 0}}, "slots is 0; it must be at least 1"),
+        ({"actions": {"type": "pairs"}}, "actions type: slots here, pairs there"),
+    ],
+)
+def test_a_bundle_whose_parts_do_not_fit_is_refused(
+    tmp_path: Path, changes: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(RunError, match=text):
+        load_agent(bundle(tmp_path / "a", **changes))
+
+
+def test_a_schema_that_was_edited_is_refused(tmp_path: Path) -> None:
+    folder = bundle(tmp_path / "a")
+    stated = json.loads((folder / "agent.json").read_text())
+    stated["observation"]["fields"][0]["high"] = 2.0
+    (folder / "agent.json").write_text(json.dumps(stated))
+    with pytest.raises(RunError, match="changed after it was written"):
+        load_agent(folder)
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        ({"choose": "best"}, "choose is 'best'; it is sample or greedy"),
+        ({"patience": 0}, "patience is 0"),
+        ({"patients": 3}, "takes no argument 'patients'; did you mean 'patience'"),
+    ],
+)
+def test_arguments_that_are_none_are_refused(
+    tmp_path: Path, scenario: Callable[..., dict[str, Any]], args: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ScenarioError, match=text):
+        simulate(scenario(bundle(tmp_path / "a"), **args))
+
+
+def test_a_job_beyond_the_horizon_is_told(
+    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
+) -> None:
+    """It fits at no step ahead: without a word the run would never end."""
+    made = scenario(bundle(tmp_path / "a"))
+    (tmp_path / "jobs.csv").write_text(f"{HEADER}\n1,0,8,1,1\n")
+    with pytest.raises(PolicyError, match="takes 8 steps and the agent plans 8 ahead"):
+        simulate(made)
+
+
+def test_a_run_can_be_audited_and_names_the_bundles_files(
+    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
+) -> None:
+    agent = bundle(tmp_path / "mine")
+    run = simulate(scenario(agent), output=tmp_path / "run")
+    names = {Path(entry["path"]).name for entry in run.info["inputs"]}
+    assert {"agent.json", "weights.safetensors"} <= names
+    assert verify_run(tmp_path / "run").ok
+    assert run.policy == "mine"
+    (agent / "weights.safetensors").write_bytes(b"other")
+    assert not verify_run(tmp_path / "run").ok
+
+
+def test_a_training_stands_for_its_agent(
+    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
+) -> None:
+    bundle(tmp_path / "trained" / "agent")
+    run = simulate(scenario(tmp_path / "trained"))
+    assert run.info["scenario"]["policy"]["agent"] == str(tmp_path / "trained" / "agent")
+    assert run.policy == "trained"
+
+
+def test_a_folder_that_is_no_agent_is_told(
+    tmp_path: Path, scenario: Callable[..., dict[str, Any]]
+) -> None:
+    with pytest.raises(ScenarioError, match=r"policy.agent: .* holds no agent.json"):
+        simulate(scenario(tmp_path))
+
+
+def test_an_agent_runs_without_torch(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from pathlib import Path; from simkit.learners.agent import load_agent\n"
+        f"load_agent(Path({str(bundle(tmp_path / 'a'))!r}))"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

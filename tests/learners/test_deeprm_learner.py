@@ -1,0 +1,179 @@
+"""DeepRM's training: repeatable, resumable, honest about its arguments, and it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simkit.errors import RunError, ScenarioError
+from simkit.learners.bundle import read_bundle
+from simkit.learners.deeprm import DeepRMTraining, begin
+from simkit.learners.deeprm_model import JobSource, arrival_rate
+from simkit.learners.perceptron import sizes_of
+from simkit.scenario import Scenario
+from simkit.scenario_models import DeepRMWorkload
+
+SMALL = {"job_sets": 4, "rollouts": 3, "iterations": 6, "held_out_sets": 3, "hidden": 8}
+
+
+def scenario(**changes: Any) -> Scenario:
+    plain: dict[str, Any] = {
+        "workload": {"type": "deeprm", "offered_load": 0.7, "steps": 15},
+        "cluster": {"machines": [{"count": 1, "cpu": 10, "mem": 10}]},
+        "admission": {"slots": 10, "backlog": 60},
+        "estimates": "actual",
+        "scheduling": {"step": "1s"},
+    }
+    return Scenario.model_validate({**plain, **changes})
+
+
+def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> DeepRMTraining:
+    made = begin(where or scenario(), {**SMALL, **arguments}, seed=seed)
+    assert isinstance(made, DeepRMTraining)
+    return made
+
+
+def weights(of: DeepRMTraining) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in of._network.weights.items()}
+
+
+SETTINGS: list[Mapping[str, Any]] = [
+    {},
+    {"optimiser": "adam", "observation": "deeprm-compact", "mask": True, "entropy": 0.01},
+    {"fresh": False, "samples_share": 0.5, "discount": 0.99, "objective": "completion"},
+    {"baseline": "value", "warm_start": "sjf"},
+]
+
+
+@pytest.mark.parametrize("arguments", SETTINGS)
+def test_resumed_is_as_not_interrupted(arguments: Mapping[str, Any], tmp_path: Path) -> None:
+    whole = training(**arguments)
+    expected = [dict(whole.step()) for _ in range(6)]
+    first = training(**arguments)
+    found = [dict(first.step()) for _ in range(3)]
+    first.save(tmp_path)
+    second = training(**arguments)
+    second.load(tmp_path)
+    assert second.iteration == 3
+    found += [dict(second.step()) for _ in range(3)]
+    assert found == expected
+    assert weights(second) == weights(whole)
+    assert second.held_out() == whole.held_out()
+
+
+def test_a_look_at_the_held_out_sets_changes_nothing() -> None:
+    one, other = training(), training()
+    assert one.held_out() == one.held_out()
+    one.step()
+    other.step()
+    assert weights(one) == weights(other)
+
+
+def test_another_seed_is_another_training(tmp_path: Path) -> None:
+    one, other = training(seed=0), training(seed=1)
+    one.save(tmp_path)
+    assert weights(one) != weights(other)
+    with pytest.raises(RunError, match="seed is 0 there, 1 here"):
+        other.load(tmp_path)
+
+
+def test_the_gradient_has_the_scale_of_the_original() -> None:
+    """The original: the mean over the decisions of ten job sets, summed over the tens."""
+    made = training(job_sets=20, objective="completion", fresh=False)
+    game = made._game(made._fixed, 3)
+    from simkit.learners.rollouts import roll_out
+
+    rollouts = roll_out(game, made._network, np.random.default_rng(0))
+    bias = made._slope(rollouts, np.ones(len(rollouts.actions)))["layers.1.bias"]
+    p = np.exp(rollouts.log_probabilities)
+    taken = np.eye(11)[rollouts.actions] - p
+    assert bias == pytest.approx(taken.sum(axis=0) / (len(taken) / 2), abs=1e-5)
+
+
+def test_an_agent_is_written_as_a_bundle(tmp_path: Path) -> None:
+    made = training(mask=True)
+    made.step()
+    made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
+    found = read_bundle(tmp_path / "agent")
+    assert sizes_of(found.weights) == [4480, 8, 11] == found.description["architecture"]["layers"]
+    assert found.description["actions"]["mask"] is True
+    assert found.description["curve_end"] == {"slowdown": 2.5}
+    assert found.description["slotted"]["capacity"] == [10, 10]
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    wrong = scenario(
+        cluster={"machines": [{"count": 2, "cpu": 10, "mem": 10}]}, scheduling={"step": "2s"}
+    )
+    with pytest.raises(ScenarioError) as error:
+        begin(wrong, {"hiden": 3, "discount": 2, "optimiser": "sgd"}, seed=0, device="cuda")
+    told = [text.partition(":")[0] for text in error.value.problems]
+    assert told == [
+        "device", "learn.arguments.hiden", "learn.arguments.discount", "learn.arguments.optimiser",
+        "cluster.machines", "scheduling.step",
+    ]  # fmt: skip
+
+
+REFUSED = [
+    # the agent would be judged on what it learned from
+    ({"workload": {"type": "deeprm", "rate": 0.3, "original_set": 3}}, {}, "workload.original_set"),
+    # what changes jobs after they are drawn does not reach the lock-step environment
+    ({"workload": {"type": "deeprm", "rate": 0.3, "load": 2.0}}, {}, "workload.load"),
+    ({"workload": {"type": "poisson", "jobs": 5, "processors": 4, "rate_per_s": 1.0, "mean_run_time_s": 5}}, {}, "workload.type"),
+    ({"admission": {}}, {}, "admission"),
+    ({"estimates": "user-mean"}, {}, "estimates"),
+    # more than a job a step
+    ({"workload": {"type": "deeprm", "offered_load": 2.0}}, {}, "at most one job arrives in a step|rate"),
+    ({}, {"horizon": 15}, "horizon: is 15, and jobs take up to 15 steps"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "arguments", "text"), REFUSED)
+def test_what_cannot_be_learned_is_refused(
+    changes: dict[str, Any], arguments: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ScenarioError, match=text):
+        begin(scenario(**changes), arguments, seed=0)
+
+
+@pytest.mark.parametrize("demands", ["original", "paper"])
+def test_job_sets_have_the_offered_load_and_fit_the_model(demands: str) -> None:
+    made = training(
+        where=scenario(workload={"type": "deeprm", "offered_load": 0.7, "demands": demands})
+    )
+    sets = made._source.draw(np.random.default_rng(0), 400)
+    sets.check_fit(made._model)
+    area = (sets.length[..., None] * sets.size).sum(axis=(0, 1)) / made._model.capacity
+    assert area / (400 * 49) == pytest.approx([0.7, 0.7], rel=0.05)
+
+
+def test_the_defaults_make_1_845_capacities_a_job_and_step() -> None:
+    workload = DeepRMWorkload(type="deeprm", offered_load=1.845)
+    assert arrival_rate(workload) == pytest.approx(1.0)
+
+
+def test_the_unseen_sets_are_the_originals() -> None:
+    """Set 0 at a rate of 0.3 as RandomState(314159) draws it; the job of step 0 is left out."""
+    source = JobSource(scenario(workload={"type": "deeprm", "rate": 0.379}))
+    sets = source.unseen(5)
+    assert len(sets) == 5
+    assert np.array_equal(sets.take([0, 1]).length[:, :3], source.unseen(2).length[:, :3])
+    assert (sets.enter[sets.there] >= 1).all()
+
+
+def test_it_learns() -> None:
+    """Thirty short iterations take the agent well away from where it began."""
+    made = training(
+        job_sets=10, rollouts=10, iterations=40, held_out_sets=20, hidden=20,
+        observation="deeprm-compact", optimiser="adam", learning_rate=0.02,
+    )  # fmt: skip
+    before = made.held_out()["slowdown"]
+    for _ in range(40):
+        made.step()
+    after = made.held_out()
+    assert after["unfinished"] == 0
+    assert after["slowdown"] < 0.75 * before

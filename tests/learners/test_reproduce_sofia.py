@@ -1,0 +1,150 @@
+"""The reproduction of the Sofia study: its numbers, its sentences, and a tiny run to the page."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from simkit.bootstrap import Interval
+from simkit.learners.reproduce_sofia import carry_out
+from simkit.learners.sofia_cost import Cost
+from simkit.learners.sofia_curves import Curve, band, saving, smooth
+from simkit.learners.sofia_findings import against, converges, cost, counting
+from simkit.learners.sofia_judge import CUT, HEURISTICS, at_the_cut
+from simkit.learners.sofia_scores import REFERENCE, Estimate, Score
+from simkit.learners.sofia_study import METHODS, Setting, Task
+from simkit.reproduction import Workplace
+
+TINY = Setting(
+    seeds=2, iterations=3, pilot_iterations=1, held_out_every=1, batches={0.7: 2, 0.4: 2},
+    timed=1, methods=("natural", "adam"),
+    arguments={"job_sets": 2, "rollouts": 2, "held_out_sets": 2}, workload={"positions": 12},
+)  # fmt: skip
+
+
+def curve(slowdown: list[float], method: str = "natural", seed: int = 0) -> Curve:
+    """Return a curve with a look every 100 decisions, whose return is minus its slowdown."""
+    values, looks = np.array(slowdown, float), np.arange(len(slowdown), dtype=float)
+    task = Task(method, None, seed)
+    return Curve(task, looks, 100 * looks, values, -values, (1.0, 1.0), (0.0, 0.0))
+
+
+def score(label: str, everyone: float, at_cut: float, *, done: float = 1.0) -> Score:
+    def estimate(value: float) -> Estimate:
+        return Estimate(value, Interval(value - 0.5, value + 0.5, 0.95, "", 5))
+
+    seeds = () if label in HEURISTICS else (everyone - 0.1, everyone + 0.1)
+    return Score(0.7, label, seeds, 5, estimate(everyone), estimate(at_cut), done, 0, estimate(0.1))
+
+
+def test_a_look_is_averaged_with_those_just_before() -> None:
+    assert smooth(np.array([3.0, 5, 1, 6, 2])).tolist() == [3, 4, 3, 4, 3]
+
+
+def test_rows_become_a_curve_of_samples() -> None:
+    rows = [
+        {"iteration": 0.0, "held_out_slowdown": 9.0, "held_out_return": -90.0},
+        {"iteration": 1.0, "decisions": 70.0, "load": 1.1, "last_load": 0.5},
+        {"iteration": 2.0, "decisions": 80.0, "load": 1.0, "last_load": 0.25,
+         "held_out_slowdown": 7.0, "held_out_return": -70.0},
+    ]  # fmt: skip
+    found = Curve.of(Task("natural", None, 1), rows)
+    assert found.decisions.tolist() == [0, 150]
+    assert found.load == (1.1, 1.0)
+    assert found.load_at_cut == (0.5, 0.25)
+    assert [(row["iteration"], row["held_out_slowdown"]) for row in found.as_rows()] == [(0, 9.0), (2, 7.0)]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("level", "samples"),
+    [
+        (9.0, 0),  # untrained already
+        (7.0, 200),  # the mean of 9, 7 and 5
+        (5.0, 300),  # of 7, 5 and 3; a single look was there before
+        (4.9, None),  # never
+    ],
+)
+def test_samples_to_a_level(level: float, samples: float | None) -> None:
+    assert curve([9, 7, 5, 3]).samples_to(level) == samples
+
+
+def test_a_saving_is_paired_by_seed() -> None:
+    fast, slow = curve([9, 3, 3, 3, 3, 3, 3]), curve([9, 9, 9, 6, 6, 6, 6], "adam")
+    found = saving([fast, fast], [slow, slow])
+    assert found.shares == (100 / 500, 100 / 500)  # 6 on average: after one look, and after five
+    assert found.interval is not None
+    assert found.interval[0] == pytest.approx(0.2)
+    assert saving([slow], [fast]).shares == (None,)
+    assert saving([slow], [fast]).interval is None
+
+
+def test_a_band_ends_where_the_shortest_does() -> None:
+    found = band([curve([4, 4, 4]), curve([6, 6, 6, 6], seed=1)])
+    assert found.decisions[-1] == 200
+    assert found.mean == pytest.approx(5.0)
+    assert (found.low < 5).all()
+    assert np.isnan(band([curve([4, 4])]).low).all()
+
+
+def test_what_is_finished_at_the_cut() -> None:
+    jobs = pl.DataFrame(
+        {"end_time_s": [CUT, CUT + 1.0, None], "turnaround_time_s": [CUT, CUT + 1.0, None],
+         "trace_run_time_s": [30.0, 3.0, 3.0]}
+    )  # fmt: skip
+    assert at_the_cut(jobs) == {"done_at_cut": 1, "sum_at_cut": CUT / 30}
+
+
+SENTENCES = [
+    (converges([curve([9, 5, 5, 5]), curve([9, 5, 5, 5.1])]), "The natural gradient converges"),
+    (converges([curve([9, 5, 5, 5]), curve([5, 9, 9, 9])]), "is not shown to converge"),
+    (cost(dict.fromkeys(("gradient", "natural, all decisions"), Cost(1, 1)) | {"natural": Cost(1.5, 1)}), "at most twice a plain one:** 1.50 times"),
+    (cost(dict.fromkeys(("gradient", "natural, all decisions"), Cost(1, 1)) | {"natural": Cost(2.5, 1)}), "more than twice"),
+    (against(score("a", 8, 4), score(REFERENCE, 9, 4), "SJF"), "better than SJF:** a slowdown of 8.00, 11 % below its 9.00; 2 of 2"),
+    (against(score("a", 8, 4), score(REFERENCE, 9, 4), "SJF"), "-0.40 to +0.60 over batches, which leaves it undecided"),
+    (against(score("a", 9.05, 4), score("SJF", 9, 4), "SJF"), "worse than SJF:** a slowdown of 9.05, 1 % above its 9.00; 1 of 2"),
+    (counting({"SJF": score("SJF", 8, 6), "a": score("a", 9, 3, done=0.4)}), "gives 2 of 2 places to somebody else. First is then a, with 40 % of its jobs finished; with all jobs it is number 2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "part"), SENTENCES)
+def test_sentences_follow_from_numbers(text: str, part: str) -> None:
+    assert part in text
+
+
+def place(folder: Path, said: list[str]) -> Workplace:
+    pages, work = folder / "pages", folder / "work"
+    pages.mkdir(exist_ok=True)
+    work.mkdir(exist_ok=True)
+    return Workplace(pages, work, True, 1, said.append)
+
+
+def test_a_tiny_run_writes_the_page_and_is_not_done_twice(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    pytest.importorskip("matplotlib")
+    said: list[str] = []
+    page = carry_out(place(tmp_path, said), TINY)
+    names = sorted(path.name for path in page.parent.iterdir())
+    assert names == [
+        "sofia-curves.csv", "sofia-curves.svg", "sofia-figure4.svg", "sofia-judged.csv", "sofia.md",
+    ]  # fmt: skip
+    text = page.read_text("utf-8")
+    assert "nan" not in text
+    assert {name for name in re.findall(r"\]\((.+?)\)", text)} == set(names) - {"sofia.md"}
+    judged = pl.read_csv(page.parent / "sofia-judged.csv")
+    at_training = judged.filter(pl.col("rate") == 0.7)
+    assert set(at_training["label"]) == {
+        *HEURISTICS, METHODS["natural"].label, f"{METHODS['natural'].label}, greedy",
+        METHODS["adam"].label,
+    }  # fmt: skip
+    assert judged["unfinished"].sum() == 0
+    assert pl.read_csv(page.parent / "sofia-curves.csv")["seed"].unique().sort().to_list() == [0, 1]
+
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "work").rglob("*.parquet")}
+    again = carry_out(place(tmp_path, said), replace(TINY))
+    assert again.read_text("utf-8") == text
+    assert before == {path: path.stat().st_mtime_ns for path in before}

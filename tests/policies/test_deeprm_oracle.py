@@ -1,0 +1,210 @@
+"""DeepRM's original episodes: replayed action by action, and decided anew by our heuristics.
+
+The reference: 100 job sets at each of five job rates, with every action that nine policies of the
+original code took, and the starts and finishes that came of them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from simkit.admission import AdmissionRule
+from simkit.cluster import Cluster
+from simkit.estimates import Actual
+from simkit.policies.slotted import SlottedPacker, SlottedSJF, SlottedTetris
+from simkit.recorder import Recorder
+from simkit.seeds import stream
+from simkit.simulation import Rules, Simulation
+from simkit.slotted import Slotted
+from simkit.slotted_tracker import SlottedTracker
+from simkit.workload import Workload
+
+RATES = ("0.1", "0.379", "0.596", "0.705", "1")
+KNOBS = ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5")
+HEURISTICS = {
+    "SJF": SlottedSJF,
+    "Packer": SlottedPacker,
+    **{f"Tetris{knob}": lambda knob=knob: SlottedTetris(float(knob)) for knob in KNOBS},
+}
+POLICIES = (*HEURISTICS, "Random")
+VOID = 10
+ARRIVALS_END = 50
+"""The step before which no episode of the original ends; ours ends with its last job."""
+RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))
+POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
+FOLDER = Path(
+    os.environ.get("SIMKIT_ORACLE", Path(__file__).resolve().parents[3] / "shared" / "oracle")
+)
+
+
+@dataclass
+class Reference:
+    """The original's episodes at one job rate."""
+
+    workloads: list[Workload]
+    actions: dict[tuple[str, int], list[int]]
+    schedules: dict[tuple[str, int], list[tuple[float, float]]]
+    """(start, finish) of every job, by policy and job set."""
+
+
+def workload(length, size):
+    """Return a job set; what the original has at step 0 it never delivers."""
+    steps = np.flatnonzero(length[1:]) + 1
+    jobs, run = len(steps), length[steps].astype(float)
+    return Workload(
+        resources=("cpu", "mem"),
+        job_id=np.arange(jobs),
+        submit_time_s=steps.astype(float),
+        first_task=np.arange(jobs + 1),
+        task_id=np.arange(jobs),
+        instances=np.ones(jobs, int),
+        request=size[steps].astype(float),
+        run_time_s=run,
+        requested_time_s=run,
+        gang=np.ones(jobs, bool),
+    )
+
+
+@pytest.fixture(scope="module")
+def reference():
+    read: dict[str, Reference] = {}
+
+    def of_rate(rate):
+        if rate not in read:
+            path = FOLDER / "deeprm" / f"unseen_all_done_r{rate}"
+            if not path.with_name(f"{path.name}_jobs.csv.gz").is_file():
+                pytest.skip(f"no reference episodes {path}*; set SIMKIT_ORACLE")
+            read[rate] = read_reference(str(path))
+        return read[rate]
+
+    return of_rate
+
+
+def read_reference(path):
+    with np.load(f"{path}_jobsets.npz") as sets:
+        workloads = [workload(*pair) for pair in zip(sets["nw_len"], sets["nw_size"], strict=True)]
+    with np.load(f"{path}_actions.npz") as file:
+        names = [name.decode().split(":") for name in file["keys"]]
+        parts = np.split(file["actions"], file["offsets"][1:])
+    keys = [(policy, int(number)) for policy, number in names]
+    actions = {key: part.tolist() for key, part in zip(keys, parts[: len(keys)], strict=True)}
+    schedules = {key: [] for key in keys}
+    jobs = pl.read_csv(f"{path}_jobs.csv.gz").sort("policy", "ex", "job")
+    for policy, number, start, finish in jobs.select("policy", "ex", "start", "finish").rows():
+        schedules[policy, number].append((float(start), float(finish)))
+    return Reference(workloads, actions, schedules)
+
+
+class Played:
+    """An episode in our model: what was done at each decision, and what came of it."""
+
+    def __init__(self, load):
+        self.jobs = {}
+        self.actions: list[int] = []
+        self.simulation = Simulation(
+            load, POOL, Recorder(load, POOL.resources, self), rules=RULES, predictor=Actual()
+        )
+
+    def write(self, table, rows):
+        if table == "jobs":
+            for job, start, end in rows.select("job_id", "start_time_s", "end_time_s").rows():
+                self.jobs[job] = (start, end)
+
+    @property
+    def schedule(self):
+        return [self.jobs[job] for job in sorted(self.jobs)]
+
+    @property
+    def idle_steps(self):
+        """Steps that the original goes on for when the last job has ended."""
+        return max(0, ARRIVALS_END - int(max(end for _, end in self.jobs.values())))
+
+
+def replay(load, actions):
+    """Do what the original did; its first decisions, before any job came, are none of ours."""
+    episode, tracker = Played(load), SlottedTracker(Slotted())
+    tracker.reset(episode.simulation.info)
+    left = iter(actions[int(load.submit_time_s[0]) :])
+    for state in episode.simulation.decisions():
+        if episode.simulation.jobs_ended == len(load):
+            break  # the episode is over
+        tracker.update(state)
+        for action in left:
+            place = None if action == VOID else tracker.place(action)
+            if place is None:
+                break
+            episode.simulation.apply(place)
+            tracker.update(state)
+    episode.simulation.close()
+    return episode, len(list(left))
+
+
+def decide(load, policy):
+    """Let a policy decide, and note its actions."""
+    episode = Played(load)
+    policy.reset(episode.simulation.info, stream(0, "policy"))
+    episode.actions = [VOID] * int(load.submit_time_s[0])
+    for state in episode.simulation.decisions():
+        policy.tracker.update(state)
+        tasks = [policy.tracker.task(slot) for slot in range(VOID)]
+        for place in policy.schedule(state):
+            episode.actions.append(tasks.index(place.task))
+            episode.simulation.apply(place)
+            policy.tracker.update(state)
+            tasks = [policy.tracker.task(slot) for slot in range(VOID)]
+        if episode.simulation.jobs_ended < len(load):  # or else the episode is over
+            episode.actions.append(VOID)
+    return episode
+
+
+def check_replays(reference, rate, numbers):
+    known = reference(rate)
+    for policy in POLICIES:
+        for number in numbers:
+            if len(known.workloads[number]):
+                key = policy, number
+                episode, left = replay(known.workloads[number], known.actions[key])
+                assert (key, episode.schedule) == (key, known.schedules[key])
+                # One more where the original's list of running jobs keeps one that has finished.
+                assert left - episode.idle_steps in (0, 1)
+
+
+def check_decisions(reference, rate, policy, numbers):
+    known, make = reference(rate), HEURISTICS[policy]
+    for number in numbers:
+        if len(known.workloads[number]):
+            episode, theirs = decide(known.workloads[number], make()), known.actions[policy, number]
+            ours = [*episode.actions, *[VOID] * episode.idle_steps]
+            # One more where the original's list of running jobs keeps one that has finished.
+            assert theirs in (ours, [*ours, VOID]), f"job set {number}"
+            assert episode.schedule == known.schedules[policy, number]
+
+
+@pytest.mark.parametrize("rate", RATES)
+def test_the_same_actions_give_the_same_schedule(reference, rate):
+    check_replays(reference, rate, range(0, 100, 33))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", RATES)
+def test_the_same_actions_give_the_same_schedule_in_all_episodes(reference, rate):
+    check_replays(reference, rate, range(100))
+
+
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("policy", HEURISTICS)
+def test_our_heuristics_take_the_same_actions(reference, rate, policy):
+    check_decisions(reference, rate, policy, (0, 74))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("policy", HEURISTICS)
+def test_our_heuristics_take_the_same_actions_in_all_episodes(reference, rate, policy):
+    check_decisions(reference, rate, policy, range(100))

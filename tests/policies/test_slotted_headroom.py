@@ -1,0 +1,53 @@
+"""The rule that withholds long tasks: what it leaves free, and for how long."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simkit.admission import AdmissionRule
+from simkit.cluster import Cluster
+from simkit.errors import ScenarioError
+from simkit.policies.slotted_headroom import SlottedHeadroom
+from simkit.simulation import Rules
+from simkit.workload import Workload
+
+POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
+RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))
+# Of both resources alike: 3 units for 2 steps, and 5 units for 10.
+JOBS = Workload(
+    resources=("cpu", "mem"),
+    job_id=np.arange(2),
+    submit_time_s=np.zeros(2),
+    first_task=np.arange(3),
+    task_id=np.arange(2),
+    instances=np.ones(2, int),
+    request=np.array([[3.0, 3.0], [5.0, 5.0]]),
+    run_time_s=np.array([2.0, 10.0]),
+    requested_time_s=np.array([2.0, 10.0]),
+    gang=np.ones(2, bool),
+)
+
+
+@pytest.mark.parametrize(
+    ("headroom", "long", "patience", "expected"),
+    [
+        (0, 4, 50, [0, 0]),  # nothing need stay free: plain SJF
+        (2, 4, 50, [0, 0]),  # 3 + 5 + 2 are the pool's 10
+        (3, 4, 50, [0, 2]),  # 3 + 5 + 3 are more: it waits for the short one's end
+        (3, 11, 50, [0, 0]),  # 10 steps are not long
+        (6, 4, 5, [0, 5]),  # 5 + 6 never fit: it goes after its patience
+        (6, 4, 0, [0, 0]),
+    ],
+)
+def test_a_long_task_leaves_room(headroom, long, patience, expected, simulate):
+    policy = SlottedHeadroom(headroom, long, patience)
+    assert simulate(policy, JOBS, POOL, rules=RULES).starts == expected
+
+
+def test_all_numbers_are_told_at_once():
+    with pytest.raises(ScenarioError) as told:
+        SlottedHeadroom(-1, 0, 1.5)  # type: ignore[arg-type]
+    assert [text.split(":")[1].split()[0] for text in told.value.problems] == [
+        "headroom", "long", "patience",
+    ]  # fmt: skip

@@ -1,0 +1,351 @@
+"""Rewards: their sums are those of the run's tables, whenever they are asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from simkit.admission import AdmissionRule
+from simkit.cluster import Cluster, Failures, Maintenance
+from simkit.errors import PluginError, ScenarioError
+from simkit.policies.backfilling import Easy
+from simkit.policies.orderings import FCFS
+from simkit.policy import Kill, Place, Resume, Suspend
+from simkit.policy_bases import OrderedPolicy
+from simkit.reward import REWARDS, Reward, WeightedRewards, make_reward
+from simkit.simulation import Rules
+from simkit.value import with_deadlines, with_values
+
+STEPWISE = Rules(step_s=1, admission=AdmissionRule(slots=10, backlog=60))
+
+
+class Several(WeightedRewards):
+    """All rewards at once, each with its own sum and what it was at every decision."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.all = {name: make_reward(name) for name in names}
+        super().__init__([(1.0, reward) for reward in self.all.values()])
+        self.earned: dict[str, list[float]] = {name: [] for name in names}
+
+    def look(self, now: float) -> None:
+        for name, reward in self.all.items():
+            self.earned[name].append(reward.collect(now))
+
+    @property
+    def totals(self) -> dict[str, float]:
+        return {name: sum(earned) for name, earned in self.earned.items()}
+
+
+def play(begin, schedule, load, cluster=4, names=(), **facts):
+    """Run a function, or a policy, and collect at every decision and at the end."""
+    reward = Several(list(names or REWARDS))
+    run = begin(load, cluster, observer=reward, **facts)
+    simulation = run.simulation
+    reward.begin(load, simulation.info)
+    if hasattr(schedule, "reset"):
+        schedule.reset(simulation.info, np.random.default_rng(0))
+        schedule = schedule.schedule
+    for state in simulation.decisions():
+        reward.look(state.now)
+        for action in schedule(state):
+            simulation.apply(action)
+    reward.look(simulation.now)
+    return run, reward
+
+
+def totals_of(run, capacity) -> dict[str, float]:
+    """Work the sums out from the run's tables; what has not ended lasts until the last instant."""
+    now = run.simulation.now
+    jobs = run["jobs"].filter(pl.col("status") != "rejected")
+    submit = jobs["submit_time_s"].to_numpy()
+    end = jobs["end_time_s"].fill_null(now).to_numpy()
+    slowdowns = (end - submit) / np.maximum(jobs["trace_run_time_s"].to_numpy(), 1.0)
+    found = {
+        "slowdown": -slowdowns.sum(),
+        "completion-time": -(end - submit).sum(),
+        "makespan": -covered(submit, end),
+        "utilisation": used(run, capacity, now),
+    }
+    if "value" in jobs.columns:
+        due = jobs["deadline_s"].fill_null(np.inf).to_numpy()
+        in_time = (jobs["status"] == "finished").to_numpy() & (end <= due)
+        found["value"] = jobs["value"].to_numpy()[in_time].sum()
+    return found
+
+
+def covered(begin, end) -> float:
+    """Return the length of the union of intervals."""
+    total, until = 0.0, -np.inf
+    for a, b in sorted(zip(begin, end, strict=True)):
+        total += max(b - max(a, until), 0.0)
+        until = max(until, b)
+    return total
+
+
+def used(run, capacity, now) -> float:
+    """Return the sum over allocations of time * mean share held."""
+    requests = run["tasks"].select("task_id", *capacity)
+    pieces = run["allocations"].join(requests, on="task_id")
+    lasted = pieces["end_time_s"].fill_null(now) - pieces["start_time_s"]
+    each = [(lasted * pieces["count"] * pieces[r] / c).sum() for r, c in capacity.items()]
+    return float(np.mean(each))
+
+
+def check(run, reward, capacity) -> None:
+    expected = totals_of(run, capacity)
+    names = [name for name in expected if name in reward.all]
+    got = {name: reward.totals[name] for name in names}
+    assert got == pytest.approx({name: expected[name] for name in names}, rel=1e-9, abs=1e-9)
+    assert all(got[name] for name in names)
+
+
+# ---- by hand ------------------------------------------------------------------------------------
+
+
+def test_what_ends_between_decisions_is_paid_to_the_instant(begin, rigid, greedy):
+    # job 0 runs from 0 to 3.5, job 1 comes at 3 and must wait for it: it runs from 4 to 6
+    load = rigid((0, 3.5, 4), (3, 2, 4))
+    run, reward = play(
+        begin, greedy, load, names=[n for n in REWARDS if n != "value"], rules=Rules(step_s=1)
+    )
+    assert run.starts() == {0: 0, 1: 4}
+    assert reward.earned == {
+        # at 0, 1, 2, 3, 4, 5, 6, and at the end
+        "slowdown": pytest.approx([0, *(-1 / 3.5,) * 3, -0.5 / 3.5 - 0.5, -0.5, -0.5, 0]),
+        "completion-time": [0, -1, -1, -1, -1.5, -1, -1, 0],
+        "makespan": [0, -1, -1, -1, -1, -1, -1, 0],
+        "utilisation": [0, 1, 1, 1, 0.5, 1, 1, 0],
+    }
+
+
+def test_gaps_without_work_cost_nothing(begin, rigid, greedy):
+    _, reward = play(
+        begin, greedy, rigid((5, 1, 1), (100, 2, 1)), names=["makespan", "completion-time"]
+    )
+    assert reward.totals == {"makespan": -3, "completion-time": -3}
+
+
+def test_a_job_is_done_when_the_last_of_its_tasks_is(begin, make_jobs, a_gang, a_bag, greedy):
+    load = make_jobs((0, a_gang(1, 2), a_bag(2, 5)), (0, a_gang(4, 1)))
+    _, reward = play(begin, greedy, load, names=["slowdown", "completion-time"])
+    # the second one starts at 5 and ends at 6
+    assert reward.totals == pytest.approx({"slowdown": -(5 / 5 + 6 / 1), "completion-time": -11})
+
+
+def test_short_run_times_count_as_the_least(begin, rigid, greedy):
+    load = rigid((0, 0, 4), (0, 10, 4), (0, 0, 1))
+    reward = make_reward("slowdown", {"least_run_s": 5})
+    simulation = begin(load, observer=reward).simulation
+    reward.begin(load, simulation.info)
+    for state in simulation.decisions():
+        for action in greedy(state):
+            simulation.apply(action)
+    # the first ends at once; the last waits for the second, which uses everything
+    assert reward.collect(simulation.now) == pytest.approx(-(10 / 10 + 10 / 5))
+
+
+@pytest.mark.parametrize(
+    ("run_time", "requested", "value"),
+    [
+        (3, 5, 12.0),  # in time: 3 s of 4 processors at 1 a second
+        (5, 5, 20.0),  # at the very instant
+        (6, 5, 0.0),  # late
+    ],
+)
+def test_value_is_paid_for_what_ends_in_time(begin, rigid, greedy, run_time, requested, value):
+    load = with_values(rigid((0, run_time, 4, requested)), {"processors": 1.0}, time_unit_s=1)
+    load = with_deadlines(load, np.ones(1))
+    _, reward = play(begin, greedy, load, names=["value"])
+    assert reward.totals == {"value": value}
+
+
+def test_value_needs_qos_to_be_kept(begin, rigid, greedy):
+    load = rigid((0, 10, 4), (0, 10, 4), (0, 10, 4)).with_columns(qos=np.array([1.0, 0.5, 0.5]))
+    load = with_values(load, {"processors": 1.0}, time_unit_s=1)
+    _, reward = play(begin, greedy, load, names=["value"])
+    # ends at 10, 20 and 30; due at 10, 20 and 20
+    assert reward.totals == {"value": 40 + 20}
+
+
+# ---- the sums of the tables ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backlog", [60, 1])  # with 1 some are rejected
+@pytest.mark.parametrize("seed", range(3))
+def test_a_slotted_run(begin, make_jobs, a_gang, seed, backlog):
+    rng = np.random.default_rng(seed)
+    jobs = [
+        (t, a_gang(1, int(rng.integers(1, 16)), request=tuple(map(float, rng.integers(1, 11, 2)))))
+        for t in range(1, 50)
+        if rng.random() < 0.5
+    ]
+    load = make_jobs(*jobs, resources=("cpu", "mem"))
+    names = [n for n in REWARDS if n != "value"]
+    rules = Rules(
+        step_s=1, admission=AdmissionRule(slots=10 if backlog > 1 else 1, backlog=backlog)
+    )
+
+    def schedule(state):
+        for task in list(state.queue):
+            if rng.random() < 0.3 and (found := state.profile().earliest(task)):
+                start, on = found
+                yield Place(task, on, None if start <= state.now else float(np.ceil(start)))
+
+    capacity = {"cpu": 10.0, "mem": 10.0}
+    run, reward = play(begin, schedule, load, Cluster.pool(capacity), names, rules=rules)
+    check(run, reward, capacity)
+    finished = run["jobs"].filter(pl.col("status") == "finished")
+    rejected = run["jobs"].filter(pl.col("status") == "rejected")
+    assert len(finished) + len(rejected) == len(jobs)
+    assert bool(len(rejected)) == (backlog == 1)
+    slowdown = ((finished["end_time_s"] - finished["submit_time_s"]) / finished["run_time_s"]).sum()
+    assert reward.totals["slowdown"] == pytest.approx(-slowdown, rel=1e-12)
+
+
+def test_an_hpc_log_with_easy(begin, rigid):
+    rng = np.random.default_rng(5)
+    submit = np.cumsum(rng.exponential(40, 800))
+    run_time = rng.lognormal(5, 2, 800)
+    rows = (submit, run_time, rng.integers(1, 65, 800), run_time * rng.uniform(1, 9, 800))
+    load = with_values(rigid(*zip(*rows, strict=True)), {"processors": 0.3})
+    load = with_deadlines(load, rng.uniform(1, 20, 800))
+    run, reward = play(begin, OrderedPolicy(FCFS(), Easy()), load, 128)
+    check(run, reward, {"processors": 128.0})
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kills_rejections_failures_and_suspensions(begin, make_jobs, a_gang, a_bag, seed):
+    rng = np.random.default_rng(seed)
+
+    def some_task():
+        kind = a_bag if rng.random() < 0.5 else a_gang
+        run_time = float(rng.exponential(20))
+        request = (float(rng.integers(1, 4)), float(rng.integers(0, 3)))
+        return kind(int(rng.integers(1, 4)), run_time, run_time * rng.uniform(0.5, 2), request)
+
+    submit = np.sort(rng.uniform(0, 400, 60))
+    submit[3] = submit[4]  # two at once
+    jobs = [(t, *(some_task() for _ in range(rng.integers(1, 4)))) for t in submit]
+    load = make_jobs(*jobs, resources=("cpu", "mem"))
+    load = with_deadlines(with_values(load, {"cpu": 2.0, "mem": 0.1}), rng.uniform(1, 8, 60))
+    cluster = Cluster(
+        ("cpu", "mem"), ("a", "b", "c"), np.array([[4.0, 6.0], [6.0, 6.0], [6.0, 2.0]]),
+        maintenance=(Maintenance(50.5, 90.25, 1, (6.0, 6.0), "requeue"),),
+        failures=Failures(150.0, 10.0, running="requeue"),
+    )  # fmt: skip
+    rules = Rules(walltime="kill", admission=AdmissionRule(slots=4, backlog=3))
+
+    def schedule(state):
+        for allocation in state.suspended:
+            if rng.random() < 0.7 and state.room.copy().claim(
+                allocation.on, allocation.task.request
+            ):
+                yield Resume(allocation)
+        for allocation in state.running:
+            if rng.random() < 0.05:
+                yield Suspend(allocation, keep_work=bool(rng.random() < 0.7))
+        for task in list(state.queue):
+            if rng.random() < 0.02:
+                yield Kill(task)
+            elif task.waiting and (on := state.fit(task)):
+                yield Place(task, on)
+
+    run, reward = play(begin, schedule, load, cluster, rules=rules, seed=seed)
+    check(run, reward, {"cpu": 16.0, "mem": 14.0})
+    statuses = set(run["jobs"]["status"])
+    assert {"finished", "killed", "rejected"} <= statuses
+    assert {"suspended", "lost"} & set(run["allocations"]["outcome"])
+
+
+def test_sums_do_not_depend_on_when_they_are_asked_for(begin, rigid, greedy):
+    rng = np.random.default_rng(2)
+    rows = (np.cumsum(rng.exponential(3, 90)), rng.exponential(9, 90), rng.integers(1, 5, 90))
+    load = rigid(*zip(*rows, strict=True))
+    names = [n for n in REWARDS if n != "value"]
+    _, often = play(begin, greedy, load, names=names)
+    once = Several(names)
+    simulation = begin(load, observer=once).simulation
+    once.begin(load, simulation.info)
+    for state in simulation.decisions():
+        for action in greedy(state):
+            simulation.apply(action)
+    once.look(simulation.now)
+    assert once.totals == pytest.approx(often.totals, rel=1e-12)
+
+
+def test_whoever_looks_on_changes_nothing(begin, rigid, greedy):
+    load = rigid(*((0.25 * t, 1 + t % 7, 1 + t % 4) for t in range(60)))
+    names = [n for n in REWARDS if n != "value"]
+    seen, _ = play(begin, greedy, load, names=names)
+    unseen = begin(load)
+    for state in unseen.simulation.decisions():
+        for action in greedy(state):
+            unseen.simulation.apply(action)
+    for table in ("jobs", "tasks", "allocations", "timeline"):
+        assert seen[table].equals(unseen[table])
+
+
+def test_a_run_may_begin_before_zero(begin, rigid, greedy):
+    _, reward = play(
+        begin, greedy, rigid((-10, 4, 4), (-10, 4, 4)), names=["completion-time", "utilisation"]
+    )
+    assert reward.totals == {"completion-time": -12, "utilisation": 8}
+
+
+def test_a_second_run_begins_anew(begin, rigid, greedy):
+    load, reward = rigid((0, 4, 4), (1, 4, 4)), make_reward({"slowdown": 1, "utilisation": 1})
+    totals = []
+    for stop in (1, 99):  # the first is left in the middle
+        simulation = begin(load, observer=reward).simulation
+        reward.begin(load, simulation.info)
+        for state in simulation.decisions():
+            if state.now >= stop:
+                break
+            for action in greedy(state):
+                simulation.apply(action)
+        totals.append(reward.collect(simulation.now))
+    assert totals == [pytest.approx(-1 / 4 + 1), pytest.approx(-(4 + 7) / 4 + 8)]
+
+
+# ---- by name ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", REWARDS)
+def test_every_reward_has_a_name(name):
+    assert isinstance(make_reward(name), Reward)
+
+
+def test_rewards_are_weighted_and_added(begin, rigid, greedy):
+    load = rigid((0, 4, 2), (1, 4, 4))
+    weighted = make_reward({"slowdown": 2, "utilisation": 0.5}, {"utilisation": {"time_unit_s": 2}})
+    simulation = begin(load, observer=weighted).simulation
+    weighted.begin(load, simulation.info)
+    for state in simulation.decisions():
+        for action in greedy(state):
+            simulation.apply(action)
+    # slowdowns 1 and 7/4; four seconds of a half and four of all
+    assert weighted.collect(simulation.now) == pytest.approx(-2 * (1 + 7 / 4) + 0.5 * 6 / 2)
+
+
+MISTAKES = [
+    # what, arguments, what is said
+    ("slowdwn", {}, "did you mean 'slowdown'"),
+    ("slowdown", {"tau": 3}, "reward 'slowdown' takes no argument 'tau'"),
+    ("slowdown", {"least_run_s": 0}, "least_run_s is 0; it must be a finite number above 0"),
+    ({}, {}, "there is none; name one at least"),
+    ({"slowdown": float("nan")}, {}, "reward 'slowdown': weight nan must be a finite number"),
+    ({"slowdown": 1}, {"value": {}}, "arguments of 'value' belong to none of slowdown"),
+]
+
+
+@pytest.mark.parametrize(("what", "arguments", "text"), MISTAKES)
+def test_mistakes_are_explained(what, arguments, text):
+    with pytest.raises((ScenarioError, PluginError), match=text):
+        make_reward(what, arguments)
+
+
+def test_value_needs_jobs_of_value(begin, rigid):
+    load = rigid((0, 1, 1))
+    with pytest.raises(ScenarioError, match="the jobs have no value; add a section `value`"):
+        make_reward("value").begin(load, begin(load).simulation.info)

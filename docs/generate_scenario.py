@@ -183,6 +183,14 @@ def _section(heading: str, place: str, model: type[BaseModel], base: type[BaseMo
     return "\n\n".join([f"### {heading}", f"{doc}{where}", "\n".join(table)])
 
 
+def ready() -> str:
+    """Return a table of the scenarios that come with simkit."""
+    from simkit.scenario_library import scenario_names, scenario_path, scenario_summary
+
+    rows = [f"| `{name}` | {scenario_summary(scenario_path(name))} |" for name in scenario_names()]
+    return "\n".join(["| scenario | what it is |", "|---|---|", *rows])
+
+
 def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
     hints = get_type_hints(model, include_extras=True)
     for key, info in model.model_fields.items():

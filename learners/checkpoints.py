@@ -62,6 +62,8 @@ class Checkpoint:
         Raises RunError if there is nothing whole, or if it belongs to a training that differs.
         """
         library = safetensors()
+        from safetensors import SafetensorError
+
         try:
             facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
             arrays = library.load((folder / ARRAYS).read_bytes())
@@ -70,7 +72,7 @@ class Checkpoint:
         except OSError as error:
             text = f"{folder}: cannot read a checkpoint: {error.strerror}; begin the training anew"
             raise RunError(text) from error
-        except (ValueError, LookupError, TypeError, library.SafetensorError) as error:
+        except (ValueError, LookupError, TypeError, SafetensorError) as error:
             text = f"{folder}: holds no whole checkpoint ({error}); begin the training anew"
             raise RunError(text) from error
         if problems := _differences(json.loads(json.dumps(identity)), theirs):

@@ -18,9 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from simkit.actions import SlotActions
-from simkit.errors import RunError, ScenarioError
-from simkit.run_info import versions
+from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
 from simkit.seeds import stream
 from simkit.slotted import Slotted
@@ -28,12 +26,10 @@ from simkit.training import Training
 
 from .argument_rules import read_arguments
 from .baselines import decision_means
-from .bundle import write_bundle
-from .checkpoints import Checkpoint
-from .deeprm_model import RESOURCES, JobSource, slotted_model
+from .deeprm_model import JobSource, slotted_model
 from .input_layers import LAYERS, make_input_layer
 from .job_sets import JobSets
-from .lockstep import OBJECTIVES, Floats, Lockstep
+from .lockstep import OBJECTIVES, Floats, Lockstep, Objective
 from .masks import entropies
 from .optimisers import make_optimiser
 from .outcomes import outcome
@@ -42,7 +38,9 @@ from .policy_network import PolicyNetwork
 from .proximal import entropy_pull, pull_on_logits
 from .returns import rewards_to_go
 from .rollouts import Rollouts, chooser, play, roll_out
-from .supervised import imitate, shown
+from .slotted_agent import write_slotted_agent
+from .supervised import imitate
+from .training_state import TrainingState
 from .value_baseline import ValueBaseline
 
 # Arguments
@@ -80,6 +78,8 @@ class Arguments:
     """decision: the mean over a job set's rollouts at the same decision; value: a network."""
     warm_start: str = "none"
     """none; or sjf: the network first learns what shortest-job-first does."""
+    warm_start_rounds: int = 12
+    """Rounds of 200 job sets of the warm start; about a second each."""
     samples_share: float = 1.0
     """Share of the decisions, drawn at random, that the gradient is taken over."""
     held_out_sets: int = 100
@@ -95,6 +95,7 @@ class Arguments:
 RANGES = {
     **dict.fromkeys(("iterations", "job_sets", "rollouts", "hidden", "max_decisions"), (1, inf)),
     **dict.fromkeys(("horizon", "memory", "held_out_sets"), (1, 10_000)),
+    "warm_start_rounds": (1, inf),
     "learning_rate": (1e-12, inf), "discount": (0, 1), "entropy": (0, inf),
     "samples_share": (1e-6, 1),
 }  # fmt: skip
@@ -156,12 +157,15 @@ class DeepRMTraining:
 
         # Agent
         first, self._schema = make_input_layer(arguments.observation, model)
-        self._layers = [first.inputs, arguments.hidden, model.actions]
-        weights = small_weights(stream(seed, "deeprm.weights"), self._layers)
+        layers = [first.inputs, arguments.hidden, model.actions]
+        weights = small_weights(stream(seed, "deeprm.weights"), layers)
         self._network = PolicyNetwork(first, weights)
         self._optimiser = make_optimiser(arguments.optimiser, arguments.learning_rate)
         self._value = ValueBaseline(first.inputs, rng=self._rng["value"], first=first)
-        self._warmed = arguments.warm_start == "none"
+        self._warm_start = {"done": arguments.warm_start == "none"}
+        self._state = TrainingState(
+            self._network, self._optimiser, self._value, self._rng, {"warm_start": self._warm_start}
+        )
 
     def step(self) -> Mapping[str, float]:
         """Do an iteration; return what `simkit train` logs.
@@ -198,12 +202,13 @@ class DeepRMTraining:
 
     def _warm_up(self) -> None:
         """Imitate shortest-job-first once, before the first iteration."""
-        if self._warmed:
+        if self._warm_start["done"]:
             return
         rng = self._rng["warm_start"]
-        game = self._game(self._source.draw(rng, WARM_SETS), 1)
-        imitate(self._network, *shown(game, self._network), rng)
-        self._warmed = True
+        rounds = range(self._arguments.warm_start_rounds)
+        games = (self._game(self._source.draw(rng, WARM_SETS), 1) for _ in rounds)
+        imitate(self._network, games, rng)
+        self._warm_start["done"] = True
 
     def _job_sets(self) -> JobSets:
         if not self._arguments.fresh:
@@ -212,7 +217,7 @@ class DeepRMTraining:
 
     def _game(self, sets: JobSets, replicas: int) -> Lockstep:
         chosen = self._arguments
-        objective = "slowdown" if chosen.objective == "slowdown" else "completion"
+        objective: Objective = "slowdown" if chosen.objective == "slowdown" else "completion"
         return Lockstep(self._model, sets, replicas, objective, chosen.max_decisions)
 
     def _advantage(self, rollouts: Rollouts) -> tuple[Floats, dict[str, float]]:
@@ -259,31 +264,11 @@ class DeepRMTraining:
 
     def save(self, folder: Path) -> None:
         """See `Training.save`."""
-        parts = {
-            "weights": self._network.weights,
-            "optimiser": self._optimiser.state(),
-            "value": self._value.state(),
-            "warm_start": {"done": self._warmed},
-        }
-        generators = {name: dict(rng.bit_generator.state) for name, rng in self._rng.items()}
-        Checkpoint(self.iteration, parts, generators).write(folder, self._identity())
+        self._state.save(folder, self.iteration, self._identity())
 
     def load(self, folder: Path) -> None:
         """See `Training.load`."""
-        found = Checkpoint.read(folder, self._identity())
-        try:
-            for name, array in self._network.weights.items():
-                array[...] = found.parts["weights"][name]
-            self._optimiser.restore(found.parts["optimiser"])
-            self._value.restore(found.parts["value"])
-            self._warmed = bool(found.parts["warm_start"]["done"])
-            for name, rng in self._rng.items():
-                rng.bit_generator.state = found.generators[name]
-        except (LookupError, ValueError, TypeError) as error:
-            text = f"{folder}: holds no whole checkpoint ({error!r}); begin the training anew"
-            raise RunError(text) from error
-        self._network.refresh()
-        self.iteration = found.iteration
+        self.iteration = self._state.load(folder, self._identity())
 
     def _identity(self) -> dict[str, Any]:
         """Return what tells this training from others, and what an agent says of its training."""
@@ -297,24 +282,21 @@ class DeepRMTraining:
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         """See `Training.write_agent`."""
         self._warm_up()
-        layers = {"type": "perceptron", "layers": self._layers, "activation": "relu"}
-        description = {
-            "architecture": layers,
-            "observation": self._schema.as_json(),
-            "actions": {**SlotActions(self._model).as_json(), "mask": self._arguments.mask},
-            "slotted": asdict(self._model),
-            "resources": list(RESOURCES),
-            **self._identity(),
-            "versions": versions(),
-            "curve_end": dict(curve_end),
-        }
-        write_bundle(folder, self._network.weights, description)
+        write_slotted_agent(
+            folder,
+            self._network.weights,
+            schema=self._schema,
+            model=self._model,
+            mask=self._arguments.mask,
+            training=self._identity(),
+            curve_end=curve_end,
+        )
 
 
 STREAMS = ("job_sets", "actions", "samples", "value", "warm_start")
 """What is drawn at random in the course of a training."""
-WARM_SETS = 100
-"""Job sets on which shortest-job-first is watched."""
+WARM_SETS = 200
+"""Job sets of a round of the warm start."""
 
 
 def _norm(arrays: Weights) -> float:

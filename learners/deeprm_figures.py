@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from .deeprm_study import HEURISTICS, RESERVING, WITHHOLDING, Setting, Task, agents_for
+from .deeprm_study import HEURISTICS, RESERVING, WITHHOLDING, Setting, agents_for
 
 if TYPE_CHECKING:
     import polars as pl
@@ -96,11 +95,7 @@ def _ratio(above: Floats, below: Floats, offset: float, sign: float) -> Estimate
 
 def first_below(curve: pl.DataFrame, threshold: float) -> int | None:
     """Return the first iteration whose held-out slowdown, over seeds, is below a threshold."""
-    looks = curve.drop_nulls("held_out_slowdown").group_by("iteration").mean().sort("iteration")
+    looks = curve.select("iteration", "held_out_slowdown").drop_nulls()
+    looks = looks.group_by("iteration").mean().sort("iteration")
     below = looks.filter(looks["held_out_slowdown"] < threshold)
     return int(below["iteration"][0]) if len(below) else None
-
-
-def names_of(tasks: Sequence[Task]) -> list[str]:
-    """Return the names of trainings."""
-    return [task.name for task in tasks]

@@ -9,14 +9,12 @@ import numpy as np
 from simkit.errors import ScenarioError, TraceError
 from simkit.scenario import Scenario
 from simkit.scenario_models import DeepRMWorkload
-from simkit.scenario_workload import WorkloadBase
 from simkit.slotted import Ints, Slotted
 from simkit.traces.deeprm import UNIT, draw_job_sets
 from simkit.traces.deeprm_original import original_jobs
 
 from .job_sets import JobSets
-
-RESOURCES = ("cpu", "mem")
+from .pool_rules import RESOURCES, longest_job, pool_problems
 
 
 def slotted_model(scenario: Scenario, *, horizon: int, memory: int) -> Slotted:
@@ -28,18 +26,12 @@ def slotted_model(scenario: Scenario, *, horizon: int, memory: int) -> Slotted:
         raise ScenarioError(problems)
     workload, admission = _workload(scenario), scenario.admission
     unit = UNIT[workload.demands]
-    longest = max(workload.long_steps[1], workload.short_steps[1])
-    if longest >= horizon:
-        raise ScenarioError(
-            f"learn.arguments.horizon: is {horizon}, and jobs take up to {longest} steps; give at "
-            f"least {longest + 1}"
-        )
     assert admission.slots is not None  # or it were among the problems
     return Slotted(
         capacity=(round(workload.capacity / unit),) * len(RESOURCES),
         slots=admission.slots,
         horizon=horizon,
-        max_length=longest,
+        max_length=longest_job(workload, horizon),
         backlog=admission.backlog,
         backlog_shown=60 if admission.backlog is None else max(admission.backlog, 1),
         memory=memory,
@@ -55,26 +47,13 @@ def _workload(scenario: Scenario) -> DeepRMWorkload:
 
 
 def _problems(scenario: Scenario) -> Iterator[str]:
-    workload, admission = scenario.workload, scenario.admission
+    workload = scenario.workload
     if not isinstance(workload, DeepRMWorkload):
         yield f"workload.type: the learner deeprm takes deeprm, not {workload.type}"
         return
-    for name, field in WorkloadBase.model_fields.items():
-        if name != "type" and getattr(workload, name) != field.default:
-            yield f"workload.{name}: the learner deeprm draws its own job sets; leave it out"
     if workload.original_set is not None:
         yield "workload.original_set: the agent is judged on these sets; leave it out for training"
-    wanted = dict.fromkeys(RESOURCES, float(workload.capacity))
-    machines = scenario.cluster.machines or ()
-    if [(group.count, group.capacity) for group in machines] != [(1, wanted)]:
-        shown = ", ".join(f"{name}: {amount:g}" for name, amount in wanted.items())
-        yield f"cluster.machines: must be one pool as in workload.capacity, {{count: 1, {shown}}}"
-    if admission.slots is None or admission.order != "fifo" or admission.refill != "at_once":
-        yield "admission: must have slots, such as 10, filled at_once in the order fifo"
-    if scenario.scheduling.step != workload.step_s:
-        yield f"scheduling.step: must be workload.step_s, {workload.step_s:g}s"
-    if scenario.estimates.type not in ("actual", "requested"):
-        yield "estimates: the learner deeprm knows run times exactly; set it to actual"
+    yield from pool_problems(scenario, workload, "deeprm")
 
 
 class JobSource:

@@ -7,6 +7,7 @@ images.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy.typing as npt
@@ -67,7 +68,10 @@ class CompactLayer:
         return result
 
 
-LAYERS = {"deeprm-image": TableLayer, "deeprm-compact": CompactLayer}
+LAYERS: Mapping[str, Callable[[Slotted], InputLayer]] = {
+    "deeprm-image": TableLayer,
+    "deeprm-compact": CompactLayer,
+}
 SCHEMAS = {"deeprm-image": image_schema, "deeprm-compact": compact_schema}
 
 

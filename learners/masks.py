@@ -41,7 +41,8 @@ def sample(log_probabilities: Array, rng: np.random.Generator) -> Ints:
     drawn = rng.random(len(below)) * below[:, -1]
     actions = (below <= drawn[:, None]).sum(axis=1)
     # rounding may put a draw on the very end of the range, past the last action that is allowed
-    return np.minimum(actions, (below < below[:, -1:]).sum(axis=1))
+    limited: Ints = np.minimum(actions, (below < below[:, -1:]).sum(axis=1))
+    return limited
 
 
 def entropies(log_probabilities: Array) -> Array:

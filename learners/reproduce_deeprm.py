@@ -8,7 +8,7 @@ from simkit.reproduction import Workplace
 
 from .deeprm_curves import curves
 from .deeprm_page import write_page
-from .deeprm_study import FULL, QUICK, judge_all, train_all
+from .deeprm_study import FULL, QUICK, Setting, judge_all, train_all
 from .deeprm_withheld import withheld
 
 
@@ -17,7 +17,11 @@ def reproduce(place: Workplace) -> Path:
 
     The full version is some hours of two cores; what is whole stays, whenever it is stopped.
     """
-    setting = QUICK if place.quick else FULL
+    return carry_out(place, QUICK if place.quick else FULL)
+
+
+def carry_out(place: Workplace, setting: Setting) -> Path:
+    """Do a reproduction of a size of one's own."""
     train_all(place, setting)
     judged = judge_all(place, setting)
     place.say("writing the page")

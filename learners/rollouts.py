@@ -105,7 +105,8 @@ def chooser(
         allowed = game.mask() if mask else None
         log_probabilities = masked_log_softmax(network.logits(network.first.stored(view)), allowed)
         if choose == "greedy":
-            return log_probabilities.argmax(axis=1)
+            likeliest: Ints = log_probabilities.argmax(axis=1)
+            return likeliest
         return sample(log_probabilities, rng)
 
     return decide

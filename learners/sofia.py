@@ -17,33 +17,30 @@ from typing import Any
 
 import numpy as np
 
-from simkit.actions import SlotActions
 from simkit.errors import ScenarioError
 from simkit.observation_sofia import NAMES, sofia_schema
-from simkit.run_info import versions
 from simkit.scenario import Scenario
 from simkit.seeds import stream
-from simkit.slotted import Ints, Slotted
+from simkit.slotted import Slotted
 from simkit.training import Training
 
 from .argument_rules import read_arguments
 from .baselines import decision_means
-from .bundle import write_bundle
-from .checkpoints import Checkpoint
 from .job_sets import JobSets
 from .load_meter import MeteredLockstep
-from .lockstep import OBJECTIVES, Floats, Lockstep
-from .masks import Array, entropies, masked_log_softmax
-from .natural_gradient import Trust, divergence, natural_step
+from .lockstep import OBJECTIVES, Lockstep, Objective
+from .masks import entropies
 from .optimisers import make_optimiser
 from .outcomes import outcome
-from .perceptron_derivatives import LinearisedPolicy, Stored, as_vector, glorot, moved
+from .perceptron_derivatives import glorot
 from .policy_network import PolicyNetwork
-from .proximal import clipped_pull, entropy_pull, pull_on_logits
 from .returns import rewards_to_go
 from .rollouts import Rollouts, chooser, play, roll_out
+from .slotted_agent import write_slotted_agent
 from .sofia_layer import SofiaLayer
-from .sofia_model import RESOURCES, draw_sets, slotted_model
+from .sofia_model import draw_sets, slotted_model
+from .sofia_updates import Batch, Updates, first_of_steps
+from .training_state import TrainingState
 from .value_baseline import ValueBaseline
 
 # Arguments
@@ -180,9 +177,11 @@ class SofiaTraining:
         weights = glorot(stream(seed, "sofia.weights"), (inputs, arguments.hidden, model.actions))
         self._network = PolicyNetwork(first, weights)
         self._optimiser = make_optimiser(arguments.optimiser, arguments.learning_rate)
+        self._updates = Updates(arguments, self._network, self._optimiser, self._rng["sample"])
         self._value = ValueBaseline(
             inputs, rng=self._rng["value"], learning_rate=arguments.value_learning_rate, first=first
         )
+        self._state = TrainingState(self._network, self._optimiser, self._value, self._rng)
 
     def step(self) -> Mapping[str, float]:
         """Do an iteration; return what `simkit train` logs.
@@ -201,7 +200,7 @@ class SofiaTraining:
         # Storage
         batch, said = self._batch(rollouts)
         # Update
-        said |= self._improve(batch)
+        said |= self._updates.improve(batch)
         self.iteration += 1
         # Logging
         results = outcome(game)
@@ -221,7 +220,7 @@ class SofiaTraining:
         count = self._arguments.job_sets
         return draw_sets(self._scenario, self._model, count, self._rng["job_sets"])
 
-    def _batch(self, rollouts: Rollouts) -> tuple[_Batch, dict[str, float]]:
+    def _batch(self, rollouts: Rollouts) -> tuple[Batch, dict[str, float]]:
         """Return the decisions that are credited, and what is to be logged."""
         chosen, said = self._arguments, {}
         where = rollouts.decision, rollouts.episode
@@ -236,70 +235,10 @@ class SofiaTraining:
         rows: Any = slice(None)
         if chosen.credit == "first":
             rows = np.flatnonzero(first_of_steps(rollouts.rewards)[where])
-        return _Batch(
+        return Batch(
             rollouts.stored[rows], rollouts.log_probabilities[rows], rollouts.actions[rows],
             advantage[rows].astype(np.float32),
         ), said  # fmt: skip
-
-    def _improve(self, batch: _Batch) -> dict[str, float]:
-        """Change the weights by what the batch tells."""
-        if self._arguments.update == "natural":
-            return self._go_natural(batch)
-        if self._arguments.update == "proximal":
-            return self._go_proximal(batch)
-        self._ascend(batch, batch.log_probabilities, batch.advantage)
-        return {}
-
-    def _slope(self, batch: _Batch, log_p: Array, pull: Array) -> dict[str, Array]:
-        """Return the gradient of the mean over the batch, the entropy's part included."""
-        cotangent = pull_on_logits(np.exp(log_p), batch.actions, pull)
-        if self._arguments.entropy:
-            cotangent += self._arguments.entropy * entropy_pull(log_p)
-        cotangent /= np.float32(len(cotangent))
-        return self._network.gradient(batch.stored, cotangent)
-
-    def _ascend(self, batch: _Batch, log_p: Array, pull: Array) -> None:
-        self._optimiser.ascend(self._network.weights, self._slope(batch, log_p, pull))
-        self._network.refresh()
-
-    def _go_natural(self, batch: _Batch) -> dict[str, float]:
-        chosen, network = self._arguments, self._network
-        slope = as_vector(self._slope(batch, batch.log_probabilities, batch.advantage))
-        count = max(1, round(chosen.fisher_share * len(batch.actions)))
-        rows = self._rng["sample"].choice(len(batch.actions), count, replace=False)
-        some = batch.take(np.sort(rows))
-        allowed = np.isfinite(some.log_probabilities) if chosen.mask else None
-        here = LinearisedPolicy(network.weights, some.stored, allowed, network.first)
-
-        def outcome_of(change: Floats) -> tuple[float, float]:
-            there = LinearisedPolicy(
-                moved(network.weights, change), some.stored, allowed, network.first
-            ).log_probabilities
-            gain = float((some.advantage * (some.ratio(there) - 1)).mean(dtype=np.float64))
-            spread = entropies(there).mean() - entropies(here.log_probabilities).mean()
-            return divergence(here.log_probabilities, there), gain + chosen.entropy * float(spread)
-
-        trust = Trust(kl=chosen.kl, damping=chosen.damping, products=chosen.products)
-        done = natural_step(slope, here, outcome_of, trust)
-        for name, array in moved(network.weights, done.change).items():
-            network.weights[name][...] = array
-        network.refresh()
-        return {
-            "kl": done.kl, "backtracks": float(done.backtracks),
-            "products": float(done.products), "residual": done.residual,
-        }  # fmt: skip
-
-    def _go_proximal(self, batch: _Batch) -> dict[str, float]:
-        chosen = self._arguments
-        for _ in range(chosen.epochs):
-            order = self._rng["sample"].permutation(len(batch.actions))
-            for begin_at in range(0, len(order), chosen.batch):
-                some = batch.take(order[begin_at : begin_at + chosen.batch])
-                allowed = np.isfinite(some.log_probabilities) if chosen.mask else None
-                log_p = masked_log_softmax(self._network.logits(some.stored), allowed)
-                pull = clipped_pull(some.ratio(log_p), some.advantage, chosen.clip)
-                self._ascend(some, log_p, pull)
-        return {}
 
     def held_out(self) -> Mapping[str, float]:
         """Return how the agent does on the held-out sets, actions drawn, as `outcome` says it.
@@ -316,25 +255,11 @@ class SofiaTraining:
 
     def save(self, folder: Path) -> None:
         """See `Training.save`."""
-        parts = {
-            "weights": self._network.weights,
-            "optimiser": self._optimiser.state(),
-            "value": self._value.state(),
-        }
-        generators = {name: rng.bit_generator.state for name, rng in self._rng.items()}
-        Checkpoint(self.iteration, parts, generators).write(folder, self._identity())
+        self._state.save(folder, self.iteration, self._identity())
 
     def load(self, folder: Path) -> None:
         """See `Training.load`."""
-        found = Checkpoint.read(folder, self._identity())
-        for name, array in self._network.weights.items():
-            array[...] = found.parts["weights"][name]
-        self._network.refresh()
-        self._optimiser.restore(found.parts["optimiser"])
-        self._value.restore(found.parts["value"])
-        for name, rng in self._rng.items():
-            rng.bit_generator.state = found.generators[name]
-        self.iteration = found.iteration
+        self.iteration = self._state.load(folder, self._identity())
 
     def _identity(self) -> dict[str, Any]:
         return {
@@ -344,59 +269,16 @@ class SofiaTraining:
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         """See `Training.write_agent`."""
-        layers = [self._schema.size, self._arguments.hidden, self._model.actions]
-        description = {
-            "architecture": {"type": "perceptron", "layers": layers, "activation": "relu"},
-            "observation": self._schema.as_json(),
-            "actions": {**SlotActions(self._model).as_json(), "mask": self._arguments.mask},
-            "slotted": asdict(self._model),
-            "resources": list(RESOURCES),
-            **self._identity(),
-            "versions": versions(),
-            "curve_end": dict(curve_end),
-        }
-        write_bundle(folder, self._network.weights, description)
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """D decisions to learn from."""
-
-    stored: Stored
-    """(D, F) observations."""
-    log_probabilities: Array
-    """(D, actions) of the policy that drew."""
-    actions: Ints
-    """(D,)"""
-    advantage: Array
-    """(D,)"""
-
-    def take(self, rows: Ints) -> _Batch:
-        """Return some of the decisions."""
-        return _Batch(
-            self.stored[rows], self.log_probabilities[rows], self.actions[rows],
-            self.advantage[rows],
-        )  # fmt: skip
-
-    def ratio(self, log_p: Array) -> Array:
-        """Return (D,) how much likelier the actions are under other log-probabilities."""
-        rows = np.arange(len(self.actions))
-        result: Array = np.exp(
-            log_p[rows, self.actions] - self.log_probabilities[rows, self.actions]
+        write_slotted_agent(
+            folder,
+            self._network.weights,
+            schema=self._schema,
+            model=self._model,
+            mask=self._arguments.mask,
+            training=self._identity(),
+            curve_end=curve_end,
         )
-        return result
 
 
-def first_of_steps(rewards: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Return (T, N) whether a decision is the first of its step: time went on just before.
-
-    Args:
-        rewards: (T, N), not 0 where time went on; in a batch there are jobs in every step.
-    """
-    first = np.ones(rewards.shape, np.bool_)
-    first[1:] = rewards[:-1] != 0
-    return first
-
-
-def _objective(arguments: Arguments) -> Any:
-    return arguments.objective
+def _objective(arguments: Arguments) -> Objective:
+    return "slowdown" if arguments.objective == "slowdown" else "completion"

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from simkit.bootstrap import Interval, seed_interval
+from simkit.bootstrap import seed_interval
 from simkit.training_folder import Row
 
 from .sofia_study import LOOKS, METHODS, Task
@@ -62,6 +62,11 @@ class Curve:
     def end(self) -> float:
         """The slowdown that it ends with."""
         return float(smooth(self.slowdown)[-1])
+
+    @property
+    def end_return(self) -> float:
+        """The return that it ends with."""
+        return float(smooth(self.returns)[-1])
 
     def samples_to(self, level: float, *, of: str = "slowdown") -> float | None:
         """Return the decisions at the first look at which a level is met; None: at none.
@@ -128,35 +133,39 @@ def band(curves: Sequence[Curve], of: str = "slowdown") -> Band:
 
 @dataclass(frozen=True)
 class Saving:
-    """Samples that one method takes to where another ends, as a share of the other's, by seed."""
+    """Samples that one method takes to the same return, as a share of another's, by seed."""
 
-    shares: tuple[float | None, ...]
-    """One a seed; None: the one never came there."""
+    shares: tuple[float, ...]
+    """One a seed."""
+    ends_better: int
+    """Seeds in which the one method's return is at least the other's in the end."""
 
     @property
-    def interval(self) -> tuple[float, Interval] | None:
-        """The geometric mean and its interval; None unless all seeds came there."""
-        known = [share for share in self.shares if share is not None]
-        if len(known) < len(self.shares) or not known:
+    def mean(self) -> float:
+        """The geometric mean."""
+        return float(np.exp(np.log(self.shares).mean()))
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The geometric mean's interval; None with one seed."""
+        found = seed_interval(np.log(self.shares))
+        if found.low is None or found.high is None:
             return None
-        logs = np.log(known)
-        found = seed_interval(logs)
-        bounds = [None if x is None else float(np.exp(x)) for x in (found.low, found.high)]
-        mean = float(np.exp(logs.mean()))
-        return mean, Interval(bounds[0], bounds[1], found.level, found.method, found.blocks)
+        return float(np.exp(found.low)), float(np.exp(found.high))
 
 
 def saving(one: Sequence[Curve], other: Sequence[Curve]) -> Saving:
-    """Return how many samples one method needs for the return that another ends with.
+    """Return how many samples one method needs to the same return as another.
 
-    Seed by seed: the level is what the other's training ends with, its samples those with which it
-    first was there.
+    Seed by seed: the level is the worse of the two returns that the trainings end with; what counts
+    is when each was there first.
     """
-    shares: list[float | None] = []
+    shares, better = [], 0
     for mine, theirs in zip(one, other, strict=True):
-        level = float(smooth(theirs.returns)[-1])
-        needed = mine.samples_to(level, of="returns")
-        taken = theirs.samples_to(level, of="returns")
-        assert taken is not None  # at its end at the latest
-        shares.append(None if needed is None else max(needed, 1.0) / max(taken, 1.0))
-    return Saving(tuple(shares))
+        ends = mine.end_return, theirs.end_return
+        needed, taken = (c.samples_to(min(ends), of="returns") for c in (mine, theirs))
+        assert needed is not None  # at its end at the latest
+        assert taken is not None
+        shares.append(max(needed, 1.0) / max(taken, 1.0))
+        better += ends[0] >= ends[1]
+    return Saving(tuple(shares), better)

@@ -27,15 +27,15 @@ def conclusions(results: Results) -> str:
     agent, best = here[NATURAL], _best_heuristic(here)
     points = [
         converges(curves["natural"]),
-        fewer_samples(curves),
+        *fewer_samples(curves),
         cost(results.costs),
         against(agent, here[REFERENCE], "the study's SJF, reserving best"),
         against(agent, here["SJF"], "SJF that starts jobs only now"),
         counting(here),
-        likeliest(agent, here[NATURAL + GREEDY]),
+        likeliest(agent, here[NATURAL + GREEDY], here[REFERENCE]),
     ]
-    if best != REFERENCE:
-        points.insert(4, against(agent, here[best], f"the best heuristic, {best}"))
+    if best not in (REFERENCE, "SJF"):
+        points.insert(-3, against(agent, here[best], f"the best heuristic, {best}"))
     return "\n".join(f"- {point}" for point in points)
 
 
@@ -52,24 +52,26 @@ def converges(curves: Sequence[Curve]) -> str:
     )
 
 
-def fewer_samples(curves: Mapping[str, Sequence[Curve]]) -> str:
-    """Tell whether it takes fewer samples to where each plain method ends."""
-    parts = []
+def fewer_samples(curves: Mapping[str, Sequence[Curve]]) -> list[str]:
+    """Tell, for each plain method, whether the natural gradient takes fewer samples."""
+    points = []
     for method, some in curves.items():
         if method == "natural":
             continue
         found, name = saving(curves["natural"], some), METHODS[method].label
-        less = sum(share is not None and share < 1 for share in found.shares)
-        seeds = f"fewer in {less} of {len(some)} seeds"
-        if found.interval is None:
-            parts.append(f"of {name}: not reached in some seeds, {seeds}")
-            continue
-        mean, bounds = found.interval
-        sure = bounds.high is not None and bounds.high < 1
-        doubt = "" if sure else ", which so few seeds do not make sure"
-        parts.append(f"of {name}: {100 * mean:.0f} %, {seeds}{doubt}")
-    text = "; ".join(parts)
-    return f"**Samples to the return that plain REINFORCE ends with,** as a share {text}."
+        verdict, between = "fewer" if found.mean < 1 else "no fewer", ""
+        if found.bounds is not None:
+            low, high = found.bounds
+            between = f" ({100 * low:.0f} to {100 * high:.0f} % over seeds)"
+            if low <= 1 <= high:
+                verdict += " in the mean, which these seeds do not make sure,"
+        seeds, ahead = len(some), sum(share < 1 for share in found.shares)
+        points.append(
+            f"**To the same return it takes {verdict} samples than {name}:** "
+            f"{100 * found.mean:.0f} % of them{between}, fewer in {ahead} of {seeds} seeds; its "
+            f"return is the better one in the end in {found.ends_better}."
+        )
+    return points
 
 
 def cost(costs: Mapping[str, Cost]) -> str:
@@ -87,7 +89,7 @@ def against(agent: Score, other: Score, who: str) -> str:
     """Tell how the natural gradient's agents fare against a heuristic, all jobs counted."""
     mine, theirs = agent.everyone.value, other.everyone.value
     better = sum(seed < theirs for seed in agent.seeds)
-    word = "better than" if mine < theirs else "worse than"
+    word = "better than" if mine < theirs else "not better than"
     text = (
         f"**All jobs counted, the agents are {word} {who}:** a slowdown of {mine:.2f}, "
         f"{100 * abs(mine / theirs - 1):.0f} % {'below' if mine < theirs else 'above'} its "
@@ -103,29 +105,44 @@ def against(agent: Score, other: Score, who: str) -> str:
 
 
 def counting(here: Mapping[str, Score]) -> str:
-    """Tell what the study's count does to the order."""
+    """Tell what the study's count does to the slowdowns, and to their order."""
     by_all = sorted(here, key=lambda label: here[label].everyone.value)
     by_cut = sorted(here, key=lambda label: here[label].at_cut.value)
     moved = sum(one != other for one, other in zip(by_all, by_cut, strict=True))
-    place = by_all.index(by_cut[0]) + 1
-    share = 100 * here[by_cut[0]].done_at_cut
-    sjf = here["SJF"]
+    gain = {label: s.everyone.value - s.at_cut.value for label, s in here.items()}
+    most = max(gain, key=lambda label: gain[label])
+    first = (
+        f"{by_cut[0]} is first by both"
+        if by_all[0] == by_cut[0]
+        else f"first by it is {by_cut[0]}, and of all jobs {by_all[0]}"
+    )
     return (
-        f"**Counting only what is finished in {CUT} steps** gives {moved} of {len(by_all)} places "
-        f"to somebody else. First is then {by_cut[0]}, with {share:.0f} % of its jobs finished; "
-        f"with all jobs it is number {place}. And all look better: SJF {sjf.at_cut.value:.2f} "
-        f"instead of {sjf.everyone.value:.2f}."
+        f"**Counting only what is finished in {CUT} steps** makes {sum(g > 0 for g in gain.values())} "
+        f"of {len(here)} look better, most of all {most}: {here[most].at_cut.value:.2f} instead of "
+        f"{here[most].everyone.value:.2f}, with {100 * here[most].done_at_cut:.0f} % of the jobs "
+        f"finished. It gives {moved} of {len(here)} places to somebody else; {first}."
     )
 
 
-def likeliest(drawn: Score, always: Score) -> str:
-    """Tell what always taking the likeliest action does."""
+def likeliest(drawn: Score, always: Score, reference: Score) -> str:
+    """Tell what always taking the likeliest action does, by both counts."""
+    ahead = [
+        "ahead of" if one < other else "behind"
+        for one, other in (
+            (always.everyone.value, reference.everyone.value),
+            (always.at_cut.value, reference.at_cut.value),
+        )
+    ]
+    counts = (
+        f"{ahead[0]} that SJF by both counts"
+        if ahead[0] == ahead[1]
+        else f"{ahead[0]} that SJF with all jobs counted, and {ahead[1]} it by the study's count"
+    )
     return (
         f"**Always the likeliest action,** as the study's evaluation takes it, is "
         f"{always.everyone.value:.2f} instead of {drawn.everyone.value:.2f} with all jobs counted, "
-        f"and {always.at_cut.value:.2f} instead of {drawn.at_cut.value:.2f} by the study's count: "
-        f"{100 * always.done_at_cut:.0f} % of the jobs are finished in {CUT} steps, with drawn "
-        f"actions {100 * drawn.done_at_cut:.0f} %."
+        f"and {always.at_cut.value:.2f} instead of {drawn.at_cut.value:.2f} by the study's count, "
+        f"with {100 * always.done_at_cut:.0f} % of the jobs finished: {counts}."
     )
 
 

@@ -58,7 +58,7 @@ def candidates(
         for task in tasks if rate == RATE or method in EVERYWHERE else ():
             agent = {"agent": str(folder / task.name)}
             found[task.name] = agent
-            if rate == RATE and method == "natural":
+            if method == "natural":
                 found[task.name + GREEDY] = {**agent, "args": {"choose": "greedy"}}
     return found
 

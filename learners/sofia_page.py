@@ -24,7 +24,9 @@ def write_page(results: Results, folder: Path, *, quick: bool = False) -> Path:
     import polars as pl
 
     looks = [row for some in results.curves.values() for curve in some for row in curve.as_rows()]
-    pl.DataFrame(looks).write_csv(folder / f"{NAME}-curves.csv", float_precision=4)
+    pl.DataFrame(looks, infer_schema_length=None).write_csv(
+        folder / f"{NAME}-curves.csv", float_precision=4
+    )
     judged = pl.DataFrame([_as_row(score) for score in results.scores], infer_schema_length=None)
     judged.write_csv(folder / f"{NAME}-judged.csv", float_precision=4)
     lines = {name: results.here[name].everyone.value for name in ("SJF", REFERENCE)}
@@ -84,7 +86,8 @@ $ simkit reproduce sofia{option}
 
 
 def _setting(setting: Setting) -> str:
-    seeds = counted(setting.seeds, "seed")
+    seeds, iterations = counted(setting.seeds, "seed"), setting.iterations
+    every = counted(setting.held_out_every, "iteration")
     return f"""## Setting
 
 The scenario is `sofia`: a pool of 50 units of two resources, and a batch of about {100 * RATE:g}
@@ -99,15 +102,16 @@ observation, as shares of the capacity. What else differs from the study's progr
   rollout no longer needed for decisions better than the mean.
 - Advantages are divided by their spread, and there is no penalty on weights.
 
-Each method is trained for {setting.iterations} iterations with {seeds}; the study shows
-1,000. Every {setting.held_out_every} iterations the agent plays the same 20 held-out batches, actions drawn
-from its policy; values are means of {LOOKS} such looks in a row, and intervals are Student's, of
-95 %, over seeds. *Samples* are decisions in training.
+Each method is trained for {iterations} iterations with {seeds}; the study shows 1,000. Every
+{every} the agent plays the same 20 held-out batches, actions drawn from its policy;
+values are means of {LOOKS} such looks in a row, and intervals are Student's, of 95 %, over seeds.
+*Samples* are decisions in training.
 """
 
 
 def _training(results: Results) -> str:
     setting = results.setting
+    timed = counted(setting.timed, "iteration")
     return f"""Learning rates are the best of pilots, by the held-out slowdown at their end; a
 pilot has {setting.pilot_iterations} iterations and a seed of its own:
 
@@ -131,8 +135,8 @@ came there.
 
 {tables.levels(results)}
 
-Samples that the natural gradient takes to the return that another method *ends* with, as a share of
-those with which that one was there first, seed by seed:
+Samples that the natural gradient takes to the same return as another method, as a share of that
+one's, seed by seed. The return is the worse of the two that the trainings end with:
 
 {tables.savings(results)}
 
@@ -140,8 +144,8 @@ those with which that one was there first, seed by seed:
 
 {tables.cost(results)}
 
-Processor time, playing included; {setting.timed} iterations each, which took turns in one
-process, from untrained weights on. At most 10 products with the Fisher matrix are made, over a tenth of the
+Processor time, playing included, of {timed} each, which took turns in one process, from
+untrained weights on. At most 10 products with the Fisher matrix are made, over a tenth of the
 decisions, drawn at random. The matrix itself, 27,851 squared, is never formed; a damping of 0.01
 and a bound of 0.01 nats on a step's mean KL divergence keep out the negative roots that the study
 met. `tests/benchmarks/test_natural_gradient_cost.py` holds the ratio below 2.
@@ -166,14 +170,22 @@ difference to SJF, reserving best, of all jobs, paired by batch.
 
 {tables.figure_4(results)}
 
+{_all_done(results)}
+
 *Reserving* heuristics may place a job into the future, as agents may, and the study's own SJF and
 Packer: *best* withholds what the best scored job will need, *rest* withholds nothing from jobs that
 fit now. The study's Packer scores what would be left after each start within the horizon; ours
 scores what is there now. Agents draw their actions; *greedy* takes the likeliest, as the study
-does, but starts what fits after 200 steps without a start, lest it never end. All rates:
-[sofia-judged.csv](sofia-judged.csv).
+does, but starts what fits after 200 steps without a start, lest it never end.
 
-Slowdown of all jobs by the probability of a job at each of 100 positions:
+The order of the figure, by both counts: the study's SJF and Packer, which reserve, and the natural
+gradient's agents, trained at {RATE:g} and playing at other rates as well. With 31 jobs, the batch
+that comes with the study is like those at 0.3. A line has the mean over seeds.
+
+{tables.orders(results)}
+
+Slowdown of all jobs by the probability of a job at each of 100 positions; intervals are in
+[sofia-judged.csv](sofia-judged.csv):
 
 {tables.rates(results)}
 
@@ -186,3 +198,14 @@ at step {CUT}, a batch that is done counts as 0 below.
 
 {tables.loads(results)}
 """
+
+
+def _all_done(results: Results) -> str:
+    """Tell whether a job was left over in batches that were played to their end."""
+    left = sum(score.unfinished for score in results.scores)
+    if not left:
+        return "No job is left over when a batch is played to its end, at any rate."
+    return (
+        f"{counted(left, 'job')} never finished and count with their slowdown so far; "
+        "see *unfinished* in the table of all rates."
+    )

@@ -38,13 +38,13 @@ def draw_curves(curves: Mapping[str, Sequence[Curve]], lines: Mapping[str, float
     for axes, of in ((left, "slowdown"), (right, "returns")):
         for method, some in curves.items():
             _draw_method(axes, some, of, colours()[method], METHODS[method].label)
-        axes.set_xlabel("samples, thousand decisions")
+        axes.set_xlabel("samples, million decisions")
         axes.set_xlim(left=0)
     for number, (label, value) in enumerate(lines.items()):
         left.axhline(value, color=SOFT, linestyle=("--", ":")[number % 2], linewidth=1.1)
         left.annotate(
-            label, (1, value), xycoords=("axes fraction", "data"), xytext=(-4, 3),
-            textcoords="offset points", ha="right", fontsize=8, color=SOFT,
+            label, (0, value), xycoords=("axes fraction", "data"), xytext=(4, 3),
+            textcoords="offset points", fontsize=8, color=SOFT,
         )  # fmt: skip
     left.set_ylabel("mean slowdown of held-out batches")
     right.set_ylabel("mean return of held-out batches")
@@ -56,14 +56,14 @@ def draw_curves(curves: Mapping[str, Sequence[Curve]], lines: Mapping[str, float
 def _draw_method(axes: Any, curves: Sequence[Curve], of: str, colour: str, label: str) -> None:
     for curve in curves:
         axes.plot(
-            curve.decisions / 1000, smooth(getattr(curve, of)), color=colour, linewidth=0.6,
+            curve.decisions / 1e6, smooth(getattr(curve, of)), color=colour, linewidth=0.6,
             alpha=0.55,
         )  # fmt: skip
     whole = band(curves, of)
-    axes.plot(whole.decisions / 1000, whole.mean, color=colour, linewidth=1.9, label=label)
+    axes.plot(whole.decisions / 1e6, whole.mean, color=colour, linewidth=1.9, label=label)
     if not np.isnan(whole.low).all():
         axes.fill_between(
-            whole.decisions / 1000, whole.low, whole.high, color=colour, alpha=0.13, linewidth=0
+            whole.decisions / 1e6, whole.low, whole.high, color=colour, alpha=0.13, linewidth=0
         )
 
 

@@ -75,7 +75,7 @@ def _groups(agents: Mapping[str, list[Task]], *, at_training: bool) -> dict[str,
     for method, tasks in agents.items():
         if at_training or method in EVERYWHERE:
             groups[METHODS[method].label] = [task.name for task in tasks]
-        if at_training and method == "natural":
+        if method == "natural":
             groups[METHODS[method].label + GREEDY] = [task.name + GREEDY for task in tasks]
     return groups
 

@@ -183,9 +183,13 @@ def _end(rows: Iterable[Row]) -> float:
 
 
 def _train(place: Workplace, setting: Setting, tasks: list[Task]) -> None:
-    """Train in processes of their own, several at a time."""
+    """Train one after the other, or in processes of their own several at a time."""
     folder = trainings(place)
     folder.mkdir(exist_ok=True)
+    if place.workers == 1:
+        for task in tasks:
+            place.say(f"trained {carry_out_training(task, setting, folder)}")
+        return
     # a new interpreter each: what a fork takes along of threads and generators is not wanted
     with ProcessPoolExecutor(place.workers, mp_context=get_context("spawn")) as pool:
         futures = [pool.submit(carry_out_training, task, setting, folder) for task in tasks]

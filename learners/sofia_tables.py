@@ -12,7 +12,7 @@ from simkit.bootstrap import seed_interval
 
 from .sofia_cost import Cost
 from .sofia_curves import Curve, Saving, saving
-from .sofia_judge import CUT
+from .sofia_judge import CUT, GREEDY
 from .sofia_scores import REFERENCE, Score
 from .sofia_study import METHODS, RATE, Setting
 
@@ -38,6 +38,7 @@ class Results:
 def claims(results: Results) -> str:
     """Return what the paper says, what its program does and what was measured, side by side."""
     natural, plain, here = results.curves["natural"], results.curves["adam"], results.here
+    agent = METHODS["natural"].label
     slowdown = {label: f"{score.everyone.value:.2f}" for label, score in here.items()}
     ratio = results.costs["natural"].seconds / results.costs["gradient"].seconds
     rows = (
@@ -52,7 +53,7 @@ def claims(results: Results) -> str:
         (
             "It was meant to converge faster.",
             "–",
-            f"To the return that Adam ends with: {_share(saving(natural, plain))} of its samples.",
+            f"To the same return: {_share(saving(natural, plain))} of Adam's samples.",
         ),
         (
             "It slows training down “by a factor of 4 per iteration”.",
@@ -62,8 +63,13 @@ def claims(results: Results) -> str:
         (
             "Figure 4: the agent is “slightly better” than SJF.",
             f"Jobs that are unfinished after {CUT} steps are left out.",
-            f"All jobs: agent {slowdown[METHODS['natural'].label]}, SJF {slowdown['SJF']}; the "
-            f"study's SJF, which reserves, {slowdown[REFERENCE]}.",
+            f"All jobs: agent {slowdown[agent]}, SJF {slowdown[REFERENCE]}, and "
+            f"{slowdown['SJF']} if it starts jobs only now.",
+        ),
+        (
+            "For the agent keeps resources free for small jobs that will arrive.",
+            "No job arrives later: slots and backlog take in all of them at step 0.",
+            "All jobs are there at step 0, likewise.",
         ),
         (
             "SJF is better than Packer.",
@@ -108,16 +114,20 @@ def ends(results: Results) -> str:
         rows.append((
             METHODS[method].label, "–" if rate is None else f"{rate:g}",
             f"{_mean(c.slowdown[0] for c in curves):.2f}", over_seeds(last),
-            ", ".join(f"{end:.2f}" for end in last), f"{decisions / 1e6:.2f}",
+            ", ".join(f"{end:.2f}" for end in last), f"{_mean(c.end_return for c in curves):,.0f}",
+            f"{decisions / 1e6:.2f}",
         ))  # fmt: skip
-    head = ("method", "rate", "slowdown untrained", "trained", "by seed", "million decisions")
+    head = (
+        "method", "rate", "slowdown untrained", "trained", "by seed", "return trained",
+        "million decisions",
+    )  # fmt: skip
     return markdown(head, rows)
 
 
 def levels(results: Results) -> str:
     """Return the samples that each method takes to some slowdowns."""
     every = [curve for curves in results.curves.values() for curve in curves]
-    highest, lowest = max(c.slowdown[0] for c in every), min(c.end for c in every)
+    highest, lowest = min(c.slowdown[0] for c in every), min(c.end for c in every)
     marks = np.arange(np.floor(2 * highest) / 2, lowest - 1e-9, -0.5).tolist()
     rows = []
     for method, curves in results.curves.items():
@@ -137,18 +147,16 @@ def savings(results: Results) -> str:
     for method, curves in results.curves.items():
         if method != "natural":
             found = saving(results.curves["natural"], curves)
-            by_seed = ", ".join("never" if x is None else f"{x:.2f}" for x in found.shares)
-            rows.append((METHODS[method].label, _share(found), by_seed))
-    return markdown(("other method", "geometric mean", "by seed"), rows)
+            by_seed = ", ".join(f"{share:.2f}" for share in found.shares)
+            ahead = f"{found.ends_better} of {len(curves)}"
+            rows.append((METHODS[method].label, _share(found), by_seed, ahead))
+    return markdown(("other method", "geometric mean", "by seed", "ends at least as well"), rows)
 
 
 def _share(found: Saving) -> str:
-    if found.interval is None:
-        return "not in all seeds"
-    mean, interval = found.interval
-    if interval.low is None or interval.high is None:
-        return f"{mean:.2f}"
-    return f"{mean:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+    if found.bounds is None:
+        return f"{found.mean:.2f}"
+    return f"{found.mean:.2f} ({found.bounds[0]:.2f} to {found.bounds[1]:.2f})"
 
 
 def cost(results: Results) -> str:
@@ -163,28 +171,51 @@ def cost(results: Results) -> str:
     return markdown(head, rows)
 
 
-def figure_4(results: Results) -> str:
-    """Return both counts at the rate of the training, the best by all jobs first."""
-    ordered = sorted(results.here.values(), key=lambda score: score.everyone.value)
+def figure_4(results: Results, rate: float = RATE) -> str:
+    """Return both counts at a rate, the best by all jobs first."""
+    here = [score for score in results.scores if score.rate == rate]
+    ordered = sorted(here, key=lambda score: score.everyone.value)
     rows = [
         (score.label, str(score.everyone), str(score.apart or "–"), str(score.at_cut),
-         f"{100 * score.done_at_cut:.1f} %", ", ".join(f"{one:.2f}" for one in score.seeds) or "–",
-         str(score.unfinished))
+         f"{100 * score.done_at_cut:.0f} %", ", ".join(f"{one:.2f}" for one in score.seeds) or "–")
         for score in ordered
     ]  # fmt: skip
     head = (
         "", "all jobs", "less SJF, reserving", f"finished in {CUT} steps", "their share",
-        "all jobs, by seed", "never finished",
+        "all jobs, by seed",
     )  # fmt: skip
     return markdown(head, rows)
+
+
+def orders(results: Results) -> str:
+    """Return the order of agent, SJF and Packer, the study's ones, by both counts at each rate."""
+    known = {(score.rate, score.label): score for score in results.scores}
+    agent = METHODS["natural"].label
+    rows = []
+    for rate in sorted(results.setting.batches):
+        for label, name in ((agent + GREEDY, "agent, greedy"), (agent, "agent, drawn")):
+            trio = {name: label, "SJF": REFERENCE, "Packer": "Packer, reserving best"}
+            scored = {short: known[rate, one] for short, one in trio.items()}
+            all_jobs = {short: score.everyone.value for short, score in scored.items()}
+            at_cut = {short: score.at_cut.value for short, score in scored.items()}
+            rows.append((f"{rate:g}", f"{100 * scored[name].done_at_cut:.0f} %",
+                         _in_order(all_jobs), _in_order(at_cut)))  # fmt: skip
+    head = ("rate", "the agent finished", "all jobs", f"finished in {CUT} steps")
+    return markdown(head, rows, left=4)
+
+
+def _in_order(values: Mapping[str, float]) -> str:
+    return " < ".join(
+        f"{name} {values[name]:.2f}" for name in sorted(values, key=values.__getitem__)
+    )
 
 
 def rates(results: Results) -> str:
     """Return the slowdown of all jobs by rate."""
     some = sorted(results.setting.batches)
-    known = {(score.rate, score.label): score for score in results.scores}
+    known = {(score.rate, score.label): score.everyone.value for score in results.scores}
     labels = [score.label for score in results.scores if score.rate == some[0]]
-    rows = [(label, *(str(known[rate, label].everyone) for rate in some)) for label in labels]
+    rows = [(label, *(f"{known[rate, label]:.2f}" for rate in some)) for label in labels]
     return markdown(("", *(f"{rate:g}" for rate in some)), rows)
 
 

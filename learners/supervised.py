@@ -9,6 +9,8 @@ are slowed down several times more than by chance.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from simkit.slotted import SlottedView
@@ -17,6 +19,7 @@ from .input_layers import Stored
 from .lockstep import Lockstep
 from .masks import Ints, masked_log_softmax, sample
 from .optimisers import Adam
+from .perceptron import Weights
 from .policy_network import PolicyNetwork
 
 
@@ -32,9 +35,7 @@ def shortest_first(game: Lockstep, view: SlottedView) -> Ints:
     return np.where(none, game.model.slots, slot)
 
 
-def shown(
-    game: Lockstep, network: PolicyNetwork, rng: np.random.Generator
-) -> tuple[Stored, Ints]:
+def shown(game: Lockstep, network: PolicyNetwork, rng: np.random.Generator) -> tuple[Stored, Ints]:
     """Play a game to its end with the network, and ask what shortest-job-first would have done.
 
     Returns:
@@ -52,36 +53,39 @@ def shown(
 
 def imitate(
     network: PolicyNetwork,
-    observations: Stored,
-    actions: Ints,
+    games: Iterable[Lockstep],
     rng: np.random.Generator,
     *,
-    epochs: int = 5,
-    batch: int = 128,
+    batch: int = 256,
     learning_rate: float = 0.003,
 ) -> float:
-    """Make actions likelier that were shown, by Adam on the mean log-likelihood.
+    """Play games, and after each make likelier what was right in it: Adam on the log-likelihood.
 
     Args:
         network: is changed.
-        observations: (D, F) as its input layer keeps them.
-        actions: (D,) what was done.
-        rng: draws the order, anew for each epoch.
-        epochs: how often all are gone through.
-        batch: observations a step.
+        games: fresh ones, of some hundred job sets each.
+        rng: draws the actions, and the order in which decisions are learned from.
+        batch: decisions a step.
         learning_rate: of Adam.
 
     Returns:
-        The share of the actions that are the network's likeliest ones now.
+        The share of right decisions among the network's likeliest ones, in the last game, before
+        it learned from that; nan without a game.
     """
-    optimiser = Adam(learning_rate)
-    for _ in range(epochs):
+    optimiser, right = Adam(learning_rate), float("nan")
+    for game in games:
+        observations, actions = shown(game, network, rng)
+        right = float((network.logits(observations).argmax(axis=1) == actions).mean())
         order = rng.permutation(len(actions))
         for begin in range(0, len(order), batch):
             rows = order[begin : begin + batch]
-            slope = -np.exp(masked_log_softmax(network.logits(observations[rows])))
-            slope[np.arange(len(rows)), actions[rows]] += 1
-            slope /= np.float32(len(rows))
-            optimiser.ascend(network.weights, network.gradient(observations[rows], slope))
+            optimiser.ascend(network.weights, _slope(network, observations[rows], actions[rows]))
             network.refresh()
-    return float((network.logits(observations).argmax(axis=1) == actions).mean())
+    return right
+
+
+def _slope(network: PolicyNetwork, observations: Stored, actions: Ints) -> Weights:
+    """Return the gradient of the mean log-likelihood of actions."""
+    slope = -np.exp(masked_log_softmax(network.logits(observations)))
+    slope[np.arange(len(actions)), actions] += 1
+    return network.gradient(observations, slope / np.float32(len(actions)))

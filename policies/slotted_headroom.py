@@ -7,7 +7,7 @@ beyond it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from simkit.errors import ScenarioError
 from simkit.policy import Action, State
@@ -55,7 +55,7 @@ class SlottedHeadroom(SlottedSJF):
         self.headroom, self.long, self.patience = headroom, long, patience
         self._now = 0.0
 
-    def schedule(self, state: State) -> Iterable[Action]:
+    def schedule(self, state: State) -> Iterator[Action]:
         """See `Policy.schedule`."""
         self._now = state.now
         return super().schedule(state)

@@ -179,10 +179,14 @@ class Battery:
         span = self._bound_in(power_w) if power_w else math.inf
         span = math.floor(span / TIME_GRID) * TIME_GRID if span < _NEVER_S else math.inf
         for level in levels:
-            passed = self._reaches_in(level * self.facts.capacity_j, power_w)
+            passed = self._passes_in(level, power_w)
             if passed < span:
                 span = (math.floor(passed / TIME_GRID) + 1.0) * TIME_GRID
         return self.time_s + span
+
+    def leak_prevails(self, power_w: float) -> bool:
+        """Return whether the content falls although this power does not discharge."""
+        return power_w >= 0 and self._drift(power_w) < 0
 
     def run(self, power_w: float, until: float) -> None:
         """Hold a power in W from now until a time in s.
@@ -223,6 +227,19 @@ class Battery:
         if (bound_j - self.energy_j) * power_w <= 0:  # at the bound, or past it
             return 0.0 if self._drift(power_w) * power_w > 0 else math.inf
         return self._reaches_in(bound_j, power_w)
+
+    def _passes_in(self, level: float, power_w: float) -> float:
+        """Return after how many s a state of charge is passed; inf if never.
+
+        Which side of it the battery is on is told by `soc`, as a controller does: the content may
+        round to the other side.
+        """
+        drift, target_j = self._drift(power_w), level * self.facts.capacity_j
+        if (level - self.soc) * drift <= 0:
+            return math.inf
+        if (target_j - self.energy_j) * drift <= 0:
+            return 0.0
+        return self._reaches_in(target_j, power_w)
 
     def _reaches_in(self, target_j: float, power_w: float) -> float:
         """Return after how many s the content comes to a target ahead of it; inf if never."""

@@ -13,7 +13,15 @@ from typing import Annotated
 
 import typer
 
-from simkit import cli_catalogue, cli_evaluate, cli_results, cli_run, cli_trace, cli_train
+from simkit import (
+    cli_catalogue,
+    cli_evaluate,
+    cli_reproduce,
+    cli_results,
+    cli_run,
+    cli_trace,
+    cli_train,
+)
 from simkit.errors import (
     PluginError,
     PolicyError,
@@ -41,6 +49,7 @@ app.command("validate")(cli_run.validate)
 app.command("show")(cli_run.show)
 app.command("train")(cli_train.train)
 app.command("evaluate")(cli_evaluate.evaluate)
+app.command("reproduce")(cli_reproduce.reproduce)
 app.command("compare")(cli_results.compare)
 app.command("verify")(cli_results.verify)
 app.command("export")(cli_results.export)

@@ -16,25 +16,30 @@ WORK = Path("runs")
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="Which; without it, those there are.", show_default=False),
+        typer.Argument(
+            metavar="[NAME]", help="Which; without it, those there are.", show_default=False
+        ),
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FOLDER", show_default=False,
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            show_default=False,
             help="Where the page goes; default: runs/reproduce-NAME.",
         ),
     ] = None,
     work: Annotated[
         Path | None,
         typer.Option(
-            "--work", metavar="FOLDER", show_default=False,
+            "--work",
+            metavar="FOLDER",
+            show_default=False,
             help="Where trainings are kept and gone on with; default: runs/reproduce-NAME/work.",
         ),
     ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A small version, in minutes.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version, in minutes.")] = False,
     workers: Annotated[
         int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
     ] = None,

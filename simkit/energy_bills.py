@@ -35,7 +35,7 @@ class Bill(NamedTuple):
     """What a job, or idle power, has used; renewable + battery + grid = energy + overhead."""
 
     energy_j: float = 0.0
-    """Energy of the machines, in J."""
+    """Energy of the machines that was served, in J."""
     overhead_j: float = 0.0
     """Its part of what the facility adds and loses."""
     renewable_j: float = 0.0

@@ -89,8 +89,16 @@ def _of_load(write: _Writer, sums: EnergySums) -> list[Metric]:
         write(
             "unserved_kwh",
             "kWh",
-            "load for which there was no power: integral of unserved_w; share: of the load",
-            {"value": sums.kwh("unserved"), "share": _share(sums.j("unserved"), sums.j("load"))},
+            "load for which there was no power: integral of unserved_w; share: of the load; jobs, "
+            "idle: that of their part of load_kwh, every W of the load alike: integrals of "
+            "unserved_w / load_w * (machines_w - standing_w) and of unserved_w / load_w * "
+            "standing_w; load_kwh.jobs - jobs: what the bills of energy.parquet add up to",
+            {
+                "value": sums.kwh("unserved"),
+                "share": _share(sums.j("unserved"), sums.j("load")),
+                "jobs": sums.unserved_jobs_j / KWH_J,
+                "idle": sums.unserved_idle_j / KWH_J,
+            },
         ),
     ]
 

@@ -83,6 +83,10 @@ class EnergySums:
     """J of each of `FLOWING`; g and cost of those per s."""
     overhead_j: float
     """What the facility adds to the machines' energy: cooling, conversion."""
+    unserved_jobs_j: float
+    """What jobs on the machines wanted and there was no power for."""
+    unserved_idle_j: float
+    """What the machines wanted by themselves and there was no power for."""
     peak_import_w: float
     """The most that is imported for some time."""
     stored_j: tuple[float, float]
@@ -104,7 +108,7 @@ def sum_up(records: EnergyRecords, start_s: float, end_s: float) -> EnergySums:
     a row is that of a straight line.
     """
     names = ("start_s", "end_s", "pue", "stored_j", *FLOWING)
-    totals = np.zeros(len(FLOWING) + 1, dtype=np.longdouble)
+    totals = np.zeros(len(FLOWING) + 3, dtype=np.longdouble)
     rows, peak = 0, 0.0
     last = 0.0 if records.battery is None else records.battery.initial_j
     edges, contents = (start_s, end_s), [last, last]
@@ -120,9 +124,18 @@ def sum_up(records: EnergyRecords, start_s: float, end_s: float) -> EnergySums:
         inside = seconds > 0
         rows += int(inside.sum())
         peak = max(peak, float(column["import_w"][inside].max(initial=0.0)))
-        overhead = (column["pue"] - 1.0) * column["machines_w"]
-        for n, powers in enumerate([*(column[name] for name in FLOWING), overhead]):
+        for n, powers in enumerate([*(column[name] for name in FLOWING), *_of_machines(column)]):
             totals[n] += np.add.reduce(powers * seconds, dtype=np.longdouble)
-    *amounts, overhead_j = (float(total) for total in totals)
+    *amounts, overhead_j, jobs_j, idle_j = (float(total) for total in totals)
     by_name = dict(zip(FLOWING, amounts, strict=True))
-    return EnergySums(rows, by_name, overhead_j, peak, (contents[0], contents[1]))
+    return EnergySums(rows, by_name, overhead_j, jobs_j, idle_j, peak, (contents[0], contents[1]))
+
+
+def _of_machines(column: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
+    """Return what the facility adds, and what of jobs and of idle power is unserved, in W.
+
+    Every W of the load is served alike.
+    """
+    machines, load, standing = (column[f"{name}_w"] for name in ("machines", "load", "standing"))
+    short = np.divide(column["unserved_w"], load, out=np.zeros_like(load), where=load > 0)
+    return (column["pue"] - 1.0) * machines, short * (machines - standing), short * standing

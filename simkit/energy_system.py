@@ -17,6 +17,7 @@ from typing import Final
 
 from simkit.battery import Battery
 from simkit.controller import SiteState, check_set_points
+from simkit.controller_levels import ControllerLevels
 from simkit.errors import ScenarioError
 from simkit.grid import GridOffer
 from simkit.ledger import Ledger, Sink
@@ -27,7 +28,6 @@ from simkit.site import Site
 
 _ROUNDS: Final = 100
 _CLOSE: Final = 1e-12
-_LEVEL_REST_S: Final = 60.0
 
 
 class EnergySystem:
@@ -59,10 +59,9 @@ class EnergySystem:
         self._price, self._carbon = 0.0, 0.0  # of generation
         self.full_w = site.full_w
         """What all machines draw when busy."""
-        self._levels = site.controller.levels
+        self._levels = ControllerLevels(site.controller.levels)
         self._ratio = site.pue.ratio if isinstance(site.pue, ConstantPue) else None
         self._battery_w = 0.0
-        self._next_level_s, self._last_level_s = math.inf, -math.inf
         self._settled_for = (-1.0, -1.0)
         self._powers: list[float] = []  # of the sources, when last looked at
         self._others_until = -math.inf  # grid, critical load and weather stay so long
@@ -82,6 +81,8 @@ class EnergySystem:
             changed |= self._look_at_others(now)
         if changed or self._ratio is None:
             self._settled_for = (-1.0, -1.0)
+        if changed:
+            self._levels.start_over()
         return changed
 
     def _look_at_sources(self, now: float) -> bool:
@@ -170,8 +171,7 @@ class EnergySystem:
             self.ledger.advance(now, self.flows, battery.energy_j)
         self.time_s = now
         if now >= self.next_event:
-            if now >= self._next_level_s:
-                self._last_level_s, self._next_level_s = now, math.inf
+            self._levels.pass_by(now)
             self._settled_for = (-1.0, -1.0)
 
     def settle(self, machines_w: float, standing_w: float) -> None:
@@ -186,6 +186,8 @@ class EnergySystem:
         if self._settled_for == (machines_w, standing_w):
             return
         self._settled_for = (machines_w, standing_w)
+        if machines_w != self.flows.machines_w:
+            self._levels.start_over()
         offer, battery = self.offer, self.battery
         pue = self._ratio or self.pue(machines_w)
         load_w = pue * machines_w + self.critical_w
@@ -220,21 +222,8 @@ class EnergySystem:
         )
         self._battery_w = battery_w
         if battery is not None:
-            self._await_battery(battery, battery_w)
-
-    def _await_battery(self, battery: Battery, battery_w: float) -> None:
-        """Find out when the battery has to be looked at again.
-
-        A level of the controller's that is met, left and met again, as by charging up to it and
-        self-discharge, is looked at once a minute at most: full and empty are bounds, levels are
-        wishes.
-        """
-        self.next_event = battery.next_event(battery_w)
-        if self._levels:
-            level_s = battery.next_event(battery_w, self._levels)
-            if level_s < self.next_event:
-                self._next_level_s = max(level_s, self._last_level_s + _LEVEL_REST_S)
-                self.next_event = min(self.next_event, self._next_level_s)
+            bound_s = battery.next_event(battery_w)
+            self.next_event = self._levels.await_next(battery, battery_w, bound_s)
 
     def close(self) -> None:
         """Hand on the rest of the ledger's rows."""

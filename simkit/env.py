@@ -215,7 +215,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         episode = self._running()
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset")
-        place = self._choices.place(episode.state, int(action)) if self._decides else None
+        state = episode.state
+        place = self._choices.place(state, int(action)) if self._decides else None
         reward = 0.0
         if place is not None:
             episode.apply(place)
@@ -227,12 +228,12 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         truncated = not terminated and self._made == self._max_decisions
         if truncated:
             episode.close()
-        self._choices.update(episode.state)
+        self._choices.update(state)
         info = self._info(episode)
         if terminated or truncated:
             self._over = True
             info["metrics"] = {**episode.summary(), "decisions": self._made}
-        return self._encoder.encode(episode.state), reward, terminated, truncated, info
+        return self._encoder.encode(state), reward, terminated, truncated, info
 
     def _info(self, episode: Episode) -> dict[str, Any]:
         cost = 0.0

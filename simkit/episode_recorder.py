@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from simkit.recorder import Recorder, Sink, Status
-from simkit.workload import Workload
+from simkit.workload import Floats, Ints, Workload
 
 _WIDTH, _STATUS = 10, 8
 """Numbers in a row of `Recorder.jobs`, and which of them is the status."""
@@ -80,25 +80,35 @@ class EpisodeRecorder(Recorder):
         self._summed = self._seen = 0
 
     def _drop(self) -> None:
-        for rows in (self.jobs, self.tasks, self.allocations, self.timeline, self.events):
+        for rows in (
+            self.simple, self.jobs, self.tasks, self.allocations, self.timeline, self.events
+        ):  # fmt: skip
             del rows[:]
 
     def _sum_up(self) -> None:
         """Add the jobs that have come since it was last done."""
-        self.spilled()
-        self.lost()
-        table = np.array(self.jobs[self._summed :]).reshape(-1, _WIDTH)
-        self._counts += np.bincount(table[:, _STATUS].astype(np.int64), minlength=len(Status))
-        ended = table[table[:, _STATUS] == Status.FINISHED]
-        if not len(ended):
-            return
-        start, end, run = ended[:, 1], ended[:, 2], ended[:, 3]
-        submit = self._submit_time_s[ended[:, 0].astype(np.int64)]
-        took = run > 0
-        slowdowns = (end - submit)[took] / run[took]
-        self._sums += (slowdowns.sum(), (end - submit).sum(), (start - submit).sum())
+        if self.simple:  # jobs of a single task that finished without incident
+            task, _, start, end, _ = np.array(self.simple).reshape(-1, 5).T
+            row = task.astype(np.int64)
+            self._counts[Status.FINISHED] += len(row)
+            self._add(self._job_of(row), start, end, self._longest_task_s[row])
+        if len(self.jobs) > self._summed:
+            self.lost()
+            table = np.array(self.jobs[self._summed :]).reshape(-1, _WIDTH)
+            self._counts += np.bincount(table[:, _STATUS].astype(np.int64), minlength=len(Status))
+            ended = table[table[:, _STATUS] == Status.FINISHED]
+            if len(ended):
+                job, start, end, run = ended[:, :4].T
+                self._add(job.astype(np.int64), start, end, run)
+
+    def _add(self, job: Ints, start: Floats, end: Floats, run: Floats) -> None:
+        """Add (J,) finished jobs: rows of the workload, and times."""
+        submit = self._submit_time_s[job]
+        turnaround, took = end - submit, run > 0
+        slowdowns = turnaround / run if took.all() else turnaround[took] / run[took]
+        self._sums += (slowdowns.sum(), turnaround.sum(), (start - submit).sum())
         self._with_slowdown += len(slowdowns)
-        self._last_end_s = max(self._last_end_s, end.max())
+        self._last_end_s = max(self._last_end_s, float(end.max()))
 
     def summary(self) -> dict[str, float]:
         """Return what became of the jobs; asked for when the run is closed.

@@ -71,16 +71,13 @@ class Episode:
             seed=experiment.scenario.seed, site=experiment.site,
             ledger=LedgerFrames(self._recorder.sink), observer=reward,
         )  # fmt: skip
+        self.state: State = self._simulation.state
+        """The system as a policy sees it."""
         self._reward = reward
         reward.begin(load, self._simulation.info)
         self._jobs = len(load)
         self._decisions = self._simulation.decisions()
         self._closed = False
-
-    @property
-    def state(self) -> State:
-        """The system as a policy sees it."""
-        return self._simulation.state
 
     def advance(self) -> bool:
         """Let time go on to the next decision; False: every job has ended, or nothing happens.

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import ScenarioError
+from simkit.seeds import stream
 from simkit.units import time_on_grid
 from simkit.workload import Workload
 
@@ -58,6 +59,14 @@ class Requested:
 
     def on_end(self, user: int, run_time_s: float) -> None:
         """See `Predictor.on_end`."""
+
+
+def begin(predictor: Predictor, workload: Workload, seed: int) -> None:
+    """Let a predictor begin a run, with a random stream of its own."""
+    if isinstance(predictor, Requested) and type(predictor).reset is Requested.reset:
+        predictor._workload = workload  # it draws nothing: what a stream costs is spared
+    else:
+        predictor.reset(workload, stream(seed, "predictor"))
 
 
 class Actual(Requested):

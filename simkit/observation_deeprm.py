@@ -139,12 +139,16 @@ class _Compact:
 
     def shares(self, view: SlottedView) -> Numbers:
         """Return what is seen, a fresh array."""
+        if view.packed is not None:  # in the same order
+            shares: Numbers = view.packed.astype(np.float32)
+            np.divide(shares, self._whole, shares)
+            return np.minimum(shares, _ONE, out=shares)
         self._occupied[...] = view.occupied
         self._lengths[...] = view.length
         self._sizes[...] = view.size
         self._backlog[...] = view.backlog
         self._since[...] = view.since_arrival
-        shares: Numbers = self._counts / self._whole
+        shares = self._counts / self._whole
         return np.minimum(shares, _ONE, out=shares)
 
 

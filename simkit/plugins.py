@@ -47,6 +47,7 @@ _NOUNS = {
     "simkit.predictors": "a run-time estimator",
     "simkit.controllers": "a controller",
     "simkit.learners": "a learner",
+    "simkit.reproductions": "a reproduction",
 }
 
 

@@ -183,6 +183,7 @@ class State:
         "reservations",
         "room",
         "starts",
+        "submitted",
     )
 
     def __init__(self, info: SystemInfo, room: Room, queue: TaskQueue) -> None:
@@ -201,6 +202,8 @@ class State:
         """Rises whenever resources came free or capacities changed: then look at everything."""
         self.starts = 0
         """Rises whenever something starts."""
+        self.submitted = 0
+        """Jobs that have been submitted so far, those among them that were rejected, too."""
         self.constrained = False
         """Whether what fits now may still collide later: with a reservation or a capacity step."""
         self.refills = False

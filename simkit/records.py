@@ -123,7 +123,8 @@ POWER: Final = {
 
 ENERGY: Final = {
     "job_id": "as in jobs",
-    "energy_j": "Float64, energy of the machines: the job's part of what is above idle",
+    "energy_j": "Float64, energy of the machines: the job's part of what is above idle, as far as "
+    "it was served",
     "overhead_j": "Float64, its part of what the facility adds and loses",
     "renewable_j": "Float64, of both: straight from sun and wind",
     "battery_j": "Float64, of both: from the battery",

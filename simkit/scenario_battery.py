@@ -36,7 +36,8 @@ class BatterySection(Section):
     ceiling: Share = 1.0
     """State of charge above which it is not charged."""
     initial_soc: Share = 0.5
-    """State of charge at the start; if not given the nearest to 0.5 between floor and ceiling."""
+    """State of charge at the start, at most the ceiling; below the floor it gives nothing until it
+    has been charged. If not given, the nearest to 0.5 between floor and ceiling."""
     self_discharge_per_day: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of the content that is lost in a day at rest."""
     model: Literal["linear", "clc", "rare"] = "linear"

@@ -162,12 +162,17 @@ class Document:
         return problem.line or self.values.line(problem.path)
 
     def _is_overridden(self, path: KeyPath) -> bool:
-        """Tell whether an override is at or above the path, or alone brought the path in."""
+        """Tell whether an override is at or above the path, or alone brought in what holds it."""
+        absent = self._highest_absent(path)
         return any(
-            starts_with(path, laid)
-            or (path and path not in self.values.lines and starts_with(laid, path))
+            starts_with(path, laid) or (absent and starts_with(laid, absent))
             for laid in self.overrides
         )
+
+    def _highest_absent(self, path: KeyPath) -> KeyPath:
+        """Return the first key on the way down to the path that the file does not have, else ()."""
+        ways = (path[:depth] for depth in range(1, len(path) + 1))
+        return next((way for way in ways if way not in self.values.lines), ())
 
     def _sentence(self, line: int | None, problem: Problem) -> str:
         if self._is_overridden(problem.path):

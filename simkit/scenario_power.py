@@ -7,7 +7,7 @@ Signals, machines, the battery and forecasts have files of their own; `simkit.si
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
 
@@ -26,6 +26,9 @@ from simkit.scenario_types import (
     PositiveDuration,
     Section,
 )
+
+DEFAULT_CONTROLLER: Final = "source-order"
+"""The controller of a site that names none."""
 
 
 class SourceSection(Section):
@@ -134,7 +137,7 @@ class GridSection(Section):
 class ControllerChoice(Choice):
     """What settles, at every instant, which source serves the load."""
 
-    type: Annotated[str, Plugin("simkit.controllers")]
+    type: Annotated[str, Plugin("simkit.controllers")] = DEFAULT_CONTROLLER
 
     @model_validator(mode="before")
     @classmethod
@@ -154,7 +157,7 @@ class CheckpointSection(Section):
     every: PositiveDuration
     """Run time between two checkpoints; work since the last one is lost."""
     restart: TimeSpent = 0.0
-    """Run time that going on costs."""
+    """Run time that going on from a checkpoint costs; without one work begins anew, at no cost."""
 
 
 class SupplySection(Section):
@@ -199,8 +202,9 @@ class Power(Section):
     """The public grid; absent: none."""
     battery: BatterySection | None = None
     """A store; absent: none."""
-    controller: ControllerChoice = Field("source-order", validate_default=True)
-    """Which source serves the load: a name, or {type: source-order, reserve: 0.2, …}."""
+    controller: ControllerChoice = Field(DEFAULT_CONTROLLER, validate_default=True)
+    """Which source serves the load: a name, or arguments such as {reserve: 0.2}, with a `type` if
+    it is another controller's."""
     pue: PueCurve = Field(1.0, validate_default=True)
     """Power of the site over that of its machines: a number, or {by_load: …}."""
     critical_w: Signal = Field(0.0, validate_default=True)

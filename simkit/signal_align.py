@@ -15,8 +15,9 @@ from typing import Literal, get_args
 
 from simkit.errors import TraceError, did_you_mean
 from simkit.signal import Scaled, Signal
-from simkit.signal_calendar import CalendarYear, calendar_year
+from simkit.signal_calendar import CalendarYear, calendar_year, dates
 from simkit.signal_gaps import Gaps, Pieces, pieces_of
+from simkit.signal_span import Span
 from simkit.signal_steps import PastEnd, Steps
 from simkit.signal_trace import PowerTrace
 from simkit.signal_zone import standard_offset_s
@@ -63,6 +64,7 @@ def aligned(
     gaps: Gaps | None = None,
     past_end: PastEnd = "error",
     factor: float = 1.0,
+    needed: Span | None = None,
 ) -> Signal:
     """Make a signal on the run's clock of a trace.
 
@@ -72,6 +74,7 @@ def aligned(
         gaps: what stands in for missing rows; None: none may be missing.
         past_end: what holds before the trace's start and past its end; a calendar has no end.
         factor: on all values, see `signal_scaling`.
+        needed: part of the run in which the signal is needed, for messages; None: not said.
 
     Raises TraceError for gaps that are not allowed, or a calendar year that the trace does not
     fill.
@@ -79,7 +82,7 @@ def aligned(
     gaps = gaps or Gaps()
     pieces = pieces_of(trace, gaps)
     if alignment.kind == "calendar":
-        signal: Signal = _on_calendar(trace, pieces, alignment, gaps)
+        signal: Signal = _on_calendar(trace, pieces, alignment, gaps, needed)
     else:
         zero = alignment.epoch_s
         if zero is None:
@@ -96,12 +99,16 @@ def aligned(
 
 
 def _on_calendar(
-    trace: PowerTrace, pieces: Pieces, alignment: Alignment, gaps: Gaps
+    trace: PowerTrace, pieces: Pieces, alignment: Alignment, gaps: Gaps, needed: Span | None
 ) -> CalendarYear:
     """Lay the trace's standard time on the run's."""
     epoch = alignment.epoch_s or 0.0
     there = standard_offset_s(trace.time_zone, float(pieces.starts_s[0]))
     here = standard_offset_s(alignment.time_zone or trace.time_zone, epoch)
     local = Pieces(pieces.starts_s + there, pieces.values, pieces.end_s + there)
-    year = calendar_year(local, gaps=gaps, step_s=trace.step_s, unit=trace.unit, name=trace.name)
-    return CalendarYear(year, zero_s=epoch + here)
+    zero = epoch + here
+    wanted = "" if needed is None else dates(zero + needed.first_s, zero + needed.last_s)
+    year = calendar_year(
+        local, gaps=gaps, step_s=trace.step_s, unit=trace.unit, name=trace.name, needed=wanted
+    )
+    return CalendarYear(year, zero_s=zero)

@@ -116,7 +116,9 @@ class CalendarYear(Signal):
         return _Part(leap_day, after, DAY_S - first)
 
 
-def calendar_year(local: Pieces, *, gaps: Gaps, step_s: float, unit: str, name: str) -> Steps:
+def calendar_year(
+    local: Pieces, *, gaps: Gaps, step_s: float, unit: str, name: str, needed: str = ""
+) -> Steps:
     """Return a leap year made of a trace; each day is of the first year of the trace that has it.
 
     Args:
@@ -125,6 +127,7 @@ def calendar_year(local: Pieces, *, gaps: Gaps, step_s: float, unit: str, name: 
         step_s: the trace's step in s.
         unit: of the values.
         name: of the trace, for messages.
+        needed: what the run needs of it, for messages, from when to when.
 
     Raises TraceError if more is missing than the rule for gaps allows.
     """
@@ -137,7 +140,7 @@ def calendar_year(local: Pieces, *, gaps: Gaps, step_s: float, unit: str, name: 
     missing = _missing(starts, values)
     refused = [(at, end) for at, end in missing if gaps.refuses(end - at)]
     if refused:
-        raise _not_a_year(name, gaps, refused)
+        raise _not_a_year(name, dates(float(local.starts_s[0]), local.end_s), needed, gaps, refused)
     for at, end in missing:
         before = values[np.searchsorted(starts, at) - 1]  # wraps to the year's last value
         after = values[np.searchsorted(starts, end) % len(values)]
@@ -202,18 +205,27 @@ def _missing(starts: Floats, values: Floats) -> list[tuple[float, float]]:
     return list(zip(starts[first].tolist(), ends[known_again].tolist(), strict=True))
 
 
-def _not_a_year(name: str, gaps: Gaps, missing: list[tuple[float, float]]) -> TraceError:
+def _not_a_year(
+    name: str, known: str, needed: str, gaps: Gaps, missing: list[tuple[float, float]]
+) -> TraceError:
     spans = ", ".join(
         f"{datetime.fromtimestamp(_new_year_s(2000) + at, UTC):%d %b %H:%M} for "
         f"{format_duration(end - at)}"
         for at, end in missing
     )
     rule = "allows no gap" if gaps.rule == "error" else f"allows {format_duration(gaps.longest_s)}"
+    run = f", and the run needs power {needed} at least" if needed else ""
     return TraceError(
-        f"{name}: no year in it has {spans}, which align calendar needs, and the rule for gaps "
-        f"{rule}; align by epoch or offset, or let gaps be filled (hold, interpolate, zero) up to "
-        "that length"
+        f"{name}: is known {known}{run}; align calendar needs every hour of a year, however short "
+        f"the run: no year in it has {spans}, and the rule for gaps {rule}; align by epoch or "
+        "offset, or let gaps be filled (hold, interpolate, zero) up to that length"
     )
+
+
+def dates(start_s: float, end_s: float) -> str:
+    """Return from when to when, in words; both in s, as if standard time were UTC."""
+    start, end = (datetime.fromtimestamp(at, UTC) for at in (start_s, end_s))
+    return f"from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
 
 
 def _new_year_s(year: int) -> float:

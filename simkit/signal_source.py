@@ -31,6 +31,7 @@ from simkit.signal_gaps import Gaps
 from simkit.signal_levels import Levels
 from simkit.signal_scaling import Scaling
 from simkit.signal_schedule import DAY_S, WEEK_S, Schedule, weekly
+from simkit.signal_span import Span
 from simkit.signal_trace import PowerTrace
 from simkit.signal_zone import fixed_zone
 from simkit.words import counted
@@ -84,7 +85,9 @@ class Found:
 class SignalSource:
     """Makes signals on the clock of one run."""
 
-    def __init__(self, align: Align, workload: Workload, seed: int, found: Found) -> None:
+    def __init__(
+        self, align: Align, workload: Workload, seed: int, found: Found, span: Span | None = None
+    ) -> None:
         """Take the clock of a run.
 
         Args:
@@ -92,10 +95,12 @@ class SignalSource:
             workload: tells the date of the run's zero and the zone of its site, if it knows.
             seed: of the run; each random signal has a stream of its own.
             found: takes the files read and the reports of their rows.
+            span: part of the run in which signals are needed, for messages; None: not said.
         """
         self.align = align
         self.seed = seed
         self.found = found
+        self._span = span
         zero = align.zero
         self.epoch_s = zero.timestamp() if isinstance(zero, datetime) else workload.epoch_s
         """Unix time of the run's zero; NaN if nobody tells."""
@@ -185,7 +190,12 @@ class SignalSource:
         if scaling != Scaling():
             self.found.facts[f"{place.removeprefix('power.')}.factor"] = factor
         return aligned(
-            trace, self._alignment(), gaps=gaps, past_end=section.past_end, factor=factor
+            trace,
+            self._alignment(),
+            gaps=gaps,
+            past_end=section.past_end,
+            factor=factor,
+            needed=self._span,
         )
 
     def _read(self, section: RecordedSignal, place: str) -> PowerTrace:

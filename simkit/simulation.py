@@ -24,7 +24,7 @@ from simkit.admission import Admission, AdmissionRule
 from simkit.bookkeeping import Bookkeeping
 from simkit.cluster import Cluster
 from simkit.errors import PolicyError, ScenarioError
-from simkit.estimates import Predictor, Requested
+from simkit.estimates import Predictor, Requested, begin
 from simkit.execution import Execution
 from simkit.failures import RandomFailures
 from simkit.ledger import Sink as LedgerSink
@@ -130,7 +130,7 @@ class Simulation:
         self.recorder = recorder
         self._observer = observer
         self._predictor = predictor or Requested()
-        self._predictor.reset(workload, stream(seed, "predictor"))
+        begin(self._predictor, workload, seed)
         self._learns = self._predictor.learns
         first = float(workload.submit_time_s[0]) if len(workload) else 0.0
         self.info = SystemInfo(
@@ -234,7 +234,7 @@ class Simulation:
     @property
     def now(self) -> float:
         """Seconds on the trace's clock."""
-        return float(self._env.now)
+        return float(self._env._now)
 
     @property
     def jobs_ended(self) -> int:

@@ -62,7 +62,7 @@ class Checkpoints:
     every_s: float
     """Run time between two checkpoints; work since the last one is lost."""
     restart_s: float = 0.0
-    """Run time that going on costs: loading what was saved."""
+    """Run time that going on costs: loading what was saved; nothing where nothing was."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError for times that are none."""

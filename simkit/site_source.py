@@ -83,8 +83,8 @@ class _Builder:
         self._section = section
         self._cluster = cluster
         self._found = Found()
-        self._signals = SignalSource(section.align, workload, seed, self._found)
         self._span = span_of(workload)
+        self._signals = SignalSource(section.align, workload, seed, self._found, self._span)
         self._ahead_s = looks_ahead(section.forecast)
 
     def site(self) -> Site:

@@ -90,3 +90,22 @@ class SlottedView:
     """(…) tasks behind the slots."""
     since_arrival: Ints
     """(…) steps since a job last arrived, at most `Slotted.memory`; that many at the start, too."""
+    packed: Ints | None = None
+    """(…, K) all of these, where they lie side by side in one array: the steps ahead, then the
+    length and size of each slot, the backlog, and the steps since an arrival."""
+
+
+def packed_view(model: Slotted) -> SlottedView:
+    """Return a view of zeros without leading axes, its arrays parts of `SlottedView.packed`."""
+    steps, slots, count = model.horizon, model.slots, model.resources
+    cells = steps * count
+    packed = np.zeros(cells + slots * (1 + count) + 2, np.int64)
+    shapes = packed[cells:-2].reshape(slots, 1 + count)
+    return SlottedView(
+        occupied=packed[:cells].reshape(steps, count),
+        length=shapes[:, 0],
+        size=shapes[:, 1:],
+        backlog=packed[-2:-1].reshape(()),
+        since_arrival=packed[-1:].reshape(()),
+        packed=packed,
+    )

@@ -14,6 +14,7 @@ from math import inf
 from typing import NamedTuple
 
 from simkit.policy import State
+from simkit.slotted import Ints
 from simkit.slotted_units import SlottedUnits
 from simkit.task import Task
 from simkit.time_grid import TimeGrid
@@ -37,16 +38,18 @@ class SlottedPlan:
     now for good, and changes that are known ahead from their step on.
     """
 
-    def __init__(self, units: SlottedUnits) -> None:
+    def __init__(self, units: SlottedUnits, occupied: Ints | None = None) -> None:
+        """Make the plan in an array (H, R), if one is given."""
         self.units = units
-        self.grid = TimeGrid(units.model.capacity, units.model.horizon)
+        self.grid = TimeGrid(units.model.capacity, units.model.horizon, occupied)
         """What is held; right after `follow`."""
         self.reset()
 
     def reset(self) -> None:
         """Begin a run; the first `follow` makes the plan."""
         self.grid.clear()
-        self._tick = 0  # steps since the plan was first made: its clock
+        self.tick = 1
+        """Its clock: one more at every step; a number of its own, not that of the simulation."""
         self._now = -inf
         self._starts = self._releases = 0  # the state's counters, as far as they are in the plan
         self._ends: dict[Task, int] = {}  # the tick by which what runs or is reserved ends
@@ -58,22 +61,38 @@ class SlottedPlan:
     def follow(self, state: State, placed: Sequence[Piece] = ()) -> bool:
         """Take in what has happened since the last call, and what has left its slot just now.
 
-        Returns whether anything is to be seen of it.
+        Returns whether the plan was kept: the rows were pulled up to the present `tick`, and what
+        was placed was added; nothing else has changed.
         """
-        passed = state.now != self._now
-        if not passed and not placed and self._is_up_to_date(state):
-            return False
-        if not (self._catch_up(state, placed, passed) and self._is_up_to_date(state)):
-            self._make(state)
-        return True
+        now, tick = state.now, self.tick
+        passed = now != self._now
+        if not (passed or placed) and self._is_up_to_date(state):
+            return True
+        if (  # an idle step, the usual case: nothing was to happen in it, and nothing has
+            now == self._now + self.units.step_s
+            and not placed
+            and self._moves
+            and tick + 1 not in self._ending
+            and tick + 1 < self._soonest
+            and self._is_up_to_date(state)
+        ):
+            self.grid.advance(1)
+            self.tick, self._now = tick + 1, now
+            return True
+        if self._catch_up(state, placed, passed) and self._is_up_to_date(state):
+            return True
+        self._make(state)
+        return False
+
+    def end_of(self, task: Task) -> int:
+        """Return the tick by which a task ends that runs or is reserved."""
+        return self._ends[task]
 
     def _is_up_to_date(self, state: State) -> bool:
+        if state.releases != self._releases or state.starts != self._starts:
+            return False
         mine, theirs = self._reserved, state.reservations
-        return (
-            state.releases == self._releases
-            and state.starts == self._starts
-            and (not (mine or theirs) or mine.keys() == theirs.keys())
-        )
+        return not (mine or theirs) or mine.keys() == theirs.keys()
 
     def _catch_up(self, state: State, placed: Sequence[Piece], passed: bool) -> bool:
         """Keep up with a world that goes as planned; return False as soon as it does not."""
@@ -84,7 +103,7 @@ class SlottedPlan:
             if placed or not self._moves or steps != int(steps):
                 return False  # what was placed at an earlier instant began one knows not when
             ending = self._advance(int(steps))
-            if self._soonest <= self._tick:
+            if self._soonest <= self.tick:
                 began = self._fall_due()
             self._now = state.now
         if (ending or state.releases != self._releases) and not self._end(state, ending):
@@ -101,15 +120,15 @@ class SlottedPlan:
     def _advance(self, steps: int) -> int:
         """Pull the rows up; return how many tasks should end by then."""
         self.grid.advance(steps)
-        first, self._tick = self._tick + 1, self._tick + steps
+        first, self.tick = self.tick + 1, self.tick + steps
         if steps == 1:
             return self._ending.pop(first, 0)
-        last = min(self._tick, first + self.units.model.horizon)
+        last = min(self.tick, first + self.units.model.horizon)
         return sum([self._ending.pop(tick, 0) for tick in range(first, last + 1)])
 
     def _fall_due(self) -> list[Task]:
         """Return the tasks whose reservations begin by now; they are reserved no longer."""
-        due = [task for task, tick in self._reserved.items() if tick <= self._tick]
+        due = [task for task, tick in self._reserved.items() if tick <= self.tick]
         for task in due:
             del self._reserved[task]
         self._soonest = min(self._reserved.values(), default=inf)
@@ -124,16 +143,21 @@ class SlottedPlan:
         released, self._releases = state.releases - self._releases, state.releases
         if released != ending or released > len(state.ended):
             return False
-        ended, ends, tick = state.ended[-released:], self._ends, self._tick
-        return all(ends.pop(allocation.task, None) == tick for allocation in ended)
+        ends, tick = self._ends, self.tick
+        for allocation in state.ended[-released:]:
+            if ends.pop(allocation.task, None) != tick:
+                return False
+        return True
 
     def _begin(self, state: State, began: Sequence[Task]) -> bool:
         """Return whether what has begun is what should have, and no more."""
         started, self._starts = state.starts - self._starts, state.starts
         if started != len(began):
             return False
-        newest = islice(reversed(state.running), started)
-        return {allocation.task for allocation in newest} == set(began)
+        newest = reversed(state._running)  # its property makes a copy
+        if started == 1:
+            return next(newest).task is began[0]
+        return {allocation.task for allocation in islice(newest, started)} == set(began)
 
     def _start_of(self, piece: Piece, state: State) -> int | None:
         """Return how many steps ahead a task begins; None if the plan cannot be kept with it."""
@@ -143,12 +167,12 @@ class SlottedPlan:
             start = int(ahead)
             if start != ahead:
                 return None
-            self._reserve(piece.task, self._tick + start)
+            self._reserve(piece.task, self.tick + start)
         return start if start + piece.length <= self.units.model.horizon else None
 
     def _add(self, piece: Piece, start: int) -> None:
         self.grid.take(start, piece.length, piece.size)
-        end = self._tick + start + piece.length
+        end = self.tick + start + piece.length
         self._ends[piece.task] = end
         self._ending[end] = self._ending.get(end, 0) + 1
 
@@ -171,7 +195,7 @@ class SlottedPlan:
             length = max(units.steps(ahead + task.estimate_s), start + 1) - start
             self._moves &= start + length <= horizon
             self._add(Piece(task, length, units.size(task)), start)
-            self._reserve(task, self._tick + units.steps(ahead))
+            self._reserve(task, self.tick + units.steps(ahead))
 
     def _take_lost_capacity(self, state: State) -> bool:
         """Hold what the pool lacks, now and from known steps on; return whether it lacks any."""

@@ -15,16 +15,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-import numpy as np
-
 from simkit.policy import Place, State, SystemInfo
 from simkit.slots import Slots
-from simkit.slotted import Slotted, SlottedView
+from simkit.slotted import Slotted, SlottedView, packed_view
 from simkit.slotted_plan import Piece, SlottedPlan
 from simkit.slotted_units import SlottedUnits
 from simkit.task import Task
 
-_UNKNOWN = -2  # not looked for yet; −1 says that there is no start
+_FOREVER = 2**62
+"""A tick that never comes."""
 
 
 class SlottedTracker:
@@ -37,25 +36,24 @@ class SlottedTracker:
     def __init__(self, model: Slotted) -> None:
         self.model = model
         self._units = SlottedUnits(model)
-        self._plan = SlottedPlan(self._units)
+        view = packed_view(model)
+        self._plan = SlottedPlan(self._units, view.occupied)
         self._slots = Slots(model.slots)
         # The shapes of what is in the slots; plain numbers, and the view's arrays.
         self._pieces: list[Piece | None] = [None] * model.slots
         self._bags: set[int] = set()  # slots whose task may become smaller as it waits
-        self._unknown = (_UNKNOWN,) * model.slots
-        self._starts = list(self._unknown)  # the earliest, in steps ahead, as looked for
-        self._view = SlottedView(
-            occupied=self._plan.grid.occupied,  # filled in by `view`
-            length=np.zeros(model.slots, np.int64),
-            size=np.zeros((model.slots, model.resources), np.int64),
-            backlog=np.zeros((), np.int64),
-            since_arrival=np.zeros((), np.int64),
-        )
+        self._latest = [-1] * model.slots  # the last steps ahead at which they may begin
+        # Their earliest starts, as ticks of the plan, from 1 on; 0: none. And the last tick up to
+        # which that is known: if a start has gone by then, the task may begin at once.
+        self._starts = [0] * model.slots
+        self._known_until = [_FOREVER] * model.slots
+        self._possible = bytearray([*[0] * model.slots, 1])  # 1 where there is a start
+        self._possible_until = 0  # the last tick up to which that is known
+        self._view = view
         self._nothing = (0,) * model.resources
-        self._void_alone = bytes([*[0] * model.slots, 1])
         # The view's arrays, cell by cell: one number is written several times as fast so.
-        self._lengths: memoryview[int] = self._view.length.data
-        self._sizes: memoryview[int] = self._view.size.reshape(-1).data
+        assert view.packed is not None
+        self._cells: memoryview[int] = view.packed[view.occupied.size :].data
         self._forget()
 
     def _forget(self) -> None:
@@ -67,6 +65,7 @@ class SlottedTracker:
         self._view.size[:] = 0
         self._view.backlog[()] = 0
         self._view.since_arrival[()] = self.model.memory
+        self._possible_until = 0
 
     def reset(self, info: SystemInfo) -> None:
         """Begin a run.
@@ -77,6 +76,8 @@ class SlottedTracker:
         self._plan.reset()
         self._slots.clear()
         self._pieces[:] = [None] * self.model.slots
+        self._starts[:] = self._possible[:-1] = [0] * self.model.slots
+        self._known_until[:] = [_FOREVER] * self.model.slots
         self._bags.clear()
         self._forget()
 
@@ -84,10 +85,15 @@ class SlottedTracker:
         """Take in what has happened; as a decision begins, and after a placement."""
         waiting = state.queue.tasks
         steady = self._slots.are_up_to_date(waiting)
-        left = () if steady else self._slots.vacate()
-        placed = [piece for slot in left if (piece := self._pieces[slot]) is not None]
-        if self._plan.follow(state, placed):
-            self._starts[:] = self._unknown
+        left: Sequence[int] = ()
+        placed: Sequence[Piece] = ()
+        if not steady:
+            left = self._slots.vacate()
+            placed = [piece for slot in left if (piece := self._pieces[slot]) is not None]
+        if not self._plan.follow(state, placed):
+            self._forget_starts()
+        elif placed:
+            self._give_way(placed)
         if state.now != self._now:
             self._count_steps(state)
         if not steady:
@@ -98,7 +104,26 @@ class SlottedTracker:
         behind = state.backlog + len(waiting) - self._slots.taken
         if behind != self._behind:
             self._behind = behind
-            self._view.backlog[()] = behind
+            self._cells[-2] = behind
+
+    def _forget_starts(self) -> None:
+        self._known_until = [_FOREVER if piece is None else 0 for piece in self._pieces]
+        self._possible_until = 0
+
+    def _give_way(self, placed: Sequence[Piece]) -> None:
+        """Forget the starts that collide with what has been placed; all others are as they were."""
+        starts, until, pieces = self._starts, self._known_until, self._pieces
+        for other in placed:
+            end = self._plan.end_of(other.task)
+            begin = end - other.length
+            for slot, start in enumerate(starts):
+                if (
+                    0 < start < end
+                    and (piece := pieces[slot]) is not None
+                    and until[slot] + piece.length > begin
+                ):
+                    until[slot] = 0
+        self._possible_until = 0
 
     def _move(self, left: Sequence[int], waiting: Sequence[Task]) -> None:
         """Empty the slots whose tasks have left, and let others in."""
@@ -111,31 +136,36 @@ class SlottedTracker:
 
     def _count_steps(self, state: State) -> None:
         """Count the steps since the last arrival."""
+        since = self._since_arrival
         if state.submitted != self._submitted:
             self._submitted, since = state.submitted, 0
-        elif self._now > -inf:
-            since = self._since_arrival + self._units.steps(state.now - self._now)
-        else:
-            since = self.model.memory
+        elif since < self.model.memory:
+            passed = state.now - self._now
+            steps = 1 if passed == self._units.step_s else self._units.steps(passed)
+            since = min(since + steps, self.model.memory)
         self._now = state.now
-        if (since := min(since, self.model.memory)) != self._since_arrival:
-            self._since_arrival = since
-            self._view.since_arrival[()] = since
+        if since != self._since_arrival:
+            self._since_arrival = self._cells[-1] = since
 
     def _show(self, slot: int, task: Task | None) -> None:
         """Note what is in a slot: its piece, and the view's numbers."""
-        self._starts[slot] = _UNKNOWN
-        self._bags.discard(slot)
-        length, size = 0, self._nothing
-        self._pieces[slot] = None
+        length, size, piece, until = 0, self._nothing, None, _FOREVER
+        if self._bags:
+            self._bags.discard(slot)
         if task is not None:
             length, size = self._units.length(task), self._units.size(task)
-            self._pieces[slot] = Piece(task, length, size)
+            piece, until = Piece(task, length, size), 0
+            self._latest[slot] = self.model.latest_start(length)
             if not task.gang:
                 self._bags.add(slot)
-        self._lengths[slot] = length
-        for cell, amount in enumerate(size, slot * len(size)):
-            self._sizes[cell] = amount
+        self._pieces[slot] = piece
+        self._starts[slot] = self._possible[slot] = 0
+        self._known_until[slot] = until
+        self._possible_until = 0
+        first = slot * (1 + len(size))
+        self._cells[first] = length
+        for cell, amount in enumerate(size, first + 1):
+            self._cells[cell] = amount
 
     def view(self) -> SlottedView:
         """Return what is seen now: the tracker's own arrays, which a later update changes."""
@@ -152,23 +182,30 @@ class SlottedTracker:
         It fits beside all that runs and is reserved, for all of its length, and begins no later
         than `Slotted.latest_start`.
         """
+        tick = self._plan.tick
+        if tick > self._known_until[slot]:
+            self._look(slot)
         start = self._starts[slot]
-        if start == _UNKNOWN:
-            piece = self._pieces[slot]
-            start = -1
-            if piece is not None:
-                _, length, size = piece
-                start = self._plan.grid.earliest(length, size, self.model.latest_start(length))
-            self._starts[slot] = start
-        return start
+        return max(start - tick, 0) if start else -1
+
+    def _look(self, slot: int) -> None:
+        """Look for the earliest start of a slot's task."""
+        piece, tick = self._pieces[slot], self._plan.tick
+        assert piece is not None  # an empty slot is known to have no start
+        first, known = self._plan.grid.starts(piece.length, piece.size, self._latest[slot])
+        there = self._possible[slot] = first >= 0
+        self._starts[slot] = first + tick if there else 0
+        self._known_until[slot] = tick + known
 
     def possible(self) -> bytearray:
         """Return (M + 1,), fresh: 1 for slots whose task may be placed, and for the void action."""
-        found = bytearray(self._void_alone)
-        for slot, piece in enumerate(self._pieces):
-            if piece is not None and self.earliest(slot) >= 0:
-                found[slot] = 1
-        return found
+        tick = self._plan.tick
+        if tick > self._possible_until:
+            for slot, until in enumerate(self._known_until):
+                if tick > until:
+                    self._look(slot)
+            self._possible_until = min(self._known_until)
+        return bytearray(self._possible)
 
     def fits_now(self, slot: int) -> bool:
         """Tell whether a slot holds a task that may begin now."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from simkit.processes import Environment, Occurrence, Rank
 
+_RANK = int(Rank.WAKE)
 PATIENCE = 2000
 """Steps without a start after which a run in which nothing runs and nobody comes is over."""
 
@@ -34,7 +35,7 @@ class StepClock:
         self._step, self._due = step_s, -(-begin_s // step_s) * step_s
         self._last_starts = self._idle_steps = 0
         self._alarm = Occurrence.__new__(Occurrence)  # one event, wound again at every step
-        self._callback: list[Callable[[Any], None]] = [self._ring]
+        self._callbacks: list[Callable[[Any], None]] = [self._ring]
         self._wind()
 
     def worth_waiting(self) -> bool:
@@ -49,5 +50,5 @@ class StepClock:
         self._tick()
 
     def _wind(self) -> None:
-        self._alarm.callbacks = self._callback
-        heappush(self._queue, (self._due, int(Rank.WAKE), next(self._numbers), self._alarm))  # type: ignore[misc]
+        self._alarm.callbacks = self._callbacks
+        heappush(self._queue, (self._due, _RANK, next(self._numbers), self._alarm))  # type: ignore[misc]

@@ -71,7 +71,9 @@ class Submission:
         """Return the tasks of the jobs in rows ``first:last``."""
         load = self._workload
         rows = slice(int(load.first_task[first]), int(load.first_task[last]))
-        jobs = np.repeat(np.arange(first, last), np.diff(load.first_task[first : last + 1]))
+        jobs = np.arange(first, last)
+        if rows.stop - rows.start > len(jobs):
+            jobs = np.repeat(jobs, np.diff(load.first_task[first : last + 1]))
         position, priority, machines = self._partitions(jobs)
         tasks = list(
             map(
@@ -119,6 +121,8 @@ class Submission:
         rows = self._workload.request[tasks]
         if rows.strides[0] == 0 and len(rows):
             return [self._sorted(rows[0].tolist())] * len(rows)
+        if self._order == list(range(rows.shape[1])):
+            return list(map(tuple, rows.tolist()))
         return [self._sorted(row) for row in rows.tolist()]
 
     def _sorted(self, row: list[float]) -> tuple[float, ...]:
@@ -138,10 +142,14 @@ class Submission:
             return range(count)
         load, tasks = self._workload, slice(begin, begin + count)
         columns = [i for i, r in enumerate(self._order) if r >= 0]
-        demand = load.request[tasks] * load.instances[tasks, None]
-        asked = demand[:, [self._order[i] for i in columns]]
-        room = self._cluster.capacity[0][columns]
-        doubtful: list[int] = np.flatnonzero((asked > room).any(axis=1)).tolist()
+        asked = load.request[tasks] * load.instances[tasks, None]
+        room = self._cluster.capacity[0]
+        if self._order != list(range(asked.shape[1])):
+            asked, room = asked[:, [self._order[i] for i in columns]], room[columns]
+        too_much = asked > room
+        if not too_much.any():
+            return ()
+        doubtful: list[int] = np.flatnonzero(too_much.any(axis=1)).tolist()
         return doubtful
 
     def _partition(self, queue: int, number: int) -> tuple[int, Partition]:

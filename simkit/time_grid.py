@@ -29,8 +29,11 @@ class TimeGrid:
                  "_highest_of_row", "_limits", "_occupied", "_patterns",
                  "_row", "_rows", "_shifts", "_shown", "capacity", "horizon")  # fmt: skip
 
-    def __init__(self, capacity: Sequence[int], horizon: int) -> None:
-        """Begin with nothing held: (R,) units in all, and a number of steps, H."""
+    def __init__(self, capacity: Sequence[int], horizon: int, occupied: Ints | None = None) -> None:
+        """Begin with nothing held: (R,) units in all, and a number of steps, H.
+
+        `occupied` is the (H, R) array to show it in, of zeros.
+        """
         self.capacity = tuple(capacity)
         """(R,) units in all."""
         self.horizon = horizon
@@ -49,10 +52,11 @@ class TimeGrid:
         # added to what is held, it reaches a field's highest bit if that is more than there is
         self._limits = every * self._pack([high - 1 - units for units in self.capacity])
         self._held = self._shown = 0
-        self._occupied: Ints = np.zeros((horizon, len(self.capacity)), np.int64)
+        shape = horizon, len(self.capacity)
+        self._occupied: Ints = np.zeros(shape, np.int64) if occupied is None else occupied
         self._cells = self._occupied.reshape(-1)  # the same
         self._bytes = horizon * row // 8  # of all fields
-        self._patterns: dict[Sequence[int], int] = {}
+        self._patterns: dict[tuple[int, ...], int] = {}
 
     def _pack(self, amounts: Sequence[int]) -> int:
         """Return (R,) numbers as the fields of a step."""
@@ -80,7 +84,7 @@ class TimeGrid:
         """Let time go on: the first rows leave, and as many empty ones come at the end."""
         self._held >>= self._row * min(steps, self.horizon)
 
-    def take(self, start: int, length: int, size: Sequence[int]) -> None:
+    def take(self, start: int, length: int, size: tuple[int, ...]) -> None:
         """Hold (R,) units from a step on, at most all there are.
 
         What lies behind the last row is left out.
@@ -102,17 +106,19 @@ class TimeGrid:
                 held = self._held >> place & one
                 self._held += min(amount, most - held) << place
 
-    def _too_much(self, size: Sequence[int]) -> int:
+    def _too_much(self, size: tuple[int, ...]) -> int:
         """Return a grid with the highest bit set in every field that has no room for (R,) units."""
-        pattern = self._patterns.get(size)
-        if pattern is None:
-            if len(self._patterns) >= _KNOWN_SIZES:
-                self._patterns.clear()
-            # more than there is does not fit anywhere, and one unit more is enough to show it
-            asked = [min(n, most + 1) for n, most in zip(size, self.capacity, strict=True)]
-            pattern = self._limits + self._rows[-1] * self._pack(asked)
-            self._patterns[size] = pattern
-        return self._held + pattern & self._highest
+        return self._held + (self._patterns.get(size) or self._pattern(size)) & self._highest
+
+    def _pattern(self, size: tuple[int, ...]) -> int:
+        """Return what `_too_much` adds to the grid, and remember it; never 0."""
+        if len(self._patterns) >= _KNOWN_SIZES:
+            self._patterns.clear()
+        # more than there is does not fit anywhere, and one unit more is enough to show it
+        asked = [min(n, most + 1) for n, most in zip(size, self.capacity, strict=True)]
+        pattern = self._limits + self._rows[-1] * self._pack(asked)
+        self._patterns[size] = pattern
+        return pattern
 
     def free_now(self) -> tuple[int, ...]:
         """Return (R,): units that are free in the step that begins now."""
@@ -120,7 +126,7 @@ class TimeGrid:
         pairs = zip(self.capacity, self._shifts, strict=True)
         return tuple([units - (held >> shift & one) for units, shift in pairs])
 
-    def earliest(self, length: int, size: Sequence[int], latest: int) -> int:
+    def earliest(self, length: int, size: tuple[int, ...], latest: int) -> int:
         """Return the first step at which a rectangle fits beside all that is held; −1: none.
 
         Args:
@@ -128,18 +134,34 @@ class TimeGrid:
             size: (R,) units, as a tuple.
             latest: the last step at which it may begin; `latest` + `length` is at most H.
         """
+        return self.starts(length, size, latest)[0]
+
+    def starts(self, length: int, size: tuple[int, ...], latest: int) -> tuple[int, int]:
+        """Return the first start, as `earliest` does, and for how many more steps it is known.
+
+        While nothing but time goes on, after k ≤ n more steps the first start is as many steps
+        nearer, at least 0; or there is still none.
+        """
         if latest < 0:
-            return -1
-        full = self._too_much(size)
+            return -1, self.horizon
+        pattern = self._patterns.get(size) or self._pattern(size)
+        full = self._held + pattern & self._highest
         if not full:
-            return 0
+            return 0, latest
         row, every, blocked = self._row, self._rows[-1], 0
         for shift in self._highest_bits:
             blocked |= full >> shift
-        free, run = blocked & every ^ every, 1  # a bit for every step
+        blocked &= every
+        free, run = blocked ^ every, 1  # a bit for every step
         while free and 2 * run <= length:  # first steps of `run` free ones → of twice as many
             free &= free >> run * row
             run *= 2
         free &= free >> (length - run) * row
         free &= self._rows[latest + 1]
-        return ((free & -free).bit_length() - 1) // row if free else -1
+        if not free:  # nor before the last that is in the way now has gone by
+            in_the_way = blocked & self._rows[latest + length]
+            return -1, (in_the_way.bit_length() - 1) // row - latest
+        first = (free & -free).bit_length() - 1
+        gap = ~(free >> first) & every
+        first //= row
+        return first, first - 1 + ((gap & -gap).bit_length() - 1) // row

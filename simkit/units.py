@@ -89,7 +89,7 @@ def request_on_grid(amounts: npt.ArrayLike) -> npt.NDArray[np.float64]:
 def _on_grid(values: Any, grid: float) -> npt.NDArray[np.float64]:
     steps = np.asarray(values, dtype=np.float64) / grid
     if not isinstance(steps, np.ndarray):  # a single number
-        return np.round(steps) * grid
-    np.round(steps, out=steps)
+        return np.rint(steps) * grid
+    np.rint(steps, out=steps)
     steps *= grid
     return steps

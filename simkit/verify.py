@@ -39,6 +39,7 @@ row that breaks a rule is reported with the rule's name.
 | ledger | in every row of time as much power comes as goes, none below 0 |
 | sources | which source serves what, its carbon and its cost, follow the rule |
 | battery | the battery keeps its limits and loses what it should, no more |
+| reserve | the reserve serves last; the grid charges when and as far as it may |
 | machine-power | machines draw what the allocations add to their own power |
 | bills | jobs and idle power pay for what machines drew, each job for its part |
 | metrics | the metrics are what the tables say |
@@ -70,6 +71,7 @@ from simkit.verify_maintenance import check_maintenance
 from simkit.verify_metrics import check_metrics
 from simkit.verify_pieces import TASK
 from simkit.verify_power import check_ledger, check_sources
+from simkit.verify_reserve import check_reserve
 from simkit.verify_stops import check_stops
 from simkit.verify_supply import check_supply
 from simkit.verify_tasks import check_instance_times, check_parents, check_tasks
@@ -93,7 +95,8 @@ _OF_JOBS: Final = (
     check_estimates, check_machines, check_partitions, check_rejections, check_admission,
     check_capacity, check_machine_capacity, check_supply, check_stops, check_failures,
     check_maintenance, check_timeline, check_fcfs_order, check_head_fits, check_head_delay,
-    check_ledger, check_sources, check_battery, check_machine_power, check_bills, check_metrics,
+    check_ledger, check_sources, check_battery, check_reserve, check_machine_power, check_bills,
+    check_metrics,
 )  # fmt: skip
 CHECKS: Final[tuple[Callable[[RunFolder], Check], ...]] = (*_OF_FILES, *_OF_JOBS)
 """Every check, in the order in which they are done and reported."""

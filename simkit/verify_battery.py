@@ -19,7 +19,7 @@ from simkit.verify_power import KWH, SLACK, Floats, blame, columns, no_power
 if TYPE_CHECKING:
     from simkit.verify_folder import RunFolder
 
-_TICK = 2.0**-20
+TICK = 2.0**-20
 """The grid of times, in s: a battery stops up to a tick early or late."""
 
 
@@ -108,10 +108,10 @@ def _check_window(
         blame(check, run, f"{name} above its C-rate", power > most * (1.0 + 2.0 * SLACK))
     slack = SLACK * facts.capacity
     top = np.maximum(facts.ceiling - facts.charge_slope * charge, before)
-    high = (charge > 0) & (after > top + 4.0 * _TICK * charge + slack)
+    high = (charge > 0) & (after > top + 4.0 * TICK * charge + slack)
     blame(check, run, "charged above its ceiling", high)
     bottom = np.minimum(facts.floor + facts.discharge_slope * discharge, before)
-    low = (discharge > 0) & (after < bottom - 4.0 * _TICK * discharge / facts.delivered - slack)
+    low = (discharge > 0) & (after < bottom - 4.0 * TICK * discharge / facts.delivered - slack)
     # what leaks meanwhile may take the content below its floor
     leaked = before * -np.expm1(-facts.leak * row["seconds"])
     blame(check, run, "discharged below its floor", low & (after + leaked < bottom - slack))

@@ -1,8 +1,9 @@
 """Work that is done again: where tasks stop for lack of power and go on from a checkpoint.
 
 Worked out piece by piece from the allocations. Every so much work is saved. A stop takes the work
-since the last time away, and going on costs a restart, in run time, before more work is done. What
-has been saved stays saved, also if the restart itself is cut short.
+since the last time away, and going on costs a restart, in run time, before more work is done; where
+nothing has been saved yet, work begins anew and there is nothing to restart. What has been saved
+stays saved, also if the restart itself is cut short.
 """
 
 from __future__ import annotations
@@ -91,14 +92,15 @@ def redone_s(pieces: Iterable[_Piece], every: float, restart: float) -> float:
     Args:
         pieces: (length in s, whether power stopped it), one after another.
         every: work between two checkpoints, in s.
-        restart: run time that going on costs, in s.
+        restart: run time that going on from a checkpoint costs, in s.
     """
     done = saved = again = 0.0
     for length, stopped in pieces:
         done += length
         if stopped:
             saved = max(saved, done // every * every)
-            left = round((saved - restart) * 2**20) / 2**20  # the run's grid of times
+            owed = restart if saved else 0.0
+            left = round((saved - owed) * 2**20) / 2**20  # the run's grid of times
             again += done - left
             done = left
     return again

@@ -27,6 +27,8 @@ def energy_numbers(run: RunFolder, start_s: float, end_s: float) -> Numbers:
     def flowed(power: Floats) -> float:
         return float(np.sum((power * seconds).astype(np.longdouble)))
 
+    load = np.where(row["load_w"] > 0, row["load_w"], np.inf)
+    jobs_w = row["machines_w"] - row["standing_w"]
     joule = {name.removesuffix("_w"): flowed(row[name]) for name in row if name.endswith("_w")}
     numbers: Numbers = {
         ("load_kwh", "value"): joule["load"] / KWH,
@@ -34,6 +36,8 @@ def energy_numbers(run: RunFolder, start_s: float, end_s: float) -> Numbers:
         ("load_kwh", "idle"): joule["standing"] / KWH,
         ("load_kwh", "overhead"): flowed((row["pue"] - 1.0) * row["machines_w"]) / KWH,
         ("unserved_kwh", "value"): joule["unserved"] / KWH,
+        ("unserved_kwh", "jobs"): flowed(jobs_w * row["unserved_w"] / load) / KWH,
+        ("unserved_kwh", "idle"): flowed(row["standing_w"] * row["unserved_w"] / load) / KWH,
         ("generation_kwh", "value"): joule["generation"] / KWH,
         ("curtailment_kwh", "value"): joule["curtailment"] / KWH,
         ("grid_kwh", "import"): joule["import"] / KWH,

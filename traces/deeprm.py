@@ -34,6 +34,8 @@ Demands = Literal["original", "paper"]
 
 UNIT = {"original": 1.0, "paper": 0.5}
 """The amount of a resource in a unit of demand."""
+_SPREAD = (2, 2, 4, 5)
+"""Of the numbers drawn for a step, those for a short length, a long one, and both demands."""
 
 
 class DrawnSets(NamedTuple):
@@ -159,17 +161,12 @@ def _drawn(
     These are (S, T), (S, T) and (S, T, 2).
     """
     numbers = rng.random((sets, steps - 1, 6))  # (set, step, what is drawn): set after set
-    arrives, is_short, how_long, dominant, large, small = (numbers[..., i] for i in range(6))
-    length = np.where(
-        is_short < short_share, _spread(how_long, *short_steps), _spread(how_long, *long_steps)
-    )
-    of_dominant = _spread(large, *_dominant(max_size))
-    of_other = _spread(small, *_other(max_size))
-    first = dominant < 0.5
-    size = np.empty((*length.shape, 2), np.int64)
-    size[..., 0] = np.where(first, of_dominant, of_other)
-    size[..., 1] = np.where(first, of_other, of_dominant)
-    return arrives < rate, length, size
+    arrives, is_short, first = numbers[..., 0] < rate, numbers[..., 1], numbers[..., 3] < 0.5
+    low, high = np.array([short_steps, long_steps, _dominant(max_size), _other(max_size)]).T
+    spread = _spread(numbers[..., list(_SPREAD)], low, high)
+    length = np.where(is_short < short_share, spread[..., 0], spread[..., 1])
+    size = np.where(first[..., None], spread[..., 2:], spread[..., :1:-1])
+    return arrives, length, size
 
 
 def _gathered(arrives: npt.NDArray[np.bool_], length: Ints, size: Ints) -> DrawnSets:
@@ -184,7 +181,7 @@ def _gathered(arrives: npt.NDArray[np.bool_], length: Ints, size: Ints) -> Drawn
     )
 
 
-def _spread(numbers: Floats, low: int, high: int) -> Ints:
+def _spread(numbers: Floats, low: Ints, high: Ints) -> Ints:
     """Return whole numbers from low to high, evenly spread, of numbers in [0, 1)."""
     spread: Ints = (numbers * (high - low + 1)).astype(np.int64)  # rounds down what is not negative
     spread += low

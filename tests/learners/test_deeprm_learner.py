@@ -45,7 +45,7 @@ SETTINGS: list[Mapping[str, Any]] = [
     {},
     {"optimiser": "adam", "observation": "deeprm-compact", "mask": True, "entropy": 0.01},
     {"fresh": False, "samples_share": 0.5, "discount": 0.99, "objective": "completion"},
-    {"baseline": "value", "warm_start": "sjf"},
+    {"baseline": "value", "warm_start": "sjf", "warm_start_rounds": 1},
 ]
 
 

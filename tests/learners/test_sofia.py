@@ -13,8 +13,9 @@ from simkit.errors import RunError, ScenarioError
 from simkit.learners.argument_rules import read_arguments
 from simkit.learners.job_sets import JobSets
 from simkit.learners.load_meter import MeteredLockstep, load
-from simkit.learners.sofia import CHOICES, RANGES, Arguments, begin, first_of_steps
+from simkit.learners.sofia import CHOICES, RANGES, Arguments, begin
 from simkit.learners.sofia_layer import SofiaLayer
+from simkit.learners.sofia_updates import first_of_steps
 from simkit.observation_sofia import sofia_compact
 from simkit.scenario import Scenario
 from simkit.scenario_file import load_scenario

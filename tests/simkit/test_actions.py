@@ -19,6 +19,9 @@ class Slots:
     def earliest(self, slot: int) -> int:
         return (-1, 0, 2)[slot]
 
+    def possible(self) -> bytearray:
+        return bytearray([0, 1, 1, 1])
+
     def place(self, slot: int) -> Place | None:
         return (None, Place(TASK, ((0, 1),)), Place(TASK, ((0, 1),), 2.0))[slot]
 

@@ -102,6 +102,9 @@ BY_THE_SCENARIO = [
     # a battery with its floor above its ceiling
     ({"battery": "{capacity_kwh: 10, floor: 0.9, ceiling: 0.6}"},
      ("bad.yaml:6: power.battery.floor", "must be below the ceiling, 0.6, not 0.9")),
+    # a battery that starts above its ceiling
+    ({"battery": "{capacity_kwh: 10, ceiling: 0.6, initial_soc: 0.8}"},
+     ("bad.yaml:6: power.battery.initial_soc: must be at most the ceiling, 0.6, not 0.8",)),
     # a negative capacity
     ({"battery": "{capacity_kwh: -10}"},
      ("bad.yaml:6: power.battery.capacity_kwh: must be more than 0, not -10",)),
@@ -161,7 +164,9 @@ BY_THE_FILES = [
     ({"align": "{offset: 3d20h}"}, (f"{WIND}: is known from", "the jobs are there from 0 to")),
     # less than a year by the calendar
     ({"align": "{zero: 2020-01-01T00:00:00+00:00}"},
-     ("align calendar needs", "align by epoch or offset")),
+     ("site.csv: kw: is known from 2020-01-01 00:00 to 2020-01-05 00:00",
+      "the run needs power from 2020-01-01 00:00 to 2020-01-01",
+      "align calendar needs every hour of a year", "align by epoch or offset")),
     # a run without a date
     ({"align": "calendar"}, ("needs the date of the run's zero", "add power.align: {zero:")),
     # a column that is not there; an empty file
@@ -178,6 +183,9 @@ BY_THE_FILES = [
     # an argument that the controller does not take
     ({"controller": "{type: source-order, reserv: 0.2}"},
      ("power.controller: 'source-order' takes no argument 'reserv'; did you mean 'reserve'?",)),
+    # the default controller, with an argument that may not be so
+    ({"controller": "{reserve: 2}"},
+     ("power.controller: reserve is 2; it must be in 0..1",)),
 ]  # fmt: skip
 
 

@@ -167,7 +167,7 @@ def test_verify_finds_nothing_then_what_was_changed(simkit: Callable[..., Result
     simkit("run", "quickstart", "-o", "run")
     good = simkit("verify", "run")
     assert good.code == 0
-    assert good.out.endswith("run: every rule holds (20 rules hold, 16 do not apply)\n")
+    assert good.out.endswith("run: every rule holds (20 rules hold, 17 do not apply)\n")
     table = Path("run/jobs.parquet")
     jobs = pl.read_parquet(table).with_columns(start_time_s=pl.col("start_time_s") - 1e6)
     jobs.write_parquet(table)
@@ -447,7 +447,7 @@ def test_verify_says_which_rules_it_did_not_audit_and_why(simkit: Callable[..., 
     audit = simkit("verify", "run")
     assert "not audited: because maintenance changes the capacity" in audit.out
     assert audit.out.endswith(
-        "run: every rule that was audited holds (20 rules hold, 14 do not apply, "
+        "run: every rule that was audited holds (20 rules hold, 15 do not apply, "
         "2 were not audited)\n"
     )
     checks = {c["name"]: c for c in json.loads(simkit("verify", "run", "--json").out)["checks"]}

@@ -85,6 +85,8 @@ BY_HAND = [
     ("served_kwh", "grid", 24 + 6),
     ("unserved_kwh", "value", 6),
     ("unserved_kwh", "share", 6 / 96),
+    ("unserved_kwh", "jobs", 10 * 6 / 24),  # of the last hour's 24 kW a quarter is short
+    ("unserved_kwh", "idle", 6 * 6 / 24),
     ("generation_kwh", "value", 68),
     ("generation_kwh", "used", 62),
     ("curtailment_kwh", "value", 6),

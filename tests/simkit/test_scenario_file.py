@@ -23,6 +23,7 @@ INSTALLED = {
     ],
     "simkit.predictors": ["requested", "actual", "perturbed"],
     "simkit.readers": ["swf", "my-reader"],
+    "simkit.controllers": ["source-order"],
 }  # fmt: skip
 
 
@@ -183,6 +184,13 @@ def test_an_override_writes_a_short_form_out_and_reaches_into_lists():
             {"workload.path": "${NO_SUCH_VARIABLE}"},
             ["override: workload.path: the environment variable NO_SUCH_VARIABLE is not set; "
              "export NO_SUCH_VARIABLE=..."],
+        ),
+        # what is missing in a section that the override alone has made
+        (
+            {"power.machines": {"idle_w": 1, "full_w": 2}, "power.grid": {},
+             "power.battery.floor": 0.1},
+            ["override: power.battery.capacity_kwh: is missing; add it: Energy between state of "
+             "charge 0 and 1."],
         ),
         # what the file has wrong keeps its line, and the override's problem comes last
         (
@@ -530,10 +538,12 @@ admission:
   order: fifo
 scheduling:
   every: null
+  step: null
 metrics:
   tau: 10.0  # s
   warmup: 0.0 # s
   cooldown: 0.0 # s
+learn: null
 sweep:
   seed:
   - 0

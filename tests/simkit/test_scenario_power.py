@@ -257,6 +257,12 @@ def test_a_battery_starts_half_full_or_as_near_to_it_as_its_window_lets(window, 
     assert BatteryFacts(1.0, floor=section.floor, ceiling=section.ceiling, initial_soc=start)
 
 
+def test_arguments_without_a_type_are_the_default_controllers():
+    section = power(controller={"reserve": 0.2}).controller
+    assert (section.type, section.args) == ("source-order", {"reserve": 0.2})
+    assert section.model_dump() == {"type": "source-order", "reserve": 0.2}
+
+
 def test_a_windows_own_mistakes_are_told_alone():
     for window, said in (
         ({"ceiling": 1.4}, "battery.ceiling"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simkit.errors import TraceError
 from simkit.signal_align import Alignment, aligned
 from simkit.signal_gaps import Gaps
+from simkit.signal_span import Span
 from simkit.signal_trace import PowerTrace
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -126,8 +127,14 @@ def test_calendar_values_changes_and_integrals_agree(start, length):
 
 def test_less_than_a_year_is_refused_or_filled():
     short = hourly(at(2016, 1, 1), at(2016, 12, 31))
-    with pytest.raises(TraceError, match=r"^weather: no year in it has 31 Dec 00:00 for 1d 00:00"):
-        aligned(short, Alignment(epoch_s=0.0))
+    with pytest.raises(
+        TraceError, match=r"no year in it has 31 Dec 00:00 for 1d 00:00:00"
+    ) as caught:
+        aligned(short, Alignment(epoch_s=0.0), needed=Span(-60.0, 5 * HOUR))
+    assert str(caught.value).startswith(
+        "weather: is known from 2016-01-01 00:00 to 2016-12-31 00:00, and the run needs power from "
+        "1969-12-31 23:59 to 1970-01-01 05:00 at least; align calendar needs every hour of a year"
+    )
     with pytest.raises(TraceError, match="allows 03:00:00; align by epoch or offset"):
         aligned(short, Alignment(epoch_s=0.0), gaps=Gaps("hold"))
     held = aligned(short, Alignment(epoch_s=0.0), gaps=Gaps("hold", DAY))

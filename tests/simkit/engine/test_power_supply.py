@@ -114,6 +114,15 @@ def test_an_interrupted_restart_loses_no_checkpoint(simulate, rigid, fcfs):
     assert run.rows("jobs", "end_time_s lost_time_s") == [(720, 50 + 10 + 20)]
 
 
+def test_without_a_checkpoint_there_is_nothing_to_restart_from(simulate, rigid, fcfs):
+    supply = Supply("power", running="checkpoint", checkpoints=Checkpoints(100.0, 20.0))
+    signal = Steps([0, 90, 200, 350, 400], [1000, 0, 1000, 0, 1000], 10_000, past_end="hold")
+    run = simulate(fcfs, rigid((0, 300, 10)), 10, site=site(signal, supply=supply))
+    # 90 s are lost and nothing is loaded; 100 of the 150 s from 200 s on are saved, and from 400 s
+    # on 20 s of restart and the other 200 s are left
+    assert run.rows("jobs", "end_time_s lost_time_s") == [(620, 90 + 50 + 20)]
+
+
 def test_what_drains_is_served_as_far_as_power_goes(simulate, rigid, fcfs):
     supply = Supply("power", running="drain")
     run = simulate(fcfs, rigid(*JOBS), 10, site=site(sun(1000, 500), supply=supply))

@@ -28,7 +28,8 @@ from simkit.power_model import PowerModel
 from simkit.verify import verify_run
 
 Change = Callable[[Any], None]
-POWER_RULES = {"ledger", "sources", "battery", "machine-power", "bills"}
+POWER_RULES = {"ledger", "sources", "battery", "reserve", "machine-power", "bills"}
+OF_BATTERIES = {"battery", "reserve"}
 BATTERY = {
     "capacity_kwh": 0.02, "charge_c_rate": 5.0, "discharge_c_rate": 30.0,
     "charge_efficiency": 0.9, "discharge_efficiency": 0.8, "floor": 0.1, "ceiling": 0.95,
@@ -38,6 +39,7 @@ BATTERY = {
 LINE = {"idle_w": 10.0, "full_w": 50.0, "off_w": 1.0, "boot_w": None, "resource": None}
 TABLE = {"table": [10.0, 30.0, 50.0, 90.0], "off_w": 0.0, "resource": "processors"}
 GRID = {"import_limit_w": 400.0, "export_limit_w": {"type": "constant", "value": 60.0}}
+CONTROLLER = {"reserve": 0.2, "charge_below_price": 0.02, "charge_to": 0.7}
 
 
 class Tables:
@@ -94,7 +96,8 @@ def with_power(
         signals["standing"] = sum(model.idle_w for model in models)
     ledger.close()
     world.tables["power"] = pl.concat(tables.frames)
-    power = deepcopy({"machines": machines, "battery": battery, "grid": GRID})
+    power = deepcopy({"machines": machines, "battery": battery, "grid": GRID,
+                      "controller": {"type": "source-order", **CONTROLLER}})  # fmt: skip
     world.manifest["scenario"]["power"] = power
     run = MemoryRun(world.manifest, world.tables)
     world.tables["energy"] = energy_table(run, models)
@@ -111,7 +114,7 @@ def settle_until(
     ledger: Ledger, battery: Battery | None, until: float, now: dict[str, float]
 ) -> None:
     """Let the controller settle the site again and again until a time."""
-    controller = SourceOrder(reserve=0.2, charge_below_price=0.02)
+    controller = SourceOrder(**CONTROLLER)
     while ledger.time_s < until:
         load = 1.2 * now["machines"] + 25.0
         offer = GridOffer(400.0, 60.0, now["price"], 0.04, now["carbon"])
@@ -146,7 +149,9 @@ def test_what_the_ledger_writes_passes(
     world = with_power(kit.replayed(plain_jobs, sizes), machines, battery, seed=len(sizes))
     audit = verify_run(world.save(tmp_path / "run"))
     assert audit.violations == ()
-    assert {c.name for c in audit.done} >= POWER_RULES - ({"battery"} if battery is None else set())
+    assert {c.name for c in audit.done} >= POWER_RULES - (
+        OF_BATTERIES if battery is None else set()
+    )
     assert POWER_RULES.isdisjoint(audit.not_audited)
 
 
@@ -224,6 +229,10 @@ MUTATIONS = [
     ("less cost for the load", power("load_cost_per_s", more(1e-4), "discharge_w"), "battery"),
     ("less of the grid's in the store", power("stored_grid_j", times(0.9)), "battery"),
     ("less of the grid's given", power("load_battery_grid_w", times(0.9)), "battery"),
+    ("a higher reserve", in_scenario("controller", reserve=0.45), "reserve"),
+    ("a lower level to charge to", in_scenario("controller", charge_to=0.3), "reserve"),
+    ("charged though it is dear", in_scenario("controller", charge_below_price=-0.04), "reserve"),
+    ("charged above the peak", in_scenario("controller", peak_w=100.0), "reserve"),
     ("machines that draw more", power("machines_w", more(3.0)), "machine-power"),
     ("idle power that is too high", power("standing_w", more(30.0)), "machine-power"),
     ("idle power that is too low", power("standing_w", 5.0), "machine-power"),
@@ -237,6 +246,8 @@ MUTATIONS = [
     ("a bill that is missing", lambda w: w.drop("energy", 2), "bills"),
     ("a bill that is there twice", lambda w: w.append("energy", w.tables["energy"][2]), "bills"),
     ("more load", in_metrics("load_kwh", "value"), "metrics"),
+    ("more that jobs missed", in_metrics("unserved_kwh", "jobs"), "metrics"),
+    ("more idle power missed", in_metrics("unserved_kwh", "idle"), "metrics"),
     ("more import", in_metrics("grid_kwh", "import"), "metrics"),
     ("greener", in_metrics("renewable_fraction", "value"), "metrics"),
     ("more kept", in_metrics("self_consumption", "value"), "metrics"),

@@ -91,7 +91,8 @@ def holds(scenario: dict[str, Any], folder: Path) -> None:
     assert done >= {"ledger", "sources", "machine-power", "bills", "capacity", "timeline", "times"}
     for rule in ("supply", "stops"):
         assert (rule in done) is (supply["limit"] != "none")
-    assert ("battery" in done) is ("battery" in scenario["power"])
+    for rule in ("battery", "reserve"):
+        assert (rule in done) is ("battery" in scenario["power"])
 
 
 ONE_OF_EACH = [
@@ -403,10 +404,10 @@ def test_a_changed_run_is_caught(
         # work is saved every 100 s, and going on costs 20 s; what is done again or restarts
         ([(250, False)], 0),
         ([(250, True), (270, False)], 50 + 20),
-        ([(40, True), (200, False)], 40 + 20),  # no checkpoint yet
+        ([(40, True), (200, False)], 40),  # no checkpoint yet, none to restart from
         ([(200, True), (50, False)], 20),  # just at one
         ([(250, True), (10, True), (320, False)], 50 + 10 + 20),  # the restart was cut short
-        ([(30, True), (10, True), (10, True), (500, False)], 30 + 10 + 10 + 20),
+        ([(30, True), (10, True), (10, True), (500, False)], 30 + 10 + 10),
         ([(250, True), (150, True), (500, False)], 50 + 20 + 30 + 20),
         ([(250, False), (70, True), (500, False)], 20 + 20),  # the policy's stops keep all work
     ],

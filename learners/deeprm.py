@@ -27,6 +27,7 @@ from simkit.training import Training
 from .argument_rules import read_arguments
 from .baselines import decision_means
 from .deeprm_model import JobSource, slotted_model
+from .devices import check_device, make_network
 from .input_layers import LAYERS, make_input_layer
 from .job_sets import JobSets
 from .lockstep import OBJECTIVES, Floats, Lockstep, Objective
@@ -34,7 +35,6 @@ from .masks import entropies
 from .optimisers import make_optimiser
 from .outcomes import outcome
 from .perceptron import Weights, small_weights
-from .policy_network import PolicyNetwork
 from .proximal import entropy_pull, pull_on_logits
 from .returns import rewards_to_go
 from .rollouts import Rollouts, chooser, play, roll_out
@@ -113,14 +113,9 @@ def begin(
     """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not DeepRM's workload on a
-    pool in steps, arguments out of their range, or a device other than ``cpu``.
+    pool in steps, arguments out of their range, or a device that is not there.
     """
-    problems: list[str] = []
-    if device != "cpu":
-        problems.append(
-            f"device: deeprm calculates on the cpu alone, not on {device!r}: its sums of table "
-            "rows leave a GPU nothing to do; leave it out"
-        )
+    problems = check_device(device)
     chosen, model = Arguments(), None
     try:
         chosen = read_arguments(Arguments, arguments, ranges=RANGES, choices=CHOICES)
@@ -133,15 +128,16 @@ def begin(
         problems += error.problems
     if problems or model is None:
         raise ScenarioError(problems)
-    return DeepRMTraining(scenario, model, source, chosen, seed)
+    return DeepRMTraining(scenario, model, source, chosen, seed, device)
 
 
 class DeepRMTraining:
     """A training under way; see `simkit.training.Training`."""
 
     def __init__(
-        self, scenario: Scenario, model: Slotted, source: JobSource, arguments: Arguments, seed: int
-    ) -> None:
+        self, scenario: Scenario, model: Slotted, source: JobSource, arguments: Arguments,
+        seed: int, device: str = "cpu",
+    ) -> None:  # fmt: skip
         self.iteration = 0
         self.iterations = arguments.iterations
         self._scenario, self._model, self._arguments = scenario, model, arguments
@@ -159,7 +155,7 @@ class DeepRMTraining:
         first, self._schema = make_input_layer(arguments.observation, model)
         layers = [first.inputs, arguments.hidden, model.actions]
         weights = small_weights(stream(seed, "deeprm.weights"), layers)
-        self._network = PolicyNetwork(first, weights)
+        self._network = make_network(first, weights, device)
         self._optimiser = make_optimiser(arguments.optimiser, arguments.learning_rate)
         self._value = ValueBaseline(first.inputs, rng=self._rng["value"], first=first)
         self._warm_start = {"done": arguments.warm_start == "none"}

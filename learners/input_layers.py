@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy.typing as npt
+from scipy import sparse
 
 from simkit.errors import ScenarioError, did_you_mean
 from simkit.observation_deeprm import compact_schema, deeprm_compact, image_schema
@@ -35,6 +36,12 @@ class InputLayer(Protocol):
     def table(self, weight: Array) -> Array:
         """Return a weight (K, hidden) as `product` wants it; made once for each change of it."""
 
+    def matrix(self, stored: Stored, dtype: npt.DTypeLike) -> Array | sparse.csr_array:
+        """Return (A, rows): how often each of the table's rows is in each observation."""
+
+    def fold(self, slopes: Array) -> Array:
+        """Return (K, hidden) by the weight, of a derivative (rows, hidden) by the table."""
+
     def product(self, stored: Stored, table: Array) -> Array:
         """Return (A, hidden): the observations times the weight."""
 
@@ -56,6 +63,14 @@ class CompactLayer:
     def table(self, weight: Array) -> Array:
         """Return the weight."""
         return weight
+
+    def matrix(self, stored: Stored, dtype: npt.DTypeLike) -> Array:
+        """Return the observations."""
+        return stored.astype(dtype, copy=False)
+
+    def fold(self, slopes: Array) -> Array:
+        """Return the derivative."""
+        return slopes
 
     def product(self, stored: Stored, table: Array) -> Array:
         """See `InputLayer.product`."""

@@ -26,6 +26,7 @@ from simkit.training import Training
 
 from .argument_rules import read_arguments
 from .baselines import decision_means
+from .devices import check_device, make_network
 from .job_sets import JobSets
 from .load_meter import MeteredLockstep
 from .lockstep import OBJECTIVES, Lockstep, Objective
@@ -33,7 +34,6 @@ from .masks import entropies
 from .optimisers import make_optimiser
 from .outcomes import outcome
 from .perceptron_derivatives import glorot
-from .policy_network import PolicyNetwork
 from .returns import rewards_to_go
 from .rollouts import Rollouts, chooser, play, roll_out
 from .slotted_agent import write_slotted_agent
@@ -131,13 +131,10 @@ def begin(
     """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is no Sofia batch on a pool,
-    arguments out of their range, or a device other than ``cpu``.
+    arguments out of their range, or a device that is not there. Fisher-vector products are
+    done by the processor wherever the rest is.
     """
-    problems: list[str] = []
-    if device != "cpu":
-        problems.append(
-            f"device: sofia calculates on the cpu alone, not on {device!r}; leave it out"
-        )
+    problems = check_device(device)
     chosen, model = Arguments(), None
     try:
         chosen = read_arguments(Arguments, arguments, ranges=RANGES, choices=CHOICES)
@@ -149,13 +146,20 @@ def begin(
         problems += error.problems
     if problems or model is None:
         raise ScenarioError(problems)
-    return SofiaTraining(scenario, model, chosen, seed)
+    return SofiaTraining(scenario, model, chosen, seed, device)
 
 
 class SofiaTraining:
     """A training under way; see `simkit.training.Training`."""
 
-    def __init__(self, scenario: Scenario, model: Slotted, arguments: Arguments, seed: int) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        model: Slotted,
+        arguments: Arguments,
+        seed: int,
+        device: str = "cpu",
+    ) -> None:
         self.iteration = 0
         self.iterations = arguments.iterations
         self._scenario, self._model, self._arguments, self._seed = scenario, model, arguments, seed
@@ -175,7 +179,7 @@ class SofiaTraining:
         # Agent
         first, inputs = SofiaLayer(model, shares=shares), self._schema.size
         weights = glorot(stream(seed, "sofia.weights"), (inputs, arguments.hidden, model.actions))
-        self._network = PolicyNetwork(first, weights)
+        self._network = make_network(first, weights, device)
         self._optimiser = make_optimiser(arguments.optimiser, arguments.learning_rate)
         self._updates = Updates(arguments, self._network, self._optimiser, self._rng["sample"])
         self._value = ValueBaseline(

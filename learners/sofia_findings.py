@@ -8,15 +8,17 @@ from typing import Final
 import numpy as np
 
 from simkit.bootstrap import seed_interval
+from simkit.words import counted
 
 from .sofia_cost import Cost
 from .sofia_curves import Curve, saving
 from .sofia_judge import CUT, GREEDY, HEURISTICS
-from .sofia_scores import REFERENCE, Score
+from .sofia_scores import PACKER, REFERENCE, Score
 from .sofia_study import METHODS
 from .sofia_tables import Results
 
 NATURAL: Final = METHODS["natural"].label
+ALWAYS: Final = NATURAL + GREEDY
 MOST: Final = 2.0
 """Times the cost of a plain iteration that a natural one may take."""
 
@@ -32,10 +34,11 @@ def conclusions(results: Results) -> str:
         against(agent, here[REFERENCE], "the study's SJF, reserving best"),
         against(agent, here["SJF"], "SJF that starts jobs only now"),
         counting(here),
-        likeliest(agent, here[NATURAL + GREEDY], here[REFERENCE]),
+        likeliest(agent, here[ALWAYS], here[REFERENCE]),
+        overtaking(results.scores),
     ]
     if best not in (REFERENCE, "SJF"):
-        points.insert(-3, against(agent, here[best], f"the best heuristic, {best}"))
+        points.insert(-4, against(agent, here[best], f"the best heuristic, {best}"))
     return "\n".join(f"- {point}" for point in points)
 
 
@@ -59,17 +62,16 @@ def fewer_samples(curves: Mapping[str, Sequence[Curve]]) -> list[str]:
         if method == "natural":
             continue
         found, name = saving(curves["natural"], some), METHODS[method].label
-        verdict, between = "fewer" if found.mean < 1 else "no fewer", ""
+        verdict, between, doubt = "fewer" if found.mean < 1 else "no fewer", "", ""
         if found.bounds is not None:
             low, high = found.bounds
             between = f" ({100 * low:.0f} to {100 * high:.0f} % over seeds)"
-            if low <= 1 <= high:
-                verdict += " in the mean, which these seeds do not make sure,"
-        seeds, ahead = len(some), sum(share < 1 for share in found.shares)
+            doubt = " So few seeds do not make that sure." if low <= 1 <= high else ""
+        seeds, ahead = counted(len(some), "seed"), sum(share < 1 for share in found.shares)
         points.append(
             f"**To the same return it takes {verdict} samples than {name}:** "
-            f"{100 * found.mean:.0f} % of them{between}, fewer in {ahead} of {seeds} seeds; its "
-            f"return is the better one in the end in {found.ends_better}."
+            f"{100 * found.mean:.0f} % of them{between}, fewer in {ahead} of {seeds}; in the end, "
+            f"its return is at least as good in {found.ends_better}.{doubt}"
         )
     return points
 
@@ -109,15 +111,16 @@ def counting(here: Mapping[str, Score]) -> str:
     by_all = sorted(here, key=lambda label: here[label].everyone.value)
     by_cut = sorted(here, key=lambda label: here[label].at_cut.value)
     moved = sum(one != other for one, other in zip(by_all, by_cut, strict=True))
-    gain = {label: s.everyone.value - s.at_cut.value for label, s in here.items()}
+    gain = {label: _flattery(score) for label, score in here.items()}
     most = max(gain, key=lambda label: gain[label])
     first = (
         f"{by_cut[0]} is first by both"
         if by_all[0] == by_cut[0]
         else f"first by it is {by_cut[0]}, and of all jobs {by_all[0]}"
     )
+    better = sum(value > 0 for value in gain.values())
     return (
-        f"**Counting only what is finished in {CUT} steps** makes {sum(g > 0 for g in gain.values())} "
+        f"**Counting only what is finished in {CUT} steps** makes {better} "
         f"of {len(here)} look better, most of all {most}: {here[most].at_cut.value:.2f} instead of "
         f"{here[most].everyone.value:.2f}, with {100 * here[most].done_at_cut:.0f} % of the jobs "
         f"finished. It gives {moved} of {len(here)} places to somebody else; {first}."
@@ -144,6 +147,45 @@ def likeliest(drawn: Score, always: Score, reference: Score) -> str:
         f"and {always.at_cut.value:.2f} instead of {drawn.at_cut.value:.2f} by the study's count, "
         f"with {100 * always.done_at_cut:.0f} % of the jobs finished: {counts}."
     )
+
+
+def overtaking(scores: Sequence[Score]) -> str:
+    """Tell whom the greedy agents pass by the study's count alone: the figure's order or not."""
+    known = {(score.rate, score.label): score for score in scores}
+    rates = sorted({score.rate for score in scores})
+    passed = {
+        name: [rate for rate in rates if _passes(known[rate, ALWAYS], known[rate, label])]
+        for label, name in ((PACKER, "Packer"), (REFERENCE, "SJF"))
+    }
+    if not any(passed.values()):
+        return (
+            "**The order of agent, SJF and Packer, all reserving,** is the same by both counts at "
+            f"{'all rates' if len(rates) > 1 else f'{rates[0]:g}'}, the agent taking the likeliest "
+            "action."
+        )
+    who = "; ".join(
+        f"{name} at {', '.join(f'{rate:g}' for rate in some)}"
+        for name, some in passed.items()
+        if some
+    )
+    mine = max((known[rate, ALWAYS] for some in passed.values() for rate in some), key=_flattery)
+    return (
+        f"**By the study's count alone the agent of likeliest actions passes** {who}. At "
+        f"{mine.rate:g} it is {mine.at_cut.value:.2f} instead of {mine.everyone.value:.2f}, with "
+        f"{100 * mine.done_at_cut:.0f} % of the jobs finished: a published order can rest on the "
+        "count."
+    )
+
+
+def _passes(mine: Score, theirs: Score) -> bool:
+    """Tell whether one is ahead by the study's count, and not with all jobs counted."""
+    behind = mine.everyone.value >= theirs.everyone.value
+    return behind and mine.at_cut.value < theirs.at_cut.value
+
+
+def _flattery(score: Score) -> float:
+    """Return by how much the study's count is below that of all jobs."""
+    return score.everyone.value - score.at_cut.value
 
 
 def _best_heuristic(here: Mapping[str, Score]) -> str:

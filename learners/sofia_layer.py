@@ -67,6 +67,11 @@ class SofiaLayer:
             )
         )
 
+    def matrix(self, stored: Stored, dtype: npt.DTypeLike) -> sparse.csr_array:
+        """Return (A, rows): how often each row of the table is in each observation."""
+        held = sparse.csr_array(stored[:, : self._held].astype(dtype))
+        return sparse.hstack((held, self._sums(stored, dtype)), format="csr")
+
     def product(self, stored: Stored, table: Array) -> Array:
         """Return (A, hidden): the observations times the weight."""
         held = stored[:, : self._held].astype(table.dtype)
@@ -76,13 +81,19 @@ class SofiaLayer:
 
     def gradient(self, stored: Stored, cotangent: Array) -> Array:
         """Return (K, hidden): the observations, transposed, times a cotangent (A, hidden)."""
-        model, hidden, dtype = self._model, cotangent.shape[1], cotangent.dtype
+        dtype = cotangent.dtype
+        of_held = stored[:, : self._held].astype(dtype).T @ cotangent
+        of_sums = self._sums(stored, dtype).T @ cotangent
+        return self.fold(np.concatenate((of_held, of_sums)))
+
+    def fold(self, slopes: Array) -> Array:
+        """Return (K, hidden) by the weight, of a derivative (rows, hidden) by the table."""
+        model, (_, hidden), dtype = self._model, slopes.shape, slopes.dtype
+        of_held, of_sums = slopes[: self._held], slopes[self._held :]
         scale = self._scale.astype(dtype)
         weight = np.zeros((self.inputs, hidden), dtype)
         held, slots, backlog = self._parts(weight)
-        of_held = stored[:, : self._held].astype(dtype).T @ cotangent
         held[...] = of_held.reshape(held.shape) * scale[:, None]
-        of_sums: Array = self._sums(stored, dtype).T @ cotangent
         runs = of_sums[: self._backlog].reshape(*slots.shape[:2], model.horizon + 1, hidden)
         slots[...] = _sums_from(runs, 2) * scale[:, None, None, None]
         backlog[...] = _sums_from(of_sums[self._backlog :], 0)

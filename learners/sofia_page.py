@@ -105,14 +105,14 @@ observation, as shares of the capacity. What else differs from the study's progr
 Each method is trained for {iterations} iterations with {seeds}; the study shows 1,000. Every
 {every} the agent plays the same 20 held-out batches, actions drawn from its policy;
 values are means of {LOOKS} such looks in a row, and intervals are Student's, of 95 %, over seeds.
-*Samples* are decisions in training.
+*Samples* are decisions in training. *Tuned* methods have the best of several learning rates.
 """
 
 
 def _training(results: Results) -> str:
     setting = results.setting
     timed = counted(setting.timed, "iteration")
-    return f"""Learning rates are the best of pilots, by the held-out slowdown at their end; a
+    return f"""Tuned learning rates are the best of pilots, by the held-out slowdown at their end; a
 pilot has {setting.pilot_iterations} iterations and a seed of its own:
 
 {tables.pilots(results)}
@@ -180,7 +180,7 @@ does, but starts what fits after 200 steps without a start, lest it never end.
 
 The order of the figure, by both counts: the study's SJF and Packer, which reserve, and the natural
 gradient's agents, trained at {RATE:g} and playing at other rates as well. With 31 jobs, the batch
-that comes with the study is like those at 0.3. A line has the mean over seeds.
+that comes with the study is like those at 0.3.
 
 {tables.orders(results)}
 

@@ -10,13 +10,13 @@ import numpy as np
 from simkit.plot_style import COLOURS, SOFT
 
 from .sofia_curves import Curve, band, smooth
-from .sofia_scores import REFERENCE, Estimate, Score
+from .sofia_scores import PACKER, REFERENCE, Estimate, Score
 from .sofia_study import METHODS, RATE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHOWN = ("SJF", REFERENCE, "Packer", "Packer, reserving best")
+SHOWN = ("SJF", REFERENCE, "Packer", PACKER)
 """Heuristics whose lines go over the rates."""
 BARS = (*SHOWN, "Tetris 0.00002", "Random")
 

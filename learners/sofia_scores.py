@@ -21,6 +21,8 @@ Floats = npt.NDArray[np.float64]
 
 REFERENCE: Final = "SJF, reserving best"
 """The study's SJF: it may start jobs later, as agents may."""
+PACKER: Final = "Packer, reserving best"
+"""The study's Packer, likewise."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from simkit.bootstrap import seed_interval
 from .sofia_cost import Cost
 from .sofia_curves import Curve, Saving, saving
 from .sofia_judge import CUT, GREEDY
-from .sofia_scores import REFERENCE, Score
+from .sofia_scores import PACKER, REFERENCE, Score
 from .sofia_study import METHODS, RATE, Setting
 
 
@@ -48,12 +48,12 @@ def claims(results: Results) -> str:
             "not fit into memory, and its pseudo-inverse, without damping.",
             f"Held-out slowdown {_mean(c.slowdown[0] for c in natural):.2f} untrained, "
             f"{_mean(c.end for c in natural):.2f} after {results.setting.iterations} iterations; "
-            f"with Adam {_mean(c.end for c in plain):.2f}.",
+            f"with tuned Adam {_mean(c.end for c in plain):.2f}.",
         ),
         (
             "It was meant to converge faster.",
             "–",
-            f"To the same return: {_share(saving(natural, plain))} of Adam's samples.",
+            f"To the same return: {_share(saving(natural, plain))} of tuned Adam's samples.",
         ),
         (
             "It slows training down “by a factor of 4 per iteration”.",
@@ -74,7 +74,7 @@ def claims(results: Results) -> str:
         (
             "SJF is better than Packer.",
             "Both may start jobs later than now.",
-            f"Reserving: {slowdown[REFERENCE]} and {slowdown['Packer, reserving best']}; "
+            f"Reserving: {slowdown[REFERENCE]} and {slowdown[PACKER]}; "
             f"not: {slowdown['SJF']} and {slowdown['Packer']}.",
         ),
         (
@@ -194,13 +194,13 @@ def orders(results: Results) -> str:
     rows = []
     for rate in sorted(results.setting.batches):
         for label, name in ((agent + GREEDY, "agent, greedy"), (agent, "agent, drawn")):
-            trio = {name: label, "SJF": REFERENCE, "Packer": "Packer, reserving best"}
+            trio = {name: label, "SJF": REFERENCE, "Packer": PACKER}
             scored = {short: known[rate, one] for short, one in trio.items()}
             all_jobs = {short: score.everyone.value for short, score in scored.items()}
             at_cut = {short: score.at_cut.value for short, score in scored.items()}
             rows.append((f"{rate:g}", f"{100 * scored[name].done_at_cut:.0f} %",
                          _in_order(all_jobs), _in_order(at_cut)))  # fmt: skip
-    head = ("rate", "the agent finished", "all jobs", f"finished in {CUT} steps")
+    head = ("rate", f"agent's share in {CUT} steps", "all jobs", f"finished in {CUT} steps")
     return markdown(head, rows, left=4)
 
 

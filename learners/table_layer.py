@@ -78,22 +78,25 @@ class TableLayer:
 
     def product(self, stored: Stored, table: Array) -> Array:
         """Return (A, hidden): the images times the weights."""
-        result: Array = self._chosen(stored, table.dtype) @ table
+        result: Array = self.matrix(stored, table.dtype) @ table
         return result
 
     def gradient(self, stored: Stored, cotangent: Array) -> Array:
         """Return (K, hidden): the images, transposed, times a cotangent (A, hidden)."""
-        model, hidden = self._model, cotangent.shape[1]
-        slopes: Array = self._chosen(stored, cotangent.dtype).T @ cotangent  # (rows, hidden)
-        weight = np.zeros((self.inputs, hidden), cotangent.dtype)
+        return self.fold(self.matrix(stored, cotangent.dtype).T @ cotangent)
+
+    def fold(self, slopes: Array) -> Array:
+        """Return (K, hidden) by the weights, of a derivative (rows, hidden) by the tables."""
+        model, (_, hidden), dtype = self._model, slopes.shape, slopes.dtype
+        weight = np.zeros((self.inputs, hidden), dtype)
         pixels = weight.reshape(model.horizon, -1, hidden)
         for held, slots, wide, shapes in self._blocks(slopes, pixels):
             wide[...] = _sums_from(held, 1)[:, 1:]
             shapes[...] = _sums_from(_sums_from(slots, 1), 2)[:, 1:, 1:]
-        shown = np.zeros((model.horizon * self._backlog_columns, hidden), cotangent.dtype)
+        shown = np.zeros((model.horizon * self._backlog_columns, hidden), dtype)
         shown[: model.backlog_shown] = _sums_from(slopes[self._backlog + 1 : self._since], 0)
         pixels[:, -1 - self._backlog_columns : -1] = shown.reshape(model.horizon, -1, hidden)
-        pixels[:, -1] = self._shares(cotangent.dtype) @ slopes[self._since :]
+        pixels[:, -1] = self._shares(dtype) @ slopes[self._since :]
         return weight
 
     def _blocks(self, table: Array, pixels: Array) -> list[tuple[Array, Array, Array, Array]]:
@@ -118,7 +121,7 @@ class TableLayer:
         """Return (memory + 1,) what the last column of the image holds for each number of steps."""
         return (np.arange(self._model.memory + 1) / self._model.memory).astype(dtype)
 
-    def _chosen(self, stored: Stored, dtype: npt.DTypeLike) -> sparse.csr_array:
+    def matrix(self, stored: Stored, dtype: npt.DTypeLike) -> sparse.csr_array:
         """Return (A, rows): ones at the rows that make up each image."""
         images, parts = stored.shape
         ends = np.arange(0, images * parts + 1, parts, dtype=np.int32)

@@ -212,7 +212,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
 
         Raises PolicyError for a number that is no action, ResetNeeded if no episode is running.
         """
-        episode = self._running()
+        episode = self._episode or self._running()
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset")
         state = episode.state

@@ -37,6 +37,7 @@ class EpisodeRecorder(Recorder):
         super().__init__(workload, resources, Nowhere() if sink is None else sink)
         self._losses = frozenset(_LOSSES[name] for name in losses)
         self._drops = sink is None
+        self.keeps_timeline = not self._drops
         self._submit_time_s, self._of = workload.submit_time_s, len(workload)
         self._summed = 0  # numbers of `jobs` that are in the sums
         self._seen = 0  # numbers of `jobs` that `lost` has looked at

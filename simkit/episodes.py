@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from typing import Any
 
 from simkit import plugins
@@ -172,7 +171,10 @@ class Episodes:
                 cluster = build_cluster(scenario.cluster, jobs)
         if scenario.power is not None:
             site = build_site(scenario.power, cluster, trace.workload, seed)
-        return replace(self._first, scenario=scenario, trace=trace, cluster=cluster, site=site)
+        first = self._first
+        return Experiment(
+            scenario, trace, cluster, first.policy, first.predictor, first.rules, site
+        )
 
     @property
     def _is_pool_of_its_own(self) -> bool:

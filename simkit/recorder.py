@@ -59,6 +59,9 @@ class Recorder:
     (`fromlist` appends a row twice as fast as `extend` does.)
     """
 
+    keeps_timeline = True
+    """Whether the engine is to append to `timeline`."""
+
     def __init__(self, workload: Workload, resources: tuple[str, ...], sink: Sink) -> None:
         self._workload = workload
         self._resources = resources

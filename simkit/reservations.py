@@ -11,7 +11,7 @@ from simkit.policy import Cancel, Place, State
 from simkit.processes import Environment, Occurrence, Rank
 from simkit.referee import Referee
 from simkit.task import Task
-from simkit.units import time_on_grid
+from simkit.units import instant_on_grid
 
 
 class Reservations:
@@ -36,20 +36,23 @@ class Reservations:
     def make(self, action: Place) -> None:
         """Keep a place for all that remains of a task; it leaves the queue until then."""
         task, on, start = action
-        count = self._referee.checked_count(task, on)
+        count = on[0][1] if len(on) == 1 else 0
+        if count != task.remaining or task.machines is not None:
+            count = self._referee.checked_count(task, on)
         if count != task.remaining:
             raise self._referee.illegal(
                 task, f"reserves {count} of {task.remaining} remaining instances"
             )
         if wrong := self._referee.malformed(on):
             raise self._referee.illegal(task, wrong)
-        if task not in self._state.queue:
-            raise self._referee.foreign(task)
         if start is None or not isfinite(start):
             raise self._referee.illegal(task, f"is reserved for {start} s, which is no time")
-        due = float(time_on_grid(start))
+        due = instant_on_grid(start)
         place = Place(task, on, due)
-        self._admission.leave(task)
+        try:
+            self._admission.leave(task)
+        except KeyError:
+            raise self._referee.foreign(task) from None
         self._state.reservations[task] = place
         self._state._note_constraints()
         self._books.event(self._env.now, "reserved", task, f"starts at {due:g} s")

@@ -281,12 +281,13 @@ class Simulation:
         waiting, running, held = self._queue.tasks, self._running, admission.held
         reserved = state.reservations
         free, limited = self._room.total_free(), admission.limited
-        periodic = self._every is not None
+        periodic, keeps = self._every is not None, recorder.keeps_timeline
         for now in self._instants():
             if not state._changed:
                 continue
             if not self._ticked:
-                row([now, len(waiting) + len(reserved), len(held), len(running), *free])
+                if keeps:
+                    row([now, len(waiting) + len(reserved), len(held), len(running), *free])
                 self._await_tick(now)
                 continue
             state._changed = False
@@ -301,7 +302,8 @@ class Simulation:
             del arrived[:known], ended[:over]
             if arrived:  # what came back during the decision, and waits, is news at the next
                 arrived[:] = [task for task in arrived if task._waiting]
-            row([now, len(waiting) + len(reserved), len(held), len(running), *free])
+            if keeps:
+                row([now, len(waiting) + len(reserved), len(held), len(running), *free])
             if not made % FLUSH_EVERY:
                 recorder.flush()
         self.close()

@@ -36,6 +36,7 @@ class SlottedTracker:
     def __init__(self, model: Slotted) -> None:
         self.model = model
         self._units = SlottedUnits(model)
+        self._checked: object = None  # what is known to be the model's pool
         view = packed_view(model)
         self._plan = SlottedPlan(self._units, view.occupied)
         self._slots = Slots(model.slots)
@@ -72,7 +73,10 @@ class SlottedTracker:
 
         Raises ScenarioError, all problems at once, if the cluster is not the model's pool.
         """
-        self._units.check(info)
+        seen = info.resources, info.machine_names, info.capacity.tobytes()
+        if seen != self._checked:
+            self._units.check(info)
+            self._checked = seen
         self._plan.reset()
         self._slots.clear()
         self._pieces[:] = [None] * self.model.slots

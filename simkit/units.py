@@ -69,6 +69,11 @@ def time_on_grid(times: npt.ArrayLike) -> npt.NDArray[np.float64]:
     return _on_grid(times, TIME_GRID)
 
 
+def instant_on_grid(time_s: float) -> float:
+    """Round one time in seconds as `time_on_grid` does; quicker for a single number."""
+    return round(time_s / TIME_GRID) * TIME_GRID
+
+
 def amount_on_grid(amounts: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Round amounts of a resource to the nearest multiple of 2⁻³⁰."""
     return _on_grid(amounts, AMOUNT_GRID)

@@ -26,9 +26,11 @@ def identifier(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-def with_commands(page: Path) -> bool:
-    return any(c.words[0] == "simkit" for b in blocks(page) if b.language == "console"
-               for c in commands(b))  # fmt: skip
+def shows_what_runs(page: Path) -> bool:
+    shown = list(blocks(page))
+    of_simkit = (c.words[0] == "simkit" for b in shown if b.language == "console"
+                 for c in commands(b))  # fmt: skip
+    return any(of_simkit) or any(b.language == "python" and not b.file for b in shown)
 
 
 def written(page: Path) -> str:
@@ -40,7 +42,7 @@ def written(page: Path) -> str:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, id=identifier(page)) for page in PAGES if with_commands(page)],
+    [pytest.param(page, id=identifier(page)) for page in PAGES if shows_what_runs(page)],
 )
 def test_commands_and_blocks_run(page: Path, tmp_path: Path, monkeypatch) -> None:
     """Every block of a page, from top to bottom, in an empty folder."""

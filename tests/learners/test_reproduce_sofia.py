@@ -14,10 +14,20 @@ from simkit.bootstrap import Interval
 from simkit.learners.reproduce_sofia import carry_out
 from simkit.learners.sofia_cost import Cost
 from simkit.learners.sofia_curves import Curve, band, saving, smooth
-from simkit.learners.sofia_findings import against, converges, cost, counting
+from simkit.learners.sofia_findings import (
+    ALWAYS,
+    against,
+    converges,
+    cost,
+    counting,
+    fewer_samples,
+    likeliest,
+    overtaking,
+)
 from simkit.learners.sofia_judge import CUT, HEURISTICS, at_the_cut
-from simkit.learners.sofia_scores import REFERENCE, Estimate, Score
+from simkit.learners.sofia_scores import PACKER, REFERENCE, Estimate, Score
 from simkit.learners.sofia_study import METHODS, Setting, Task
+from simkit.learners.sofia_tables import Results, orders
 from simkit.reproduction import Workplace
 
 TINY = Setting(
@@ -74,13 +84,12 @@ def test_samples_to_a_level(level: float, samples: float | None) -> None:
 
 
 def test_a_saving_is_paired_by_seed() -> None:
-    fast, slow = curve([9, 3, 3, 3, 3, 3, 3]), curve([9, 9, 9, 6, 6, 6, 6], "adam")
-    found = saving([fast, fast], [slow, slow])
+    found = saving([FAST, FAST], [SLOW, SLOW])
     assert found.shares == (100 / 500, 100 / 500)  # 6 on average: after one look, and after five
     assert found.mean == pytest.approx(0.2)
     assert found.bounds == pytest.approx((0.2, 0.2))
     assert found.ends_better == 2
-    turned = saving([slow], [fast])  # the same level, 6: that the fast one ends better is no matter
+    turned = saving([SLOW], [FAST])  # the same level, 6: that the fast one ends better is no matter
     assert (turned.shares, turned.ends_better, turned.bounds) == ((5.0,), 0, None)
 
 
@@ -101,6 +110,7 @@ def test_what_is_finished_at_the_cut() -> None:
     assert at_the_cut(jobs) == {"done_at_cut": 1, "sum_at_cut": 150 / 30}
 
 
+FAST, SLOW = curve([9, 3, 3, 3, 3, 3, 3]), curve([9, 9, 9, 6, 6, 6, 6], "adam")
 SENTENCES = [
     (converges([curve([9, 5, 5, 5]), curve([9, 5, 5, 5.1])]), "The natural gradient converges"),
     (converges([curve([9, 5, 5, 5]), curve([5, 9, 9, 9])]), "is not shown to converge"),
@@ -108,14 +118,36 @@ SENTENCES = [
     (cost(dict.fromkeys(("gradient", "natural, all decisions"), Cost(1, 1)) | {"natural": Cost(2.5, 1)}), "more than twice"),
     (against(score("a", 8, 4), score(REFERENCE, 9, 4), "SJF"), "better than SJF:** a slowdown of 8.00, 11 % below its 9.00; 2 of 2"),
     (against(score("a", 8, 4), score(REFERENCE, 9, 4), "SJF"), "-0.40 to +0.60 over batches, which leaves it undecided"),
-    (against(score("a", 9.05, 4), score("SJF", 9, 4), "SJF"), "worse than SJF:** a slowdown of 9.05, 1 % above its 9.00; 1 of 2"),
-    (counting({"SJF": score("SJF", 8, 6), "a": score("a", 9, 3, done=0.4)}), "gives 2 of 2 places to somebody else. First is then a, with 40 % of its jobs finished; with all jobs it is number 2"),
+    (against(score("a", 9.05, 4), score("SJF", 9, 4), "SJF"), "not better than SJF:** a slowdown of 9.05, 1 % above its 9.00; 1 of 2"),
+    (counting({"SJF": score("SJF", 8, 6), "a": score("a", 9, 3, done=0.4)}), "makes 2 of 2 look better, most of all a: 3.00 instead of 9.00, with 40 % of the jobs finished. It gives 2 of 2 places to somebody else; first by it is a, and of all jobs SJF."),
+    (counting({"SJF": score("SJF", 8, 3), "a": score("a", 9, 9.5)}), "makes 1 of 2 look better, most of all SJF: 3.00 instead of 8.00, with 100 % of the jobs finished. It gives 0 of 2 places to somebody else; SJF is first by both."),
+    (likeliest(score("a", 8, 7), score("b", 9, 5, done=0.5), score(REFERENCE, 8.5, 6)), "9.00 instead of 8.00 with all jobs counted, and 5.00 instead of 7.00 by the study's count, with 50 % of the jobs finished: behind that SJF with all jobs counted, and ahead of it by the study's count."),
+    (likeliest(score("a", 8, 7), score("b", 9, 5), score(REFERENCE, 8.5, 4)), "behind that SJF by both counts."),
+    (overtaking([score(ALWAYS, 9, 5, done=0.5), score(REFERENCE, 8, 6), score(PACKER, 10, 10)]), "passes** SJF at 0.7. At 0.7 it is 5.00 instead of 9.00, with 50 % of the jobs finished: a"),
+    (overtaking([score(ALWAYS, 9, 9), score(REFERENCE, 8, 8), score(PACKER, 10, 10)]), "is the same by both counts at 0.7"),
+    (" ".join(fewer_samples({"natural": [FAST, FAST], "adam": [SLOW, SLOW]})), "takes fewer samples than Adam, tuned:** 20 % of them (20 to 20 % over seeds), fewer in 2 of 2 seeds; in the end, its return is at least as good in 2."),
+    (" ".join(fewer_samples({"natural": [FAST, SLOW], "adam": [SLOW, FAST]})), "at least as good in 1. So few seeds do not make that sure."),
+    (" ".join(fewer_samples({"natural": [FAST], "adam": [SLOW]})), "20 % of them, fewer in 1 of 1 seed"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "part"), SENTENCES)
 def test_sentences_follow_from_numbers(text: str, part: str) -> None:
     assert part in text
+
+
+def test_the_order_by_both_counts() -> None:
+    here = [
+        score(ALWAYS, 12, 5, done=0.5), score(METHODS["natural"].label, 9, 9),
+        score(REFERENCE, 8, 8), score(PACKER, 10, 7),
+    ]  # fmt: skip
+    text = orders(Results(replace(TINY, batches={0.7: 1}), {}, {}, {}, here))
+    assert text.splitlines()[2:] == [
+        "| 0.7 | 50 % | SJF 8.00 < Packer 10.00 < agent, greedy 12.00 "
+        "| agent, greedy 5.00 < Packer 7.00 < SJF 8.00 |",
+        "| 0.7 | 100 % | SJF 8.00 < agent, drawn 9.00 < Packer 10.00 "
+        "| Packer 7.00 < SJF 8.00 < agent, drawn 9.00 |",
+    ]
 
 
 def place(folder: Path, said: list[str]) -> Workplace:

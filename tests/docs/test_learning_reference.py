@@ -1,0 +1,80 @@
+"""The pages on learning: no key, column, argument or name that the code knows is left out."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from simkit import plugins
+from simkit.env_registry import ENVS
+from simkit.learners.agent import load_agent
+from simkit.observation import ENCODERS
+from simkit.reward import REWARDS
+from simkit.scenario_file import load_scenario
+from simkit.scenario_library import scenario_path
+from simkit.train import Trained, train
+
+DOCS = Path(__file__).parents[2] / "docs"
+LEARNERS = (DOCS / "reference" / "learners.md").read_text("utf-8")
+OBSERVATIONS = (DOCS / "reference" / "observations.md").read_text("utf-8")
+SMALL = {"job_sets": 2, "rollouts": 2, "held_out_sets": 1, "baseline": "value"}
+
+
+@pytest.fixture(scope="module", params=plugins.names("simkit.learners"))
+def trained(request, tmp_path_factory) -> Trained:
+    section = {"learner": request.param, "iterations": 1, "arguments": SMALL}
+    scenario = load_scenario(scenario_path(request.param), overrides={"learn": section})
+    return train(scenario, tmp_path_factory.mktemp(request.param) / "training")
+
+
+def told(head: str) -> set[str]:
+    """Return the names in the first column of the table below a head."""
+    table = LEARNERS.partition(f"| {head} |")[2].partition("\n\n")[0]
+    cells = [row.split("|")[1] for row in table.splitlines()[2:]]
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+
+
+def test_every_key_of_a_training_is_told(trained):
+    found = json.loads((trained.folder / "training.json").read_text("utf-8"))
+    assert set(found) == told("key of `training.json`")
+
+
+def test_every_column_of_the_metrics_is_told(trained):
+    columns = pl.read_parquet(trained.folder / "metrics.parquet").columns
+    assert set(columns) <= told("column of `metrics.parquet`")
+
+
+def test_every_key_of_a_bundle_is_told(trained):
+    found = json.loads((trained.agent / "agent.json").read_text("utf-8"))
+    assert set(found) == told("key of `agent.json`")
+
+
+def test_every_file_of_a_training_is_told(trained):
+    named = set(re.findall(r"^\| `([\w.]+)/?` \|", LEARNERS, re.MULTILINE))
+    assert {p.name for p in trained.folder.iterdir() if not p.name.startswith(".")} <= named
+
+
+@pytest.mark.parametrize("name", plugins.names("simkit.learners"))
+def test_every_learner_has_a_chapter(name):
+    assert f"\n## `{name}`\n" in LEARNERS
+
+
+def test_every_argument_of_an_agent_is_told():
+    parameters = inspect.signature(load_agent).parameters.values()
+    found = {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+    assert found == told("argument in `policy: {agent: …, args: {…}}`")
+
+
+@pytest.mark.parametrize("name", [*ENCODERS, *REWARDS])
+def test_every_encoder_and_reward_is_in_the_reference(name):
+    assert f"`{name}`" in OBSERVATIONS
+
+
+@pytest.mark.parametrize("name", [*ENCODERS, *REWARDS, *ENVS])
+def test_every_name_for_gymnasium_is_in_its_how_to(name):
+    assert f"`{name}`" in (DOCS / "howto" / "gymnasium.md").read_text("utf-8")

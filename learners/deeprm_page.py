@@ -11,7 +11,7 @@ from simkit.words import counted
 
 from .deeprm_figures import AtLoad, Estimate, at_load, first_below
 from .deeprm_pictures import draw_all
-from .deeprm_study import RATES, Setting, Task
+from .deeprm_study import HIGHEST, RATES, Setting, Task
 from .deeprm_withheld import Withheld
 
 if TYPE_CHECKING:
@@ -125,14 +125,14 @@ def _claims(
 def _loads(found: Sequence[AtLoad]) -> str:
     rows = [
         (f"{f.load} %", _plain(f, "SJF"), _plain(f, "Packer"), f"{f.means[_tetris(f)]:.2f} ({_tetris(f)[7:]})",
-         _plain(f, "Random"), str(f.agent), "–".join(_trained(f)), f"{_percent(f.gain)}",
+         _plain(f, "Random"), str(f.agent), _seeds(f), "–".join(_trained(f)), f"{_percent(f.gain)}",
          str(sum(f.unfinished[a] for a in f.agents)))
         for f in found
     ]  # fmt: skip
     return "\n\n".join(
         ["## Load (figure 4)",
          "![Slowdown by load](deeprm-load.svg)",
-         _markdown(("load", "SJF", "Packer", "best Tetris (knob)", "Random", "DeepRM", "trained at",
+         _markdown(("load", "SJF", "Packer", "best Tetris (knob)", "Random", "DeepRM", "each seed", "trained at",
                     "below the best", "unfinished"), rows),
          "Mean slowdown over all jobs of all job sets; in brackets the interval of 95 % of the mean over the "
          "agents' seeds, by resampling job sets; *below the best*: how much less the agents' mean is than that of the "
@@ -229,8 +229,8 @@ def _setting(setting: Setting) -> str:
 - **Jobs.** As in the original code, not as in the text, whose demands reach no load above 92 %: a job a step with a
   probability of {rates}; 49 steps with arrivals; `workload: {{type: deeprm}}`. Judged on the first
   {setting.held_out} of the original's unseen job sets, until all is done.
-- **Training.** {setting.iterations} iterations at {loads}, {counted(setting.seeds, "seed")} each, {setting.job_sets}
-  fresh job sets an iteration, {setting.rollouts} rollouts of each; one training of {setting.long_iterations:,}
+- **Training.** {setting.iterations} iterations at {loads}, {counted(setting.seeds, "seed")} each ({setting.further_seeds}
+  at {HIGHEST} % and for the completion time), {setting.job_sets} fresh job sets an iteration, {setting.rollouts} rollouts of each; one training of {setting.long_iterations:,}
   iterations on {setting.job_sets} fixed sets, as in the paper. At a load at which none is trained, the agents of the
   nearest are judged. The agents of the last iteration are judged, not the best on these sets.
 - **Agents** draw their actions from the policy, as in training: one that always takes the likeliest may leave a job
@@ -263,6 +263,10 @@ def _of(curves: pl.DataFrame, tasks: Iterable[Task]) -> pl.DataFrame:
 def _tetris(found: AtLoad) -> str:
     knobs = [label for label in found.means if label.startswith("Tetris ") and "," not in label]
     return min(knobs, key=found.means.__getitem__)
+
+
+def _seeds(found: AtLoad) -> str:
+    return ", ".join(f"{found.means[name]:.2f}" for name in found.agents)
 
 
 def _trained(found: AtLoad) -> list[str]:

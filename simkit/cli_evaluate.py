@@ -112,8 +112,8 @@ def _print(found: Evaluation) -> None:
     from simkit.cli_text import console, quantity, say, table
     from simkit.words import counted
 
-    made = table("Candidate", f"{found.metric}: mean of sets", "low", "high", "of all jobs",
-                 "difference", "low", "high", "wins", "ties", "unfinished", "rejected")  # fmt: skip
+    made = table("Candidate", "mean of sets", "low", "high", "of all jobs", "difference",
+                 "low", "high", "wins", "ties", "unfinished", "rejected")  # fmt: skip
     for one in found.candidates:
         apart: tuple[float | None, ...] = (one.difference, *_bounds(one.difference_interval))
         means = (one.set_mean, *_bounds(one.interval), one.pooled_mean)
@@ -129,6 +129,7 @@ def _print(found: Evaluation) -> None:
     console().print(made)
     empty = f"; {found.empty_sets} more without a job are left out" if found.empty_sets else ""
     first = found.candidates[0]
+    say("Metric", found.metric)
     say("Job sets", f"{found.sets:,} with {counted(first.submitted, 'job')}{empty}")
     say("Reference", f"{found.reference}; differences and wins are against it, set by set")
     interval = first.interval

@@ -19,6 +19,7 @@ from simkit.cli_options import (
 )
 
 if TYPE_CHECKING:
+    from simkit.scenario import Scenario as Loaded
     from simkit.sweep import Outcome
 
 RUNS = Path("runs")
@@ -165,11 +166,29 @@ def validate(scenario: Scenario, seed: Seed = None, settings: Settings = None) -
 
     path = scenario_file(scenario)
     points = expand_sweep(path, overrides=overrides(settings, seed))
-    problems = dict.fromkeys(text for point in points for text in check_names(point.scenario))
+    problems = dict.fromkeys(
+        text
+        for point in points
+        for text in check_names(point.scenario) or _policy_problems(point.scenario)
+    )
     if problems:
         raise ScenarioError([f"{path}: {text}" for text in problems])
     runs = f", a sweep of {len(points):,} runs" if len(points) > 1 else ""
     typer.echo(f"{path} is a valid scenario{runs}")
+
+
+def _policy_problems(scenario: Loaded) -> Sequence[str]:
+    """Return why there is no policy as the scenario says: wrong arguments, another's agent."""
+    from simkit.errors import ScenarioError, SimkitError
+    from simkit.policy_source import build_policy
+
+    try:
+        build_policy(scenario)
+    except ScenarioError as error:
+        return error.problems
+    except SimkitError as error:
+        return [str(error)]
+    return []
 
 
 def show(

@@ -1,7 +1,8 @@
 """The ids under which `gymnasium.make` finds simkit's environments.
 
-`register_envs` is an entry point of the group ``gymnasium.envs``: where simkit is installed, the
-ids are known as soon as gymnasium is imported.
+`import simkit.env` makes them known, and so does the module before the id:
+``gymnasium.make("simkit.env:simkit/DeepRM-v0")``. Some versions of gymnasium look for the entry
+point `register_envs` in the group ``gymnasium.envs`` when they are imported; 1.4 does not.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from simkit.learners.reproduce_deeprm import carry_out
 from simkit.reproduction import Workplace
 
 SMALL = Setting(
-    trained=(70, 130), judged=(70, 130), seeds=1, iterations=2, long_iterations=2, job_sets=3,
+    trained=(70, 130), judged=(70, 130), seeds=1, further_seeds=1, iterations=2, long_iterations=2, job_sets=3,
     rollouts=2, held_out=3,
 )  # fmt: skip
 

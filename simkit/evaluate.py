@@ -17,10 +17,10 @@ import numpy as np
 from simkit.bootstrap import Floats, Interval, set_interval
 from simkit.candidates import Candidate, labelled
 from simkit.errors import RunError, ScenarioError, SimkitError
-from simkit.experiment import carry_out, prepare
+from simkit.experiment import prepare, replay
 from simkit.held_out import applied, held_out
 from simkit.job_metrics import JobMetric
-from simkit.judged_jobs import judge, judged_metric
+from simkit.judged_jobs import TABLES_JUDGED, judge, judged_metric
 from simkit.output_place import reason
 from simkit.policy_source import policy_label
 from simkit.scenario import Scenario, refuse_sweep
@@ -171,7 +171,7 @@ def judge_job(job: Job, *, metric: str, tau: float) -> Outcome:
     """Carry out one run in memory and judge it; whatever goes wrong is in the outcome."""
     assignment, data, _ = job
     try:
-        run = carry_out(prepare(Scenario.model_validate(data)))
+        run = replay(prepare(Scenario.model_validate(data)), TABLES_JUDGED)
         return Outcome(assignment, Path(), "done", metrics=judge(run, judged_metric(metric), tau))
     except SimkitError as error:
         return Outcome(assignment, Path(), "failed", str(error))

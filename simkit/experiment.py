@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from os import PathLike
@@ -173,6 +173,19 @@ def carry_out(
         if experiment.site is not None:
             last["power"] = _facts_of_power(experiment.site, simulation)
         return store.complete(last, metrics)
+
+
+def replay(experiment: Experiment, tables: Collection[str]) -> Run:
+    """Run an experiment in memory for some of a recorder's tables alone: no metrics, no digest.
+
+    Raises PolicyError if the policy breaks a rule or fails.
+    """
+    workload, cluster = experiment.trace.workload, experiment.cluster
+    info = first_info(experiment.scenario, experiment.trace, cluster, experiment.site)
+    store = MemoryStore(info, digested=False)
+    _simulate(experiment, Recorder(workload, cluster.resources, store, tables), None)
+    store.close_tables()
+    return store.results()
 
 
 def _facts_of_power(site: Site, simulation: Simulation) -> dict[str, float | str]:

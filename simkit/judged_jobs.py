@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from simkit.run_folder import Run
 
+TABLES_JUDGED: Final = ("jobs", "timeline")
+"""The tables that `judge` looks at."""
 _GIVEN: Final = ("job_id", "submit_time_s", "trace_run_time_s")
 """What the workload says of a job."""
 
@@ -39,7 +41,7 @@ def judge(run: Run, metric: JobMetric, tau: float) -> dict[str, Any]:
     instant, its run time that of the trace: its slowdown so far.
 
     Args:
-        run: of any status, its tables at hand.
+        run: of any status, `TABLES_JUDGED` at hand.
         metric: from `judged_metric`.
         tau: floor of the run time in bounded slowdowns, in s.
 

@@ -34,8 +34,10 @@ class MemoryRun(Run):
 class MemoryStore:
     """Takes the records of a run and keeps them; has the methods of a `RunWriter`."""
 
-    def __init__(self, info: Mapping[str, Any]) -> None:
+    def __init__(self, info: Mapping[str, Any], *, digested: bool = True) -> None:
+        """Begin with no rows; `digested` is what `complete` needs."""
         self.wall_time_s = 0.0
+        self._is_digested = digested
         self._info = dict(info)
         self._digest = RunDigest()
         self._chunks: dict[str, list[pl.DataFrame]] = {table: [] for table in TABLES}
@@ -43,7 +45,8 @@ class MemoryStore:
 
     def write(self, table: str, rows: pl.DataFrame) -> None:
         """Append rows to a table."""
-        self._digest.update(table, rows)
+        if self._is_digested:
+            self._digest.update(table, rows)
         self._chunks[table].append(rows)
 
     def close_tables(self) -> None:

@@ -15,9 +15,10 @@ import importlib
 import sys
 import traceback
 from collections.abc import Callable
-from functools import reduce
+from functools import cache, reduce
 from hashlib import sha256
-from importlib.metadata import EntryPoint, entry_points
+from importlib import metadata
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -137,6 +138,16 @@ def load_file(path: Path) -> ModuleType:
         line = _line_in(path, error)
         raise PluginError(f"{path}:{line}: cannot be loaded: {_quote(error)}") from error
     return module
+
+
+def entry_points(group: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of a group; what is installed is read once for each ``sys.path``."""
+    return _installed(tuple(sys.path), group)
+
+
+@cache  # a scan of all installed packages takes milliseconds, and an evaluation asks often
+def _installed(_path: tuple[str, ...], group: str) -> tuple[EntryPoint, ...]:
+    return tuple(metadata.entry_points(group=group))
 
 
 def _group(group: str) -> tuple[EntryPoint, ...]:

@@ -7,6 +7,7 @@ holds a chunk of them and no more.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Collection
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,6 +24,10 @@ CHUNK = 32_768
 """Rows of a table that are held before they are handed on."""
 FLUSH_EVERY = 4096
 """Decisions after which the recorder is asked to hand on what it holds."""
+
+
+TABLES = ("jobs", "tasks", "allocations", "timeline", "events")
+"""The tables that a recorder makes, in the order in which it hands them on."""
 
 
 class Outcome(IntEnum):
@@ -62,7 +67,15 @@ class Recorder:
     keeps_timeline = True
     """Whether the engine is to append to `timeline`."""
 
-    def __init__(self, workload: Workload, resources: tuple[str, ...], sink: Sink) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        resources: tuple[str, ...],
+        sink: Sink,
+        tables: Collection[str] = TABLES,
+    ) -> None:
+        """Begin with no rows; the sink gets those of `tables`."""
+        self._tables = frozenset(tables)
         self._workload = workload
         self._resources = resources
         self.sink = sink
@@ -126,12 +139,13 @@ class Recorder:
     def close(self) -> None:
         """Hand on all that is left; every table is written, if only its header."""
         self.spilled()
-        for name in ("jobs", "tasks", "allocations", "timeline", "events"):
+        for name in TABLES:
             self._hand_on(name)
 
     def _hand_on(self, name: str) -> None:
         rows = getattr(self, name)
-        self.sink.write(name, getattr(self, f"_{name}_frame")(rows))
+        if name in self._tables:
+            self.sink.write(name, getattr(self, f"_{name}_frame")(rows))
         del rows[:]
 
     def _jobs_frame(self, rows: array[float]) -> pl.DataFrame:

@@ -80,7 +80,8 @@ class SlottedTracker:
         self._plan.reset()
         self._slots.clear()
         self._pieces[:] = [None] * self.model.slots
-        self._starts[:] = self._possible[:-1] = [0] * self.model.slots
+        self._starts[:] = [0] * self.model.slots
+        self._possible[:-1] = bytes(self.model.slots)
         self._known_until[:] = [_FOREVER] * self.model.slots
         self._bags.clear()
         self._forget()

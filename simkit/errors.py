@@ -37,6 +37,10 @@ class TraceError(SimkitError):
     """A trace cannot be read: ``file:line: what is wrong; what to do``."""
 
 
+class NoJobsError(TraceError):
+    """A workload model drew no job at all, as it may at a low rate."""
+
+
 class PluginError(SimkitError):
     """A name in a scenario stands for no policy, reader or predictor."""
 

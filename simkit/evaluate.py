@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -16,11 +17,11 @@ import numpy as np
 
 from simkit.bootstrap import Floats, Interval, set_interval
 from simkit.candidates import Candidate, labelled
-from simkit.errors import RunError, ScenarioError, SimkitError
+from simkit.errors import NoJobsError, RunError, ScenarioError, SimkitError
 from simkit.experiment import prepare, replay
 from simkit.held_out import applied, held_out
 from simkit.job_metrics import JobMetric
-from simkit.judged_jobs import TABLES_JUDGED, judge, judged_metric
+from simkit.judged_jobs import NOTHING_JUDGED, TABLES_JUDGED, judge, judged_metric
 from simkit.output_place import reason
 from simkit.policy_source import policy_label
 from simkit.scenario import Scenario, refuse_sweep
@@ -136,7 +137,8 @@ def evaluate(
     ]
     if executor is None:
         executor = InProcess() if workers == 1 else LocalProcesses(workers)
-    prepare(Scenario.model_validate(jobs[0][1]))  # what is wrong everywhere is told once
+    with suppress(NoJobsError):  # of this one set
+        prepare(Scenario.model_validate(jobs[0][1]))  # what is wrong everywhere is told once
     rows = _run(jobs, chosen, scenario.metrics.tau, executor, on_end)
     _refuse_equal_sets(rows, len(where))
     kinds = [candidate.kind for candidate in candidates]
@@ -173,6 +175,8 @@ def judge_job(job: Job, *, metric: str, tau: float) -> Outcome:
     try:
         run = replay(prepare(Scenario.model_validate(data)), TABLES_JUDGED)
         return Outcome(assignment, Path(), "done", metrics=judge(run, judged_metric(metric), tau))
+    except NoJobsError:
+        return Outcome(assignment, Path(), "done", metrics=NOTHING_JUDGED)
     except SimkitError as error:
         return Outcome(assignment, Path(), "failed", str(error))
 

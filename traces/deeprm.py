@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from simkit.errors import TraceError
+from simkit.errors import NoJobsError, TraceError
 from simkit.units import time_on_grid
 from simkit.workload import LONGEST_S, Floats, Ints, RowReport, Trace, Workload
 
@@ -34,8 +34,6 @@ Demands = Literal["original", "paper"]
 
 UNIT = {"original": 1.0, "paper": 0.5}
 """The amount of a resource in a unit of demand."""
-_SPREAD = (2, 2, 4, 5)
-"""Of the numbers drawn for a step, those for a short length, a long one, and both demands."""
 
 
 class DrawnSets(NamedTuple):
@@ -87,7 +85,7 @@ def generate_deeprm(
         Jobs of one instance, with ``cpu`` and ``mem``, that are submitted at the beginnings of
         their steps and whose requested time is their run time.
 
-    Raises TraceError if an argument is out of its range, or no job arrives at all.
+    Raises TraceError if an argument is out of its range, NoJobsError if no job arrives at all.
     """
     check_positive("step_s", step_s)
     check_whole("capacity", capacity, 1)
@@ -110,7 +108,7 @@ def generate_deeprm(
             original_set, rate, steps, short_share, short_steps, long_steps, max_size
         )
     if not len(enter):
-        raise TraceError(
+        raise NoJobsError(
             f"generate: no job arrives in {steps} steps at a rate of {rate:.4g}; take another seed "
             "or set, more steps, or a higher rate"
         )
@@ -161,12 +159,17 @@ def _drawn(
     These are (S, T), (S, T) and (S, T, 2).
     """
     numbers = rng.random((sets, steps - 1, 6))  # (set, step, what is drawn): set after set
-    arrives, is_short, first = numbers[..., 0] < rate, numbers[..., 1], numbers[..., 3] < 0.5
-    low, high = np.array([short_steps, long_steps, _dominant(max_size), _other(max_size)]).T
-    spread = _spread(numbers[..., list(_SPREAD)], low, high)
-    length = np.where(is_short < short_share, spread[..., 0], spread[..., 1])
-    size = np.where(first[..., None], spread[..., 2:], spread[..., :1:-1])
-    return arrives, length, size
+    arrives, is_short, how_long, dominant, large, small = (numbers[..., i] for i in range(6))
+    length = np.where(
+        is_short < short_share, _spread(how_long, *short_steps), _spread(how_long, *long_steps)
+    )
+    of_dominant = _spread(large, *_dominant(max_size))
+    of_other = _spread(small, *_other(max_size))
+    first = dominant < 0.5
+    size = np.empty((*length.shape, 2), np.int64)
+    size[..., 0] = np.where(first, of_dominant, of_other)
+    size[..., 1] = np.where(first, of_other, of_dominant)
+    return arrives < rate, length, size
 
 
 def _gathered(arrives: npt.NDArray[np.bool_], length: Ints, size: Ints) -> DrawnSets:
@@ -181,7 +184,7 @@ def _gathered(arrives: npt.NDArray[np.bool_], length: Ints, size: Ints) -> Drawn
     )
 
 
-def _spread(numbers: Floats, low: Ints, high: Ints) -> Ints:
+def _spread(numbers: Floats, low: int, high: int) -> Ints:
     """Return whole numbers from low to high, evenly spread, of numbers in [0, 1)."""
     spread: Ints = (numbers * (high - low + 1)).astype(np.int64)  # rounds down what is not negative
     spread += low

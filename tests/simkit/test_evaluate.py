@@ -22,6 +22,7 @@ from simkit.held_out import held_out, parse_seeds
 from simkit.judged_jobs import judge, judged_metric
 from simkit.scenario import Scenario
 from simkit.scenario_file import load_scenario
+from simkit.scenario_library import scenario_path
 
 NEVER = '''
 class Never:
@@ -231,3 +232,16 @@ def test_the_command(
             told = json.loads(out)
             assert told == json.loads((tmp_path / "out" / "evaluation.json").read_text())
             assert len(pl.read_parquet(tmp_path / "out" / "sets.parquet")) == 12
+
+
+def test_sets_without_a_job_are_counted_and_left_out():
+    found = evaluate(
+        load_scenario(
+            scenario_path("deeprm"), overrides={"workload": {"type": "deeprm", "rate": 0.0542}}
+        ),
+        [Candidate("policy", {"name": "slotted-sjf"}, "SJF")],
+        sets=17,
+        workers=1,
+    )
+    assert (found.sets, found.empty_sets) == (16, 1)
+    assert found.candidates[0].submitted == sum(row["jobs"] for row in found.rows)

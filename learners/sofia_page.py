@@ -117,8 +117,8 @@ pilot has {setting.pilot_iterations} iterations and a seed of its own:
 
 {tables.pilots(results)}
 
-The natural gradient took its defaults, untuned. Adam with 0.001 is what the study says; its program
-has rmsprop as well, switched off.
+The natural gradient took its defaults, untuned. Adam with 0.001 is what the study says; rmsprop,
+which its program has switched off, was not tried.
 
 ## Convergence and samples
 

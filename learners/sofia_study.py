@@ -51,12 +51,9 @@ METHODS: Final[dict[str, Method]] = {
         "Adam, tuned", {"update": "gradient", "optimiser": "adam"}, (0.001, 0.003, 0.01, 0.03)
     ),
     "study": Method("Adam 0.001", {"update": "gradient", "optimiser": "adam"}, (0.001,)),
-    "rmsprop": Method(
-        "rmsprop, tuned", {"update": "gradient", "optimiser": "rmsprop"}, (0.001, 0.01)
-    ),
 }
 """The study's own is Adam at 0.001."""
-ORDER: Final = (("natural", "adam"), ("study",), ("rmsprop",))
+ORDER: Final = (("natural", "adam"), ("study",))
 """Groups of methods: the comparison that matters most is done first."""
 
 

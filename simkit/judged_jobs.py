@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 TABLES_JUDGED: Final = ("jobs", "timeline")
 """The tables that `judge` looks at."""
 NOTHING_JUDGED: Final[dict[str, Any]] = {
-    "sum": 0.0, "jobs": 0, "submitted": 0, "unfinished": 0, "rejected": 0, "killed": 0, "workload": ""
+    "sum": 0.0, "jobs": 0, "submitted": 0, "unfinished": 0, "rejected": 0, "killed": 0,
+    "workload": "",
 }  # fmt: skip
 """What `judge` would say of a run without jobs."""
 _GIVEN: Final = ("job_id", "submit_time_s", "trace_run_time_s")

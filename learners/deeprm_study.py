@@ -7,9 +7,11 @@ training has seen, beside heuristics; `reproduce_deeprm` makes the page of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from hashlib import sha256
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,8 +42,12 @@ HEURISTICS: dict[str, dict[str, Any]] = {
 }
 """As in the paper: none but Random starts anything but now."""
 RESERVING: dict[str, dict[str, Any]] = {
-    f"{label}, reserving {reserve}": {"name": name, "args": {"reserve": reserve}}
-    for label, name in (("SJF", "slotted-sjf"), ("Tetris", "slotted-tetris"))
+    f"{label}, reserving {reserve}": {
+        "name": section["name"],
+        "args": {**section.get("args", {}), "reserve": reserve},
+    }
+    for label, section in HEURISTICS.items()
+    if label == "SJF" or label.startswith("Tetris")
     for reserve in ("best", "rest")
 }
 """Heuristics that may place jobs into the future, as the agent may."""
@@ -190,21 +196,38 @@ def judge_all(place: Workplace, setting: Setting) -> pl.DataFrame:
     folder.mkdir(exist_ok=True)
     tables = []
     for load in setting.judged:
-        path = folder / f"{load}.parquet"
+        everyone = list(candidates(load, setting, place.work / "trainings"))
+        path = folder / f"{load}-{_digest(load, setting, everyone)}.parquet"
         if not path.exists():
-            rows = []
-            for metric in ("slowdown", "turnaround_time_s") if load == 130 else ("slowdown",):
-                found = evaluate(
-                    judged_scenario(load),
-                    list(candidates(load, setting, place.work / "trainings")),
-                    sets=setting.held_out,
-                    metric=metric,
-                    workers=place.workers,
-                )
-                rows += [{"load": load, "metric": metric, **row} for row in found.rows]
             part = path.with_suffix(".part")
-            pl.DataFrame(rows).write_parquet(part)
+            _judge(place, load, setting, everyone).write_parquet(part)
             part.replace(path)
             place.say(f"judged at {load} %")
         tables.append(pl.read_parquet(path))
     return pl.concat(tables, how="diagonal_relaxed")
+
+
+def _judge(
+    place: Workplace, load: int, setting: Setting, everyone: Sequence[Candidate]
+) -> pl.DataFrame:
+    """Judge everyone at a load; by completion time as well, where an agent is trained for it."""
+    import polars as pl
+
+    rows = []
+    for metric in ("slowdown", "turnaround_time_s") if load == 130 else ("slowdown",):
+        found = evaluate(
+            judged_scenario(load), list(everyone),
+            sets=setting.held_out, metric=metric, workers=place.workers,
+        )  # fmt: skip
+        rows += [{"load": load, "metric": metric, **row} for row in found.rows]
+    return pl.DataFrame(rows)
+
+
+def _digest(load: int, setting: Setting, everyone: Iterable[Candidate]) -> str:
+    """Return what tells these candidates on these sets from others: agents by their weights."""
+    told = [judged_scenario(load).model_dump_json(), setting.held_out]
+    for one in everyone:
+        agent = one.policy.get("agent")
+        weights = Path(agent, "agent", "weights.safetensors").read_bytes() if agent else b""
+        told += [one.label, dict(one.policy) if agent is None else sha256(weights).hexdigest()]
+    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]

@@ -27,6 +27,7 @@ from .policy_network import PolicyNetwork
 from .rollouts import chooser
 
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 BEST_TETRIS = "Tetris 0.0005"
 
 
@@ -40,7 +41,7 @@ class Withheld:
     withheld_steps: int
     """Steps that passed although a job in a slot would have fitted at once."""
     lengths: dict[int, int]
-    """Length → in how many steps a job of it was withheld."""
+    """Length → jobs of it that were withheld in some step."""
     present: dict[int, int]
     """Length → jobs of it in all."""
     slowdown: dict[int, float]
@@ -56,14 +57,15 @@ def withheld(place: Workplace, setting: Setting) -> Withheld:
     lengths: Counter[int] = Counter()
     length, slowdown = [], []
     for seed in range(setting.seeds):
-        task = Task(load, seed)
-        game, passed, idle, counted = _watched(place, task, setting)
-        steps, withheld_steps, lengths = steps + passed, withheld_steps + idle, lengths + counted
-        there = game.job_sets.there & (game.finish >= 0)
-        length.append(game.job_sets.length[there])
-        slowdown.append(
-            ((game.finish - game.job_sets.enter) / np.maximum(game.job_sets.length, 1))[there]
-        )
+        game, idle, held = _watched(place, Task(load, seed), setting)
+        sets = game.job_sets
+        steps, withheld_steps = steps + int(game.steps.sum()), withheld_steps + idle
+        lengths.update(sets.length[held].tolist())
+        # what has not ended counts with its slowdown so far
+        last = sets.enter[:, :1] + game.steps[:, None]
+        finish = np.where(game.finish >= 0, game.finish, last)
+        length.append(sets.length[sets.there])
+        slowdown.append(((finish - sets.enter) / np.maximum(sets.length, 1))[sets.there])
     jobs, slow = np.concatenate(length), np.concatenate(slowdown)
     return Withheld(
         load, steps, withheld_steps, dict(lengths), dict(Counter(jobs.tolist())),
@@ -71,27 +73,27 @@ def withheld(place: Workplace, setting: Setting) -> Withheld:
     )  # fmt: skip
 
 
-def _watched(
-    place: Workplace, task: Task, setting: Setting
-) -> tuple[Lockstep, int, int, Counter[int]]:
-    """Play the held-out sets with an agent; return the game and what was withheld in it."""
+def _watched(place: Workplace, task: Task, setting: Setting) -> tuple[Lockstep, int, Bools]:
+    """Play the held-out sets with an agent.
+
+    Returns the game, the steps in which something was withheld, and (S, J) which jobs ever were.
+    """
     scenario = scenario_of(task, setting)
     model = slotted_model(scenario, horizon=20, memory=10)
     game = Lockstep(model, JobSource(scenario).unseen(setting.held_out), limit=2000)
     weights = read_bundle(place.work / "trainings" / task.name / "agent").weights
     network = PolicyNetwork(make_input_layer("deeprm-image", model)[0], dict(weights))
     decide = chooser(network, game, stream(task.seed, "deeprm.withheld"))
-    passed = idle = 0
-    lengths: Counter[int] = Counter()
+    idle, held = 0, np.zeros(game.finish.shape, np.bool_)
     while len(game.active):
-        could, seen = game.fits_now(), np.array(game.view().length, np.int64)
+        could, job = game.fits_now(), game.jobs_in_slots()
         actions, before, games = decide(game.view()), game.steps.copy(), game.active
         game.step(actions)
         went_on = game.steps[games] > before[games]
-        passed += int(went_on.sum())
         idle += int((could.any(axis=1) & went_on).sum())
-        lengths.update(seen[could & went_on[:, None]].tolist())
-    return game, passed, idle, lengths
+        row, slot = np.nonzero(could & went_on[:, None])
+        held[games[row], job[row, slot]] = True
+    return game, idle, held
 
 
 def _under(label: str, load: int, setting: Setting) -> tuple[Ints, npt.NDArray[np.float64]]:

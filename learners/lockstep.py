@@ -135,6 +135,10 @@ class Lockstep:
         mask[:, :-1] = self.earliest() >= 0
         return mask
 
+    def jobs_in_slots(self) -> Ints:
+        """Return (A, M) which job of its set is in each slot; -1: none."""
+        return self._slots.job[: self.model.slots].T.astype(np.int64)
+
     def fits_now(self) -> Bools:
         """Return (A, M) whether the task in each slot could start at once.
 

@@ -125,7 +125,7 @@ class SlottedTetris(ScoredSlots):
     """Alignment and shortness: knob · alignment + (1 − knob) / length.
 
     The paper does not give its knob. 0.0005 orders by length and settles ties by alignment; it is
-    better than SJF at every load of the paper's. From 0.02 on it is worse.
+    better than SJF, at the lowest loads level with it. From 0.02 on it is worse.
 
     Args:
         knob: weight of the alignment, 0 to 1.

@@ -15,7 +15,7 @@ import numpy as np
 
 from simkit.actions import SlotActions
 from simkit.agent_library import DESCRIPTION, agent_label
-from simkit.errors import PolicyError, RunError, ScenarioError
+from simkit.errors import PolicyError, RunError, ScenarioError, SimkitError
 from simkit.observation import Encoder, make_encoder
 from simkit.observation_schema import ObservationSchema
 from simkit.policy import Place, State, SystemInfo
@@ -57,10 +57,23 @@ def load_agent(
         raise ScenarioError(f"agent: choose is {choose!r}; it is sample or greedy")
     if isinstance(patience, bool) or not isinstance(patience, int) or patience < 1:
         raise ScenarioError(f"agent: patience is {patience!r}; it is a number of steps, at least 1")
-    agent = SlottedAgent(read_bundle(folder), choose=choose, patience=patience)
+    agent = _made(read_bundle(folder), choose, patience)
     if scenario is not None and (problems := agent.differences(scenario)):
         raise ScenarioError([f"agent {agent.name}: {text}" for text in problems])
     return agent
+
+
+def _made(bundle: Bundle, choose: Choose, patience: int) -> SlottedAgent:
+    """Return the agent; what nobody can make sense of is told as damage."""
+    try:
+        return SlottedAgent(bundle, choose=choose, patience=patience)
+    except SimkitError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise RunError(
+            f"{bundle.folder / DESCRIPTION}: is not as simkit wrote it ({error}); restore the "
+            "bundle or train the agent again"
+        ) from error
 
 
 class SlottedAgent:
@@ -79,7 +92,7 @@ class SlottedAgent:
         description = bundle.description
         self.model = _model(bundle)
         self._where = bundle.folder / DESCRIPTION
-        self._resources = tuple(description.get("resources", ()))
+        self._resources = tuple(map(str, description.get("resources", ())))
         self._observation = ObservationSchema.from_json(description["observation"])
         self._layers = _layers(bundle, self._observation.size, self.model.actions)
         self._masked = bool(description["actions"].get("mask", False))

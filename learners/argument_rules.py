@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 from simkit.errors import ScenarioError, did_you_mean
 
+from .job_sets import JobSets
+
 T = TypeVar("T")
 Range = tuple[float, float]
 """The least and the most, both allowed."""
@@ -41,6 +43,33 @@ def read_arguments(
     if problems:
         raise ScenarioError(problems)
     return cls(**{n: float(v) if isinstance(defaults[n], float) else v for n, v in given.items()})
+
+
+def credit_problems(baseline: str, rollouts: int) -> list[str]:
+    """Return why no action could be told from another with a baseline; empty if it can."""
+    if baseline != "decision" or rollouts > 1:
+        return []
+    return [
+        "learn.arguments.rollouts: is 1, and with baseline decision the mean over a job set's "
+        "rollouts is then each one's own return, so that nothing is learned; give 2 or more, or "
+        "baseline: value"
+    ]
+
+
+def refuse_without_jobs(drawn: Mapping[str, JobSets]) -> None:
+    """Raise ScenarioError for job sets that hold no job between them: they tell nothing.
+
+    Args:
+        drawn: the argument that says how many sets there are → the sets.
+    """
+    problems = [
+        f"learn.arguments.{argument}: the workload brings so few jobs that all {len(sets)} of "
+        "these job sets are empty; raise the workload's rate or load, or give more sets"
+        for argument, sets in drawn.items()
+        if not sets.jobs.any()
+    ]
+    if problems:
+        raise ScenarioError(problems)
 
 
 def _wrong(

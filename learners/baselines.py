@@ -20,11 +20,12 @@ def decision_means(returns: Floats, rollouts: int) -> Floats:
 
     Args:
         returns: (T, N) returns, 0 after an episode's end; episodes n // rollouts are of one job
-            set.
+            set. T is 0 if no job set has a job.
         rollouts: episodes of each job set; N is a multiple of it.
 
     Returns:
         (T, N) the baseline of each return; the same for all rollouts of a job set.
     """
-    means = returns.reshape(len(returns), -1, rollouts).mean(axis=2)  # (T, job sets)
+    decisions, episodes = returns.shape
+    means = returns.reshape(decisions, episodes // rollouts, rollouts).mean(axis=2)  # (T, job sets)
     return np.repeat(means, rollouts, axis=1)

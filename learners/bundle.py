@@ -111,6 +111,11 @@ def _read_description(path: Path) -> dict[str, Any]:
         )
     if missing := [key for key in REQUIRED if key not in found]:
         raise RunError(f"{path}: {', '.join(missing)} is missing; train the agent again")
+    if wrong := [key for key in REQUIRED if not isinstance(found[key], dict)]:
+        raise RunError(
+            f"{path}: {', '.join(wrong)} must be an object with keys, as simkit wrote it; restore "
+            "the bundle or train the agent again"
+        )
     return found
 
 

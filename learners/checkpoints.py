@@ -59,7 +59,8 @@ class Checkpoint:
     def read(cls, folder: Path, identity: Mapping[str, Any]) -> Checkpoint:
         """Return what `write` wrote.
 
-        Raises RunError if there is nothing whole, or if it belongs to a training that differs.
+        Raises RunError if there is nothing whole, or if it belongs to a training that differs in
+        more than how many iterations it is to have.
         """
         library = safetensors()
         from safetensors import SafetensorError
@@ -67,7 +68,7 @@ class Checkpoint:
         try:
             facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
             arrays = library.load((folder / ARRAYS).read_bytes())
-            theirs, iteration = facts["identity"], int(facts["iteration"])
+            theirs, iteration = dict(facts["identity"]), int(facts["iteration"])
             values, generators = facts["values"], facts["generators"]
         except OSError as error:
             text = f"{folder}: cannot read a checkpoint: {error.strerror}; begin the training anew"
@@ -75,7 +76,8 @@ class Checkpoint:
         except (ValueError, LookupError, TypeError, SafetensorError) as error:
             text = f"{folder}: holds no whole checkpoint ({error}); begin the training anew"
             raise RunError(text) from error
-        if problems := _differences(json.loads(json.dumps(identity)), theirs):
+        ours = json.loads(json.dumps(identity))
+        if problems := _differences(_of_any_length(ours), _of_any_length(theirs)):
             raise RunError("\n".join(f"{folder}: {text}" for text in problems))
         parts: dict[str, dict[str, Any]] = {name: dict(values[name]) for name in values}
         for name, array in arrays.items():
@@ -92,6 +94,14 @@ def _apart(parts: Parts) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
         for name in state.keys() - values[part].keys():
             arrays[f"{part}/{name}"] = np.ascontiguousarray(state[name])
     return arrays, values
+
+
+def _of_any_length(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an identity without the number of iterations, on which no checkpoint depends."""
+    arguments = identity.get("arguments")
+    if not isinstance(arguments, dict):
+        return dict(identity)
+    return {**identity, "arguments": {k: v for k, v in arguments.items() if k != "iterations"}}
 
 
 def _differences(ours: Any, theirs: Any, path: str = "") -> list[str]:

@@ -24,8 +24,9 @@ from simkit.seeds import stream
 from simkit.slotted import Slotted
 from simkit.training import Training
 
-from .argument_rules import read_arguments
+from .argument_rules import credit_problems, read_arguments, refuse_without_jobs
 from .baselines import decision_means
+from .bundle import safetensors
 from .deeprm_model import JobSource, slotted_model
 from .devices import check_device, make_network
 from .input_layers import LAYERS, make_input_layer
@@ -33,7 +34,7 @@ from .job_sets import JobSets
 from .lockstep import OBJECTIVES, Floats, Lockstep, Objective
 from .masks import entropies
 from .optimisers import make_optimiser
-from .outcomes import outcome
+from .outcomes import NOTHING_DONE, outcome
 from .perceptron import Weights, small_weights
 from .proximal import entropy_pull, pull_on_logits
 from .returns import rewards_to_go
@@ -113,12 +114,15 @@ def begin(
     """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is not DeepRM's workload on a
-    pool in steps, arguments out of their range, or a device that is not there.
+    pool in steps, arguments out of their range, job sets without a job, or a device that is not
+    there; PluginError without safetensors, which the first checkpoint would ask for.
     """
+    safetensors()
     problems = check_device(device)
     chosen, model = Arguments(), None
     try:
         chosen = read_arguments(Arguments, arguments, ranges=RANGES, choices=CHOICES)
+        problems += credit_problems(chosen.baseline, chosen.rollouts)
     except ScenarioError as error:
         problems += error.problems
     try:
@@ -133,6 +137,8 @@ def begin(
 
 class DeepRMTraining:
     """A training under way; see `simkit.training.Training`."""
+
+    extendable = True
 
     def __init__(
         self, scenario: Scenario, model: Slotted, source: JobSource, arguments: Arguments,
@@ -150,6 +156,8 @@ class DeepRMTraining:
         self._source = source
         self._fixed = source.draw(stream(seed, "deeprm.fixed_job_sets"), arguments.job_sets)
         self._unseen = source.unseen(arguments.held_out_sets)
+        fixed = {} if arguments.fresh else {"job_sets": self._fixed}
+        refuse_without_jobs({"held_out_sets": self._unseen, **fixed})
 
         # Agent
         first, self._schema = make_input_layer(arguments.observation, model)
@@ -169,19 +177,23 @@ class DeepRMTraining:
         ``return``: mean sum of rewards of an episode; ``return_best``: mean over the job sets of
         their best rollout's; ``slowdown``, ``unfinished``: of the rollouts, all jobs counted;
         ``decisions``: of all rollouts; ``entropy``: mean of a decision, in nats;
-        ``gradient_norm``; with a value network ``explained_variance``.
+        ``gradient_norm``; with a value network ``explained_variance``. Where no job set has a job,
+        nothing is learned, and only the numbers that are known then are returned.
         """
         chosen = self._arguments
         self._warm_up()
+        sets = self._job_sets()
+        self.iteration += 1
+        if not sets.jobs.any():
+            return NOTHING_DONE
         # Storage and rollout
-        game = self._game(self._job_sets(), chosen.rollouts)
+        game = self._game(sets, chosen.rollouts)
         rollouts = roll_out(game, self._network, self._rng["actions"], mask=chosen.mask)
         # Update
         advantage, said = self._advantage(rollouts)
         slope = self._slope(rollouts, advantage)
         self._optimiser.ascend(self._network.weights, slope)
         self._network.refresh()
-        self.iteration += 1
         # Logging
         returns = rollouts.rewards.sum(axis=0).reshape(-1, chosen.rollouts)
         results = outcome(game)
@@ -202,8 +214,8 @@ class DeepRMTraining:
             return
         rng = self._rng["warm_start"]
         rounds = range(self._arguments.warm_start_rounds)
-        games = (self._game(self._source.draw(rng, WARM_SETS), 1) for _ in rounds)
-        imitate(self._network, games, rng)
+        drawn = (self._source.draw(rng, WARM_SETS) for _ in rounds)
+        imitate(self._network, (self._game(sets, 1) for sets in drawn if sets.jobs.any()), rng)
         self._warm_start["done"] = True
 
     def _job_sets(self) -> JobSets:

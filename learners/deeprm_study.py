@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass
 from hashlib import sha256
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from simkit.scenario import Scenario
 from simkit.scenario_file import load_scenario
 from simkit.scenario_library import scenario_path
 from simkit.train import train
+from simkit.training_workers import TrainingWorkers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -149,8 +149,7 @@ def train_all(place: Workplace, setting: Setting) -> None:
     """Do all trainings that are not whole yet."""
     folder = place.work / "trainings"
     folder.mkdir(exist_ok=True)
-    # a new interpreter each: what a fork takes along of threads and generators is not wanted
-    with ProcessPoolExecutor(place.workers, mp_context=get_context("spawn")) as pool:
+    with TrainingWorkers(place.workers) as pool:
         futures = [pool.submit(carry_out_training, t, setting, folder) for t in tasks(setting)]
         try:
             for done in as_completed(futures):

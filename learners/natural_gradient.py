@@ -8,9 +8,9 @@ gradients need its products with vectors only, and for a softmax policy they are
     F v = mean over observations of J' (diag(p) - p p') J v,
 
 J being the derivative of the logits (Schraudolph, "Fast curvature matrix-vector products for
-second-order gradient descent", 2002). The step is then made as long as a bound on the KL allows,
-and shortened until the bound and the gain are seen to hold (Schulman et al., "Trust region policy
-optimization", 2015).
+second-order gradient descent", 2002). The step's length is at first that at which the quadratic
+form, damped, equals a bound on the KL; it is shortened until the bound and the gain are seen to
+hold (Schulman et al., "Trust region policy optimization", 2015).
 """
 
 from __future__ import annotations
@@ -96,7 +96,11 @@ def fisher_product(tangent: Tangent, damping: float = 0.0) -> Product:
 def natural_step(
     gradient: Vector, tangent: Tangent, outcome: Outcome, trust: Trust | None = None
 ) -> NaturalStep:
-    """Return the longest step along F^-1 g that keeps the KL bound and gains.
+    """Return a step along (F + damping I)^-1 g that keeps the KL bound and gains.
+
+    Its first length is that at which the quadratic form of F + damping I equals the bound; the
+    damping makes it shorter than F alone would. Then it is shortened, never lengthened, until the
+    measured KL keeps the bound, so that a longer step might have kept it, too.
 
     Args:
         gradient: (P,) of the objective, for ascent.

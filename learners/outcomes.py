@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 
 from .lockstep import Lockstep
 
 Floats = npt.NDArray[np.float64]
+
+NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType(
+    {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
+)
+"""What is known of an iteration in which no job came."""
 
 
 def outcome(game: Lockstep) -> dict[str, float]:

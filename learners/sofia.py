@@ -24,15 +24,16 @@ from simkit.seeds import stream
 from simkit.slotted import Slotted
 from simkit.training import Training
 
-from .argument_rules import read_arguments
+from .argument_rules import credit_problems, read_arguments, refuse_without_jobs
 from .baselines import decision_means
+from .bundle import safetensors
 from .devices import check_device, make_network
 from .job_sets import JobSets
 from .load_meter import MeteredLockstep
 from .lockstep import OBJECTIVES, Lockstep, Objective
 from .masks import entropies
 from .optimisers import make_optimiser
-from .outcomes import outcome
+from .outcomes import NOTHING_DONE, outcome
 from .perceptron_derivatives import glorot
 from .returns import rewards_to_go
 from .rollouts import Rollouts, chooser, play, roll_out
@@ -131,13 +132,16 @@ def begin(
     """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
 
     Raises ScenarioError, all problems at once, for a scenario that is no Sofia batch on a pool,
-    arguments out of their range, or a device that is not there. Fisher-vector products are
-    done by the processor wherever the rest is.
+    arguments out of their range, job sets without a job, or a device that is not there;
+    PluginError without safetensors, which the first checkpoint would ask for. Fisher-vector
+    products are done by the processor wherever the rest is.
     """
+    safetensors()
     problems = check_device(device)
     chosen, model = Arguments(), None
     try:
         chosen = read_arguments(Arguments, arguments, ranges=RANGES, choices=CHOICES)
+        problems += credit_problems(chosen.baseline, chosen.rollouts)
     except ScenarioError as error:
         problems += error.problems
     try:
@@ -151,6 +155,8 @@ def begin(
 
 class SofiaTraining:
     """A training under way; see `simkit.training.Training`."""
+
+    extendable = True
 
     def __init__(
         self,
@@ -175,6 +181,8 @@ class SofiaTraining:
         self._fixed = draw_sets(scenario, model, arguments.job_sets, fixed)
         held_out = stream(0, "sofia.held_out")
         self._held_out = draw_sets(scenario, model, arguments.held_out_sets, held_out)
+        again = {} if arguments.fresh else {"job_sets": self._fixed}
+        refuse_without_jobs({"held_out_sets": self._held_out, **again})
 
         # Agent
         first, inputs = SofiaLayer(model, shares=shares), self._schema.size
@@ -192,20 +200,23 @@ class SofiaTraining:
 
         ``return``: mean sum of rewards of an episode; ``slowdown``, ``unfinished``: of the
         rollouts, all jobs counted; ``decisions``; ``entropy`` in nats; ``load``, ``last_load``,
-        ``last_reward``: see `MeteredLockstep`; and what the update says.
+        ``last_reward``: see `MeteredLockstep`; and what the update says. Where no job set has a
+        job, nothing is learned, and only the numbers that are known then are returned.
         """
         chosen = self._arguments
+        sets = self._job_sets()
+        self.iteration += 1
+        if not sets.jobs.any():
+            return NOTHING_DONE
         # Rollout
-        game = MeteredLockstep(
-            self._model, self._job_sets(), chosen.rollouts, _objective(chosen), chosen.max_decisions
-        )
+        limit = chosen.max_decisions
+        game = MeteredLockstep(self._model, sets, chosen.rollouts, _objective(chosen), limit)
         game.meter(chosen.last_step)
         rollouts = roll_out(game, self._network, self._rng["actions"], mask=chosen.mask)
         # Storage
         batch, said = self._batch(rollouts)
         # Update
         said |= self._updates.improve(batch)
-        self.iteration += 1
         # Logging
         results = outcome(game)
         return {

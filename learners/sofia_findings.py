@@ -62,12 +62,13 @@ def fewer_samples(curves: Mapping[str, Sequence[Curve]]) -> list[str]:
         if method == "natural":
             continue
         found, name = saving(curves["natural"], some), METHODS[method].label
-        verdict, between, doubt = "fewer" if found.mean < 1 else "no fewer", "", ""
+        verdict, between = "fewer" if found.mean < 1 else "no fewer", ""
+        doubt = " One seed tells little."
         if found.bounds is not None:
             low, high = found.bounds
             between = f" ({100 * low:.0f} to {100 * high:.0f} % over seeds)"
             doubt = " So few seeds do not make that sure." if low <= 1 <= high else ""
-        seeds, ahead = counted(len(some), "seed"), sum(share < 1 for share in found.shares)
+        seeds, ahead = counted(len(found.shares), "seed"), sum(share < 1 for share in found.shares)
         points.append(
             f"**To the same return it takes {verdict} samples than {name}:** "
             f"{100 * found.mean:.0f} % of them{between}, fewer in {ahead} of {seeds}; in the end, "
@@ -164,7 +165,7 @@ def overtaking(scores: Sequence[Score]) -> str:
             "action."
         )
     who = "; ".join(
-        f"{name} at {', '.join(f'{rate:g}' for rate in some)}"
+        f"{name} at rates of {', '.join(f'{rate:g}' for rate in some)}"
         for name, some in passed.items()
         if some
     )
@@ -173,8 +174,18 @@ def overtaking(scores: Sequence[Score]) -> str:
         f"**By the study's count alone the agent of likeliest actions passes** {who}. At "
         f"{mine.rate:g} it is {mine.at_cut.value:.2f} instead of {mine.everyone.value:.2f}, with "
         f"{100 * mine.done_at_cut:.0f} % of the jobs finished: a published order can rest on the "
-        "count."
+        f"count.{_never_ahead(known, rates)}"
     )
+
+
+def _never_ahead(known: Mapping[tuple[float, str], Score], rates: Sequence[float]) -> str:
+    """Say so, if the greedy agents are behind the study's SJF by both counts at all rates."""
+    pairs = [(known[rate, ALWAYS], known[rate, REFERENCE]) for rate in rates]
+    behind = all(
+        mine.everyone.value >= theirs.everyone.value and mine.at_cut.value >= theirs.at_cut.value
+        for mine, theirs in pairs
+    )
+    return " It is ahead of SJF at no rate by either count." if behind else ""
 
 
 def _passes(mine: Score, theirs: Score) -> bool:

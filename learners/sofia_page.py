@@ -102,10 +102,11 @@ observation, as shares of the capacity. What else differs from the study's progr
   rollout no longer needed for decisions better than the mean.
 - Advantages are divided by their spread, and there is no penalty on weights.
 
-Each method is trained for {iterations} iterations with {seeds}; the study shows 1,000. Every
-{every} the agent plays the same 20 held-out batches, actions drawn from its policy;
-values are means of {LOOKS} such looks in a row, and intervals are Student's, of 95 %, over seeds.
-*Samples* are decisions in training. *Tuned* methods have the best of several learning rates.
+Each method is trained for {iterations} iterations with {seeds}; the study shows
+1,000 iterations. Every {every} the agent plays the same 20 held-out batches, actions
+drawn from its policy; values are means of {LOOKS} such looks in a row, and intervals are Student's, of
+95 %, over seeds. *Samples* are decisions in training. A *tuned* method has the best of several
+learning rates.
 """
 
 
@@ -193,8 +194,8 @@ Slowdown of all jobs by the probability of a job at each of 100 positions; inter
 
 L = Q + M: Q is the share of slots that hold a job, M the share of the units in the steps ahead that
 are held. It is at most 2, falls as a batch is worked off, and what waits behind the slots is no
-part of it. Read at an episode's last step, as the program does, it tells how much was *not* done:
-at step {CUT}, a batch that is done counts as 0 below.
+part of it. The program reads it at an episode's last step, and so it tells of what is left over; at
+step {CUT}, a batch that is done counts as 0 below. Each number is of the batches of one iteration.
 
 {tables.loads(results)}
 """

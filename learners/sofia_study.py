@@ -11,9 +11,8 @@ heuristics, `reproduce_sofia` makes the page of it all.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +24,7 @@ from simkit.scenario_file import load_scenario
 from simkit.scenario_library import scenario_path
 from simkit.train import train
 from simkit.training_folder import Row
+from simkit.training_workers import TrainingWorkers
 
 RATE: Final = 0.7
 """Probability of a job at each position for which agents are trained, as in the study."""
@@ -191,8 +191,7 @@ def _train(place: Workplace, setting: Setting, tasks: list[Task]) -> None:
         for task in tasks:
             place.say(f"trained {carry_out_training(task, setting, folder)}")
         return
-    # a new interpreter each: what a fork takes along of threads and generators is not wanted
-    with ProcessPoolExecutor(place.workers, mp_context=get_context("spawn")) as pool:
+    with TrainingWorkers(place.workers) as pool:
         futures = [pool.submit(carry_out_training, task, setting, folder) for task in tasks]
         try:
             for done in as_completed(futures):

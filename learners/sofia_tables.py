@@ -67,7 +67,7 @@ def claims(results: Results) -> str:
             f"{slowdown['SJF']} if it starts jobs only now.",
         ),
         (
-            "For the agent keeps resources free for small jobs that will arrive.",
+            "The agent wins by keeping resources free for small jobs that will arrive.",
             "No job arrives later: slots and backlog take in all of them at step 0.",
             "All jobs are there at step 0, likewise.",
         ),
@@ -148,7 +148,7 @@ def savings(results: Results) -> str:
         if method != "natural":
             found = saving(results.curves["natural"], curves)
             by_seed = ", ".join(f"{share:.2f}" for share in found.shares)
-            ahead = f"{found.ends_better} of {len(curves)}"
+            ahead = f"{found.ends_better} of {len(found.shares)}"
             rows.append((METHODS[method].label, _share(found), by_seed, ahead))
     return markdown(("other method", "geometric mean", "by seed", "ends at least as well"), rows)
 

@@ -11,29 +11,34 @@ import os
 import sys
 from typing import Annotated
 
-import typer
+INTERRUPTED = 130
 
-from simkit import (
-    cli_catalogue,
-    cli_evaluate,
-    cli_reproduce,
-    cli_results,
-    cli_run,
-    cli_trace,
-    cli_train,
-)
-from simkit.errors import (
-    PluginError,
-    PolicyError,
-    RunError,
-    ScenarioError,
-    SimkitError,
-    TraceError,
-)
+try:
+    import typer
+
+    from simkit import (
+        cli_catalogue,
+        cli_evaluate,
+        cli_reproduce,
+        cli_results,
+        cli_run,
+        cli_trace,
+        cli_train,
+    )
+    from simkit.errors import (
+        PluginError,
+        PolicyError,
+        RunError,
+        ScenarioError,
+        SimkitError,
+        TraceError,
+    )
+except KeyboardInterrupt:  # in the first moments, before `main` can take care of it
+    print("interrupted", file=sys.stderr)
+    sys.exit(INTERRUPTED)
 
 EXIT_CODES = {ScenarioError: 2, PluginError: 2, RunError: 2, TraceError: 3, PolicyError: 4}
 """Kind of error → exit code; what is not listed is 1."""
-INTERRUPTED = 130
 
 app = typer.Typer(
     name="simkit",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ruamel.yaml import YAML
 
 from simkit.cli_text import console, quantity, say, table
 from simkit.errors import did_you_mean
@@ -50,7 +53,7 @@ def print_sweep(folder: Path, outcomes: Sequence[Outcome], metrics: Sequence[str
     """
     keys = list(outcomes[0].assignment) if outcomes else []
     fixed = [Column("Run", tuple(outcome.state for outcome in outcomes))]
-    fixed += [Column(key, tuple(str(o.assignment[key]) for o in outcomes)) for key in keys]
+    fixed += [Column(key, tuple(_swept(o.assignment[key]) for o in outcomes)) for key in keys]
     took = [f"{o.seconds:.1f}" if o.state == "done" else "" for o in outcomes]
     fixed.append(Column("seconds", tuple(took)))
     found = [metric_numbers(outcome.metrics) for outcome in outcomes]
@@ -70,6 +73,16 @@ def print_sweep(folder: Path, outcomes: Sequence[Outcome], metrics: Sequence[str
     for line in _unknown(metrics, found):
         say("Note", line)
     say("Folder", str(folder))
+
+
+def _swept(value: Any) -> str:
+    """Return a value as one writes it in a scenario, on a line."""
+    if not isinstance(value, dict | list):
+        return str(value)
+    yaml, text = YAML(typ="rt", pure=True), StringIO()
+    yaml.default_flow_style, yaml.width = True, 4096  # on a line
+    yaml.dump(value, text)
+    return text.getvalue().strip()
 
 
 def _say_states(outcomes: Sequence[Outcome]) -> None:

@@ -141,6 +141,7 @@ def _print(done: Trained) -> None:
 
 
 def _kept(info: Any) -> str:
-    if info["scenario"]["learn"]["keep"] == "best":
-        return f"of iteration {info['best']['iteration']:,}, the least criterion"
+    best = info.get("best")  # a learner may judge nothing
+    if best and info["scenario"]["learn"]["keep"] == "best":
+        return f"of iteration {best['iteration']:,}, the least criterion"
     return "of the last iteration"

@@ -16,14 +16,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
-import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium import spaces
+
+try:
+    import gymnasium
+    from gymnasium import spaces
+except ModuleNotFoundError as error:
+    if error.name != "gymnasium":
+        raise
+    raise ModuleNotFoundError(
+        "simkit.env needs gymnasium, which is not installed; pip install 'simkit-cluster[gym]'",
+        name="gymnasium",
+    ) from error
 
 from simkit.choices import Choices, QueueChoices, SlotChoices
 from simkit.env_arguments import (
     ScenarioSource,
+    action_number,
     check_settings,
     checked_options,
     loaded_scenario,
@@ -111,7 +121,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         """
         self.render_mode = render_mode
         self.scenario = loaded_scenario(scenario)
-        check_settings(max_decisions, cost, render_mode)
+        check_settings(slots, max_decisions, cost, render_mode)
         self._episodes = Episodes(self.scenario)
         self._reward = make_reward(reward, reward_arguments)
         self._max_decisions, self._cost, self._keeps = max_decisions, tuple(cost), records
@@ -215,8 +225,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         episode = self._episode or self._running()
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset")
-        state = episode.state
-        place = self._choices.place(state, int(action)) if self._decides else None
+        state, number = episode.state, action_number(action)
+        place = self._choices.place(state, number) if self._decides else None
         reward = 0.0
         if place is not None:
             episode.apply(place)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
+from operator import index
 from os import PathLike
 from typing import Any
 
-from simkit.errors import ScenarioError
+import numpy as np
+
+from simkit.errors import PolicyError, ScenarioError
 from simkit.scenario import Scenario
 from simkit.scenario_file import load_scenario
 from simkit.scenario_library import find_scenario
@@ -26,18 +30,39 @@ def loaded_scenario(source: ScenarioSource) -> Scenario:
 
 
 def check_settings(
-    max_decisions: int | None, cost: Collection[str], render_mode: str | None
+    slots: int | None, max_decisions: int | None, cost: Collection[str], render_mode: str | None
 ) -> None:
     """Raise ScenarioError, all problems at once, for what is not checked elsewhere."""
     wrong = []
-    if max_decisions is not None and max_decisions < 1:
-        wrong.append(f"max_decisions is {max_decisions}; it must be at least 1, or None")
+    if slots is not None and not _is_count(slots):
+        wrong.append(f"slots is {slots!r}; it must be a whole number, at least 1, or None")
+    if max_decisions is not None and not _is_count(max_decisions):
+        wrong.append(
+            f"max_decisions is {max_decisions!r}; it must be a whole number, at least 1, or None"
+        )
     if isinstance(cost, str) or not set(cost) <= {"killed", "rejected"}:
         wrong.append(f'cost is {cost!r}; it must be a list of "killed" and "rejected", or empty')
     if render_mode not in (None, "ansi"):
         wrong.append(f"render_mode is {render_mode!r}; it must be 'ansi', or None")
     if wrong:
         raise ScenarioError([f"environment: {text}" for text in wrong])
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
+
+
+def action_number(action: object) -> int:
+    """Return the number of an action: a whole number, as `Discrete` spaces have them.
+
+    Raises PolicyError for anything else, so that 1.5 is not taken for 1.
+    """
+    if not isinstance(action, bool):
+        with suppress(TypeError):
+            return index(action)  # type: ignore[arg-type]
+    raise PolicyError(
+        f"action {action!r} is no whole number; take one of the environment's action_space"
+    )
 
 
 def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:

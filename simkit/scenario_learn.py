@@ -24,7 +24,7 @@ class Learn(Section):
     held_out_every: Count = 10
     """Iterations from one look at the held-out job sets to the next; one is before the first."""
     criterion: str = "slowdown"
-    """The held-out number by which agents are told apart; less is better."""
+    """The held-out number by which agents are told apart; one of which less is better."""
     keep: Literal["last", "best"] = "last"
     """Which agent is written: that of the last iteration, or of the least held-out criterion. What
     is best on some job sets flatters itself on them: judge it on others."""

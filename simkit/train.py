@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
@@ -17,18 +18,21 @@ from typing import Any, Final, Literal
 
 from simkit import plugins
 from simkit.agent_library import AGENT
-from simkit.errors import PluginError, RunError, ScenarioError, did_you_mean
+from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.interrupt import DeferredInterrupt
 from simkit.run_info import versions
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario_learn import Learn
 from simkit.training import Training
+from simkit.training_criterion import check_criterion, check_look
 from simkit.training_folder import Row, TrainingFolder
 from simkit.training_log import TrainingLog, open_log
 
 LEARNERS: Final = "simkit.learners"
 HELD_OUT: Final = "held_out_"
 """What the names of held-out numbers begin with in the metrics."""
+OF_THE_CLOCK: Final = ("wall_time_s", "decisions_per_s")
+"""Numbers of a row that differ from one machine and day to the next; no agent carries them."""
 EXTRA: Final = ("torch", "safetensors", "gymnasium")
 """Packages of the extra `learn`, without which learners do not work."""
 
@@ -85,15 +89,21 @@ def train(
         section.learner,
         lambda: begin(scenario, section.all_arguments, seed=scenario.seed, device=device),
     )
+    check_criterion(section.criterion, training)
     folder = TrainingFolder(Path(output))
-    info = folder.open(_identity(scenario, section, training, device), force=force)
+    course = _Course(training, section, folder, checkpoint_every_s)
+    wanted = _identity(scenario, section, training, device)
+    extendable = bool(getattr(training, "extendable", False))
+    if not folder.find(wanted, force=force, extendable=extendable):
+        course.look_first()  # may refuse, and nothing has been written or thrown away so far
+    info = folder.open(wanted, force=force, extendable=extendable)
     try:
-        course = _Course(training, section, folder, info, checkpoint_every_s)
-        course.resume()
-        was_finished = info["status"] == "complete"
-        if not was_finished:
-            course.run(watch)
+        was_finished = course.go_on(info, watch)
         return Trained(folder.folder, info, tuple(course.rows), was_finished)
+    except Exception:
+        if folder.checkpoint is None:
+            folder.discard()  # it would stand in the way of the command once that is corrected
+        raise
     finally:
         folder.close()
 
@@ -160,26 +170,68 @@ class _Course:
         training: Training,
         section: Learn,
         folder: TrainingFolder,
-        info: dict[str, Any],
         checkpoint_every_s: float,
     ) -> None:
         self.rows: list[Row] = []
         self._training = training
         self._learn = section
         self._folder = folder
-        self._info = info
+        self._info: dict[str, Any] = {}
         self._every_s = checkpoint_every_s
         self._saved = perf_counter()
+        self._first: Row | None = None
 
-    def resume(self) -> None:
-        """Go on from the checkpoint, if there is one."""
-        if (place := self._folder.checkpoint) is not None:
+    def look_first(self) -> None:
+        """Measure the untrained agent; raises ScenarioError if the criterion tells nothing."""
+        self._first = self._measured({"iteration": 0}, always=True)
+
+    def go_on(self, info: dict[str, Any], watch: Watch | None) -> bool:
+        """Do what is left; return whether that was nothing.
+
+        Args:
+            info: the content of training.json; is kept up to date.
+            watch: see `Watch`.
+        """
+        self._info = info
+        self._resume()
+        was_finished: bool = info["status"] == "complete"
+        if not was_finished:
+            self._run(watch)
+        return was_finished
+
+    def _resume(self) -> None:
+        """Go on from the checkpoint, if there is one.
+
+        Raises RunError if it is gone, or the agent that was to be kept.
+        """
+        place, iteration = self._folder.checkpoint, int(self._info["iteration"])
+        complete = self._info["status"] == "complete"
+        if place is not None:
             self._training.load(place)
             self.rows = self._folder.metrics(self._training.iteration)
-            if self._info["status"] != "complete" and self._is_to_be_kept():
-                self._write_agent()  # a kill may have come between the checkpoint and the agent
+            self._see_to_agent(complete=complete)
+        elif complete and self._folder.has_agent:
+            self.rows = self._folder.metrics(iteration)
+        elif iteration > 0:
+            raise RunError(
+                f"{self._folder.folder}: its checkpoint is gone, so it cannot go on from iteration "
+                f"{iteration:,}; restore the folder checkpoint, or begin anew with --force"
+            )
 
-    def run(self, watch: Watch | None) -> None:
+    def _see_to_agent(self, *, complete: bool) -> None:
+        """Write the agent that the checkpoint makes, unless it is there and finished."""
+        if self._is_to_be_kept():
+            if not (complete and self._folder.has_agent):
+                self._write_agent()  # a kill may have come between the checkpoint and the agent
+        elif not self._folder.has_agent:
+            best = self._info["best"]["iteration"]
+            raise RunError(
+                f"{self._folder.folder}: the agent of iteration {best:,} is gone, and the "
+                f"checkpoint is of iteration {self._training.iteration:,}; restore the folder "
+                "agent, or begin anew with --force"
+            )
+
+    def _run(self, watch: Watch | None) -> None:
         """Do the iterations that are left.
 
         Raises KeyboardInterrupt after the iteration in which it was asked for.
@@ -199,7 +251,7 @@ class _Course:
         self, log: TrainingLog, watch: Watch | None, interrupted: Callable[[], bool]
     ) -> None:
         if not self.rows:
-            self._add(log, self._measured({"iteration": 0}, always=True))
+            self._add(log, self._first or self._measured({"iteration": 0}, always=True))
         while (why := self._end()) is None:
             if interrupted():
                 self._save()
@@ -219,7 +271,7 @@ class _Course:
         logged = _with_extra(self._learn.learner, self._training.step)
         seconds = perf_counter() - begin
         row: Row = {"iteration": self._training.iteration, "wall_time_s": seconds}
-        row |= {name: float(value) for name, value in logged.items()}
+        row |= _finite(logged)
         if "decisions" in row and seconds > 0:
             row["decisions_per_s"] = row["decisions"] / seconds
         return row
@@ -230,12 +282,8 @@ class _Course:
         last = iteration >= self._training.iterations
         if always or last or iteration % self._learn.held_out_every == 0:
             found = _with_extra(self._learn.learner, self._training.held_out)
-            row |= {HELD_OUT + name: float(value) for name, value in found.items()}
-            if found and self._criterion not in row:
-                raise ScenarioError(
-                    f"learn.criterion: {self._learn.criterion!r} is not among the held-out "
-                    f"numbers of {self._learn.learner}{did_you_mean(self._learn.criterion, found)}"
-                )
+            check_look(self._learn.criterion, found, learner=self._learn.learner)
+            row |= {HELD_OUT + name: value for name, value in _finite(found).items()}
         return row
 
     def _add(self, log: TrainingLog, row: Row) -> None:
@@ -284,7 +332,8 @@ class _Course:
         self._saved = perf_counter()
 
     def _write_agent(self) -> None:
-        row = self.rows[-1] if self.rows else {}
+        last = self.rows[-1] if self.rows else {}
+        row = {name: value for name, value in last.items() if name not in OF_THE_CLOCK}
         self._folder.replace_folder(
             AGENT, lambda place: self._training.write_agent(place, curve_end=row)
         )
@@ -292,6 +341,11 @@ class _Course:
     def _mark(self, status: str) -> None:
         self._info["status"] = status
         self._folder.put_info(self._info)
+
+
+def _finite(numbers: Mapping[str, float]) -> Row:
+    """Return numbers without those that are none, such as the mean over no job."""
+    return {name: float(value) for name, value in numbers.items() if isfinite(value)}
 
 
 def stands_at(folder: Path) -> str:

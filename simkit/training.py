@@ -21,6 +21,11 @@ class Training(Protocol):
 
     The same scenario, arguments and seed give the same numbers and weights, whether or not it was
     interrupted: everything that an iteration depends on is in a checkpoint, its generators too.
+
+    Two attributes may be there beside those below. ``extendable``, True: no iteration depends on
+    how many there are to be, and `load` takes a checkpoint of a training that differs in that
+    alone, so that one may go on to more. ``less_is_better``: names of held-out numbers, beside
+    those of slowdown, turnaround and unfinished jobs, that may be the criterion.
     """
 
     iteration: int

@@ -18,10 +18,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from simkit.agent_library import AGENT
+from simkit.agent_library import AGENT, DESCRIPTION
 from simkit.errors import RunError
 from simkit.output_place import PART, check_place, reason
 from simkit.run_lock import claim
+from simkit.training_length import resized
 
 FORMAT: Final = 1
 """The version of training folders that this module writes and reads."""
@@ -31,6 +32,8 @@ _CHECKPOINT: Final = "checkpoint"
 _OLD: Final = ".old"
 IDENTITY: Final = ("scenario", "device")
 """Keys of training.json that make it this training and no other."""
+_ALWAYS: Final = ("status", "iteration", "iterations", "arguments", *IDENTITY)
+"""Keys that every training.json has."""
 
 Row = dict[str, float]
 """What was measured in an iteration, by name."""
@@ -42,22 +45,27 @@ class TrainingFolder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock: int | None = None
+        self._was_empty = False
 
-    def open(self, info: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
+    def open(
+        self, info: Mapping[str, Any], *, force: bool, extendable: bool = False
+    ) -> dict[str, Any]:
         """Make the folder, or take over that of the same training; return its training.json.
 
         Args:
             info: what makes the training: scenario, learner, seed, device, versions.
             force: throw away another training that is there, or this one's progress.
+            extendable: whether one that differs in its number of iterations alone may go on to
+                the new number, if it has not come so far; see `simkit.training.Training`.
 
         Returns what the folder says; ``info`` with status "incomplete" if it is new.
 
         Raises RunError if it holds something else, cannot be written, or is being written to.
         """
-        check_place(self.folder)
-        found = self._found(info, force=force)
+        found = self.find(info, force=force, extendable=extendable)
+        self._was_empty = not (self.folder.is_dir() and any(self.folder.iterdir()))
         self._lock = claim(self.folder)
-        if found and not force:
+        if found:
             return found
         self._clear()
         fresh = {"format": FORMAT, "status": "incomplete", "iteration": 0, **info}
@@ -70,8 +78,19 @@ class TrainingFolder:
             os.close(self._lock)
             self._lock = None
 
-    def _found(self, info: Mapping[str, Any], *, force: bool) -> dict[str, Any]:
-        """Return the training.json that is there, empty if there is none."""
+    def discard(self) -> None:
+        """Take everything away again, if there was nothing before `open`."""
+        if self._was_empty:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def find(
+        self, info: Mapping[str, Any], *, force: bool, extendable: bool = False
+    ) -> dict[str, Any]:
+        """Return what `open` would go on from, empty if it would begin; nothing is written.
+
+        See `open` for arguments and errors.
+        """
+        check_place(self.folder)
         entries = [e.name for e in self.folder.iterdir()] if self.folder.is_dir() else []
         others = sorted(name for name in entries if not name.endswith(PART))
         if _INFO not in others:
@@ -82,8 +101,15 @@ class TrainingFolder:
                     "--output, or --force to write there all the same"
                 )
             return {}
-        found = read_training(self.folder) if not force else {}
-        if found and (differing := _differences(found, info)):
+        return {} if force else self._of_this_training(info, extendable=extendable)
+
+    def _of_this_training(self, info: Mapping[str, Any], *, extendable: bool) -> dict[str, Any]:
+        """Return the training.json that is there; raises RunError if it is another training's."""
+        found = read_training(self.folder)
+        if extendable:
+            found = resized(found, info)
+        differing = _differences(found, info)
+        if differing:
             raise RunError(
                 f"{self.folder}: holds another training, which differs in "
                 f"{', '.join(differing)}; choose another folder with --output, or --force to "
@@ -135,6 +161,11 @@ class TrainingFolder:
         places = (self.folder / _CHECKPOINT, self.folder / (_CHECKPOINT + _OLD))
         return next((place for place in places if place.is_dir()), None)
 
+    @property
+    def has_agent(self) -> bool:
+        """Whether the bundle is there."""
+        return (self.folder / AGENT / DESCRIPTION).is_file()
+
     def replace_folder(self, name: str, write: Callable[[Path], None]) -> None:
         """Make a folder beside its place, and put it there when it is whole."""
         place, part, old = (self.folder / (name + end) for end in ("", PART, _OLD))
@@ -172,6 +203,8 @@ def read_training(folder: Path) -> dict[str, Any]:
             f"{path}: is of format {shown}, this simkit reads format {FORMAT}; begin anew with "
             "--force, or go on with the simkit that wrote it"
         )
+    if missing := [key for key in _ALWAYS if key not in found]:
+        raise RunError(f"{path}: {', '.join(missing)} is missing; begin anew with --force")
     return found
 
 

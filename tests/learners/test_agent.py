@@ -17,11 +17,13 @@ from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.learners.agent import load_agent, slotted_as_json
 from simkit.learners.bundle import write_bundle
 from simkit.observation_deeprm import compact_schema
+from simkit.policy import SystemInfo
 from simkit.slotted import Slotted
 from simkit.verify import verify_run
 
 MODEL = Slotted(capacity=(4, 4), slots=3, horizon=8, max_length=5, backlog=20, backlog_shown=16)
 VOID = MODEL.slots
+INFO = SystemInfo(("cpu", "mem"), ("pool",), np.array([[4.0, 4.0]]), ())
 HEADER = "job_id,submit_time_s,run_time_s,cpu,mem"
 JOBS = f"{HEADER}\n" + "".join(
     f"{i},{i // 2},{1 + i % 5},{1 + i % 3},{1 + i % 4}\n" for i in range(30)
@@ -110,10 +112,7 @@ def test_samples_have_the_networks_probabilities(tmp_path: Path) -> None:
     """Logits ln 1 … ln 4: actions come in the ratio 1 : 2 : 3 : 4."""
     chances = {action: float(np.log(action + 1)) for action in range(MODEL.actions)}
     agent = load_agent(bundle(tmp_path / "a", chances))
-    from simkit.policy import SystemInfo
-
-    info = SystemInfo(("cpu", "mem"), ("pool",), np.array([[4.0, 4.0]]), ())
-    agent.reset(info, np.random.default_rng(0))
+    agent.reset(INFO, np.random.default_rng(0))
     drawn = np.bincount([agent._choose(None) for _ in range(20_000)])  # type: ignore[arg-type]
     assert drawn / 20_000 == pytest.approx([0.1, 0.2, 0.3, 0.4], abs=0.012)
 
@@ -187,6 +186,21 @@ def test_a_schema_that_was_edited_is_refused(tmp_path: Path) -> None:
     (folder / "agent.json").write_text(json.dumps(stated))
     with pytest.raises(RunError, match="changed after it was written"):
         load_agent(folder)
+
+
+@pytest.mark.parametrize("wrong", [5, "x", [1], {"x": 1}, True])
+@pytest.mark.parametrize(
+    "key", ["actions", "architecture", "observation", "resources", "slotted", "layers", "capacity"]
+)
+def test_values_of_another_kind_are_told_in_words(tmp_path: Path, key: str, wrong: Any) -> None:
+    """Whoever edits agent.json by hand meets no traceback."""
+    folder = bundle(tmp_path / "a")
+    stated = json.loads((folder / "agent.json").read_text())
+    inside = {"layers": stated["architecture"], "capacity": stated["slotted"]}
+    inside.get(key, stated)[key] = wrong
+    (folder / "agent.json").write_text(json.dumps(stated))
+    with pytest.raises((RunError, ScenarioError)):
+        load_agent(folder, None).reset(INFO, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

@@ -20,3 +20,7 @@ def test_rollouts_of_a_set_share_the_mean_and_ended_ones_count_as_0() -> None:
 def test_a_single_rollout_has_no_advantage() -> None:
     returns = np.random.default_rng(0).normal(size=(5, 3))
     assert (decision_means(returns, 1) == returns).all()
+
+
+def test_without_a_decision_there_is_no_mean() -> None:
+    assert decision_means(np.zeros((0, 6)), 2).shape == (0, 6)

@@ -92,6 +92,7 @@ def _changed(**changes: Any) -> Any:
         # of a later simkit
         (_changed(format=2), "is of format 2, this simkit reads format 1"),
         (_changed(architecture=None, actions=None), "architecture, actions is missing"),
+        (_changed(actions=[1], observation=3), "observation, actions must be an object with keys"),
     ],
 )
 def test_a_damaged_bundle_is_refused(folder: Path, damage: Any, text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simkit.errors import RunError, ScenarioError
+from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.bundle import read_bundle
 from simkit.learners.deeprm import DeepRMTraining, begin
 from simkit.learners.deeprm_model import JobSource, arrival_rate
+from simkit.learners.job_sets import JobSets
 from simkit.learners.perceptron import sizes_of
 from simkit.scenario import Scenario
 from simkit.scenario_models import DeepRMWorkload
+from simkit.train import train
 
 SMALL = {"job_sets": 4, "rollouts": 3, "iterations": 6, "held_out_sets": 3, "hidden": 8}
 
@@ -129,6 +132,11 @@ REFUSED = [
     # more than a job a step
     ({"workload": {"type": "deeprm", "offered_load": 2.0}}, {}, "at most one job arrives in a step|rate"),
     ({}, {"horizon": 15}, "horizon: is 15, and jobs take up to 15 steps"),
+    # every advantage would be 0
+    ({}, {"rollouts": 1}, "rollouts: is 1, and with baseline decision .* baseline: value"),
+    # an agent would be judged, or learn, on nothing
+    ({"workload": {"type": "deeprm", "rate": 0.0001}}, {"held_out_sets": 3}, "held_out_sets: .* all 3 of these job sets are empty"),
+    ({"workload": {"type": "deeprm", "rate": 0.001}}, {"held_out_sets": 300, "job_sets": 1, "fresh": False}, "job_sets: .* all 1 of"),
 ]  # fmt: skip
 
 
@@ -177,3 +185,47 @@ def test_it_learns() -> None:
     after = made.held_out()
     assert after["unfinished"] == 0
     assert after["slowdown"] < 0.75 * before
+
+
+@pytest.mark.parametrize("arguments", SETTINGS)
+def test_an_iteration_without_a_job_changes_nothing(
+    arguments: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = training(**arguments)
+    made.step()  # after it, Adam moves weights even where the gradient is 0
+    before = weights(made)
+    monkeypatch.setattr(made, "_job_sets", lambda: JobSets.empty(4, 3, 2))
+    assert made.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
+    assert (made.iteration, weights(made)) == (2, before)
+
+
+def test_a_rate_at_which_many_job_sets_are_empty_can_be_trained_at() -> None:
+    rare = scenario(workload={"type": "deeprm", "rate": 0.02, "steps": 15})
+    made = training(
+        where=rare, held_out_sets=200, job_sets=2, warm_start="sjf", warm_start_rounds=1
+    )
+    decisions = [made.step()["decisions"] for _ in range(30)]
+    assert min(decisions) == 0 < max(decisions)
+
+
+def test_a_single_rollout_is_enough_with_a_value_network() -> None:
+    assert training(rollouts=1, baseline="value").step()["gradient_norm"] > 0
+
+
+def test_without_safetensors_nothing_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
+    with pytest.raises(PluginError, match=r"need safetensors.*simkit-cluster\[learn\]"):
+        training()
+
+
+def test_more_iterations_later_are_as_all_at_once(tmp_path: Path) -> None:
+    plain = scenario().model_dump(mode="json")
+    arguments = {k: v for k, v in SMALL.items() if k != "iterations"}
+
+    def trained(iterations: int, folder: str) -> Mapping[str, bytes]:
+        learn = {"learner": "deeprm", "iterations": iterations, "arguments": arguments}
+        done = train(Scenario.model_validate({**plain, "learn": learn}), tmp_path / folder)
+        return {file.name: file.read_bytes() for file in done.agent.iterdir()}
+
+    trained(4, "t")
+    assert trained(6, "t") == trained(6, "whole")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from simkit.errors import RunError, ScenarioError
+from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.argument_rules import read_arguments
 from simkit.learners.job_sets import JobSets
 from simkit.learners.load_meter import MeteredLockstep, load
@@ -185,6 +186,7 @@ WRONG = [
     ({"discount": 1.1}, "learn.arguments.discount: must be a number from 0 to 1, not 1.1"),
     ({"update": "nature"}, "unknown value 'nature'; did you mean 'natural'?"),
     ({"epoch": 2}, "learn.arguments.epoch: is no argument of this learner; did you mean 'epochs'?"),
+    ({"rollouts": 1}, "learn.arguments.rollouts: is 1, and with baseline decision"),
     ({"horizon": 8}, "learn.arguments.horizon: is 8, and jobs take up to 8 steps; give at least 9"),
 ]
 
@@ -222,3 +224,29 @@ def test_other_workloads_are_refused() -> None:
     scenario = load_scenario(ROOT / "scenarios" / "quickstart.yaml")
     with pytest.raises(ScenarioError, match=r"workload.type: the learner sofia takes sofia, not"):
         begin(scenario, {}, seed=0)
+
+
+@pytest.mark.parametrize("arguments", VARIANTS)
+def test_an_iteration_without_a_job_changes_nothing(
+    arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training: Any = small(**arguments)
+    training.step()
+    before = {name: array.tobytes() for name, array in training._network.weights.items()}
+    monkeypatch.setattr(training, "_job_sets", lambda: JobSets.empty(2, 3, 2))
+    assert training.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
+    after = {name: array.tobytes() for name, array in training._network.weights.items()}
+    assert (training.iteration, after) == (2, before)
+
+
+@pytest.mark.parametrize(("fresh", "argument"), [(True, "held_out_sets"), (False, "job_sets")])
+def test_job_sets_without_a_job_are_refused(fresh: bool, argument: str) -> None:
+    rare = small_scenario(rate=0.0001)
+    with pytest.raises(ScenarioError, match=f"learn.arguments.{argument}: .*sets are empty"):
+        begin(rare, SMALL | {"fresh": fresh}, seed=0)
+
+
+def test_without_safetensors_nothing_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
+    with pytest.raises(PluginError, match="need safetensors"):
+        small()

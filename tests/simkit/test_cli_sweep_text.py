@@ -89,3 +89,15 @@ def test_a_failed_run_has_a_line_without_numbers(header):
     assert "Runs        1 done, 1 failed" in lines
     header([failed], ["carbon_kg"])
     assert "no run has" not in header.printed  # nobody knows
+
+
+def test_what_was_swept_is_shown_as_a_scenario_has_it(capsys):
+    runs = outcomes({}, {}, {}, key="policy")
+    swept = [{"agent": "deeprm-70"}, {"order": "sjf", "backfill": "easy"}, "x"]
+    for run, policy in zip(runs, swept, strict=True):
+        run.assignment["policy"] = policy
+    print_sweep(Path("here"), runs, ["makespan_s"])
+    first, second, third = capsys.readouterr().out.splitlines()[1:4]
+    assert "{agent: deeprm-70}" in first
+    assert "{order: sjf, backfill: easy}" in second
+    assert "'" not in third

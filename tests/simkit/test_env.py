@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import warnings
 import weakref
 
@@ -411,6 +413,12 @@ MISTAKES = [
     # dimensions that are none
     ({"horizon": 0}, "horizon is 0"),
     ({"unit": (1.0,)}, "a number for cpu, mem"),
+    # no number of slots: 0 is not "as the scenario says"
+    ({"slots": 0}, "slots is 0; it must be a whole number, at least 1, or None"),
+    ({"scenario": HPC, "observation": "queue-table", "slots": 0}, "slots is 0"),
+    ({"slots": True}, "slots is True"),
+    ({"slots": 2.5}, "slots is 2.5"),
+    ({"max_decisions": 2.5}, "max_decisions is 2.5"),
     # settings of the environment itself, all at once
     ({"max_decisions": 0, "cost": ["late"], "render_mode": "human"},
      "(?s)max_decisions is 0.*cost is.*render_mode is"),
@@ -451,3 +459,24 @@ def test_what_is_asked_too_early():
         env.records()
     with pytest.raises(PolicyError, match="action 11 is none of"):
         env.step(11)
+
+
+@pytest.mark.parametrize("action", [1.5, 1.0, True, np.float32(1), "1", None, np.array([1])])
+def test_an_action_is_a_whole_number(action):
+    env = SchedulingEnv(DEEPRM)
+    env.reset(seed=0)
+    with pytest.raises(PolicyError, match="is no whole number"):
+        env.step(action)
+
+
+@pytest.mark.parametrize("action", [1, np.int64(1), np.uint8(1), np.array(1)])
+def test_whole_numbers_of_every_kind_are_actions(action):
+    env = SchedulingEnv(DEEPRM)
+    env.reset(seed=0)
+    env.step(action)
+
+
+def test_without_gymnasium_the_extra_is_named():
+    code = "import sys; sys.modules['gymnasium'] = None; import simkit.env"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'simkit-cluster[gym]'" in told.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from simkit.train import train
 
 LEARNER = '''
 """A learner of one number: a random walk whose generator is part of a checkpoint."""
-import json, time
+import json, math, time
 import numpy as np
 from simkit.construct import construct
 from simkit.errors import ScenarioError
@@ -32,24 +33,31 @@ def begin(scenario, arguments, *, seed, device):
     return construct("learn.arguments", Walk, {"seed": seed, **arguments})
 
 class Walk:
-    def __init__(self, seed, iterations=20, course=(), pause=0.0, fails_at=-1):
+    less_is_better = ("energy",)
+
+    def __init__(self, seed, iterations=20, course=(), pause=0.0, fails_at=-1, extendable=False,
+                 broken_at=-1):
         if iterations > 1000:
             raise ScenarioError("learn.arguments: iterations is too many")
         self.iteration, self.iterations = 0, iterations
         self.course, self.pause, self.fails_at = list(course), pause, fails_at
+        self.extendable, self.broken_at = extendable, broken_at
         self.rng, self.x = np.random.default_rng(seed), 0.0
 
     def step(self):
         time.sleep(self.pause)
         if self.iteration == self.fails_at:
             raise KeyboardInterrupt
+        if self.iteration == self.broken_at:
+            raise ScenarioError("broken")
         self.x += float(self.rng.normal())
         self.iteration += 1
-        return {"return": self.x, "decisions": 10}
+        return {"return": self.x, "decisions": 10, "mean_of_nothing": math.nan}
 
     def held_out(self):
         at = min(self.iteration, len(self.course) - 1)
-        return {"slowdown": self.course[at] if self.course else abs(self.x), "unfinished": 0}
+        slowdown = float(self.course[at]) if self.course else abs(self.x)
+        return {"slowdown": slowdown, "unfinished": 0, "return": self.x, "energy": 1.0}
 
     def save(self, folder):
         state = {"i": self.iteration, "x": self.x, "rng": self.rng.bit_generator.state}
@@ -61,8 +69,15 @@ class Walk:
         self.rng.bit_generator.state = state["rng"]
 
     def write_agent(self, folder, curve_end):
-        text = json.dumps({"x": self.x, "iteration": curve_end["iteration"]})
+        text = json.dumps({"x": self.x, "iteration": curve_end["iteration"], "row": curve_end})
         (folder / "agent.json").write_text(text)
+
+class Unjudged(Walk):
+    def held_out(self):
+        return {}
+
+def unjudged(scenario, arguments, *, seed, device):
+    return Unjudged(seed, **arguments)
 
 nothing = 3
 def without_torch(scenario, arguments, *, seed, device):
@@ -93,7 +108,8 @@ def scenario(tmp_path: Path) -> Callable[..., Scenario]:
 def result(folder: Path) -> tuple[list[dict[str, Any]], Any]:
     """Return the metrics, times of the wall aside, and the agent."""
     rows = pl.read_parquet(folder / "metrics.parquet").drop(WALL).to_dicts()
-    return rows, json.loads((folder / "agent" / "agent.json").read_text())
+    agent = json.loads((folder / "agent" / "agent.json").read_text())
+    return rows, {key: agent[key] for key in ("x", "iteration")}
 
 
 def stop_after(iterations: int) -> Callable[..., None]:
@@ -238,6 +254,170 @@ def test_the_folder_of_another_training_is_refused_by_what_differs(
     assert train(scenario(iterations=4), tmp_path / "t", force=True).rows[-1]["iteration"] == 4
 
 
+def test_agents_of_one_seed_are_the_same_to_the_byte(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    """What the clock says of the last iteration stays in the metrics."""
+    written = []
+    for name in ("a", "b"):
+        train(scenario(iterations=2), tmp_path / name)
+        written.append((tmp_path / name / "agent" / "agent.json").read_text())
+    assert written[0] == written[1]
+    assert set(json.loads(written[0])["row"]).isdisjoint(WALL)
+
+
+@pytest.mark.parametrize("stop", [2, None])
+@pytest.mark.parametrize("keep", ["last", "best"])
+def test_more_iterations_later_are_as_all_at_once(
+    tmp_path: Path, scenario: Callable[..., Scenario], keep: str, stop: int | None
+) -> None:
+    """Interrupted or at its end: the agent is that of a training that was to have six at once."""
+    set_ = {"held_out_every": 2, "keep": keep, "arguments": {"extendable": True}}
+    train(scenario(iterations=6, **set_), tmp_path / "whole")
+    if stop is None:
+        train(scenario(iterations=4, **set_), tmp_path / "t")
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            train(scenario(iterations=4, **set_), tmp_path / "t", watch=stop_after(stop))
+    done = train(scenario(iterations=6, **set_), tmp_path / "t")
+    assert (done.was_finished, done.info["status"], done.info["iterations"]) == (
+        False, "complete", 6
+    )  # fmt: skip
+    assert result(tmp_path / "t") == result(tmp_path / "whole")
+    assert train(scenario(iterations=6, **set_), tmp_path / "t").was_finished
+
+
+REFUSED_LENGTHS: list[tuple[dict[str, Any], int]] = [
+    # it has come further already
+    ({}, 3),
+    # the agent was looked at after iteration 4, which a longer training would not do
+    ({"held_out_every": 3, "keep": "best"}, 6),
+    ({"held_out_every": 3, "patience": 9}, 6),
+    # not the length alone
+    ({"seed": 1}, 6),
+]
+
+
+@pytest.mark.parametrize(("set_", "iterations"), REFUSED_LENGTHS)
+def test_another_length_that_would_be_another_training_is_refused(
+    tmp_path: Path, scenario: Callable[..., Scenario], set_: dict[str, Any], iterations: int
+) -> None:
+    set_ = {"arguments": {"extendable": True}, **set_}
+    train(scenario(iterations=4, **{**set_, "seed": 0}), tmp_path / "t")
+    with pytest.raises(RunError, match=r"another training.*(iterations|seed) \("):
+        train(scenario(iterations=iterations, **set_), tmp_path / "t")
+
+
+@pytest.mark.parametrize(
+    ("learn", "text"),
+    [
+        ({"criterion": "slowdwn"}, "did you mean 'slowdown'"),
+        ({"criterion": "slowdown_of_sets"}, "not among the held-out numbers"),
+        # the worst return would have been kept as the best
+        ({"criterion": "return"}, "'return' is no number of which less is better"),
+        (
+            {"criterion": "jobs", "keep": "best"},
+            "as the best; known: energy, slowdown, turnaround, unfinished",
+        ),
+        # a mean over no job
+        ({"arguments": {"course": ["nan"]}}, "the held-out slowdown is nan"),
+        ({"arguments": {"broken_at": 0}}, "broken"),
+    ],
+)
+def test_what_is_refused_leaves_no_folder_in_the_way(
+    tmp_path: Path, scenario: Callable[..., Scenario], learn: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ScenarioError, match=text):
+        train(scenario(**{"iterations": 3, **learn}), tmp_path / "t")
+    assert not (tmp_path / "t").exists()
+    train(scenario(iterations=3), tmp_path / "t")
+
+
+def test_a_refused_criterion_throws_nothing_away(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    train(scenario(iterations=3), tmp_path / "t")
+    before = result(tmp_path / "t")
+    with pytest.raises(ScenarioError, match="not among"):
+        train(scenario(iterations=3, criterion="slowdown_of_sets"), tmp_path / "t", force=True)
+    assert result(tmp_path / "t") == before
+
+
+def test_a_failure_after_a_checkpoint_leaves_the_folder(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    made = scenario(iterations=5, arguments={"broken_at": 3})
+    with pytest.raises(ScenarioError, match="broken"):
+        train(made, tmp_path / "t", checkpoint_every_s=1e-6)
+    assert json.loads((tmp_path / "t" / "checkpoint" / "state.json").read_text())["i"] == 3
+
+
+def test_a_learner_may_say_of_what_less_is_better(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    done = train(scenario(iterations=2, criterion="energy"), tmp_path / "t")
+    assert done.info["best"] == {"held_out_energy": 1.0, "iteration": 0}
+
+
+def test_numbers_that_are_none_are_left_out_of_the_metrics(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    assert all("mean_of_nothing" not in row for row in train(scenario(), tmp_path / "t").rows)
+
+
+def test_a_finished_training_without_its_checkpoint_is_finished(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    whole = train(scenario(iterations=3), tmp_path / "t")
+    shutil.rmtree(tmp_path / "t" / "checkpoint")
+    again = train(scenario(iterations=3), tmp_path / "t")
+    assert (again.was_finished, again.rows) == (True, whole.rows)
+    shutil.rmtree(tmp_path / "t" / "agent")
+    with pytest.raises(RunError, match="checkpoint is gone.*iteration 3; restore.*--force"):
+        train(scenario(iterations=3), tmp_path / "t")
+
+
+def test_a_checkpoint_that_was_taken_away_is_not_trained_over(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(scenario(iterations=6), tmp_path / "t", watch=stop_after(2))
+    shutil.rmtree(tmp_path / "t" / "checkpoint")
+    with pytest.raises(RunError, match="checkpoint is gone, so it cannot go on from iteration 2"):
+        train(scenario(iterations=6), tmp_path / "t")
+
+
+def test_an_agent_that_was_taken_away_is_written_again_if_it_can_be(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    def again(**learn: Any) -> None:
+        made = scenario(iterations=6, held_out_every=1, **learn)
+        train(made, tmp_path / "t", force=True)
+        before = result(tmp_path / "t")
+        shutil.rmtree(tmp_path / "t" / "agent")
+        assert train(made, tmp_path / "t").was_finished
+        assert result(tmp_path / "t") == before
+
+    again()
+    again(keep="best", arguments={"course": [5.0, 4.0, 3.0, 2.0, 1.5, 1.2, 1.0]})
+    with pytest.raises(
+        RunError, match="agent of iteration 2 is gone.*checkpoint is of iteration 6"
+    ):
+        again(keep="best", arguments={"course": [5.0, 4.0, 3.0, 3.5, 3.5, 3.5, 3.5]})
+
+
+@pytest.mark.parametrize("key", ["status", "iteration", "scenario"])
+def test_a_training_json_that_lacks_something_is_told(
+    tmp_path: Path, scenario: Callable[..., Scenario], key: str
+) -> None:
+    train(scenario(iterations=1), tmp_path / "t")
+    path = tmp_path / "t" / "training.json"
+    stated = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in stated.items() if k != key}))
+    with pytest.raises(RunError, match=f"{key} is missing; begin anew with --force"):
+        train(scenario(iterations=1), tmp_path / "t")
+
+
 def test_a_folder_with_other_things_is_refused(
     tmp_path: Path, scenario: Callable[..., Scenario]
 ) -> None:
@@ -332,3 +512,27 @@ def test_ctrl_c_says_where_it_stands(
     code, _, err = simkit("train", "s.yaml", "--learner", "walk.py:begin", *settings)
     assert code == 130
     assert "the same command goes on from there" in err
+
+
+def test_the_best_agent_of_a_learner_that_judges_nothing_is_the_last(
+    simkit: Callable[..., tuple[int, str, str]],
+) -> None:
+    options = ("--learner", "walk.py:unjudged", "--iterations", 2, "--set", "learn.keep=best")
+    code, out, _ = simkit("train", "s.yaml", *options, "-o", "t")
+    assert (code, "t/agent (of the last iteration)" in out) == (0, True)
+
+
+def test_ctrl_c_while_the_command_line_is_loaded_is_no_traceback() -> None:
+    code = (
+        "import sys\n"
+        "class Pressed:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Pressed())\n"
+        "from simkit.cli import main\n"
+        "main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (130, "interrupted\n")

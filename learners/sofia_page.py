@@ -102,11 +102,10 @@ observation, as shares of the capacity. What else differs from the study's progr
   rollout no longer needed for decisions better than the mean.
 - Advantages are divided by their spread, and there is no penalty on weights.
 
-Each method is trained for {iterations} iterations with {seeds}; the study shows
-1,000 iterations. Every {every} the agent plays the same 20 held-out batches, actions
-drawn from its policy; values are means of {LOOKS} such looks in a row, and intervals are Student's, of
-95 %, over seeds. *Samples* are decisions in training. A *tuned* method has the best of several
-learning rates.
+Each method is trained for {iterations} iterations with {seeds}; the study shows 1,000. Every
+{every} the agent plays the same 20 held-out batches, actions drawn from its policy;
+values are means of {LOOKS} such looks in a row, and intervals are Student's, of 95 %, over seeds.
+*Samples* are decisions in training. A *tuned* method has the best of several learning rates.
 """
 
 
@@ -118,8 +117,9 @@ pilot has {setting.pilot_iterations} iterations and a seed of its own:
 
 {tables.pilots(results)}
 
-The natural gradient took its defaults, untuned. Adam with 0.001 is what the study says; rmsprop,
-which its program has switched off, was not tried.
+Pilots are short and have one seed, so that another rate may be better in the long run. The natural
+gradient took the learner's defaults, which no pilot chose. Adam with 0.001 is what the study says;
+rmsprop, which its program has switched off, was not tried.
 
 ## Convergence and samples
 

@@ -54,7 +54,7 @@ def write_page(
 
 
 def _head(place: Workplace) -> str:
-    size = "--quick " if place.quick else ""
+    size = " --quick" if place.quick else ""
     note = (
         "\n\n**This is the quick version**: too few iterations, job sets and seeds for conclusions."
         if place.quick
@@ -65,7 +65,7 @@ def _head(place: Workplace) -> str:
 **Question.** Does an agent that learns from a picture of a pool schedule jobs better than rules do, as H. Mao,
 M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement learning" (HotNets 2016), say?
 
-`simkit reproduce deeprm {size}` trains and judges everything and writes this page, its tables
+`simkit reproduce deeprm{size}` trains and judges everything and writes this page, its tables
 ([deeprm.csv](deeprm.csv), [deeprm-curves.csv](deeprm-curves.csv)) and its pictures.{note}"""
 
 

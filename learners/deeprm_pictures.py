@@ -51,6 +51,7 @@ def _loads(found: Sequence[AtLoad]) -> Figure:
     axes.fill_between(x, low, high, color=COLOURS[4], alpha=0.2, linewidth=0)
     axes.set(xlabel="offered load, %", ylabel="mean slowdown", yscale="log")
     axes.set_yticks([1, 2, 3, 5, 10, 20], labels=["1", "2", "3", "5", "10", "20"])
+    axes.minorticks_off()
     axes.legend()
     return figure
 
@@ -74,6 +75,7 @@ def _learning(curves: pl.DataFrame) -> Figure:
             left.plot(looks["iteration"], looks["held_out_slowdown"], label=label, **style)
     left.set(xlabel="iteration", ylabel="slowdown on unseen job sets", yscale="log")
     left.set_yticks([1.5, 2, 3, 5, 9], labels=["1.5", "2", "3", "5", "9"])
+    left.minorticks_off()
     left.legend(title="dashed: fixed job sets")
     one = curves.filter(curves["training"] == "deeprm-70-seed0").drop_nulls("return")
     right.plot(one["iteration"], one["return_best"], color=COLOURS[0], label="best rollout")

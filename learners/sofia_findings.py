@@ -159,6 +159,13 @@ def overtaking(scores: Sequence[Score]) -> str:
         for label, name in ((PACKER, "Packer"), (REFERENCE, "SJF"))
     }
     if not any(passed.values()):
+        changed = [rate for rate in rates if _order_changes(known, rate)]
+        if changed:
+            return (
+                "**The agent of likeliest actions passes neither SJF nor Packer** by the study's "
+                "count alone, all reserving; the order of the three is another by it at rates of "
+                f"{', '.join(f'{rate:g}' for rate in changed)}."
+            )
         return (
             "**The order of agent, SJF and Packer, all reserving,** is the same by both counts at "
             f"{'all rates' if len(rates) > 1 else f'{rates[0]:g}'}, the agent taking the likeliest "
@@ -192,6 +199,13 @@ def _passes(mine: Score, theirs: Score) -> bool:
     """Tell whether one is ahead by the study's count, and not with all jobs counted."""
     behind = mine.everyone.value >= theirs.everyone.value
     return behind and mine.at_cut.value < theirs.at_cut.value
+
+
+def _order_changes(known: Mapping[tuple[float, str], Score], rate: float) -> bool:
+    """Tell whether agent, SJF and Packer stand in another order by the study's count."""
+    labels = (ALWAYS, REFERENCE, PACKER)
+    everyone = sorted(labels, key=lambda label: known[rate, label].everyone.value)
+    return everyone != sorted(labels, key=lambda label: known[rate, label].at_cut.value)
 
 
 def _flattery(score: Score) -> float:

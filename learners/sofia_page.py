@@ -17,6 +17,8 @@ from .sofia_study import LOOKS, RATE, Setting
 from .sofia_tables import Results
 
 NAME: Final = "sofia"
+LIKE_SHIPPED: Final = 0.3
+"""Rate at which a batch has about the 31 jobs of the one that comes with the study's program."""
 
 
 def write_page(results: Results, folder: Path, *, quick: bool = False) -> Path:
@@ -177,11 +179,11 @@ difference to SJF, reserving best, of all jobs, paired by batch.
 Packer: *best* withholds what the best scored job will need, *rest* withholds nothing from jobs that
 fit now. The study's Packer scores what would be left after each start within the horizon; ours
 scores what is there now. Agents draw their actions; *greedy* takes the likeliest, as the study
-does, but starts what fits after 200 steps without a start, lest it never end.
+does, but starts what fits after 200 steps without a start, lest it never end; its slowdown of all
+jobs depends on that number.
 
 The order of the figure, by both counts: the study's SJF and Packer, which reserve, and the natural
-gradient's agents, trained at {RATE:g} and playing at other rates as well. With 31 jobs, the batch
-that comes with the study is like those at 0.3.
+gradient's agents, trained at {RATE:g} and playing at other rates as well. {_alike(results.setting)}
 
 {tables.orders(results)}
 
@@ -199,6 +201,13 @@ step {CUT}, a batch that is done counts as 0 below. Each number is of the batche
 
 {tables.loads(results)}
 """
+
+
+def _alike(setting: Setting) -> str:
+    """Say at which rate batches are as large as the study's own, if there is one."""
+    if LIKE_SHIPPED not in setting.batches:
+        return ""
+    return f"With 31 jobs, the batch\nthat comes with the study is like those at {LIKE_SHIPPED:g}."
 
 
 def _all_done(results: Results) -> str:

@@ -125,6 +125,7 @@ SENTENCES = [
     (likeliest(score("a", 8, 7), score("b", 9, 5), score(REFERENCE, 8.5, 4)), "behind that SJF by both counts."),
     (overtaking([score(ALWAYS, 9, 5, done=0.5), score(REFERENCE, 8, 6), score(PACKER, 10, 10)]), "passes** SJF at rates of 0.7. At 0.7 it is 5.00 instead of 9.00, with 50 % of the jobs finished: a published order can rest on the count."),
     (overtaking([score(ALWAYS, 9, 9), score(REFERENCE, 8, 8), score(PACKER, 10, 10)]), "is the same by both counts at 0.7"),
+    (overtaking([score(ALWAYS, 5, 4.9), score(REFERENCE, 6, 3), score(PACKER, 7, 2)]), "the order of the three is another by it at rates of 0.7."),
     (overtaking([score(ALWAYS, 11, 9, done=0.5), score(REFERENCE, 8, 8), score(PACKER, 10, 10)]), "rest on the count. It is ahead of SJF at no rate by either count."),
     (" ".join(fewer_samples({"natural": [FAST, FAST], "adam": [SLOW, SLOW]})), "takes fewer samples than Adam, tuned:** 20 % of them (20 to 20 % over seeds), fewer in 2 of 2 seeds; in the end, its return is at least as good in 2."),
     (" ".join(fewer_samples({"natural": [FAST, SLOW], "adam": [SLOW, FAST]})), "at least as good in 1. So few seeds do not make that sure."),

@@ -73,8 +73,8 @@ after the DeepRM paper (HotNets 2016), and its public program, which was read an
 
 **Command.** It writes this page, its pictures and its tables, and goes on where it was stopped.
 
-```console
-$ simkit reproduce sofia{option}
+```text
+simkit reproduce sofia{option}
 ```
 {small if quick else ""}
 ## Claims

@@ -52,6 +52,7 @@ def reproduce(
     import os
 
     from simkit import plugins
+    from simkit.interrupt import terminated_like_interrupted
     from simkit.output_place import check_place
     from simkit.reproduction import Reproduction, Workplace
 
@@ -67,7 +68,8 @@ def reproduce(
         folder.mkdir(parents=True, exist_ok=True)
     say = (lambda _line: None) if no_progress else (lambda line: typer.echo(line, err=True))
     try:
-        page = carry_out(Workplace(pages, kept, quick, workers or os.cpu_count() or 1, say))
+        with terminated_like_interrupted():
+            page = carry_out(Workplace(pages, kept, quick, workers or os.cpu_count() or 1, say))
     except KeyboardInterrupt:
         typer.echo(f"interrupted; the same command goes on with what is in {kept}", err=True)
         raise typer.Exit(130) from None

@@ -7,8 +7,27 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
+
+
+@contextmanager
+def terminated_like_interrupted() -> Iterator[None]:
+    """While it is entered, SIGTERM raises KeyboardInterrupt as Ctrl-C does: workers are ended.
+
+    Outside the main thread, and where somebody else handles SIGTERM, it does nothing.
+    """
+    mine = threading.current_thread() is threading.main_thread()
+    if not mine or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class DeferredInterrupt:

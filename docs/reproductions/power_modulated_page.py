@@ -38,22 +38,28 @@ def write_page(rows: list[Row], folder: Path) -> None:
     """Write the tables of power-modulated.md between its marks, the summary, and the pictures."""
     table = frame(rows)
     wind = table.filter(pl.col("power").is_in(list(setting.PLACES)))
-    closed = wind.filter((pl.col("pools") == POOLS) & (pl.col("window") != "whole"))
+    usual = pl.col("window") == most_run(table)
+    closed = wind.filter((pl.col("pools") == POOLS) & usual)
     parts = {
         "runs": runs(table),
         "supply": supply(closed),
-        "order": order_matters(wind.filter(pl.col("window") != "whole")),
-        "unused": unused(table.filter(pl.col("window") != "whole")),
-        "levels": levels(table),
+        "order": order_matters(wind.filter(usual)),
+        "unused": unused(table.filter(usual)),
+        "levels": levels(table.filter(usual)),
         "results": results(closed),
         "bound": bound(closed),
-        "whole": whole(wind),
+        "whole": longer(wind.filter((pl.col("pools") == POOLS) & ~usual)),
     }
     page = folder / "power-modulated.md"
     old = page.read_text("utf-8")
     page.write_text(_PART.sub(lambda m: f"{m[1]}\n{parts[m[2]]}\n\n{m[3]}", old), "utf-8")
     summary(table).write_csv(folder / "power-modulated.csv", float_precision=4)
     draw(closed, folder / "power-modulated.svg")
+
+
+def most_run(table: pl.DataFrame) -> str:
+    """Return the window that most runs have; tables of means have no other."""
+    return str(table["window"].value_counts(sort=True)["window"][0])
 
 
 def frame(rows: list[Row]) -> pl.DataFrame:
@@ -255,16 +261,17 @@ def bound(table: pl.DataFrame) -> str:
     return _markdown(("best policy / bound", *(f"{r} %" for r in rates)), rows)
 
 
-def whole(table: pl.DataFrame) -> str:
-    """Return the results of whole logs."""
-    part = table.filter(pl.col("window") == "whole")
+def longer(table: pl.DataFrame) -> str:
+    """Return the results of whole logs and of other windows than the usual one, each by itself."""
     names = (*PANELS, "rejected")
     rows = [
-        (setting.LOGS[row["log"]].title, row["policy"], f"{row['jobs']:,.0f}",
+        (setting.LOGS[row["log"]].title, row["policy"], f"{row['jobs']:,.0f}", f"{row['rate']} %",
+         row["battery"],
          *(_number(row[name], 0 if name == "delay_h" else 3) for name in names))
-        for row in part.sort("log", "policy").to_dicts()
+        for row in table.filter(pl.col("policy") != "bound")
+        .sort("log", "jobs", "power", "battery", "rate", "seed", "policy").to_dicts()
     ]  # fmt: skip
-    head = ("jobs of", "policy", "jobs", *PANELS.values(), "rejected")
+    head = ("jobs of", "policy", "jobs", "rate", "battery", *PANELS.values(), "rejected")
     return _markdown(head, rows, 2) if rows else "Not run yet."
 
 

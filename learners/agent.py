@@ -25,7 +25,7 @@ from simkit.slotted_tracker import SlottedTracker
 
 from .bundle import Bundle, read_bundle
 from .masks import masked_log_softmax
-from .perceptron import layers_of
+from .perceptron import layers_of, logits
 
 PATIENCE: Final = 200
 """Steps without a start after which something is started all the same, if nobody says."""
@@ -184,12 +184,9 @@ class SlottedAgent:
     def _choose(self, state: State) -> int:
         """Return the next action."""
         assert self._encoder is not None
-        flow = self._encoder.encode(state).reshape(-1)
-        for weight, bias in self._layers[:-1]:
-            flow = np.maximum(flow @ weight + bias, 0)
-        weight, bias = self._layers[-1]
         allowed = self._actions.mask(self._tracker) if self._masked else None
-        chances = masked_log_softmax(flow @ weight + bias, allowed)
+        seen = self._encoder.encode(state).reshape(-1)
+        chances = masked_log_softmax(logits(self._layers, seen), allowed)
         if self._greedy:
             return int(chances.argmax())
         below = np.exp(chances, dtype=np.float64).cumsum()

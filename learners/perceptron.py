@@ -1,4 +1,4 @@
-"""A perceptron by the names of its weights, in NumPy and in torch.
+"""A perceptron by the names of its weights.
 
 ``layers.0.weight`` (in, out), ``layers.0.bias`` (out,), ``layers.1.weight``, …: products with
 max(0, ·) between them, and logits at the end. These are the weights of an agent's bundle.
@@ -6,17 +6,13 @@ max(0, ·) between them, and logits at the end. These are the weights of an agen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import RunError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 Array = npt.NDArray[np.floating]
 Weights = dict[str, Array]
@@ -85,24 +81,11 @@ def small_weights(
     return weights
 
 
-def logits(weights: Mapping[str, Array], inputs: Array) -> Array:
-    """Return the logits, (…, out), of inputs (…, in)."""
-    layers = layers_of(weights)
+def logits(layers: Sequence[tuple[Array, Array]], inputs: Array) -> Array:
+    """Return the logits, (…, out), of inputs (…, in), under what `layers_of` gives."""
     flow = inputs
     for weight, bias in layers[:-1]:
         flow = np.maximum(flow @ weight + bias, 0)
     weight, bias = layers[-1]
     result: Array = flow @ weight + bias
     return result
-
-
-def torch_logits(weights: Mapping[str, Tensor], inputs: Tensor) -> Tensor:
-    """Return the logits as torch works them out, with a graph where the weights want one."""
-    count = len(weights) // 2
-    flow = inputs
-    for layer in range(count):
-        weight, bias = (weights[name] for name in weight_names(layer))
-        flow = flow @ weight + bias
-        if layer < count - 1:
-            flow = flow.relu()
-    return flow

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from simkit.errors import RunError
-from simkit.learners.perceptron import logits, sizes_of, small_weights, torch_logits
+from simkit.learners.perceptron import layers_of, logits, sizes_of, small_weights
 
 
 @pytest.mark.parametrize("sizes", [[5, 3], [5, 4, 3], [5, 4, 4, 3]])
-def test_numpy_and_torch_agree(sizes: list[int]) -> None:
+def test_numpy_and_torch_agree(sizes: list[int], torch_logits: Any) -> None:
     torch = pytest.importorskip("torch")
     weights = small_weights(np.random.default_rng(0), sizes, deviation=1.0)
     inputs = np.random.default_rng(1).normal(size=(7, 5)).astype(np.float32)
     by_torch = torch_logits(
         {name: torch.from_numpy(array) for name, array in weights.items()}, torch.from_numpy(inputs)
     )
-    assert logits(weights, inputs) == pytest.approx(by_torch.numpy(), abs=1e-5)
+    assert logits(layers_of(weights), inputs) == pytest.approx(by_torch.numpy(), abs=1e-5)
     assert sizes_of(weights) == sizes
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from simkit.errors import ScenarioError
 from simkit.learners import policy_network
 from simkit.learners.input_layers import make_input_layer
-from simkit.learners.perceptron import small_weights, torch_logits
+from simkit.learners.perceptron import small_weights
 from simkit.learners.policy_network import PolicyNetwork
 from simkit.observation_deeprm import deeprm_compact, deeprm_image
 from simkit.slotted import Slotted, SlottedView
@@ -32,8 +34,9 @@ def view(rows: int) -> SlottedView:
 @pytest.mark.parametrize("hidden", [[20], [8, 6]])
 @pytest.mark.parametrize("chunk", [7, 1000])
 def test_logits_and_gradient_are_those_of_torch(
-    observation: str, hidden: list[int], chunk: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    observation: str, hidden: list[int], chunk: int, torch_logits: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(policy_network, "CHUNK", chunk)
     first, schema = make_input_layer(observation, MODEL)

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simkit.observation_schema import Field, ObservationSchema
+    from simkit.learning.schema import Field, ObservationSchema
 
 STUDIES: dict[str, dict[str, Any]] = {
     "deeprm": {},
@@ -27,15 +27,15 @@ GIVEN = ("info", "tracker")
 
 def observations() -> str:
     """Return a section an encoder: what it is, its arguments, its numbers."""
-    from simkit.observation import ENCODERS
+    from simkit.learning.observation import ENCODERS
 
     return "\n\n".join(_encoder(name) for name in ENCODERS)
 
 
 def rewards() -> str:
     """Return a table of the rewards, and one of their arguments."""
-    from simkit.named_parts import named_part
-    from simkit.reward import REWARDS
+    from simkit.learning.reward import REWARDS
+    from simkit.plugins import named_part
 
     rows, arguments = [], []
     for name in REWARDS:
@@ -48,8 +48,8 @@ def rewards() -> str:
 
 
 def _encoder(name: str) -> str:
-    from simkit.named_parts import named_part
-    from simkit.observation import ENCODERS
+    from simkit.learning.observation import ENCODERS
+    from simkit.plugins import named_part
 
     maker = named_part("an observation", ENCODERS, name)
     schema = example(name)
@@ -67,10 +67,10 @@ def example(name: str) -> ObservationSchema:
     """Return the schema of an encoder by its name, as the page shows it."""
     import numpy as np
 
-    from simkit.observation import make_encoder
+    from simkit.learning.observation import make_encoder
+    from simkit.learning.slotted import Slotted
+    from simkit.learning.slotted_tracker import SlottedTracker
     from simkit.policy import SystemInfo
-    from simkit.slotted import Slotted
-    from simkit.slotted_tracker import SlottedTracker
 
     model = Slotted(**next((d for study, d in STUDIES.items() if name.startswith(study)), {}))
     capacity = np.array([model.capacity], np.float64)
@@ -80,7 +80,7 @@ def example(name: str) -> ObservationSchema:
 
 def brief(schema: ObservationSchema) -> str:
     """Return a schema's table, in which fields that differ in their slot alone share a row."""
-    from simkit.observation_schema import ObservationSchema
+    from simkit.learning.schema import ObservationSchema
 
     whole = schema.table().splitlines()
     places = {part.name: (begin, end) for part, begin, end in schema.places()}

@@ -14,19 +14,15 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from simkit import scenario as top
-from simkit import scenario_battery as battery
-from simkit import scenario_cloud as cloud
-from simkit import scenario_cluster as cluster
-from simkit import scenario_forecast as forecast
-from simkit import scenario_machine_power as machine
-from simkit import scenario_models as models
-from simkit import scenario_names as names
-from simkit import scenario_power as power_side
-from simkit import scenario_recorded as recorded
-from simkit import scenario_signal as signal
-from simkit import scenario_types as kinds
-from simkit import scenario_value as value
-from simkit import scenario_workload as logs
+from simkit.scenario import cluster, models, names, recorded, value
+from simkit.scenario import machine_power as machine
+from simkit.scenario import power as battery
+from simkit.scenario import power as forecast
+from simkit.scenario import power as power_side
+from simkit.scenario import signals as signal
+from simkit.scenario import types as kinds
+from simkit.scenario import workload as cloud
+from simkit.scenario import workload as logs
 
 Part = tuple[str, str, type[BaseModel], type[BaseModel] | None]
 """(heading, dotted place, model, the model whose keys have been told before)."""
@@ -185,7 +181,7 @@ def _section(heading: str, place: str, model: type[BaseModel], base: type[BaseMo
 
 def ready() -> str:
     """Return a table of the scenarios that come with simkit."""
-    from simkit.scenario_library import scenario_names, scenario_path, scenario_summary
+    from simkit.scenario.library import scenario_names, scenario_path, scenario_summary
 
     rows = [f"| `{name}` | {scenario_summary(scenario_path(name))} |" for name in scenario_names()]
     return "\n".join(["| scenario | what it is |", "|---|---|", *rows])

@@ -13,19 +13,17 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from simkit.actions import SlotActions
-from simkit.agent_library import DESCRIPTION, agent_label
 from simkit.errors import PolicyError, RunError, ScenarioError, SimkitError
-from simkit.observation import Encoder, make_encoder
-from simkit.observation_schema import ObservationSchema
+from simkit.learners.bundle import Bundle, read_bundle
+from simkit.learners.nn.perceptron import layers_of, logits, masked_log_softmax
+from simkit.learning.actions import SlotActions
+from simkit.learning.observation import Encoder, make_encoder
+from simkit.learning.schema import ObservationSchema
+from simkit.learning.slotted import Slotted
+from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Place, State, SystemInfo
 from simkit.scenario import Scenario
-from simkit.slotted import Slotted
-from simkit.slotted_tracker import SlottedTracker
-
-from .bundle import Bundle, read_bundle
-from .masks import masked_log_softmax
-from .perceptron import layers_of, logits
+from simkit.scenario.library import DESCRIPTION, agent_label
 
 PATIENCE: Final = 200
 """Steps without a start after which something is started all the same, if nobody says."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -20,8 +20,14 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from simkit.agent_library import DESCRIPTION
 from simkit.errors import PluginError, RunError
+from simkit.learners.arguments import RESOURCES
+from simkit.learners.nn.perceptron import Weights, layers_of
+from simkit.learning.actions import SlotActions
+from simkit.learning.observation import ObservationSchema
+from simkit.learning.slotted import Slotted
+from simkit.results.run_info import versions
+from simkit.scenario.library import DESCRIPTION
 
 Array = npt.NDArray[Any]
 
@@ -128,3 +134,42 @@ def safetensors() -> ModuleType:
             "agents need safetensors, which is not installed; install simkit-cluster[learn]"
         ) from error
     return safetensors.numpy
+
+
+# MERGED The bundle of a perceptron that chooses among slots: its weights, and all that they fit.
+
+
+def write_slotted_agent(
+    folder: Path,
+    weights: Weights,
+    *,
+    schema: ObservationSchema,
+    model: Slotted,
+    mask: bool,
+    training: Mapping[str, Any],
+    curve_end: Mapping[str, float],
+) -> None:
+    """Write a bundle; see `write_bundle`.
+
+    Args:
+        folder: of the bundle.
+        weights: of a perceptron with ReLU between its layers.
+        schema: of its observations.
+        model: whose slots its actions name.
+        mask: whether actions that would do nothing were ruled out.
+        training: plain values that tell the training from others.
+        curve_end: the last row of the training's metrics.
+    """
+    matrices = [weight for weight, _ in layers_of(weights)]
+    sizes = [len(matrices[0]), *(matrix.shape[1] for matrix in matrices)]
+    description = {
+        "architecture": {"type": "perceptron", "layers": sizes, "activation": "relu"},
+        "observation": schema.as_json(),
+        "actions": {**SlotActions(model).as_json(), "mask": mask},
+        "slotted": asdict(model),
+        "resources": list(RESOURCES),
+        **training,
+        "versions": versions(),
+        "curve_end": dict(curve_end),
+    }
+    write_bundle(folder, weights, description)

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from simkit.errors import RunError
-
-from .bundle import safetensors
+from simkit.learners.bundle import safetensors
+from simkit.learners.nn.optimisers import Optimiser
+from simkit.learners.nn.policy_network import PolicyNetwork
+from simkit.learners.nn.value_baseline import ValueBaseline
 
 FACTS: Final = "checkpoint.json"
 ARRAYS: Final = "checkpoint.safetensors"
@@ -118,3 +120,50 @@ def _differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
         f"belongs to another training: {path} is {theirs!r} there, {ours!r} here; make them equal, "
         "or begin in another folder"
     ]
+
+
+# MERGED What changes in the course of a training of a perceptron, to a checkpoint and back.
+
+
+@dataclass(frozen=True)
+class TrainingState:
+    """The parts that learn, and the generators that are drawn from; all are restored in place."""
+
+    network: PolicyNetwork
+    optimiser: Optimiser
+    value: ValueBaseline
+    generators: Mapping[str, np.random.Generator]
+    further: Mapping[str, dict[str, bool]] = field(default_factory=dict)
+    """Whatever else a learner must remember, by part and name."""
+
+    def save(self, folder: Path, iteration: int, identity: Mapping[str, Any]) -> None:
+        """Write a checkpoint; see `Checkpoint.write`."""
+        parts = {
+            "weights": self.network.weights,
+            "optimiser": self.optimiser.state(),
+            "value": self.value.state(),
+            **self.further,
+        }
+        states = {name: dict(rng.bit_generator.state) for name, rng in self.generators.items()}
+        Checkpoint(iteration, parts, states).write(folder, identity)
+
+    def load(self, folder: Path, identity: Mapping[str, Any]) -> int:
+        """Go on from a checkpoint; return its iteration. See `Checkpoint.read` for errors."""
+        found = Checkpoint.read(folder, identity)
+        try:
+            self._restore(found)
+        except (LookupError, ValueError, TypeError) as error:
+            text = f"{folder}: holds no whole checkpoint ({error!r}); begin the training anew"
+            raise RunError(text) from error
+        return found.iteration
+
+    def _restore(self, found: Checkpoint) -> None:
+        for name, array in self.network.weights.items():
+            array[...] = found.parts["weights"][name]
+        self.network.refresh()
+        self.optimiser.restore(found.parts["optimiser"])
+        self.value.restore(found.parts["value"])
+        for part, values in self.further.items():
+            values.update({name: bool(found.parts[part][name]) for name in values})
+        for name, rng in self.generators.items():
+            rng.bit_generator.state = found.generators[name]

@@ -8,12 +8,10 @@ the task ask of the first resource together. Larger values go first; ties go by 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from simkit.arrays import Floats
 from simkit.policy import State, SystemInfo
 from simkit.units import TIME_GRID
-
-Floats = npt.NDArray[np.float64]
 
 
 class HRRN:

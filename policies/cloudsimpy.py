@@ -36,14 +36,13 @@ from math import ceil
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from simkit.arrays import Floats, Ints
 from simkit.errors import PolicyError, ScenarioError, did_you_mean
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.task import Allocation, Task
+from simkit.policy.task import Allocation, Task
 from simkit.units import AMOUNT_GRID
 
-Floats = npt.NDArray[np.float64]
 Placed = dict[int, dict[int, int]]
 """Row of a task → machine → instances."""
 
@@ -191,7 +190,7 @@ class _Room:
         """Tell whether anything could fit; False for most ticks with a long queue."""
         return bool((self.request.min(axis=0) <= self.free.max(axis=0)).all())
 
-    def fitting(self, machine: int) -> npt.NDArray[np.int64]:
+    def fitting(self, machine: int) -> Ints:
         """Return the tasks of which an instance fits on a machine, in order."""
         fits = (self.request <= self.free[machine]).all(axis=1)
         return np.flatnonzero(fits & self.waiting)

@@ -21,19 +21,180 @@ on. A task with an estimate of 0 is planned to last for a tick of the clock (2â
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
 from simkit.errors import PolicyError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy_bases import ChangingOrder, Entry, Lane, Order, OrderedPolicy, resumptions
-from simkit.room import PlacementRule
-from simkit.task import Placement, Task
+from simkit.policy.ordered import ChangingOrder, Entry, Lane, Order, OrderedPolicy, resumptions
+from simkit.policy.profile import Profile
+from simkit.policy.room import PlacementRule
+from simkit.policy.task import Placement, Task
 from simkit.units import TIME_GRID
+from simkit.workload.cluster import CapacityStep
 
-from .plan import Plan
+# MERGED The plan of conservative backfilling: what every waiting task has reserved.
+
+
+class Piece(NamedTuple):
+    """A reservation of some instances of a task; a gang has one, a bag may have several."""
+
+    start_s: float
+    end_s: float
+    on: Placement
+
+
+class Plan:
+    """The reservations of all waiting tasks, and the profile that has them in it.
+
+    It is kept from decision to decision: what starts and ends as planned changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self.pieces: dict[Task, list[Piece]] = {}
+        """What each waiting task has reserved, in order of start."""
+        self.promised: dict[int, float] = {}
+        self.void = True
+        """Whether nothing of it can be kept; it is empty then, waiting to be filled anew."""
+        self._profile: Profile
+        self._steps: list[CapacityStep] = []
+
+    def catch_up(self, state: State) -> bool:
+        """Take in what has happened; return whether something came free earlier than planned."""
+        freed = False
+        if not self.void:
+            self._profile.advance(state.now)
+            freed = self._forget_ended(state)
+        self.void = self.void or not self._holds(state)
+        if self.void:
+            self._profile = state.profile()
+            self.pieces.clear()
+        self._steps = list(state.steps)
+        return freed
+
+    def _forget_ended(self, state: State) -> bool:
+        freed = False
+        for allocation in state.ended:
+            task = allocation.task
+            end = max(allocation.expected_end_s, allocation.start_time_s + TIME_GRID)
+            if end > state.now:
+                freed = True
+                self._profile.give(allocation.on, task.request, state.now, end)
+            pieces = self.pieces.get(task)
+            if pieces is None:
+                self.promised.pop(task.index, None)  # if it starts over, it gets a new one
+            elif sum(_instances(piece.on) for piece in pieces) != task.remaining:
+                self._drop(task)  # a bag, of which more is to be done now: plan it anew
+                freed = True
+        return freed
+
+    def _holds(self, state: State) -> bool:
+        """Tell whether the world is as the plan has it."""
+        now, ends = state.now, state.expected_ends
+        return not (
+            (ends and ends[0][0] <= now)  # overrun
+            or self.next_start() < now  # a start was missed
+            or self._free_before_starts(now) != list(state.room.total_free())
+            or [step for step in self._steps if step.time_s > now] != list(state.steps)
+        )
+
+    def _free_before_starts(self, now: float) -> list[float]:
+        """Return (R,): what should be free now, while what is due has not started."""
+        free = list(self._profile.total_free(now))
+        for task, piece in self.due(now):
+            count = _instances(piece.on)
+            free = [f + count * amount for f, amount in zip(free, task.request, strict=True)]
+        return free
+
+    def next_start(self, after: float = -inf) -> float:
+        """Return the first planned start later than `after`, infinity if there is none."""
+        starts = [pieces[0].start_s for pieces in self.pieces.values()]
+        return min((start for start in starts if start > after), default=inf)
+
+    def add(self, entries: Sequence[Entry], rule: PlacementRule | None) -> None:
+        """Reserve a place for tasks that have none, in the order given."""
+        for entry in entries:
+            task = entry[3]
+            if task.waiting and task not in self.pieces:
+                self._reserve(task, rule)
+
+    def compress(self, entries: Sequence[Entry], rule: PlacementRule | None, now: float) -> None:
+        """Move every task to an earlier place if there is one, in the order given."""
+        for task in [task for task in self.pieces if not task.waiting]:
+            self._drop(task)  # killed while it waited
+            self.promised.pop(task.index, None)
+        for entry in entries:
+            task = entry[3]
+            pieces = self.pieces.get(task)
+            if pieces is None:
+                if task.waiting:
+                    self._reserve(task, rule)
+            elif not task.gang:
+                self._drop(task)
+                self._reserve(task, rule)
+            elif pieces[0].start_s > now and (
+                found := self._profile.earlier(task, pieces[0].start_s, pieces[0].on, rule)
+            ):
+                self._drop(task)
+                self._hold(task, Piece(*_span(task, found[0]), found[1]))
+
+    def _reserve(self, task: Task, rule: PlacementRule | None) -> None:
+        """Plan the waiting instances of a task at the earliest, those that will ever fit."""
+        left, after = task.remaining, None
+        while left and (found := self._profile.earliest(task, rule, after)) is not None:
+            after, on = found
+            on = _at_most(on, left)
+            self._hold(task, Piece(*_span(task, after), on))
+            left -= _instances(on)
+        if task in self.pieces:
+            self.promised.setdefault(task.index, self.pieces[task][0].start_s)
+
+    def _hold(self, task: Task, piece: Piece) -> None:
+        self._profile.take(piece.on, task.request, piece.start_s, piece.end_s)
+        self.pieces.setdefault(task, []).append(piece)
+
+    def _drop(self, task: Task) -> None:
+        for piece in self.pieces.pop(task):
+            self._profile.give(piece.on, task.request, piece.start_s, piece.end_s)
+
+    def due(self, now: float) -> list[tuple[Task, Piece]]:
+        """Return what is planned to start by now, in order of planned start and submission."""
+        ready = [
+            (piece.start_s, task.index, task, piece)
+            for task, pieces in self.pieces.items()
+            if pieces[0].start_s <= now
+            for piece in pieces
+            if piece.start_s <= now
+        ]
+        return [(task, piece) for _, _, task, piece in sorted(ready)]
+
+    def start(self, task: Task, piece: Piece) -> None:
+        """Take note that a piece starts as planned: it stays in the profile."""
+        pieces = self.pieces[task]
+        pieces.remove(piece)
+        if not pieces:
+            del self.pieces[task]
+
+
+def _span(task: Task, start: float) -> tuple[float, float]:
+    return start, start + max(task.estimate_s, TIME_GRID)
+
+
+def _instances(on: Placement) -> int:
+    return sum([count for _, count in on])
+
+
+def _at_most(on: Placement, instances: int) -> Placement:
+    """Return a placement cut down to so many instances."""
+    kept: list[tuple[int, int]] = []
+    for machine, count in on:
+        if instances:
+            kept.append((machine, min(count, instances)))
+            instances -= kept[-1][1]
+    return tuple(kept)
 
 
 class Conservative:

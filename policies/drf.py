@@ -11,20 +11,15 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 import numpy as np
-import numpy.typing as npt
 
+from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError, did_you_mean
-from simkit.fitness import MachineFitness, place_by
-from simkit.greedy import GreedyPolicy
-from simkit.look import Look
+from simkit.policies.fitness import FirstFit
 from simkit.policy import Place, State, SystemInfo
-from simkit.policy_bases import ChangingOrder, Order
-from simkit.task import Allocation, Task
-
-from .fitness import FirstFit
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from simkit.policy.fitness import MachineFitness, place_by
+from simkit.policy.greedy import GreedyPolicy, Look
+from simkit.policy.ordered import ChangingOrder, Order
+from simkit.policy.task import Allocation, Task
 
 BY = ("user", "job")
 

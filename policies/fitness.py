@@ -6,15 +6,12 @@ Shares of a machine's capacity leave out resources of which it has none.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from simkit.dealing import Dealt
-from simkit.fitness import MachineFitness
+from simkit.arrays import Floats, Ints
 from simkit.policy import SystemInfo
-from simkit.task import Task
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from simkit.policy.fitness import MachineFitness
+from simkit.policy.instance_split import Dealt
+from simkit.policy.task import Task
 
 
 class FirstFit(MachineFitness):

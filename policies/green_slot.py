@@ -15,22 +15,19 @@ from collections.abc import Iterator
 from math import inf
 
 import numpy as np
-import numpy.typing as npt
 
+from simkit.arrays import Floats
 from simkit.errors import PolicyError
+from simkit.policies.power_profile import next_start, site_power
+from simkit.policies.value_orders import duration_s, last_start_s
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy_bases import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
-from simkit.power_checks import needs_of_power
-from simkit.power_state import PowerState
-from simkit.profile import Profile
-from simkit.room import PlacementRule
-from simkit.site import Site
-from simkit.task import Placement, Task
-
-from .power_profile import next_start, site_power
-from .slack import duration_s, last_start_s
-
-Floats = npt.NDArray[np.float64]
+from simkit.policy.ordered import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
+from simkit.policy.power_view import PowerState
+from simkit.policy.profile import Profile
+from simkit.policy.room import PlacementRule
+from simkit.policy.task import Placement, Task
+from simkit.power.site import Site
+from simkit.power.site_checks import needs_of_power
 
 MAX_DELAY = "24h"
 _SAME = 1e-9  # costs that differ by less than this share are equal: the earlier start is taken
@@ -89,7 +86,7 @@ class GreenSlotPolicy(OrderedPolicy):
         self.max_delay_s = GreenSlot(max_delay).max_delay_s
 
     def check_site(self, site: Site | None) -> list[str]:
-        """Say what the site lacks; see `simkit.power_checks.SiteChecker`."""
+        """Say what the site lacks; see `simkit.power.site_checks.SiteChecker`."""
         return needs_of_power(site, "policy.backfill: green-slot", forecast=["generation"])
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:

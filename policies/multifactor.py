@@ -21,14 +21,12 @@ from __future__ import annotations
 from math import isfinite, log
 
 import numpy as np
-import numpy.typing as npt
 
+from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.policy import State, SystemInfo
-from simkit.task import Allocation
+from simkit.policy.task import Allocation
 from simkit.units import parse_duration
-
-Floats = npt.NDArray[np.float64]
 
 
 class Multifactor:

@@ -9,8 +9,9 @@ from math import log10, sqrt
 
 import numpy as np
 
-from simkit.policy import SystemInfo
-from simkit.task import Task
+from simkit.arrays import Floats
+from simkit.policy import State, SystemInfo
+from simkit.policy.task import Task
 
 
 class _Fixed:
@@ -149,3 +150,34 @@ def _splitmix(number: int) -> int:
     z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask
     z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
     return z ^ z >> 31
+
+
+# MERGED Orderings for bags of instances: by what is left of a task, and by how much one instance asks.
+
+
+class FewestRemaining:
+    """The task with the fewest instances left to place first; ties go by submission."""
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run."""
+
+    def keys(self, state: State) -> Floats:
+        """See `ChangingOrder.keys`."""
+        return state.queue.columns().remaining.copy()
+
+
+class LargestRequest:
+    """The task of which an instance has the largest dominant share first; ties go by submission.
+
+    The dominant share is the largest, over resources, of an instance's request divided by the
+    capacity of the largest machine: large pieces are packed while there are large gaps.
+    """
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run: note the largest machine's capacity, resource by resource."""
+        self._largest: list[float] = info.capacity.max(axis=0).tolist()
+
+    def key(self, task: Task) -> float:
+        """See `Order.key`."""
+        asked = zip(task.request, self._largest, strict=True)
+        return -max((amount / size for amount, size in asked if amount > 0 and size > 0), default=0)

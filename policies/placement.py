@@ -7,13 +7,12 @@ on to the next. With one machine, a pool, there is nothing to choose.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from simkit.arrays import Floats, Ints
 from simkit.policy import SystemInfo
-from simkit.task import Task
+from simkit.policy.task import Task
 
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int64]
+Rows = Ints
 
 
 class FirstFit:

@@ -1,28 +1,28 @@
 """EASY backfilling under a power cap: shadow time and backfilling look at power as well.
 
-EASY as in `simkit.policies.backfilling`; power-capped backfilling goes back to M. Etinski,
+EASY as in `simkit.policies.easy`; power-capped backfilling goes back to M. Etinski,
 J. Corbalan, J. Labarta and M. Valero, "Optimizing job performance under a given power constraint
 in HPC centers" (2010).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import inf, isfinite
 
 import numpy as np
 
 from simkit.errors import PolicyError, ScenarioError
+from simkit.policies.orderings import SJF
+from simkit.policies.power_profile import PowerProfile, earliest_with_power, next_start, site_power
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy_bases import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
-from simkit.power_checks import needs_of_power
-from simkit.power_state import PowerState
-from simkit.profile import Profile
-from simkit.room import PlacementRule
-from simkit.site import Site
-from simkit.task import Placement, Task
-
-from .power_profile import PowerProfile, earliest_with_power, next_start, site_power
+from simkit.policy.ordered import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
+from simkit.policy.power_view import PowerState
+from simkit.policy.profile import Profile
+from simkit.policy.room import PlacementRule
+from simkit.policy.task import Allocation, Placement, Task
+from simkit.power.site import Site
+from simkit.power.site_checks import needs_of_power
 
 
 class PowerCap:
@@ -89,7 +89,7 @@ class PowerCapPolicy(OrderedPolicy):
         self.cap_w = PowerCap(cap_w).cap_w
 
     def check_site(self, site: Site | None) -> list[str]:
-        """Say what the site lacks; see `simkit.power_checks.SiteChecker`."""
+        """Say what the site lacks; see `simkit.power.site_checks.SiteChecker`."""
         name = "policy.backfill: power-cap"
         if site is not None and self.cap_w is None and site.grid.import_limit_w == inf:
             return [
@@ -186,3 +186,28 @@ def _take(profile: Profile, watts: PowerProfile, task: Task, on: Placement, star
     """Take room and power of a task that starts, or will."""
     profile.take(on, task.request, start, start + task.estimate_s)
     watts.take(task, sum([count for _, count in on]), start)
+
+
+# MERGED Victims: in which order running tasks are stopped when the supply of power falls.
+
+
+def victims_by(order: Order | ChangingOrder, state: State) -> Sequence[Allocation]:
+    """Return what runs, in the order in which it is to be stopped.
+
+    Whatever an order would start last is stopped first, of equal ones the youngest: by QoS the
+    lowest QoS first, by highest value the lowest value first, by first come the latest come
+    first. By shortest job the longest *remaining* first. An order that changes with time says
+    nothing about what runs; then the lowest value density goes first. Partitions of low priority
+    come before those of high priority.
+    """
+    rank = _rank(order, state.now)
+    return sorted(state.running, key=lambda a: (-a.task.priority, rank(a), a.rank), reverse=True)
+
+
+def _rank(order: Order | ChangingOrder, now: float) -> Callable[[Allocation], float]:
+    if isinstance(order, SJF):
+        return lambda allocation: allocation.expected_end_s - now
+    key: Callable[[Task], float] | None = getattr(order, "key", None)
+    if key is None:
+        return lambda allocation: -allocation.task.value_density
+    return lambda allocation: key(allocation.task)

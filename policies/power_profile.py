@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-import numpy as np
-import numpy.typing as npt
-
+from simkit.arrays import Floats
 from simkit.errors import PolicyError
 from simkit.policy import State
-from simkit.power_state import PowerState
-from simkit.profile import PoolProfile, Profile
-from simkit.room import PlacementRule
-from simkit.task import Placement, Task
+from simkit.policy.power_view import PowerState
+from simkit.policy.profile import PoolProfile, Profile
+from simkit.policy.room import PlacementRule
+from simkit.policy.task import Placement, Task
 from simkit.units import TIME_GRID
-
-Floats = npt.NDArray[np.float64]
 
 _ALL: Placement = ((0, 1),)
 _GRID_W = 2.0**-10

@@ -32,14 +32,103 @@ of a task is Σ over the resources of (units that it asks for) × (units free in
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterable, Sequence
-from math import isfinite
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from math import floor, isfinite
 from typing import Literal, get_args
 
-from simkit.errors import ScenarioError
+import numpy as np
 
-from .slotted_base import HORIZON, SLOTS, STEP, SlottedPolicy
+from simkit.errors import ScenarioError
+from simkit.learning.slotted import Slotted
+from simkit.learning.slotted_tracker import SlottedTracker
+from simkit.policy import Action, State, SystemInfo
+from simkit.units import parse_duration
+
+# MERGED The base of slotted policies: acts on numbered slots until nothing is left to do in the step.
+
+
+SLOTS, HORIZON, STEP = 10, 20, "1s"
+"""DeepRM's dimensions."""
+
+
+class SlottedPolicy(ABC):
+    """Follows the slotted model; what it does in it, `choose` says.
+
+    Args:
+        slots: waiting tasks that are seen; those of the scenario's `admission`.
+        horizon: steps ahead that are planned.
+        step: length of a step, a duration or seconds; that of the scenario's `scheduling`.
+        unit: amount of each resource in a unit; None: 1.
+
+    Raises ScenarioError, all problems at once, for numbers that are not positive; in `reset`, for a
+    cluster that is not one pool.
+    """
+
+    def __init__(
+        self,
+        *,
+        slots: int = SLOTS,
+        horizon: int = HORIZON,
+        step: str | float = STEP,
+        unit: Sequence[float] | None = None,
+    ) -> None:
+        self.slots, self.horizon, self.step, self.unit = slots, horizon, step, unit
+        # Whose capacity is the cluster's, and known in `reset`.
+        self._model = _model(slots, horizon, step, unit)
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """See `Policy.reset`."""
+        unit = tuple(self.unit) if self.unit else (1.0,) * len(info.resources)
+        if len(unit) != len(info.resources):
+            raise ScenarioError(
+                f"slotted policy: unit is {self.unit}; give an amount for each of "
+                f"{', '.join(info.resources)}"
+            )
+        has = info.capacity[0].tolist()
+        capacity = tuple([floor(c / u + 1e-6) for c, u in zip(has, unit, strict=True)])
+        self.tracker = SlottedTracker(replace(self._model, capacity=capacity, unit=unit))
+        self.tracker.reset(info)
+        self._rng = rng
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        """See `Policy.schedule`."""
+        tracker = self.tracker
+        tracker.update(state)
+        while (slot := self.choose()) is not None:
+            place = tracker.place(slot)
+            if place is None:
+                return
+            yield place
+            tracker.update(state)
+
+    @abstractmethod
+    def choose(self) -> int | None:
+        """Return the slot to place next.
+
+        Time goes on for None, and for a slot that is empty or whose task does not fit.
+        """
+
+
+def _model(slots: int, horizon: int, step: str | float, unit: Sequence[float] | None) -> Slotted:
+    """Return the dimensions; raise ScenarioError, all problems at once, if they are none."""
+    problems: list[str] = []
+    try:
+        step_s = parse_duration(step)
+    except ValueError as error:
+        problems.append(f"slotted policy: step: {error}")
+        step_s = 1.0
+    if unit is not None and not all(isfinite(amount) and amount > 0 for amount in unit):
+        problems.append(f"slotted policy: unit is {list(unit)}; its amounts must be positive")
+    try:
+        model = Slotted(slots=slots, horizon=horizon, max_length=horizon, step_s=step_s)
+    except ScenarioError as error:
+        problems += error.problems
+    if problems:
+        raise ScenarioError(problems)
+    return model
+
 
 Reserve = Literal["none", "best", "rest"]
 """Which tasks may be placed into the future."""
@@ -170,3 +259,75 @@ class SlottedRandom(SlottedPolicy):
 
 def _alignment(size: Sequence[int], free: Sequence[int]) -> int:
     return sum([asked * left for asked, left in zip(size, free, strict=True)])
+
+
+# MERGED A slotted rule that withholds: long tasks start only where they leave room for short ones.
+# MERGED
+# MERGED The strategy that DeepRM was seen to learn (Mao et al., "Resource management with deep reinforcement
+# MERGED learning", 2016, section 4.4), written down as a rule, so that one may tell what an agent finds
+# MERGED beyond it.
+
+
+class SlottedHeadroom(SlottedSJF):
+    """The shortest task first; a long one only if enough stays free beside it.
+
+    A task of `long` steps or more starts only if, in every step that it takes and of each resource,
+    at least `headroom` units stay free. It does not wait for ever: after `patience` steps in the
+    system it is treated as a short one.
+
+    Args:
+        headroom: units of each resource that a long task leaves free.
+        long: steps from which on a task is long.
+        patience: steps after which a long task is treated as a short one.
+        slots, horizon, step, unit: as for `SlottedPolicy`.
+
+    Raises ScenarioError, all problems at once, for numbers that are none.
+    """
+
+    def __init__(
+        self,
+        headroom: int = 3,
+        long: int = 4,
+        patience: int = 50,
+        *,
+        slots: int = SLOTS,
+        horizon: int = HORIZON,
+        step: str | float = STEP,
+        unit: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__(slots=slots, horizon=horizon, step=step, unit=unit)
+        limits = (("headroom", headroom, 0), ("long", long, 1), ("patience", patience, 0))
+        wrong = [
+            f"slotted headroom: {name} is {value!r}; it is a whole number, at least {least}"
+            for name, value, least in limits
+            if isinstance(value, bool) or not isinstance(value, int) or value < least
+        ]
+        if wrong:
+            raise ScenarioError(wrong)
+        self.headroom, self.long, self.patience = headroom, long, patience
+        self._now = 0.0
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        """See `Policy.schedule`."""
+        self._now = state.now
+        return super().schedule(state)
+
+    def choose(self) -> int | None:
+        """Return the shortest of the tasks that fit now and leave enough free."""
+        slots = range(self.slots)
+        return self._best(
+            slot for slot in slots if self.tracker.earliest(slot) == 0 and self._leaves_room(slot)
+        )
+
+    def _leaves_room(self, slot: int) -> bool:
+        view, task, model = self.tracker.view(), self.tracker.task(slot), self.tracker.model
+        length = int(view.length[slot])
+        if task is None or length < self.long:
+            return True
+        if self._now - task.submit_time_s >= self.patience * model.step_s:
+            return True
+        held, asked = view.occupied[:length].max(axis=0).tolist(), view.size[slot].tolist()
+        return all(
+            before + more + self.headroom <= has
+            for before, more, has in zip(held, asked, model.capacity, strict=True)
+        )

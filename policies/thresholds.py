@@ -16,16 +16,15 @@ from typing import Literal
 import numpy as np
 
 from simkit.errors import PolicyError, ScenarioError
+from simkit.policies.power_profile import site_power
+from simkit.policies.value_orders import duration_s, last_start_s
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy_bases import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
-from simkit.power_checks import needs_of_power
-from simkit.power_state import PowerState
-from simkit.room import PlacementRule
-from simkit.site import Site
-from simkit.task import Task
-
-from .power_profile import site_power
-from .slack import duration_s, last_start_s
+from simkit.policy.ordered import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
+from simkit.policy.power_view import PowerState
+from simkit.policy.room import PlacementRule
+from simkit.policy.task import Task
+from simkit.power.site import Site
+from simkit.power.site_checks import needs_of_power
 
 _UNITS = {"carbon": "g/kWh", "price": "the price of a kWh"}
 
@@ -163,7 +162,7 @@ class ThresholdPolicy(OrderedPolicy):
         self.low = low
 
     def check_site(self, site: Site | None) -> list[str]:
-        """Say what the site lacks; see `simkit.power_checks.SiteChecker`."""
+        """Say what the site lacks; see `simkit.power.site_checks.SiteChecker`."""
         return self.low.check_site(site)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:

@@ -15,67 +15,67 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from simkit.api import simulate as simulate
-    from simkit.battery_facts import BatteryFacts as BatteryFacts
-    from simkit.cluster import Cluster as Cluster
-    from simkit.compare import compare_runs as compare_runs
+    from simkit.analysis.compare import compare_runs as compare_runs
+    from simkit.analysis.plot import plot_compare as plot_compare
+    from simkit.analysis.plot import plot_run as plot_run
+    from simkit.analysis.value_bound import bound_of_run as bound_of_run
+    from simkit.engine.simulation import Rules as Rules
+    from simkit.engine.simulation import Simulation as Simulation
     from simkit.errors import SimkitError as SimkitError
     from simkit.experiment import carry_out as carry_out
     from simkit.experiment import prepare as prepare
-    from simkit.grid import Grid as Grid
-    from simkit.plot import plot_compare as plot_compare
-    from simkit.plot import plot_run as plot_run
+    from simkit.experiment.api import simulate as simulate
+    from simkit.experiment.check_policy import check_policy as check_policy
+    from simkit.experiment.sweep import run_sweep as run_sweep
     from simkit.policy import Place as Place
     from simkit.policy import Policy as Policy
     from simkit.policy import State as State
-    from simkit.policy_bases import OrderedPolicy as OrderedPolicy
-    from simkit.policy_checker import check_policy as check_policy
-    from simkit.power_model import PowerModel as PowerModel
-    from simkit.run_folder import Run as Run
-    from simkit.run_folder import open_run as open_run
+    from simkit.policy.ordered import OrderedPolicy as OrderedPolicy
+    from simkit.policy.task import Task as Task
+    from simkit.power.battery import BatteryFacts as BatteryFacts
+    from simkit.power.grid import Grid as Grid
+    from simkit.power.machine_model import PowerModel as PowerModel
+    from simkit.power.site import Site as Site
+    from simkit.power.site import Source as Source
+    from simkit.power.site import Supply as Supply
+    from simkit.results.run_folder import Run as Run
+    from simkit.results.run_folder import open_run as open_run
     from simkit.scenario import Scenario as Scenario
-    from simkit.scenario_file import load_scenario as load_scenario
-    from simkit.simulation import Rules as Rules
-    from simkit.simulation import Simulation as Simulation
-    from simkit.site import Site as Site
-    from simkit.site import Source as Source
-    from simkit.site import Supply as Supply
-    from simkit.sweep import run_sweep as run_sweep
-    from simkit.task import Task as Task
-    from simkit.value_bound import bound_of_run as bound_of_run
+    from simkit.scenario.file import load_scenario as load_scenario
     from simkit.verify import verify_run as verify_run
     from simkit.workload import Trace as Trace
     from simkit.workload import Workload as Workload
+    from simkit.workload.cluster import Cluster as Cluster
 
 _PLACES = {
-    "simulate": "api",
-    "BatteryFacts": "battery_facts",
-    "Cluster": "cluster",
-    "compare_runs": "compare",
+    "simulate": "experiment.api",
+    "BatteryFacts": "power.battery",
+    "Cluster": "workload.cluster",
+    "compare_runs": "analysis.compare",
     "SimkitError": "errors",
     "carry_out": "experiment",
     "prepare": "experiment",
-    "plot_compare": "plot",
-    "plot_run": "plot",
-    "Grid": "grid",
+    "plot_compare": "analysis.plot",
+    "plot_run": "analysis.plot",
+    "Grid": "power.grid",
     "Place": "policy",
     "Policy": "policy",
     "State": "policy",
-    "OrderedPolicy": "policy_bases",
-    "check_policy": "policy_checker",
-    "PowerModel": "power_model",
-    "Run": "run_folder",
-    "open_run": "run_folder",
+    "OrderedPolicy": "policy.ordered",
+    "check_policy": "experiment.check_policy",
+    "PowerModel": "power.machine_model",
+    "Run": "results.run_folder",
+    "open_run": "results.run_folder",
     "Scenario": "scenario",
-    "load_scenario": "scenario_file",
-    "Rules": "simulation",
-    "Simulation": "simulation",
-    "Site": "site",
-    "Source": "site",
-    "Supply": "site",
-    "run_sweep": "sweep",
-    "Task": "task",
-    "bound_of_run": "value_bound",
+    "load_scenario": "scenario.file",
+    "Rules": "engine.simulation",
+    "Simulation": "engine.simulation",
+    "Site": "power.site",
+    "Source": "power.site",
+    "Supply": "power.site",
+    "run_sweep": "experiment.sweep",
+    "Task": "policy.task",
+    "bound_of_run": "analysis.value_bound",
     "verify_run": "verify",
     "Trace": "workload",
     "Workload": "workload",

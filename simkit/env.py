@@ -8,7 +8,7 @@ At a decision the agent acts as often as it likes, and time stands still. An act
 task is carried out at once, with reward 0. The void action, and one that can place nothing, lets
 time go on to the next decision; the reward is what has accrued meanwhile.
 
-Importing this module registers the ids of `simkit.env_registry`.
+Importing this module registers the ids of `simkit.learning.arguments`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+
+from simkit.arrays import Bools
 
 try:
     import gymnasium
@@ -30,26 +32,25 @@ except ModuleNotFoundError as error:
         name="gymnasium",
     ) from error
 
-from simkit.choices import Choices, QueueChoices, SlotChoices
-from simkit.env_arguments import (
+from simkit.errors import TraceError
+from simkit.experiment import Experiment
+from simkit.learning.actions import Choices, QueueChoices, SlotChoices
+from simkit.learning.arguments import (
     ScenarioSource,
     action_number,
     check_settings,
     checked_options,
     loaded_scenario,
+    register_envs,
     with_slots,
 )
-from simkit.env_registry import register_envs
-from simkit.episode_recorder import Loss
-from simkit.episodes import Episode, Episodes
-from simkit.errors import TraceError
-from simkit.experiment import Experiment
-from simkit.observation import Encoder, ObservationSchema, make_encoder
+from simkit.learning.episodes import Episode, Episodes, Loss
+from simkit.learning.observation import Encoder, ObservationSchema, make_encoder
+from simkit.learning.reward import make_reward
+from simkit.learning.slotted import slotted_model
+from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import State
-from simkit.reward import make_reward
-from simkit.run_folder import Run
-from simkit.slotted_source import slotted_model
-from simkit.slotted_tracker import SlottedTracker
+from simkit.results.run_folder import Run
 
 Numbers = npt.NDArray[np.float32]
 
@@ -253,7 +254,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         state = episode.state
         return {"action_mask": self._choices.mask(state), "cost": cost, "time_s": state.now}
 
-    def action_masks(self) -> npt.NDArray[np.bool_]:
+    def action_masks(self) -> Bools:
         """Return (M + 1,): what ``info["action_mask"]`` says, under sb3-contrib's name."""
         return self._choices.mask(self.state).view(np.bool_)
 

@@ -11,10 +11,8 @@ then about 1e-16 of the sum, however large n is, and that of a difference of two
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from simkit.arrays import Floats, Ints
 
 
 class ExactSum:

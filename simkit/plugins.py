@@ -12,18 +12,19 @@ Three ways of naming one:
 from __future__ import annotations
 
 import importlib
+import inspect
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, reduce
 from hashlib import sha256
-from importlib import metadata
+from importlib import import_module, metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from simkit.errors import PluginError, did_you_mean
+from simkit.errors import PluginError, ScenarioError, SimkitError, did_you_mean
 
 GROUPS = (
     "simkit.policies",
@@ -230,3 +231,67 @@ def _line_in(path: Path, error: BaseException) -> int:
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(path)]
     return (lines[-1] if lines else None) or 1
+
+
+# MERGED Calls a plug-in with the arguments that a scenario gives it, with errors for people.
+
+
+def construct(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    """Return ``factory(**arguments)``.
+
+    Args:
+        what: how the scenario names it, e.g. ``policy.order: 'multifactor'``; begins messages.
+        factory: a class or function.
+        arguments: keyword arguments.
+
+    Raises ScenarioError if the factory does not take the arguments, or refuses a value with
+    ValueError or TypeError; simkit's own errors pass.
+    """
+    if not callable(factory):
+        raise ScenarioError(f"{what} is a {type(factory).__name__}; it must be a class or function")
+    _check_arguments(what, factory, arguments)
+    try:
+        return factory(**arguments)
+    except SimkitError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise ScenarioError(f"{what}: {error}") from error
+
+
+def _check_arguments(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError):
+        return  # built in: it checks for itself
+    parameters = signature.parameters.values()
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        for name in arguments:
+            if name not in known:
+                takes = did_you_mean(name, known) if known else "; it takes none"
+                raise ScenarioError(f"{what} takes no argument {name!r}{takes}")
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise ScenarioError(f"{what}: {error}; give it beside the name") from error
+
+
+# MERGED Parts that are known by name, and loaded when they are asked for: encoders, rewards.
+
+
+def named_part(noun: str, table: Mapping[str, str], name: str) -> Any:
+    """Return the class or function that a name stands for.
+
+    Args:
+        noun: what it is, with its article: ``a reward``.
+        table: name → ``module:attribute``.
+        name: one of the table, or a ``module:attribute`` or ``file.py:attribute`` of one's own.
+
+    Raises PluginError if nothing answers to the name.
+    """
+    if ":" in name:
+        return find("", name)
+    if name not in table:
+        raise PluginError(f"{name!r} is not known as {noun}{did_you_mean(name, table)}")
+    module, _, attribute = table[name].partition(":")
+    return getattr(import_module(module), attribute)

@@ -8,12 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from math import isfinite
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
-
-from simkit.units import format_duration
-
-if TYPE_CHECKING:
-    from simkit.simulation import Simulation
+from typing import Any
 
 PATIENCE_S = 2.0
 """Nothing is shown before; most runs end earlier."""
@@ -32,7 +27,7 @@ class RunProgress:
         self._bar: Any = None
         self._row: Any = None
 
-    def __call__(self, simulation: Simulation) -> None:
+    def __call__(self, simulation: Any) -> None:
         """Take note of a decision."""
         self._decisions += 1
         if self._decisions % _LOOK_EVERY:
@@ -97,6 +92,8 @@ def evaluation_progress(runs: int, *, enabled: bool) -> Iterator[Callable[[Any],
 def simulated_date(now_s: float, epoch_s: float) -> str:
     """Return the date (UTC) of an instant, or the time since the trace's zero."""
     if not isfinite(epoch_s):
+        from simkit.units import format_duration  # brings NumPy, which `--help` does without
+
         return format_duration(now_s)
     return datetime.fromtimestamp(epoch_s + now_s, UTC).strftime("%Y-%m-%d %H:%M")
 

@@ -5,7 +5,10 @@ Times are seconds on the trace's clock. A null time means that it has not happen
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    import polars as pl
 
 JOBS: Final = {
     "job_id": "the trace's id: Int64 or String",
@@ -136,3 +139,10 @@ ENERGY: Final = {
 
 STATUSES: Final = ("finished", "killed", "rejected", "running", "waiting")
 OUTCOMES: Final = ("finished", "killed", "suspended", "lost", "running")
+
+
+class Sink(Protocol):
+    """Takes finished chunks of tables."""
+
+    def write(self, table: str, rows: pl.DataFrame) -> None:
+        """Append rows to a table."""

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from simkit.arrays import Floats
+
 TIME_GRID = 2.0**-20
 AMOUNT_GRID = 2.0**-30
 
@@ -64,7 +66,7 @@ def format_duration(seconds: float) -> str:
     return f"{sign}{days}d {clock}" if days else f"{sign}{clock}"
 
 
-def time_on_grid(times: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def time_on_grid(times: npt.ArrayLike) -> Floats:
     """Round times in seconds to the nearest multiple of 2⁻²⁰ s."""
     return _on_grid(times, TIME_GRID)
 
@@ -74,24 +76,22 @@ def instant_on_grid(time_s: float) -> float:
     return round(time_s / TIME_GRID) * TIME_GRID
 
 
-def amount_on_grid(amounts: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def amount_on_grid(amounts: npt.ArrayLike) -> Floats:
     """Round amounts of a resource to the nearest multiple of 2⁻³⁰."""
     return _on_grid(amounts, AMOUNT_GRID)
 
 
-def request_on_grid(amounts: npt.ArrayLike) -> npt.NDArray[np.float64]:
+def request_on_grid(amounts: npt.ArrayLike) -> Floats:
     """Round requests down to a multiple of 2⁻³⁰, so that n requests of 1/n fit into 1.
 
     To the nearest multiple, five requests of 0.2 would be more than 1. What lies less than a
     millionth of a step below a multiple counts as that multiple: a sum's last digits are noise.
     """
-    steps: npt.NDArray[np.float64] = np.floor(
-        np.asarray(amounts, dtype=np.float64) / AMOUNT_GRID + 1e-6
-    )
+    steps: Floats = np.floor(np.asarray(amounts, dtype=np.float64) / AMOUNT_GRID + 1e-6)
     return steps * AMOUNT_GRID
 
 
-def _on_grid(values: Any, grid: float) -> npt.NDArray[np.float64]:
+def _on_grid(values: Any, grid: float) -> Floats:
     steps = np.asarray(values, dtype=np.float64) / grid
     if not isinstance(steps, np.ndarray):  # a single number
         return np.rint(steps) * grid

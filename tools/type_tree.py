@@ -23,9 +23,11 @@ def make_tree(root: Path = ROOT) -> Path:
     for package, folder in packages.items():
         place = target.joinpath(*package.split("."))
         place.mkdir(parents=True, exist_ok=True)
-        for entry in sorted((root / folder).iterdir()):
+        for entry in sorted((root / folder).rglob("*")):
             if entry.is_file() and entry.suffix in (".py", ".pyi", ".typed"):
-                (place / entry.name).symlink_to(entry)
+                link = place / entry.relative_to(root / folder)
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(entry)
     return target
 
 

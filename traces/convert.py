@@ -10,13 +10,13 @@ from typing import Final
 
 import numpy as np
 
+from simkit.arrays import Floats
 from simkit.errors import TraceError, did_you_mean
-from simkit.workload import Floats, RowReport, Trace, Workload
-
-from .jobs_table import read_jobs_table
-from .sacct_usage import read_sacct_usage
-from .swf_clean import clean_swf, notes_of
-from .swf_writer import write_swf
+from simkit.traces.jobs_table import read_jobs_table
+from simkit.traces.sacct.usage import read_sacct_usage
+from simkit.traces.swf.clean import clean_swf, notes_of
+from simkit.traces.swf.writer import write_swf
+from simkit.workload import RowReport, Trace, Workload
 
 FORMATS: Final = ("swf", "sacct", "jobs")
 """The formats that can be converted."""

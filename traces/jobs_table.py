@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from simkit.arrays import Bools, Floats
 from simkit.errors import TraceError, did_you_mean
-from simkit.words import counted
-from simkit.workload import JOB_COLUMNS, Bools, Floats, RowReport, Trace, Workload
-
-from .files import text_blocks
+from simkit.text import counted
+from simkit.traces.files import text_blocks
+from simkit.workload import JOB_COLUMNS, RowReport, Trace, Workload
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from simkit.workload import RowReport
 
-from . import alibaba2017_rules, power_rules, task_table_rules
-
 LINES_KEPT = 5
 """How many line numbers a report remembers for each rule."""
 
@@ -108,27 +106,6 @@ class Tally:
         counts[rule] = counts.get(rule, 0) + len(lines)
         remembered = self.report.lines.setdefault(rule, [])
         remembered.extend(int(line) for line in lines[: LINES_KEPT - len(remembered)])
-
-
-def describe(report: RowReport) -> list[tuple[str, int, str, list[int]]]:
-    """Explain a report: (rule, rows, explanation, first line numbers), one a rule that was met.
-
-    Rules that leave rows out come first, then those that repair, then what was only noted.
-    """
-    counts = [*report.dropped.items(), *report.repaired.items(), *report.notes.items()]
-    return [(rule, n, _meaning(rule), report.lines.get(rule, [])) for rule, n in counts]
-
-
-def _meaning(rule: str) -> str:
-    for meanings in (
-        RULES,
-        alibaba2017_rules.MEANINGS,
-        task_table_rules.MEANINGS,
-        power_rules.MEANINGS,
-    ):
-        if rule in meanings:
-            return meanings[rule]
-    return ""
 
 
 def summary(report: RowReport) -> str:

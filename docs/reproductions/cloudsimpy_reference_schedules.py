@@ -17,16 +17,16 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from simkit.cluster import Cluster
-from simkit.fitness import FitnessPolicy
-from simkit.policies.alignment import Tetris
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Rules, Simulation
 from simkit.policies.cloudsimpy import CloudSimPy, cloudsimpy_makespan
 from simkit.policies.fitness import FirstFit
+from simkit.policies.packing import Tetris
 from simkit.policy import Policy
-from simkit.recorder import Recorder
-from simkit.simulation import Rules, Simulation
+from simkit.policy.fitness import FitnessPolicy
 from simkit.traces.task_table import read_task_table
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
 
 CLUSTER = Cluster(("cpu", "mem"), tuple("abcde"), np.array([[64.0, 1.0]] * 5))
 NAMES = {"firstfit": "first-fit", "tetris": "tetris", "sjf": "sjf", "ljf": "ljf"}

@@ -16,21 +16,19 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from rare_battery import RareBattery, corrected
+from signal_exceedance import exceedance
 
-from simkit.battery import Battery
-from simkit.battery_facts import BatteryFacts
-from simkit.battery_rare import RareBattery, corrected
-from simkit.controller import SiteState, SourceOrder
-from simkit.plot import COLOURS
-from simkit.signal import Signal, Sum
-from simkit.signal_align import Alignment, aligned
-from simkit.signal_exceedance import exceedance
-from simkit.signal_forecast import step_means
-from simkit.signal_trace import PowerTrace
+from simkit.analysis.plot import COLOURS
+from simkit.power.battery import Battery, BatteryFacts
+from simkit.power.controller import SiteState, SourceOrder
+from simkit.power.forecast import step_means
+from simkit.power.signal import Signal, Sum
+from simkit.power.signal_align import Alignment, aligned
+from simkit.power.signal_trace import PowerTrace
 from simkit.traces.power import SitePower, read_power
-from simkit.traces.power_sample import read_sample_site
-from simkit.traces.power_signals import read_generation_of, read_nsrdb_solar, read_wtk_wind
-from simkit.traces.power_site import Site
+from simkit.traces.power.readers import read_generation_of, read_nsrdb_solar, read_wtk_wind
+from simkit.traces.power.site import Site, read_sample_site
 
 Floats = npt.NDArray[np.float64]
 

@@ -14,9 +14,9 @@ import polars as pl
 import power_modulated_setting as setting
 from power_modulated_runs import MEASURES, Row
 
-from simkit.bootstrap import seed_interval
-from simkit.plot import COLOURS
-from simkit.words import counted
+from simkit.analysis.intervals import seed_interval
+from simkit.analysis.plot import COLOURS
+from simkit.text import counted
 
 Floats = npt.NDArray[np.float64]
 

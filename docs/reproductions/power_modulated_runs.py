@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import power_modulated_setting as setting
 
-from simkit.admission import AdmissionRule
-from simkit.bound_inputs import BoundJobs, Capacity
-from simkit.estimates import Actual
-from simkit.memory_run import MemoryRun
-from simkit.metric import Window
-from simkit.metrics import run_window
+from simkit.analysis.bound_inputs import BoundJobs, Capacity
+from simkit.analysis.value_bound import value_bound
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Rules, Simulation
 from simkit.policy import Policy
-from simkit.recorder import Recorder
-from simkit.simulation import Rules, Simulation
-from simkit.site import Site
-from simkit.utilisation import timeline_integrals
-from simkit.value_bound import value_bound
-from simkit.value_metrics import value_metrics
+from simkit.policy.estimates import Actual
+from simkit.power.site import Site
+from simkit.results.metric import Window
+from simkit.results.metrics import run_window
+from simkit.results.over_time import timeline_integrals
+from simkit.results.run_folder import MemoryRun
+from simkit.results.value import value_metrics
 from simkit.workload import Workload
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def replay(jobs: Workload, site: Site | None, policy: Policy, cell: Cell) -> Mem
 
 
 def measures(run: MemoryRun, cell: Cell) -> Row:
-    """Return the measures of one run; the formulas are those of `simkit.metrics`.
+    """Return the measures of one run; the formulas are those of `simkit.results.metrics`.
 
     Value and completion count what has ended by the last submission, when the dissertation's
     simulation ends too; so does utilisation, of the capacity that the power carried.

@@ -17,27 +17,29 @@ import numpy as np
 import numpy.typing as npt
 from gleamm_exceedance import dallas, illinois
 
-from simkit.battery_facts import HOUR_S, BatteryFacts
-from simkit.cluster import Cluster
-from simkit.policies.backfilling import Easy
+from simkit.experiment.workload import valued
+from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS, SJF, Random
 from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policies.value_orders import HighestValue, LeastSlack, QoS, ValueDensity
 from simkit.policy import Policy
-from simkit.policy_bases import OrderedPolicy
-from simkit.power_model import PowerModel
-from simkit.scenario_value import Gpus, Value
+from simkit.policy.ordered import OrderedPolicy
+from simkit.power.battery import HOUR_S, BatteryFacts
+from simkit.power.forecast import PerfectForecast, step_means
+from simkit.power.machine_model import PowerModel
+from simkit.power.signal import Constant, Signal, Sum
+from simkit.power.signal_align import Alignment, aligned
+from simkit.power.signal_patterns import Levels
+from simkit.power.signal_steps import Steps
+from simkit.power.site import Foresight, Site, Source, Supply
+from simkit.scenario.value import Gpus, Value
 from simkit.seeds import stream
-from simkit.signal import Constant, Signal, Sum
-from simkit.signal_align import Alignment, aligned
-from simkit.signal_forecast import PerfectForecast, step_means
-from simkit.signal_levels import Levels
-from simkit.signal_steps import Steps
-from simkit.site import Foresight, Site, Source, Supply
+from simkit.traces.models.rare import generate_rare
 from simkit.traces.power import SitePower
-from simkit.traces.rare import generate_rare
 from simkit.traces.swf import read_swf
-from simkit.transform import (
+from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
+from simkit.workload.transform import (
     cap_processors,
     cap_run_times,
     resample,
@@ -45,8 +47,6 @@ from simkit.transform import (
     scale_to_load,
     window,
 )
-from simkit.value_source import valued
-from simkit.workload import Workload
 
 Floats = npt.NDArray[np.float64]
 

@@ -22,13 +22,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.cluster import Cluster
-from simkit.fitness import FitnessPolicy
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Simulation
 from simkit.policies.fitness import FirstFit
-from simkit.recorder import Recorder
-from simkit.simulation import Simulation
+from simkit.policy.fitness import FitnessPolicy
 from simkit.traces.alibaba2017 import read_machine_events
 from simkit.traces.task_table import read_task_table
+from simkit.workload.cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("SIMKIT_DATA", ROOT.parent / "shared" / "data")) / "alibaba"

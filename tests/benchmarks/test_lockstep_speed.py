@@ -7,10 +7,10 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from simkit.learners.job_sets import JobSets
 from simkit.learners.lockstep import Lockstep
-from simkit.slotted import Slotted
-from simkit.traces.deeprm import draw_job_sets
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learning.slotted import Slotted
+from simkit.traces.models.deeprm import draw_job_sets
 
 LEAST_PER_S = 500_000
 RATE_OF_70_PERCENT = 0.3794

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.learners.sofia_cost import costs
-from simkit.scenario_file import load_scenario
-from simkit.scenario_library import scenario_path
+from simkit.learners.reproductions.sofia.curves import costs
+from simkit.scenario.file import load_scenario
+from simkit.scenario.library import scenario_path
 
 MOST = 2.0
 """Times the cost of a plain iteration; the study's own attempt took four times."""

@@ -16,21 +16,20 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.battery_facts import BatteryFacts
-from simkit.cluster import Cluster
-from simkit.grid import Grid
-from simkit.ledger import imbalance
-from simkit.ledger_frames import LedgerFrames
-from simkit.policies.backfilling import Easy
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Simulation
+from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
-from simkit.policy_bases import OrderedPolicy
-from simkit.power_model import PowerModel
-from simkit.recorder import Recorder
-from simkit.signal import PRICE
-from simkit.signal_steps import Steps
-from simkit.simulation import Simulation
-from simkit.site import Site, Source
+from simkit.policy.ordered import OrderedPolicy
+from simkit.power.battery import BatteryFacts
+from simkit.power.grid import Grid
+from simkit.power.ledger import LedgerFrames, imbalance
+from simkit.power.machine_model import PowerModel
+from simkit.power.signal import PRICE
+from simkit.power.signal_steps import Steps
+from simkit.power.site import Site, Source
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
 
 MACHINES, PROCESSORS, JOBS = 1000, 32, 200_000
 YEAR_S = 365 * 86_400.0

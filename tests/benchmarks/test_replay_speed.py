@@ -18,13 +18,13 @@ from typing import Any
 import polars as pl
 import pytest
 
-from simkit.cluster import Cluster
-from simkit.policies.backfilling import Easy
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Simulation
+from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
-from simkit.policy_bases import OrderedPolicy
-from simkit.recorder import Recorder
-from simkit.simulation import Simulation
+from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 ORACLE = Path(os.environ.get("SIMKIT_ORACLE", ROOT.parent / "shared" / "oracle")) / "hpc"

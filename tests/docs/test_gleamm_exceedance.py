@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rare_battery import RareBattery, as_printed
 
-from simkit.battery_rare import RareBattery, as_printed
-from simkit.signal_steps import Steps
-from simkit.traces.power_site import draw_wind
+from simkit.power.signal_steps import Steps
+from simkit.traces.power.site import draw_wind
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "reproductions"

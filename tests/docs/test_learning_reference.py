@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from simkit import plugins
-from simkit.env_registry import ENVS
 from simkit.learners.agent import load_agent
-from simkit.observation import ENCODERS
-from simkit.reward import REWARDS
-from simkit.scenario_file import load_scenario
-from simkit.scenario_library import scenario_path
-from simkit.train import Trained, train
+from simkit.learning.arguments import ENVS
+from simkit.learning.observation import ENCODERS
+from simkit.learning.reward import REWARDS
+from simkit.scenario.file import load_scenario
+from simkit.scenario.library import scenario_path
+from simkit.training.train import Trained, train
 
 DOCS = Path(__file__).parents[2] / "docs"
 LEARNERS = (DOCS / "reference" / "learners.md").read_text("utf-8")

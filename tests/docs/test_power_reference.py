@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import get_args, get_type_hints
 
 import pytest
+from rare_battery import RareBattery, as_printed, corrected
 
-from simkit.battery_facts import BatteryFacts
-from simkit.battery_rare import RareBattery, as_printed, corrected
-from simkit.controller import SourceOrder
-from simkit.ledger_flows import POWERS, Flows
-from simkit.site import Supply, WhenShort
+from simkit.power.battery import BatteryFacts
+from simkit.power.controller import SourceOrder
+from simkit.power.ledger_rows import POWERS, Flows
+from simkit.power.site import Supply, WhenShort
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "power.md").read_text("utf-8")
 

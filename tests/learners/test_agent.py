@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simkit.api import simulate
 from simkit.errors import PolicyError, RunError, ScenarioError
+from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent, slotted_as_json
 from simkit.learners.bundle import write_bundle
-from simkit.observation_deeprm import compact_schema
+from simkit.learning.observe_deeprm import compact_schema
+from simkit.learning.slotted import Slotted
 from simkit.policy import SystemInfo
-from simkit.slotted import Slotted
 from simkit.verify import verify_run
 
 MODEL = Slotted(capacity=(4, 4), slots=3, horizon=8, max_length=5, backlog=20, backlog_shown=16)

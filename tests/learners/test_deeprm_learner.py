@@ -13,12 +13,12 @@ import pytest
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.bundle import read_bundle
 from simkit.learners.deeprm import DeepRMTraining, begin
-from simkit.learners.deeprm_model import JobSource, arrival_rate
-from simkit.learners.job_sets import JobSets
-from simkit.learners.perceptron import sizes_of
+from simkit.learners.deeprm.model import JobSource, arrival_rate
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.nn.perceptron import sizes_of
 from simkit.scenario import Scenario
-from simkit.scenario_models import DeepRMWorkload
-from simkit.train import train
+from simkit.scenario.models import DeepRMWorkload
+from simkit.training.train import train
 
 SMALL = {"job_sets": 4, "rollouts": 3, "iterations": 6, "held_out_sets": 3, "hidden": 8}
 
@@ -88,7 +88,7 @@ def test_the_gradient_has_the_scale_of_the_original() -> None:
     """The original: the mean over the decisions of ten job sets, summed over the tens."""
     made = training(job_sets=20, objective="completion", fresh=False)
     game = made._game(made._fixed, 3)
-    from simkit.learners.rollouts import roll_out
+    from simkit.learners.lockstep.rollouts import roll_out
 
     rollouts = roll_out(game, made._network, np.random.default_rng(0))
     bias = made._slope(rollouts, np.ones(len(rollouts.actions)))["layers.1.bias"]

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from simkit.agent_library import agent_folder, agent_names
-from simkit.candidates import Candidate
-from simkit.evaluate import evaluate
-from simkit.learners.deeprm_study import RATES, judged_scenario
+from simkit.learners.reproductions.deeprm.study import RATES, judged_scenario
+from simkit.scenario.library import agent_folder, agent_names
+from simkit.training.candidates import Candidate
+from simkit.training.evaluate import evaluate
 
 
 def test_they_are_found_by_name(tmp_path):

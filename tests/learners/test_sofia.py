@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 
 from simkit.errors import PluginError, RunError, ScenarioError
-from simkit.learners.argument_rules import read_arguments
-from simkit.learners.job_sets import JobSets
-from simkit.learners.load_meter import MeteredLockstep, load
+from simkit.learners.arguments import read_arguments
+from simkit.learners.lockstep import MeteredLockstep, load
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.nn.sofia_layer import SofiaLayer
 from simkit.learners.sofia import CHOICES, RANGES, Arguments, begin
-from simkit.learners.sofia_layer import SofiaLayer
-from simkit.learners.sofia_updates import first_of_steps
-from simkit.observation_sofia import sofia_compact
+from simkit.learners.sofia.updates import first_of_steps
+from simkit.learning.observe_sofia import sofia_compact
+from simkit.learning.slotted import Slotted, SlottedView
 from simkit.scenario import Scenario
-from simkit.scenario_file import load_scenario
-from simkit.slotted import Slotted, SlottedView
+from simkit.scenario.file import load_scenario
 from simkit.training import Training
 
 ROOT = Path(__file__).resolve().parents[2]

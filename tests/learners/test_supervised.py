@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from simkit.learners.input_layers import make_input_layer
-from simkit.learners.job_sets import JobSets
+from simkit.learners.deeprm.model import imitate, shortest_first, shown
 from simkit.learners.lockstep import Lockstep
-from simkit.learners.outcomes import outcome
-from simkit.learners.perceptron import small_weights
-from simkit.learners.policy_network import PolicyNetwork
-from simkit.learners.rollouts import chooser, play, roll_out
-from simkit.learners.supervised import imitate, shortest_first, shown
-from simkit.slotted import Slotted
-from simkit.traces.deeprm import draw_job_sets
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.rollouts import chooser, outcome, play, roll_out
+from simkit.learners.nn.input_layers import make_input_layer
+from simkit.learners.nn.perceptron import small_weights
+from simkit.learners.nn.policy_network import PolicyNetwork
+from simkit.learning.slotted import Slotted
+from simkit.traces.models.deeprm import draw_job_sets
 
 MODEL = Slotted()
 

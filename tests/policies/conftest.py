@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.cluster import Cluster
-from simkit.estimates import Requested
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Rules, Simulation
 from simkit.policy import Policy
-from simkit.recorder import Recorder
-from simkit.simulation import Rules, Simulation
+from simkit.policy.estimates import Requested
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
 
 
 class Run:

@@ -9,10 +9,10 @@ import pytest
 
 from simkit.policies.changing_orders import HRRN, UNICEF, WFP3
 from simkit.policy import State, SystemInfo
-from simkit.policy_bases import OrderedPolicy
-from simkit.room import make_room
-from simkit.task import Task
-from simkit.task_queue import TaskQueue
+from simkit.policy.ordered import OrderedPolicy
+from simkit.policy.queue import TaskQueue
+from simkit.policy.room import make_room
+from simkit.policy.task import Task
 
 INFO = SystemInfo(("processors", "mem"), ("pool",), np.array([[64.0, 64.0]]), ())
 NOW = 1000.0

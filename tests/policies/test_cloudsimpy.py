@@ -9,13 +9,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.cluster import Cluster
+from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.cloudsimpy import CloudSimPy, cloudsimpy_makespan
-from simkit.policy import Partition
-from simkit.simulation import Rules
 from simkit.traces.task_table import read_task_table
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster, Partition
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 DATA = Path(os.environ.get("SIMKIT_DATA", SHARED / "data"))

@@ -8,18 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.admission import AdmissionRule
-from simkit.cluster import Cluster, Maintenance
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError
 from simkit.policies.changing_orders import WFP3
 from simkit.policies.conservative import Conservative, ConservativePolicy
 from simkit.policies.orderings import FCFS, SJF, Random
 from simkit.policies.placement import BestFit, WorstFit
 from simkit.policies.placement import Random as RandomPlacement
-from simkit.policy import Partition
-from simkit.policy_bases import OrderedPolicy
-from simkit.simulation import Rules
+from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 PROCESSORS = 6
 SIZES = st.integers(1, PROCESSORS)

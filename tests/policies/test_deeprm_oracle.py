@@ -14,16 +14,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.admission import AdmissionRule
-from simkit.cluster import Cluster
-from simkit.estimates import Actual
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Rules, Simulation
+from simkit.learning.slotted import Slotted
+from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policies.slotted import SlottedPacker, SlottedSJF, SlottedTetris
-from simkit.recorder import Recorder
+from simkit.policy.estimates import Actual
 from simkit.seeds import stream
-from simkit.simulation import Rules, Simulation
-from simkit.slotted import Slotted
-from simkit.slotted_tracker import SlottedTracker
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
 
 RATES = ("0.1", "0.379", "0.596", "0.705", "1")
 KNOBS = ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5")

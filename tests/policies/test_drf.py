@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simkit import check_policy
-from simkit.cluster import Cluster
 from simkit.errors import ScenarioError
 from simkit.policies.drf import DRF
 from simkit.policies.fitness import WorstFit
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
 
 
 def bags(*rows):

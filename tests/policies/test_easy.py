@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.cluster import Cluster, Maintenance
-from simkit.policies.backfilling import Easy
+from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS, SJF
-from simkit.policy_bases import OrderedPolicy
+from simkit.policy.ordered import OrderedPolicy
+from simkit.workload.cluster import Cluster, Maintenance
 
 PROCESSORS = 6
 ORDERS = {"fcfs": FCFS, "sjf": SJF}

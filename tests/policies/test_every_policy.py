@@ -8,23 +8,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.admission import AdmissionRule
-from simkit.cluster import Cluster, Maintenance
-from simkit.policies import (
-    bag_orders,
-    changing_orders,
-    multifactor,
-    orderings,
-    placement,
-    value_orders,
-)
-from simkit.policies.backfilling import Easy
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
+from simkit.policies import changing_orders, multifactor, orderings, placement, value_orders
+from simkit.policies import orderings as bag_orders
 from simkit.policies.conservative import Conservative
+from simkit.policies.easy import Easy
 from simkit.policies.ready_pool import ReadyPool
-from simkit.policy import Partition
-from simkit.policy_bases import OrderedPolicy
-from simkit.simulation import Rules
+from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 ORDERS = {
     "fcfs": orderings.FCFS,

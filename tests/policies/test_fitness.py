@@ -7,16 +7,16 @@ import polars as pl
 import pytest
 
 from simkit import check_policy
-from simkit.cluster import Cluster, Maintenance
 from simkit.errors import PolicyError, ScenarioError
-from simkit.fitness import FitnessPolicy
-from simkit.pairs import Pairs, TaskFacts
-from simkit.policies import alignment, fitness, packing
-from simkit.policies.bag_orders import FewestRemaining, LargestRequest
-from simkit.policies.orderings import SJF
+from simkit.policies import fitness, packing
+from simkit.policies import packing as alignment
+from simkit.policies.orderings import SJF, FewestRemaining, LargestRequest
 from simkit.policy import SystemInfo
-from simkit.task import Task
+from simkit.policy.fitness import FitnessPolicy
+from simkit.policy.pairs import Pairs, TaskFacts
+from simkit.policy.task import Task
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster, Maintenance
 
 MACHINES = {
     "first-fit": fitness.FirstFit,

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.cluster import Cluster
-from simkit.fitness import FitnessPolicy, MachineFitness, Pairs
-from simkit.pairs import TaskFacts
-from simkit.policies import alignment, changing_orders, fitness, orderings, packing
-from simkit.policies.bag_orders import FewestRemaining, LargestRequest
-from simkit.policy import Partition, Place
+from simkit.policies import changing_orders, fitness, orderings, packing
+from simkit.policies import packing as alignment
+from simkit.policies.orderings import FewestRemaining, LargestRequest
+from simkit.policy import Place
+from simkit.policy.fitness import FitnessPolicy, MachineFitness, Pairs
+from simkit.policy.pairs import TaskFacts
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster, Partition
 
 
 def tightest(pairs):

@@ -9,7 +9,7 @@ import pytest
 
 from simkit.errors import ScenarioError
 from simkit.policies.multifactor import Multifactor
-from simkit.policy_bases import OrderedPolicy
+from simkit.policy.ordered import OrderedPolicy
 
 PROCESSORS = 8
 

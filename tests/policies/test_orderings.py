@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from simkit.policies.orderings import F1, F2, F3, F4, FCFS, LAF, LCFS, LJF, SAF, SJF, Random
 from simkit.policy import SystemInfo
-from simkit.policy_bases import OrderedPolicy
-from simkit.task import Task
+from simkit.policy.ordered import OrderedPolicy
+from simkit.policy.task import Task
 
 FIRST = 1000.0
 INFO = SystemInfo(("processors",), ("pool",), np.array([[64.0]]), (), first_submit_s=FIRST)

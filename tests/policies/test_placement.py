@@ -7,8 +7,8 @@ import pytest
 
 from simkit.policies.placement import BestFit, FirstFit, Random, WorstFit
 from simkit.policy import SystemInfo
-from simkit.room import MachineRoom
-from simkit.task import Task
+from simkit.policy.room import MachineRoom
+from simkit.policy.task import Task
 
 CAPACITY = np.array([[8.0, 16.0], [8.0, 16.0], [4.0, 64.0], [8.0, 16.0]])
 # Shares of the largest machine (8 cpu, 64 mem): cpu 4/8, 2/8, 4/8, 2/8; mem 8/64, 16/64, 64/64, 0.

@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simkit import check_policy
-from simkit.admission import AdmissionRule
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
-from simkit.policies.backfilling import Easy
+from simkit.policies.easy import Easy
 from simkit.policies.green_slot import GreenSlot
 from simkit.policies.orderings import FCFS, SJF
 from simkit.policies.power_cap import PowerCap
 from simkit.policies.thresholds import carbon_threshold, price_threshold
 from simkit.policies.value_orders import LeastSlack
 from simkit.policy import WakeAt
-from simkit.policy_bases import OrderedPolicy
-from simkit.simulation import Rules
+from simkit.policy.ordered import OrderedPolicy
 
 IDLE_W, EACH_W, STEP_S = 100.0, 10.0, 10.0
 

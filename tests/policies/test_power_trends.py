@@ -12,23 +12,23 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.admission import AdmissionRule
-from simkit.bootstrap import seed_interval
-from simkit.cluster import Cluster
-from simkit.estimates import Actual
+from simkit.analysis.intervals import seed_interval
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Rules, Simulation
+from simkit.experiment.workload import valued
 from simkit.policies.orderings import FCFS, SJF
 from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policies.value_orders import HighestValue, QoS
-from simkit.power_model import PowerModel
-from simkit.recorder import Recorder
-from simkit.scenario_value import Value
+from simkit.policy.estimates import Actual
+from simkit.power.forecast import PerfectForecast
+from simkit.power.machine_model import PowerModel
+from simkit.power.signal_patterns import Levels
+from simkit.power.site import Foresight, Site, Source, Supply
+from simkit.scenario.value import Value
 from simkit.seeds import stream
-from simkit.signal_forecast import PerfectForecast
-from simkit.signal_levels import Levels
-from simkit.simulation import Rules, Simulation
-from simkit.site import Foresight, Site, Source, Supply
-from simkit.traces.rare import generate_rare
-from simkit.value_source import valued
+from simkit.traces.models.rare import generate_rare
+from simkit.workload.cluster import Cluster
 
 HOUR_S = 3600.0
 SEEDS, UNITS = 6, 10

@@ -9,17 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simkit import check_policy
-from simkit.admission import AdmissionRule
-from simkit.cluster import Cluster, Maintenance
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.changing_orders import HRRN
 from simkit.policies.orderings import FCFS, SJF, Random
 from simkit.policies.placement import WorstFit
 from simkit.policies.ready_pool import ReadyPool, ReadyPoolPolicy
 from simkit.policies.value_orders import HighestValue, LeastSlack, QoS, ValueDensity
-from simkit.policy import CapacityStep, Suspend
-from simkit.simulation import Rules
-from simkit.task import Allocation, Task
+from simkit.policy import Suspend
+from simkit.policy.task import Allocation, Task
+from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
 
 ORDERS = (FCFS, SJF, Random, QoS, HighestValue, ValueDensity, LeastSlack, HRRN)
 

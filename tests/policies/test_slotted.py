@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.admission import AdmissionRule
-from simkit.cluster import Cluster
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policies.slotted import SlottedPacker, SlottedRandom, SlottedSJF, SlottedTetris
-from simkit.simulation import Rules
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
 
 POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
 

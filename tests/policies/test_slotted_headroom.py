@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.admission import AdmissionRule
-from simkit.cluster import Cluster
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
-from simkit.policies.slotted_headroom import SlottedHeadroom
-from simkit.simulation import Rules
+from simkit.policies.slotted import SlottedHeadroom
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
 
 POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
 RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))

@@ -12,12 +12,18 @@ from hypothesis import strategies as st
 
 from simkit import check_policy
 from simkit.errors import ScenarioError
-from simkit.policies.backfilling import Easy
-from simkit.policies.slack import duration_s, last_start_s
-from simkit.policies.value_orders import HighestValue, LeastSlack, QoS, ValueDensity
-from simkit.policy_bases import OrderedPolicy
-from simkit.task import Task
-from simkit.task_queue import TaskQueue
+from simkit.policies.easy import Easy
+from simkit.policies.value_orders import (
+    HighestValue,
+    LeastSlack,
+    QoS,
+    ValueDensity,
+    duration_s,
+    last_start_s,
+)
+from simkit.policy.ordered import OrderedPolicy
+from simkit.policy.queue import TaskQueue
+from simkit.policy.task import Task
 
 
 def task(index=0, submit=0.0, size=1, estimate=10.0, **worth):

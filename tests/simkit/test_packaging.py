@@ -15,22 +15,30 @@ SETUPTOOLS = PROJECT["tool"]["setuptools"]
 FOLDERS = ("simkit", "traces", "policies", "learners", "scenarios")
 
 
+def folder_of(package: str) -> str:
+    """Return where a package's files lie: below the nearest parent that `package-dir` maps."""
+    mapped, rest = package, ""
+    while mapped not in SETUPTOOLS["package-dir"]:
+        mapped, _, leaf = mapped.rpartition(".")
+        rest = f"/{leaf}{rest}"
+    return SETUPTOOLS["package-dir"][mapped] + rest
+
+
 def test_packages_are_the_folders() -> None:
     found = {
         path.parent.relative_to(ROOT).as_posix()
         for folder in FOLDERS
         for path in (ROOT / folder).rglob("__init__.py")
     }
-    listed = {SETUPTOOLS["package-dir"][package] for package in SETUPTOOLS["packages"]}
-    assert listed == found
+    assert {folder_of(package) for package in SETUPTOOLS["packages"]} == found
 
 
 def test_every_data_file_is_in_the_package() -> None:
     patterns = SETUPTOOLS["package-data"]
     missing = [
         str(path.relative_to(ROOT))
-        for package, folder in SETUPTOOLS["package-dir"].items()
-        for path in (ROOT / folder).iterdir()
+        for package in SETUPTOOLS["packages"]
+        for path in (ROOT / folder_of(package)).iterdir()
         if path.is_file() and path.suffix not in (".py", ".pyc")
         if not any(path.match(pattern) for pattern in patterns.get(package, ()))
     ]

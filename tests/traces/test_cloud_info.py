@@ -11,9 +11,9 @@ import polars as pl
 import pytest
 
 from simkit.errors import TraceError
-from simkit.traces.alibaba2017_info import alibaba2017_facts
-from simkit.traces.alibaba2017_layout import TABLES
-from simkit.traces.cloud_info import cloud_facts, cloud_format, cloud_reports
+from simkit.traces.alibaba2017.facts import alibaba2017_facts
+from simkit.traces.alibaba2017.layout import TABLES
+from simkit.traces.formats import cloud_facts, cloud_format, cloud_reports
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 DATA = DATA / "alibaba"

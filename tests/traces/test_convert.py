@@ -7,7 +7,7 @@ import pytest
 
 from simkit.errors import TraceError
 from simkit.traces.convert import convert_log, most_at_once
-from simkit.traces.sacct_usage import read_sacct_usage
+from simkit.traces.sacct.usage import read_sacct_usage
 from simkit.traces.swf import read_swf
 from simkit.workload import Workload
 

@@ -7,7 +7,7 @@ import pytest
 from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.sacct import read_sacct
-from simkit.traces.sacct_header import COMMAND
+from simkit.traces.sacct.table import COMMAND
 
 COLUMNS = (
     "JobID", "JobIDRaw", "User", "Account", "Partition", "QOS", "State", "Submit", "Start", "End",

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from simkit.errors import TraceError
 from simkit.traces import rules as shared_rules
-from simkit.traces import task_table_rules as names
 from simkit.traces.task_table import read_task_table
+from simkit.traces.task_table import rules as names
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 DATA = DATA / "alibaba"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.traces.workload_facts import QUANTILES, offered_load, spread, workload_facts
+from simkit.traces.facts import QUANTILES, offered_load, spread, workload_facts
 from simkit.workload import Workload
 
 

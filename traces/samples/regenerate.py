@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simkit.traces.lublin import generate_lublin
+from simkit.traces.models.lublin import generate_lublin
 from simkit.traces.swf import write_swf
 from simkit.workload import Trace
 

@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.cluster import Cluster
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Simulation
 from simkit.policy import Action, Place, State, SystemInfo
-from simkit.recorder import Recorder
-from simkit.simulation import Simulation
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
 
 
 class Run:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.admission import AdmissionRule
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policy import Cancel, Kill, Place, Suspend
-from simkit.simulation import Rules
 
 ENDS = "job_id start_time_s status"
 

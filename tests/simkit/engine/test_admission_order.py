@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.admission import AdmissionRule
-from simkit.backlog import RankedBacklog
+from simkit.engine.admission import AdmissionRule, RankedBacklog
+from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
 from simkit.policy import Place
-from simkit.simulation import Rules
-from simkit.task import Task
+from simkit.policy.task import Task
 
 
 def worthy(load, qos, **columns):

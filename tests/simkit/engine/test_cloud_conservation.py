@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simkit.cluster import Cluster, Failures
-from simkit.machine_capacity import CapacityChange
 from simkit.policy import Kill, Place, Resume, Suspend, WakeAt
 from simkit.workload import Workload
+from simkit.workload.capacity import CapacityChange
+from simkit.workload.cluster import Cluster, Failures
 
 RESOURCES = ("cpu", "mem")
 CALM = 200.0  # from here on the restless policy disturbs nothing, so that runs end

@@ -13,16 +13,16 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simkit.admission import AdmissionRule
-from simkit.cluster import Cluster, Maintenance
-from simkit.estimates import Actual, Perturbed, Requested, UserMean
-from simkit.policies.backfilling import Easy
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
 from simkit.policies.conservative import Conservative
+from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS, SJF
-from simkit.policy import Cancel, Kill, Partition, Place, Resume, Suspend, WakeAt
-from simkit.policy_bases import OrderedPolicy
-from simkit.simulation import Rules
+from simkit.policy import Cancel, Kill, Place, Resume, Suspend, WakeAt
+from simkit.policy.estimates import Actual, Perturbed, Requested, UserMean
+from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
+from simkit.workload.cluster import Cluster, Maintenance, Partition
 
 RESOURCES = ("cpu", "mem")
 LONGEST = 2000.0  # after this the wild policy calms down, so that runs end

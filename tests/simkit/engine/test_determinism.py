@@ -9,30 +9,30 @@ import sys
 import numpy as np
 import pytest
 
-from simkit.cluster import Cluster, Maintenance
-from simkit.estimates import Perturbed
-from simkit.policies.backfilling import Easy
+from simkit.engine.simulation import Rules
+from simkit.policies.easy import Easy
 from simkit.policies.multifactor import Multifactor
 from simkit.policies.orderings import FCFS, Random
 from simkit.policies.placement import Random as RandomPlacement
-from simkit.policy_bases import OrderedPolicy
-from simkit.simulation import Rules
-from simkit.traces.lublin import generate_lublin
+from simkit.policy.estimates import Perturbed
+from simkit.policy.ordered import OrderedPolicy
+from simkit.traces.models.lublin import generate_lublin
+from simkit.workload.cluster import Cluster, Maintenance
 
 TABLES = ("jobs", "tasks", "allocations", "timeline", "events")
 
 SCRIPT = """
 import hashlib
 import numpy as np
-from simkit.cluster import Cluster, Maintenance
-from simkit.estimates import Perturbed
-from simkit.policies.backfilling import Easy
+from simkit.workload.cluster import Cluster, Maintenance
+from simkit.policy.estimates import Perturbed
+from simkit.policies.easy import Easy
 from simkit.policies.multifactor import Multifactor
 from simkit.policies.placement import Random
-from simkit.policy_bases import OrderedPolicy
-from simkit.recorder import Recorder
-from simkit.simulation import Simulation
-from simkit.traces.lublin import generate_lublin
+from simkit.policy.ordered import OrderedPolicy
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Simulation
+from simkit.traces.models.lublin import generate_lublin
 
 class Sink:
     digest = hashlib.sha256()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from simkit.engine.simulation import Rules
 from simkit.errors import ScenarioError
-from simkit.estimates import Actual, Perturbed, Requested, UserMean
 from simkit.policy import Place
-from simkit.simulation import Rules
+from simkit.policy.estimates import Actual, Perturbed, Requested, UserMean
 
 NAN = float("nan")
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.admission import AdmissionRule
-from simkit.cluster import Cluster, Maintenance
-from simkit.estimates import UserMean
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
 from simkit.policy import Cancel, Place, WakeAt
-from simkit.simulation import Rules
+from simkit.policy.estimates import UserMean
+from simkit.workload.cluster import Cluster, Maintenance
 
 NO_BACKLOG = Rules(admission=AdmissionRule(slots=1, backlog=0))
 JOB_LOG = "job_id start_time_s end_time_s status"

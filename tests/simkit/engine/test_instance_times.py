@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.cluster import Cluster
+from simkit.engine.simulation import Rules
 from simkit.policy import Place, Suspend
-from simkit.simulation import Rules
+from simkit.workload.cluster import Cluster
 
 PIECES = "task_id machine_id first_instance count start_time_s end_time_s outcome"
 

@@ -7,11 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from simkit.cluster import Cluster, Failures, Maintenance
 from simkit.errors import ScenarioError
-from simkit.machine_capacity import CapacityChange
 from simkit.policies.orderings import FCFS
-from simkit.policy_bases import OrderedPolicy
+from simkit.policy.ordered import OrderedPolicy
+from simkit.workload.capacity import CapacityChange
+from simkit.workload.cluster import Cluster, Failures, Maintenance
 
 PIECES = "job_id machine_id start_time_s end_time_s outcome"
 

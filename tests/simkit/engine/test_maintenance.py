@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 
-from simkit.cluster import Cluster, Maintenance
 from simkit.errors import ScenarioError
-from simkit.policies.backfilling import Easy
+from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
-from simkit.policy import CapacityStep, Place, Resume
-from simkit.policy_bases import OrderedPolicy
+from simkit.policy import Place, Resume
+from simkit.policy.ordered import OrderedPolicy
+from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
 
 ENDS = "job_id start_time_s end_time_s status"
 PIECES = "task_id start_time_s end_time_s outcome"

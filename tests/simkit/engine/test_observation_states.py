@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.actions import SlotActions
-from simkit.admission import AdmissionRule
-from simkit.cluster import Cluster, Maintenance
-from simkit.observation import ENCODERS, make_encoder
-from simkit.observation_deeprm import deeprm_compact, deeprm_image
-from simkit.observation_pairs import FitnessPairs, feasible_pairs, pair_features
-from simkit.observation_scaling import reciprocal
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
+from simkit.learning.actions import SlotActions
+from simkit.learning.observation import ENCODERS, make_encoder, reciprocal
+from simkit.learning.observe_deeprm import deeprm_compact, deeprm_image
+from simkit.learning.observe_pairs import FitnessPairs, feasible_pairs, pair_features
+from simkit.learning.slotted import Slotted
+from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Place
-from simkit.simulation import Rules
-from simkit.slotted import Slotted
-from simkit.slotted_tracker import SlottedTracker
+from simkit.workload.cluster import Cluster, Maintenance
 
 STEPWISE = Rules(step_s=1, admission=AdmissionRule(slots=10, backlog=60))
 

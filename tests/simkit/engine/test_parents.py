@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.admission import AdmissionRule
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
 from simkit.policy import Kill
-from simkit.simulation import Rules
 
 ENDS = "task_id start_time_s end_time_s status"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.cluster import Cluster
 from simkit.errors import PolicyError
-from simkit.policies.backfilling import Easy
+from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
-from simkit.policy import Partition, Place
-from simkit.policy_bases import OrderedPolicy
+from simkit.policy import Place
+from simkit.policy.ordered import OrderedPolicy
+from simkit.workload.cluster import Cluster, Partition
 
 ENDS = "job_id start_time_s end_time_s status"
 

@@ -5,12 +5,12 @@ A pool of 10 processors of 100 W each; the sun changes at t = 10.
 
 from __future__ import annotations
 
-from simkit.admission import AdmissionRule
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
 from simkit.policy import Place
-from simkit.power_model import PowerModel
-from simkit.signal_steps import Steps
-from simkit.simulation import Rules
-from simkit.site import Site, Source, Supply
+from simkit.power.machine_model import PowerModel
+from simkit.power.signal_steps import Steps
+from simkit.power.site import Site, Source, Supply
 
 PIECES = "job_id start_time_s end_time_s outcome"
 

@@ -11,24 +11,22 @@ import math
 import numpy as np
 import pytest
 
-from simkit.battery_facts import BatteryFacts
-from simkit.cluster import Cluster, Maintenance
-from simkit.controller import SourceOrder
 from simkit.errors import PolicyError
-from simkit.grid import Grid
-from simkit.ledger import imbalance
-from simkit.machine_capacity import CapacityChange
-from simkit.policies.backfilling import Easy
+from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
 from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policy import Place, SwitchOff, SwitchOn
-from simkit.policy_bases import OrderedPolicy
-from simkit.power_model import PowerModel
-from simkit.pue import ConstantPue
-from simkit.signal_forecast import PerfectForecast, Persistence
-from simkit.signal_noise import NoisyForecast
-from simkit.signal_steps import Steps
-from simkit.site import Checkpoints, Foresight, Site, Source, Supply
+from simkit.policy.ordered import OrderedPolicy
+from simkit.power.battery import BatteryFacts
+from simkit.power.controller import SourceOrder
+from simkit.power.forecast import NoisyForecast, PerfectForecast, Persistence
+from simkit.power.grid import Grid
+from simkit.power.ledger import imbalance
+from simkit.power.machine_model import ConstantPue, PowerModel
+from simkit.power.signal_steps import Steps
+from simkit.power.site import Checkpoints, Foresight, Site, Source, Supply
+from simkit.workload.capacity import CapacityChange
+from simkit.workload.cluster import Cluster, Maintenance
 
 POOL = PowerModel.linear(100.0, 1000.0, "processors")
 MACHINE = PowerModel.linear(10.0, 100.0, "processors")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from simkit.cluster import Cluster, Maintenance
 from simkit.errors import PolicyError
 from simkit.policy import Cancel, Kill, Place, Suspend
+from simkit.workload.cluster import Cluster, Maintenance
 
 ENDS = "job_id start_time_s end_time_s status"
 EVENTS = "time_s kind job_id"

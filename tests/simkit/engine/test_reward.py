@@ -6,16 +6,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.admission import AdmissionRule
-from simkit.cluster import Cluster, Failures, Maintenance
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
 from simkit.errors import PluginError, ScenarioError
-from simkit.policies.backfilling import Easy
+from simkit.learning.reward import REWARDS, Reward, WeightedRewards, make_reward
+from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
 from simkit.policy import Kill, Place, Resume, Suspend
-from simkit.policy_bases import OrderedPolicy
-from simkit.reward import REWARDS, Reward, WeightedRewards, make_reward
-from simkit.simulation import Rules
-from simkit.value import with_deadlines, with_values
+from simkit.policy.ordered import OrderedPolicy
+from simkit.workload.cluster import Cluster, Failures, Maintenance
+from simkit.workload.value import with_deadlines, with_values
 
 STEPWISE = Rules(step_s=1, admission=AdmissionRule(slots=10, backlog=60))
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simkit.cluster import Cluster, Maintenance
 from simkit.policies.placement import BestFit, WorstFit
 from simkit.policy import Place
-from simkit.profile import MachineProfile, PoolProfile
-from simkit.room import MachineRoom, PoolRoom, make_room
-from simkit.task import Allocation, Task
+from simkit.policy.pool_profile import VectorProfile
+from simkit.policy.profile import MachineProfile, PoolProfile
+from simkit.policy.room import MachineRoom, PoolRoom, make_room
+from simkit.policy.task import Allocation, Task
 from simkit.units import TIME_GRID
-from simkit.vector_profile import VectorProfile
+from simkit.workload.cluster import Cluster, Maintenance
 
 END = 30  # the brute-force grid covers 0, 1, …, END - 1 seconds, and what is then goes on forever
 

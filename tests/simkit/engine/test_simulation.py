@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.admission import AdmissionRule
-from simkit.cluster import Cluster
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.events import PATIENCE
+from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policy import Kill, Place, WakeAt
-from simkit.simulation import Rules
-from simkit.step_clock import PATIENCE
+from simkit.workload.cluster import Cluster
 
 ENDS = "job_id start_time_s end_time_s status"
 PIECES = "task_id machine_id first_instance count attempt start_time_s end_time_s outcome"

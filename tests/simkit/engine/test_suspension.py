@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.cluster import Cluster
+from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError
-from simkit.policy import Kill, Partition, Place, Resume, Suspend
-from simkit.simulation import Rules
+from simkit.policy import Kill, Place, Resume, Suspend
+from simkit.workload.cluster import Cluster, Partition
 
 JOB = "job_id start_time_s end_time_s run_time_s suspended_time_s lost_time_s attempts status"
 PIECES = "task_id machine_id first_instance count attempt start_time_s end_time_s outcome"

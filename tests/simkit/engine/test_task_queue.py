@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from simkit.task import Task
-from simkit.task_queue import TaskQueue
+from simkit.policy.queue import TaskQueue
+from simkit.policy.task import Task
 
 COLUMNS = ("index", "submit_time_s", "estimate_s", "requested_time_s", "remaining", "user", "queue",
            "priority", "partition", "gang")  # fmt: skip

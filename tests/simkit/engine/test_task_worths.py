@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from simkit.cluster import Cluster
-from simkit.estimates import Requested
-from simkit.submission import Submission
-from simkit.task import Task
-from simkit.value import with_deadlines, with_resource, with_values
+from simkit.engine.submission import Submission
+from simkit.policy.estimates import Requested
+from simkit.policy.task import Task
+from simkit.workload.cluster import Cluster
+from simkit.workload.value import with_deadlines, with_resource, with_values
 
 
 def tasks_of(load, **capacity) -> list[Task]:

@@ -1,0 +1,198 @@
+"""The occupancy of many replicas' pools over the steps ahead, and what ends when.
+
+Time windows are found without a loop over replicas: one pass over the horizon counts, for all of
+them at once, how many steps in a row would hold a task, until these are as many as it takes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.learning.slotted import Slotted
+
+Small = npt.NDArray[Any]
+"""Whole numbers of two bytes where the dimensions allow it: a quarter of the memory traffic."""
+
+
+def small_type(model: Slotted) -> type[np.int16 | np.int64]:
+    """Return the type that holds twice the amounts and steps of a model."""
+    return np.int16 if max(*model.capacity, model.horizon) < 2**14 else np.int64
+
+
+class ReplicaGrid:
+    """What is held in the steps ahead, for A replicas; the last axis of all arrays."""
+
+    occupied: Small
+    """(H, R, A) units held in each step ahead; the first is the one that begins now."""
+    last_finish: Ints
+    """(A,) step before which everything placed has ended."""
+
+    def __init__(self, model: Slotted, replicas: int) -> None:
+        self.dtype: npt.DTypeLike = small_type(model)
+        small = self.dtype
+        self.occupied = np.zeros((model.horizon, model.resources, replicas), small)
+        self.last_finish = np.zeros(replicas, np.int64)
+        # A ring over time: what leaves the system at step t is at t modulo the horizon.
+        self._leaving = np.zeros((model.horizon, replicas))
+        self._capacity = np.array(model.capacity, small)
+        self._ahead = np.arange(model.horizon, dtype=small)[:, None]
+        # A task of length n may start up to step latest_start(n), so none holds a step beyond the
+        # one that a task of length 1 may start in.
+        self._usable = model.latest_start(1) + 1
+
+    def earliest(self, length: Small, size: Small) -> Ints:
+        """Return (…, A) the first step ahead at which tasks fit; -1: none, or length 0.
+
+        Args:
+            length: (…, A) steps of each task, 0 for none.
+            size: (R, …, A) units of each.
+        """
+        free = self._room(size).astype(self.dtype)
+        run = np.zeros(length.shape, self.dtype)  # steps in a row that are free, up to this one
+        longest = np.zeros(length.shape, self.dtype)
+        last = np.zeros(length.shape, self.dtype)  # where a run first is as long as the task
+        for step in free:
+            run += 1
+            run *= step
+            np.maximum(longest, run, out=longest)
+            last += (longest < length).view(np.int8)
+        fits = (longest >= length) & (length > 0)
+        return np.where(fits, last + 1 - length, -1)
+
+    def _room(self, size: Small) -> Bools:
+        """Return (usable steps, …, A) whether a task could hold each single step."""
+        grid = self.occupied[: self._usable]
+        between = (slice(None), *(None,) * (size.ndim - 2))
+        free: Bools | None = None
+        for resource, capacity in enumerate(self._capacity):
+            fits = grid[:, resource][between] <= capacity - size[resource]
+            free = fits if free is None else np.logical_and(free, fits, out=free)
+        assert free is not None  # a model has a resource
+        return free
+
+    def hold(self, ahead: Ints, length: Small, size: Small) -> None:
+        """Hold (R, A) units from (A,) steps ahead on for (A,) steps; length 0 holds nothing."""
+        begin: Small = ahead.astype(self.dtype)
+        inside = (self._ahead >= begin) & (self._ahead < begin + length)
+        # one dtype throughout: mixed ones are converted piece by piece, and that is slow
+        self.occupied += inside.astype(self.dtype)[:, None] * size
+
+    def leave_at(self, rows: Ints, finish: Ints, weight: Floats) -> None:
+        """Note that jobs of these weights leave some replicas when step `finish` begins."""
+        self._leaving[finish % len(self._leaving), rows] += weight
+        self.last_finish[rows] = np.maximum(self.last_finish[rows], finish)
+
+    def shift(self, moved: Bools) -> None:
+        """Let a step pass in some replicas: what was one step ahead begins now."""
+        self.occupied[:-1] = np.where(moved, self.occupied[1:], self.occupied[:-1])
+        self.occupied[-1, :, moved] = 0
+
+    def leaving(self, rows: Ints, now: Ints) -> Floats:
+        """Return the weight of what leaves some replicas now, and forget it."""
+        place = (now % len(self._leaving), rows)
+        weight: Floats = self._leaving[place]
+        self._leaving[place] = 0.0
+        return weight
+
+    def keep(self, kept: Bools) -> None:
+        """Keep the state of some replicas alone."""
+        rows = np.flatnonzero(kept)
+        for name in ("occupied", "last_finish", "_leaving"):
+            setattr(self, name, getattr(self, name).take(rows, axis=-1))
+
+
+# MERGED The slots and the backlogs of many replicas: where admitted jobs wait.
+# MERGED
+# MERGED A job goes to the lowest free slot, behind the others to the backlog if all slots are taken, and
+# MERGED nowhere if that is full. A slot that becomes free takes the head of the backlog at once, so a free
+# MERGED slot means an empty backlog.
+
+
+class ReplicaSlots:
+    """Waiting jobs of A replicas; the last axis of all arrays.
+
+    There is a row more than slots, for the void action: it never holds a job.
+    """
+
+    job: Ints
+    """(M + 1, A) number of the job in each slot; -1: none."""
+    length: Small
+    """(M + 1, A) its steps; 0: the slot is empty."""
+    size: Small
+    """(R, M + 1, A) its units."""
+    backlog: Ints
+    """(A,) jobs behind the slots."""
+    waiting: Ints
+    """(A,) jobs in slots and behind them."""
+
+    def __init__(self, model: Slotted, replicas: int, jobs: int) -> None:
+        rows = model.slots + 1
+        self._slots, self._limit = model.slots, model.backlog
+        small = small_type(model)
+        self.job = np.full((rows, replicas), -1)
+        self.length = np.zeros((rows, replicas), small)
+        self.size = np.zeros((model.resources, rows, replicas), small)
+        self.backlog = np.zeros(replicas, np.int64)
+        self.waiting = np.zeros(replicas, np.int64)
+        # Who came to the backlog, game by game: written at the tail, read at the head.
+        self._queue = np.empty((replicas, jobs), np.int64)
+        self._head = np.zeros(replicas, np.int64)
+
+    def of(self, slots: Ints) -> tuple[Small, Small]:
+        """Return (A,) lengths and (R, A) sizes of the jobs in one slot of each replica."""
+        place = slots * len(slots) + np.arange(len(slots))
+        flat = self.size.reshape(len(self.size), -1)
+        # `take` leaves replicas dense in memory, as indexing with two arrays would not
+        return self.length.ravel().take(place), flat.take(place, axis=1)
+
+    def admit(self, rows: Ints, games: Ints, job: Ints, length: Ints, size: Ints) -> Bools:
+        """Let one job arrive in some replicas; return which of them were admitted.
+
+        Args:
+            rows: (K,) columns of the arrays here.
+            games: (K,) the replicas' own numbers, which never change.
+            job: (K,) numbers of the jobs.
+            length: (K,) their steps.
+            size: (R, K) their units.
+        """
+        empty = self.job[: self._slots, rows] < 0
+        seen: Bools = np.any(empty, axis=0)
+        slot = empty.argmax(axis=0)[seen]
+        self.put(rows[seen], slot, job[seen], length[seen], size[:, seen])
+        queued = ~seen
+        if self._limit is not None:
+            queued &= self.backlog[rows] < self._limit
+        self._push(rows[queued], games[queued], job[queued])
+        admitted: Bools = seen | queued
+        self.waiting[rows[admitted]] += 1
+        return admitted
+
+    def _push(self, rows: Ints, games: Ints, job: Ints) -> None:
+        self._queue[games, self._head[rows] + self.backlog[rows]] = job
+        self.backlog[rows] += 1
+
+    def pop(self, rows: Ints, games: Ints) -> Ints:
+        """Take the heads of the backlogs, because a waiting job was placed; -1: none."""
+        some = self.backlog[rows] > 0
+        head = np.full(len(rows), -1)
+        head[some] = self._queue[games[some], self._head[rows[some]]]
+        self._head[rows] += some
+        self.backlog[rows] -= some
+        self.waiting[rows] -= 1
+        return head
+
+    def put(self, rows: Ints, slots: Ints, job: Ints, length: Ints, size: Ints) -> None:
+        """Write (K,) jobs into slots; job -1 with length and size 0 empties one."""
+        self.job[slots, rows] = job
+        self.length[slots, rows] = length
+        self.size[:, slots, rows] = size
+
+    def keep(self, kept: Bools) -> None:
+        """Keep the state of some replicas alone."""
+        rows = np.flatnonzero(kept)
+        for name in ("job", "length", "size", "backlog", "waiting", "_head"):
+            setattr(self, name, getattr(self, name).take(rows, axis=-1))

@@ -1,0 +1,1 @@
+"""Networks, their derivatives and optimisers, shared by the learners."""

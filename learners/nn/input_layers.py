@@ -1,0 +1,102 @@
+"""What a learner's network looks at: how observations are kept, and the first layer's products.
+
+A learner keeps some hundred thousand observations of an iteration. An `InputLayer` keeps what is
+needed of each, and multiplies it with the first layer's weights; `table_layer` has the one for
+images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy.typing as npt
+from scipy import sparse
+
+from simkit.errors import ScenarioError, did_you_mean
+from simkit.learners.nn.perceptron import Array
+from simkit.learners.nn.table_layer import TableLayer
+from simkit.learning.observe_deeprm import compact_schema, deeprm_compact, image_schema
+from simkit.learning.schema import ObservationSchema
+from simkit.learning.slotted import Slotted, SlottedView
+
+Stored = npt.NDArray[Any]
+
+
+class InputLayer(Protocol):
+    """The first layer's product with observations of K numbers, which it keeps its own way."""
+
+    inputs: int
+    """K."""
+
+    def stored(self, view: SlottedView) -> Stored:
+        """Return (A, F): what is kept of A observations."""
+
+    def table(self, weight: Array) -> Array:
+        """Return a weight (K, hidden) as `product` wants it; made once for each change of it."""
+
+    def matrix(self, stored: Stored, dtype: npt.DTypeLike) -> Array | sparse.csr_array:
+        """Return (A, rows): how often each of the table's rows is in each observation."""
+
+    def fold(self, slopes: Array) -> Array:
+        """Return (K, hidden) by the weight, of a derivative (rows, hidden) by the table."""
+
+    def product(self, stored: Stored, table: Array) -> Array:
+        """Return (A, hidden): the observations times the weight."""
+
+    def gradient(self, stored: Stored, cotangent: Array) -> Array:
+        """Return (K, hidden): the observations, transposed, times a cotangent (A, hidden)."""
+
+
+class CompactLayer:
+    """The first layer of a perceptron that looks at the compact observation: a plain product."""
+
+    def __init__(self, model: Slotted) -> None:
+        self._model = model
+        self.inputs = compact_schema(model).size
+
+    def stored(self, view: SlottedView) -> Stored:
+        """Return (A, K) float32."""
+        return deeprm_compact(view, self._model)
+
+    def table(self, weight: Array) -> Array:
+        """Return the weight."""
+        return weight
+
+    def matrix(self, stored: Stored, dtype: npt.DTypeLike) -> Array:
+        """Return the observations."""
+        return stored.astype(dtype, copy=False)
+
+    def fold(self, slopes: Array) -> Array:
+        """Return the derivative."""
+        return slopes
+
+    def product(self, stored: Stored, table: Array) -> Array:
+        """See `InputLayer.product`."""
+        result: Array = stored @ table
+        return result
+
+    def gradient(self, stored: Stored, cotangent: Array) -> Array:
+        """See `InputLayer.gradient`."""
+        result: Array = stored.T.astype(cotangent.dtype, copy=False) @ cotangent
+        return result
+
+
+LAYERS: Mapping[str, Callable[[Slotted], InputLayer]] = {
+    "deeprm-image": TableLayer,
+    "deeprm-compact": CompactLayer,
+}
+SCHEMAS = {"deeprm-image": image_schema, "deeprm-compact": compact_schema}
+
+
+def make_input_layer(observation: str, model: Slotted) -> tuple[InputLayer, ObservationSchema]:
+    """Return the first layer for an observation, and what its numbers mean.
+
+    Raises ScenarioError for an observation that is not of a slotted model.
+    """
+    if observation not in LAYERS:
+        raise ScenarioError(
+            f"learn.arguments.observation: unknown value {observation!r}"
+            f"{did_you_mean(observation, LAYERS)}"
+        )
+    return LAYERS[observation](model), SCHEMAS[observation](model)

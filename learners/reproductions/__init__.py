@@ -1,0 +1,1 @@
+"""Reproductions of published results: studies, figures and pages."""

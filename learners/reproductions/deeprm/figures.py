@@ -1,0 +1,211 @@
+"""The numbers of the DeepRM page: gains over heuristics with intervals, all jobs counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.experiment import carry_out, prepare
+from simkit.learners.bundle import read_bundle
+from simkit.learners.deeprm.model import JobSource, slotted_model
+from simkit.learners.lockstep import Lockstep
+from simkit.learners.lockstep.rollouts import chooser
+from simkit.learners.nn.input_layers import make_input_layer
+from simkit.learners.nn.policy_network import PolicyNetwork
+from simkit.learners.reproductions.deeprm.study import (
+    HEURISTICS,
+    RESERVING,
+    WITHHOLDING,
+    Setting,
+    Task,
+    agents_for,
+    judged_scenario,
+    scenario_of,
+)
+from simkit.scenario import Scenario
+from simkit.seeds import stream
+from simkit.training.held_out import applied, held_out
+from simkit.training.reproduction import Workplace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+RESAMPLES = 4000
+OPPONENTS = tuple(label for label in HEURISTICS if label != "Random")
+"""SJF, Packer and Tetris with every knob: what the paper compares with."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval of 95 %, by resampling job sets."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class AtLoad:
+    """Everyone at one load; means over all jobs of all held-out sets."""
+
+    load: int
+    means: dict[str, float]
+    """Label → mean; of the agents, each seed's."""
+    unfinished: dict[str, int]
+    agents: tuple[str, ...]
+    """Labels of the agents trained for the load, seed by seed."""
+    agent: Estimate
+    """The mean over these seeds."""
+    best: str
+    """The best of SJF, Packer and Tetris with any knob."""
+    gain: Estimate
+    """1 − agents' mean / best's mean, paired by job set."""
+    best_reserving: str
+    gain_over_reserving: Estimate
+    best_withholding: str
+    gain_over_withholding: Estimate
+
+
+def at_load(judged: pl.DataFrame, load: int, setting: Setting, metric: str = "slowdown") -> AtLoad:
+    """Return how all fare at a load."""
+    objective = "slowdown" if metric == "slowdown" else "completion"
+    here = judged.filter((judged["load"] == load) & (judged["metric"] == metric))
+    sums, jobs, unfinished = {}, {}, {}
+    for (label,), rows in here.group_by("label", maintain_order=True):
+        ordered = rows.sort("set")
+        sums[str(label)] = ordered["sum"].to_numpy().astype(np.float64)
+        jobs[str(label)] = ordered["jobs"].to_numpy().astype(np.float64)
+        unfinished[str(label)] = int(ordered["unfinished"].sum())
+    means = {label: float(sums[label].sum() / jobs[label].sum()) for label in sums}
+    agents = tuple(
+        task.name for task in agents_for(load, setting)
+        if task.objective == objective and task.fresh and task.name in means
+    )  # fmt: skip
+    together = np.mean([sums[label] for label in agents], axis=0)
+    count = jobs[agents[0]]
+    best, reserving, withholding = (
+        min((label for label in labels if label in means), key=means.__getitem__)
+        for labels in (OPPONENTS, tuple(RESERVING), tuple(WITHHOLDING))
+    )
+    return AtLoad(
+        load, means, unfinished, agents,
+        _ratio(together, count, 0.0, 1.0),
+        best, _ratio(together, sums[best], 1.0, -1.0),
+        reserving, _ratio(together, sums[reserving], 1.0, -1.0),
+        withholding, _ratio(together, sums[withholding], 1.0, -1.0),
+    )  # fmt: skip
+
+
+def _ratio(above: Floats, below: Floats, offset: float, sign: float) -> Estimate:
+    """Return offset + sign · Σ above / Σ below, with the interval of resampled job sets."""
+    rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(1,)))
+    drawn = rng.integers(len(above), size=(RESAMPLES, len(above)))
+    values = offset + sign * above[drawn].sum(axis=1) / below[drawn].sum(axis=1)
+    low, high = np.quantile(values, [0.025, 0.975]).tolist()
+    return Estimate(float(offset + sign * above.sum() / below.sum()), low, high)
+
+
+def first_below(curve: pl.DataFrame, threshold: float) -> int | None:
+    """Return the first iteration whose held-out slowdown, over seeds, is below a threshold."""
+    looks = curve.select("iteration", "held_out_slowdown").drop_nulls()
+    looks = looks.group_by("iteration").mean().sort("iteration")
+    below = looks.filter(looks["held_out_slowdown"] < threshold)
+    return int(below["iteration"][0]) if len(below) else None
+
+
+# MERGED Where an agent is not work-conserving: steps that pass although a visible job would have fitted.
+# MERGED
+# MERGED Figure 7 of the DeepRM paper counts them at 110 % load, how long the jobs are that are withheld, and
+# MERGED how short and long jobs fare.
+
+
+BEST_TETRIS = "Tetris 0.0005"
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """What the agents of a load withheld on the held-out sets, all seeds together."""
+
+    load: int
+    steps: int
+    """Steps that passed."""
+    withheld_steps: int
+    """Steps that passed although a job in a slot would have fitted at once."""
+    lengths: dict[int, int]
+    """Length → jobs of it that were withheld in some step."""
+    present: dict[int, int]
+    """Length → jobs of it in all."""
+    slowdown: dict[int, float]
+    """Length → mean slowdown of the agents' jobs."""
+    slowdown_of_tetris: dict[int, float]
+    """The same under Tetris, which starts whatever fits."""
+
+
+def withheld(place: Workplace, setting: Setting) -> Withheld:
+    """Watch the agents trained at 110 % (or the nearest trained load) on the held-out sets."""
+    load = min(setting.trained, key=lambda trained: abs(trained - 110))
+    steps = withheld_steps = 0
+    lengths: Counter[int] = Counter()
+    length, slowdown = [], []
+    for seed in range(setting.seeds):
+        game, idle, held = _watched(place, Task(load, seed), setting)
+        sets = game.job_sets
+        steps, withheld_steps = steps + int(game.steps.sum()), withheld_steps + idle
+        lengths.update(sets.length[held].tolist())
+        # what has not ended counts with its slowdown so far
+        last = sets.enter[:, :1] + game.steps[:, None]
+        finish = np.where(game.finish >= 0, game.finish, last)
+        length.append(sets.length[sets.there])
+        slowdown.append(((finish - sets.enter) / np.maximum(sets.length, 1))[sets.there])
+    jobs, slow = np.concatenate(length), np.concatenate(slowdown)
+    return Withheld(
+        load, steps, withheld_steps, dict(lengths), dict(Counter(jobs.tolist())),
+        _by_length(jobs, slow), _by_length(*_under(BEST_TETRIS, load, setting)),
+    )  # fmt: skip
+
+
+def _watched(place: Workplace, task: Task, setting: Setting) -> tuple[Lockstep, int, Bools]:
+    """Play the held-out sets with an agent.
+
+    Returns the game, the steps in which something was withheld, and (S, J) which jobs ever were.
+    """
+    scenario = scenario_of(task, setting)
+    model = slotted_model(scenario, horizon=20, memory=10)
+    game = Lockstep(model, JobSource(scenario).unseen(setting.held_out), limit=2000)
+    weights = read_bundle(place.work / "trainings" / task.name / "agent").weights
+    network = PolicyNetwork(make_input_layer("deeprm-image", model)[0], dict(weights))
+    decide = chooser(network, game, stream(task.seed, "deeprm.withheld"))
+    idle, held = 0, np.zeros(game.finish.shape, np.bool_)
+    while len(game.active):
+        could, job = game.fits_now(), game.jobs_in_slots()
+        actions, before, games = decide(game.view()), game.steps.copy(), game.active
+        game.step(actions)
+        went_on = game.steps[games] > before[games]
+        idle += int((could.any(axis=1) & went_on).sum())
+        row, slot = np.nonzero(could & went_on[:, None])
+        held[games[row], job[row, slot]] = True
+    return game, idle, held
+
+
+def _under(label: str, load: int, setting: Setting) -> tuple[Ints, Floats]:
+    """Return lengths and slowdowns of all jobs of the held-out sets under a heuristic."""
+    scenario = judged_scenario(load)
+    data = {**scenario.model_dump(mode="json"), "policy": HEURISTICS[label]}
+    lengths, slowdowns = [], []
+    for overrides in held_out(scenario, sets=setting.held_out):
+        jobs = carry_out(prepare(Scenario.model_validate(applied(data, overrides)))).jobs
+        lengths.append(jobs["run_time_s"].to_numpy())
+        slowdowns.append((jobs["turnaround_time_s"] / jobs["run_time_s"]).to_numpy())
+    return np.rint(np.concatenate(lengths)).astype(np.int64), np.concatenate(slowdowns)
+
+
+def _by_length(length: Ints, values: Floats) -> dict[int, float]:
+    return {int(n): float(values[length == n].mean()) for n in np.unique(length)}

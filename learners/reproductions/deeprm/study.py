@@ -1,0 +1,257 @@
+"""What is trained and judged for the figures of the DeepRM paper, and kept from run to run.
+
+H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement
+learning" (HotNets 2016). Agents are trained at five loads and judged at ten, on job sets that no
+training has seen, beside heuristics; `reproduce_deeprm` makes the page of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import as_completed
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from simkit.scenario import Scenario
+from simkit.scenario.file import load_scenario
+from simkit.scenario.library import scenario_path
+from simkit.training.candidates import Candidate
+from simkit.training.evaluate import evaluate
+from simkit.training.reproduction import Workplace
+from simkit.training.train import train
+from simkit.training.workers import TrainingWorkers
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+RATES = {
+    10: 0.0542, 30: 0.1626, 50: 0.2710, 70: 0.379, 90: 0.4878, 110: 0.596, 130: 0.705,
+    150: 0.8130, 170: 0.9214, 184: 1.0,
+}  # fmt: skip
+"""Offered load in percent → probability of a job a step, 1.845 times which is the load."""
+KNOBS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.2)
+"""Tetris' weight of alignment; the paper's is not known."""
+HEURISTICS: dict[str, dict[str, Any]] = {
+    "SJF": {"name": "slotted-sjf"},
+    "Packer": {"name": "slotted-packer"},
+    **{f"Tetris {knob:g}": {"name": "slotted-tetris", "args": {"knob": knob}} for knob in KNOBS},
+    "Random": {"name": "slotted-random"},
+}
+"""As in the paper: none but Random starts anything but now."""
+RESERVING: dict[str, dict[str, Any]] = {
+    f"{label}, reserving {reserve}": {
+        "name": section["name"],
+        "args": {**section.get("args", {}), "reserve": reserve},
+    }
+    for label, section in HEURISTICS.items()
+    if label == "SJF" or label.startswith("Tetris")
+    for reserve in ("best", "rest")
+}
+"""Heuristics that may place jobs into the future, as the agent may."""
+WITHHOLDING: dict[str, dict[str, Any]] = {
+    f"SJF, headroom {units} for {steps} steps": {
+        "name": "slotted-headroom",
+        "args": {"headroom": units, "patience": steps},
+    }
+    for units in (3, 7)
+    for steps in (20, 35, 50)
+}
+"""A rule that withholds long jobs, as the agent was seen to do."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How much is trained and judged."""
+
+    trained: tuple[int, ...]
+    """Loads in percent at which agents are trained."""
+    judged: tuple[int, ...]
+    """Loads at which all are judged."""
+    seeds: int
+    """Trainings at each load for slowdown, but for 184 %."""
+    further_seeds: int
+    """Trainings for completion time, and at 184 %."""
+    iterations: int
+    long_iterations: int
+    """Of the one training on fixed job sets, as the paper did it."""
+    job_sets: int
+    rollouts: int
+    held_out: int
+    """Job sets on which all are judged."""
+
+
+FULL = Setting((10, 70, 110, 130, 184), tuple(RATES), 3, 1, 400, 1000, 100, 20, 100)
+QUICK = Setting((70, 130), (70, 130), 1, 1, 60, 60, 30, 20, 20)
+HIGHEST = 184
+"""The load of a job in every step."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A training."""
+
+    load: int
+    seed: int
+    objective: str = "slowdown"
+    fresh: bool = True
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        kind = "" if self.fresh else "-fixed-sets"
+        goal = "" if self.objective == "slowdown" else f"-{self.objective}"
+        return f"deeprm-{self.load}{goal}{kind}-seed{self.seed}"
+
+
+def tasks(setting: Setting) -> list[Task]:
+    """Return the trainings, so that the first so many answer the most important questions."""
+    seeds, further = range(setting.seeds), range(setting.further_seeds)
+    some = [
+        Task(load, seed) for seed in seeds for load in (70, 130, 110, 10) if load in setting.trained
+    ]
+    some += [Task(130, seed, "completion") for seed in further]
+    some += [Task(HIGHEST, seed) for seed in further if HIGHEST in setting.trained]
+    return [*some, Task(70, 0, fresh=False)]
+
+
+def scenario_of(task: Task, setting: Setting) -> Scenario:
+    """Return the scenario of a training; that of a run, but for its section `learn`."""
+    arguments = {
+        "job_sets": setting.job_sets, "rollouts": setting.rollouts, "fresh": task.fresh,
+        "objective": task.objective, "held_out_sets": setting.held_out,
+    }  # fmt: skip
+    return load_scenario(
+        scenario_path("deeprm"),
+        overrides={
+            "name": task.name,
+            "seed": task.seed,
+            "workload": {"type": "deeprm", "rate": RATES[task.load]},
+            "learn": {
+                "learner": "deeprm",
+                "iterations": setting.iterations if task.fresh else setting.long_iterations,
+                "held_out_every": 10,
+                "arguments": arguments,
+            },
+        },
+    )
+
+
+def carry_out_training(task: Task, setting: Setting, folder: Path) -> str:
+    """Train, or go on training, in a process of its own; return the training's name."""
+    train(scenario_of(task, setting), folder / task.name)
+    return task.name
+
+
+def train_all(place: Workplace, setting: Setting) -> None:
+    """Do all trainings that are not whole yet."""
+    folder = place.work / "trainings"
+    folder.mkdir(exist_ok=True)
+    with TrainingWorkers(place.workers) as pool:
+        futures = [pool.submit(carry_out_training, t, setting, folder) for t in tasks(setting)]
+        try:
+            for done in as_completed(futures):
+                place.say(f"trained {done.result()}")
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def agents_for(load: int, setting: Setting) -> list[Task]:
+    """Return the trainings whose agents are judged at a load: the nearest trained, each seed."""
+    nearest = min(setting.trained, key=lambda trained: (abs(trained - load), trained))
+    seeds = setting.further_seeds if nearest == HIGHEST else setting.seeds
+    found = [Task(nearest, seed) for seed in range(seeds)]
+    if load == 130:
+        found += [Task(130, seed, "completion") for seed in range(setting.further_seeds)]
+    if load == 70:
+        found.append(Task(70, 0, fresh=False))
+    return found
+
+
+def candidates(load: int, setting: Setting, folder: Path) -> Iterator[Candidate]:
+    """Yield all that is judged at a load."""
+    for label, section in {**HEURISTICS, **RESERVING, **WITHHOLDING}.items():
+        yield Candidate("policy", section, label)
+    for task in agents_for(load, setting):
+        yield Candidate("agent", {"agent": str(folder / task.name)}, task.name)
+
+
+def judged_scenario(load: int) -> Scenario:
+    """Return the scenario in which all are judged at a load in percent."""
+    return load_scenario(
+        scenario_path("deeprm"),
+        overrides={"workload": {"type": "deeprm", "rate": RATES[load]}},
+    )
+
+
+def judge_all(place: Workplace, setting: Setting) -> pl.DataFrame:
+    """Judge everyone at every load that has not been; return a row a load, candidate and set."""
+    import polars as pl
+
+    folder = place.work / "judged"
+    folder.mkdir(exist_ok=True)
+    tables = []
+    for load in setting.judged:
+        everyone = list(candidates(load, setting, place.work / "trainings"))
+        path = folder / f"{load}-{_digest(load, setting, everyone)}.parquet"
+        if not path.exists():
+            part = path.with_suffix(".part")
+            _judge(place, load, setting, everyone).write_parquet(part)
+            part.replace(path)
+            place.say(f"judged at {load} %")
+        tables.append(pl.read_parquet(path))
+    return pl.concat(tables, how="diagonal_relaxed")
+
+
+def _judge(
+    place: Workplace, load: int, setting: Setting, everyone: Sequence[Candidate]
+) -> pl.DataFrame:
+    """Judge everyone at a load; by completion time as well, where an agent is trained for it."""
+    import polars as pl
+
+    rows = []
+    for metric in ("slowdown", "turnaround_time_s") if load == 130 else ("slowdown",):
+        found = evaluate(
+            judged_scenario(load), list(everyone),
+            sets=setting.held_out, metric=metric, workers=place.workers,
+        )  # fmt: skip
+        rows += [{"load": load, "metric": metric, **row} for row in found.rows]
+    return pl.DataFrame(rows)
+
+
+def _digest(load: int, setting: Setting, everyone: Iterable[Candidate]) -> str:
+    """Return what tells these candidates on these sets from others: agents by their weights."""
+    told = [judged_scenario(load).model_dump_json(), setting.held_out]
+    for one in everyone:
+        agent = one.policy.get("agent")
+        weights = Path(agent, "agent", "weights.safetensors").read_bytes() if agent else b""
+        told += [one.label, dict(one.policy) if agent is None else sha256(weights).hexdigest()]
+    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+
+
+# MERGED Learning curves: what trainings logged on their way.
+
+
+COLUMNS = (
+    "iteration", "wall_time_s", "decisions", "return", "return_best", "entropy",
+    "held_out_slowdown", "held_out_unfinished",
+)  # fmt: skip
+
+
+def curves(place: Workplace, setting: Setting) -> pl.DataFrame:
+    """Return a row an iteration of each training that is there, with its name, load and seed."""
+    import polars as pl
+
+    parts = []
+    for task in tasks(setting):
+        path = place.work / "trainings" / task.name / "metrics.parquet"
+        if path.exists():
+            table = pl.read_parquet(path)
+            facts = (pl.lit(task.name).alias("training"), pl.lit(task.load).alias("load"),
+                     pl.lit(task.seed).alias("seed"))  # fmt: skip
+            parts.append(table.select(*facts, *(c for c in COLUMNS if c in table.columns)))
+    return pl.concat(parts, how="diagonal_relaxed")

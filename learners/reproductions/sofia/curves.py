@@ -1,0 +1,225 @@
+"""Learning curves of the Sofia study's trainings: what a look showed, and samples to a level."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from time import process_time
+from typing import Any, Final
+
+import numpy as np
+
+from simkit.analysis.intervals import seed_interval
+from simkit.arrays import Floats
+from simkit.learners.reproductions.sofia.study import LOOKS, METHODS, Task
+from simkit.learners.sofia import begin
+from simkit.scenario import Scenario
+from simkit.training.folder import Row
+
+GRID: Final = 80
+"""Points of a curve of several trainings."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """What the looks at the held-out batches showed in one training."""
+
+    task: Task
+    iteration: Floats
+    """(L,)"""
+    decisions: Floats
+    """(L,) taken in training until then: the samples."""
+    slowdown: Floats
+    """(L,) mean over all jobs of the held-out batches."""
+    returns: Floats
+    """(L,) mean sum of rewards of a held-out batch, below 0."""
+    load: tuple[float, float]
+    """The mean load L = Q + M of the first iteration's steps, and of the last's."""
+    load_at_cut: tuple[float, float]
+    """Likewise of the step at which the study looks at it; of batches that are done, 0."""
+
+    @classmethod
+    def of(cls, task: Task, rows: Sequence[Row]) -> Curve:
+        """Return the curve of a training's rows; the first is that before all iterations."""
+        taken = np.cumsum([row.get("decisions", 0.0) for row in rows])
+        looks = [number for number, row in enumerate(rows) if "held_out_slowdown" in row]
+
+        def column(name: str) -> Floats:
+            return np.array([rows[number][name] for number in looks])
+
+        ends = rows[1], rows[-1]
+        return cls(
+            task=task,
+            iteration=column("iteration"),
+            decisions=taken[looks],
+            slowdown=column("held_out_slowdown"),
+            returns=column("held_out_return"),
+            load=(ends[0]["load"], ends[1]["load"]),
+            load_at_cut=(ends[0]["last_load"], ends[1]["last_load"]),
+        )
+
+    @property
+    def end(self) -> float:
+        """The slowdown that it ends with."""
+        return float(smooth(self.slowdown)[-1])
+
+    @property
+    def end_return(self) -> float:
+        """The return that it ends with."""
+        return float(smooth(self.returns)[-1])
+
+    def samples_to(self, level: float, *, of: str = "slowdown") -> float | None:
+        """Return the decisions at the first look at which a level is met; None: at none.
+
+        Args:
+            level: a slowdown, which is to be at most that, or a return, to be at least that; of the
+                mean of a look and those just before.
+            of: ``slowdown`` or ``returns``.
+        """
+        values = smooth(getattr(self, of))
+        met = np.flatnonzero(values >= level if of == "returns" else values <= level)
+        return float(self.decisions[met[0]]) if len(met) else None
+
+    def as_rows(self) -> Iterable[dict[str, Any]]:
+        """Yield a row a look, for a table."""
+        for number in range(len(self.decisions)):
+            yield {
+                "method": METHODS[self.task.method].label,
+                "learning_rate": self.task.rate,
+                "seed": self.task.seed,
+                "iteration": int(self.iteration[number]),
+                "decisions": int(self.decisions[number]),
+                "held_out_slowdown": self.slowdown[number],
+                "held_out_return": self.returns[number],
+            }
+
+
+def smooth(values: Floats) -> Floats:
+    """Return the mean of each value and the `LOOKS` - 1 before it, fewer at the beginning."""
+    sums = np.cumsum(values)
+    sums[LOOKS:] = sums[LOOKS:] - sums[:-LOOKS]
+    result: Floats = sums / np.minimum(np.arange(1, len(values) + 1), LOOKS)
+    return result
+
+
+@dataclass(frozen=True)
+class Band:
+    """Curves of several seeds as one: a mean, and an interval where there are two or more."""
+
+    decisions: Floats
+    """(P,)"""
+    mean: Floats
+    """(P,)"""
+    low: Floats
+    """(P,) nan with one seed."""
+    high: Floats
+    """(P,)"""
+
+
+def band(curves: Sequence[Curve], of: str = "slowdown") -> Band:
+    """Return the mean of the curves, each smoothed, where all have been, with 95 % intervals."""
+    decisions = np.linspace(0, min(curve.decisions[-1] for curve in curves), GRID)
+    values = np.array(
+        [np.interp(decisions, curve.decisions, smooth(getattr(curve, of))) for curve in curves]
+    )  # (seeds, P)
+    intervals = [seed_interval(column) for column in values.T]
+    return Band(
+        decisions,
+        values.mean(axis=0),
+        np.array([np.nan if one.low is None else one.low for one in intervals]),
+        np.array([np.nan if one.high is None else one.high for one in intervals]),
+    )
+
+
+@dataclass(frozen=True)
+class Saving:
+    """Samples that one method takes to the same return, as a share of another's, by seed."""
+
+    shares: tuple[float, ...]
+    """One a seed."""
+    ends_better: int
+    """Seeds in which the one method's return is at least the other's in the end."""
+
+    @property
+    def mean(self) -> float:
+        """The geometric mean."""
+        return float(np.exp(np.log(self.shares).mean()))
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The geometric mean's interval; None with one seed."""
+        found = seed_interval(np.log(self.shares))
+        if found.low is None or found.high is None:
+            return None
+        return float(np.exp(found.low)), float(np.exp(found.high))
+
+
+def saving(one: Sequence[Curve], other: Sequence[Curve]) -> Saving:
+    """Return how many samples one method needs to the same return as another.
+
+    Seed by seed: the level is the worse of the two returns that the trainings end with; what counts
+    is when each was there first.
+    """
+    shares, better = [], 0
+    for mine, theirs in zip(one, other, strict=True):
+        ends = mine.end_return, theirs.end_return
+        needed, taken = (c.samples_to(min(ends), of="returns") for c in (mine, theirs))
+        assert needed is not None  # at its end at the latest
+        assert taken is not None
+        shares.append(max(needed, 1.0) / max(taken, 1.0))
+        better += ends[0] >= ends[1]
+    return Saving(tuple(shares), better)
+
+
+# MERGED What an iteration of the Sofia learner costs, by its update, in processor time.
+
+
+WAYS: Final[dict[str, dict[str, Any]]] = {
+    "gradient": {"update": "gradient"},
+    "natural": {"update": "natural"},
+    "natural, all decisions": {"update": "natural", "fisher_share": 1.0},
+}
+"""The plain gradient by Adam, the natural one over a tenth of the decisions, and over all."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one way to update, a mean over iterations."""
+
+    seconds: float
+    """Processor time of an iteration, playing included."""
+    decisions: float
+    """Decisions of an iteration: a policy that wastes time takes more of them."""
+
+    @property
+    def us_a_decision(self) -> float:
+        """Processor time of an iteration by its decisions, in microseconds."""
+        return 1e6 * self.seconds / self.decisions
+
+
+def costs(
+    scenario: Scenario, arguments: Mapping[str, Any], *, iterations: int, seed: int = 0
+) -> dict[str, Cost]:
+    """Train in all ways side by side; return what an iteration of each costs.
+
+    They take turns, an iteration each, in one process, so that whatever else the machine does
+    falls on all alike; a first iteration, which makes the caches warm, is not counted.
+
+    Args:
+        scenario: see `simkit.learners.sofia.begin`.
+        arguments: of the learner; the way's own go before them.
+        iterations: counted iterations of each way.
+        seed: of all trainings.
+    """
+    trainings = {
+        name: begin(scenario, {**arguments, **way}, seed=seed) for name, way in WAYS.items()
+    }
+    seconds, decisions = dict.fromkeys(WAYS, 0.0), dict.fromkeys(WAYS, 0.0)
+    for number in range(iterations + 1):
+        for name, training in trainings.items():
+            begun = process_time()
+            logged = training.step()
+            if number:
+                seconds[name] += process_time() - begun
+                decisions[name] += logged["decisions"]
+    return {name: Cost(seconds[name] / iterations, decisions[name] / iterations) for name in WAYS}

@@ -1,0 +1,230 @@
+"""The page of the Sofia study: what it claims, what its program does, and what was measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from simkit.analysis.plot_style import save_picture
+from simkit.learners.reproductions.sofia.findings import conclusions
+from simkit.learners.reproductions.sofia.judge import CUT, REFERENCE, Score
+from simkit.learners.reproductions.sofia.pictures import draw_curves, draw_figure_4
+from simkit.learners.reproductions.sofia.study import LOOKS, RATE, Setting
+from simkit.learners.reproductions.sofia.tables import (
+    Results,
+    claims,
+    cost,
+    ends,
+    figure_4,
+    levels,
+    loads,
+    orders,
+    pilots,
+    rates,
+    savings,
+)
+from simkit.text import counted
+
+NAME: Final = "sofia"
+LIKE_SHIPPED: Final = 0.3
+"""Rate at which a batch has about the 31 jobs of the one that comes with the study's program."""
+
+
+def write_page(results: Results, folder: Path, *, quick: bool = False) -> Path:
+    """Write sofia.md, its two pictures and its two tables; return the page."""
+    import polars as pl
+
+    looks = [row for some in results.curves.values() for curve in some for row in curve.as_rows()]
+    pl.DataFrame(looks, infer_schema_length=None).write_csv(
+        folder / f"{NAME}-curves.csv", float_precision=4
+    )
+    judged = pl.DataFrame([_as_row(score) for score in results.scores], infer_schema_length=None)
+    judged.write_csv(folder / f"{NAME}-judged.csv", float_precision=4)
+    lines = {name: results.here[name].everyone.value for name in ("SJF", REFERENCE)}
+    save_picture(folder / f"{NAME}-curves.svg", lambda: draw_curves(results.curves, lines))
+    save_picture(folder / f"{NAME}-figure4.svg", lambda: draw_figure_4(results.scores))
+    page = folder / f"{NAME}.md"
+    parts = (_head(results, quick), _setting(results.setting), _training(results), _play(results))
+    page.write_text("\n".join(parts), "utf-8")
+    return page
+
+
+def _as_row(score: Score) -> dict[str, object]:
+    row: dict[str, object] = {
+        "rate": score.rate, "label": score.label, "trainings": len(score.seeds),
+        "batches": score.batches,
+    }  # fmt: skip
+    estimates = {
+        "slowdown": score.everyone, "slowdown_at_cut": score.at_cut,
+        "less_reserving_sjf": score.apart,
+    }  # fmt: skip
+    for name, one in estimates.items():
+        row[name] = one and one.value
+        row[f"{name}_low"] = one and one.interval.low
+        row[f"{name}_high"] = one and one.interval.high
+    return row | {"done_at_cut": score.done_at_cut, "unfinished": score.unfinished}
+
+
+def _head(results: Results, quick: bool) -> str:
+    option = " --quick" if quick else ""
+    small = (
+        "\n**A small version.** Made with `--quick`, this page shows the steps; its numbers\n"
+        "decide nothing.\n"
+    )
+    return f"""# Natural gradient and figure 4 of the Sofia study
+
+**Question.** Does the natural policy gradient converge on the Sofia study's scheduling problem,
+does it need fewer samples than plain REINFORCE, and at what cost? Is the study's agent better than
+SJF when every job counts?
+
+**Reference.** "Resource management with deep reinforcement learning" (Sofia University, 2021),
+after the DeepRM paper (HotNets 2016), and its public program, which was read and run.
+
+**Command.** It writes this page, its pictures and its tables, and goes on where it was stopped.
+
+```text
+simkit reproduce sofia{option}
+```
+{small if quick else ""}
+## Claims
+
+{claims(results)}
+
+## Result
+
+{conclusions(results)}
+"""
+
+
+def _setting(setting: Setting) -> str:
+    seeds, iterations = counted(setting.seeds, "seed"), setting.iterations
+    every = counted(setting.held_out_every, "iteration")
+    return f"""## Setting
+
+The scenario is `sofia`: a pool of 50 units of two resources, and a batch of about {100 * RATE:g}
+jobs, all there at step 0, ten of them in slots and the others behind. An iteration plays 5 batches,
+20 times each, as in the study; they are drawn anew each time, where the study trains on the same
+five. The network is the study's: 1,380 inputs, 20 hidden units, 11 actions; its compact
+observation, as shares of the capacity. What else differs from the study's program:
+
+- Every decision is credited. The program credits the first one of a step; what is placed further
+  in that step earns nothing.
+- An episode goes on to its end. The program stops after {CUT} steps, and takes the steps that a
+  rollout no longer needed for decisions better than the mean.
+- Advantages are divided by their spread, and there is no penalty on weights.
+
+Each method is trained for {iterations} iterations with {seeds}; the study shows 1,000. Every
+{every} the agent plays the same 20 held-out batches, actions drawn from its policy;
+values are means of {LOOKS} such looks in a row, and intervals are Student's, of 95 %, over seeds.
+*Samples* are decisions in training. A *tuned* method has the best of several learning rates.
+"""
+
+
+def _training(results: Results) -> str:
+    setting = results.setting
+    timed = counted(setting.timed, "iteration")
+    return f"""Tuned learning rates are the best of pilots, by the held-out slowdown at their end; a
+pilot has {setting.pilot_iterations} iterations and a seed of its own:
+
+{pilots(results)}
+
+Pilots are short and have one seed, so that another rate may be better in the long run. The natural
+gradient took the learner's defaults, which no pilot chose. Adam with 0.001 is what the study says;
+rmsprop, which its program has switched off, was not tried.
+
+## Convergence and samples
+
+![Held-out slowdown and return over samples](sofia-curves.svg)
+
+Thin lines are single trainings, bands the intervals of the means. The dashed lines are heuristics
+on the batches of figure 4 below, which are others of the same kind. All looks:
+[sofia-curves.csv](sofia-curves.csv).
+
+{ends(results)}
+
+Samples to a slowdown of the held-out batches, in thousand decisions; the mean over the seeds that
+came there.
+
+{levels(results)}
+
+Samples that the natural gradient takes to the same return as another method, as a share of that
+one's, seed by seed. The return is the worse of the two that the trainings end with:
+
+{savings(results)}
+
+## Cost of an iteration
+
+{cost(results)}
+
+Processor time, playing included, of {timed} each, which took turns in one process, from
+untrained weights on. At most 10 products with the Fisher matrix are made, over a tenth of the
+decisions, drawn at random. The matrix itself, 27,851 squared, is never formed; a damping of 0.01
+and a bound of 0.01 nats on a step's mean KL divergence keep out the negative roots that the study
+met. `tests/benchmarks/test_natural_gradient_cost.py` holds the ratio below 2.
+"""
+
+
+def _play(results: Results) -> str:
+    batches = counted(results.setting.batches[RATE], "held-out batch", "held-out batches")
+    return f"""## Figure 4, every job counted
+
+The study's program plays {CUT} steps and averages over the jobs that are finished by then. Run as
+it is, with the agent that comes with it, it says 2.548, and 3.374 for SJF and 5.307 for Packer: the
+order of the figure. But that agent has finished 13 of the 31 jobs, and the heuristics all. Here,
+every batch is played to its end, and both counts are taken of the same play: over all jobs, and
+over those that were finished after {CUT} steps.
+
+![Both counts, and the slowdown of all jobs over the number of jobs](sofia-figure4.svg)
+
+At {RATE:g} jobs a position, as in the training, on {batches}; means over jobs, those of
+agents the mean over seeds, with intervals of 95 % over batches. *Less SJF, reserving* is the
+difference to SJF, reserving best, of all jobs, paired by batch.
+
+{figure_4(results)}
+
+{_all_done(results)}
+
+*Reserving* heuristics may place a job into the future, as agents may, and the study's own SJF and
+Packer: *best* withholds what the best scored job will need, *rest* withholds nothing from jobs that
+fit now. The study's Packer scores what would be left after each start within the horizon; ours
+scores what is there now. Agents draw their actions; *greedy* takes the likeliest, as the study
+does, but starts what fits after 200 steps without a start, lest it never end; its slowdown of all
+jobs depends on that number.
+
+The order of the figure, by both counts: the study's SJF and Packer, which reserve, and the natural
+gradient's agents, trained at {RATE:g} and playing at other rates as well. {_alike(results.setting)}
+
+{orders(results)}
+
+Slowdown of all jobs by the probability of a job at each of 100 positions; intervals are in
+[sofia-judged.csv](sofia-judged.csv):
+
+{rates(results)}
+
+## Their measure of load
+
+L = Q + M: Q is the share of slots that hold a job, M the share of the units in the steps ahead that
+are held. It is at most 2, falls as a batch is worked off, and what waits behind the slots is no
+part of it. The program reads it at an episode's last step, and so it tells of what is left over; at
+step {CUT}, a batch that is done counts as 0 below. Each number is of the batches of one iteration.
+
+{loads(results)}
+"""
+
+
+def _alike(setting: Setting) -> str:
+    """Say at which rate batches are as large as the study's own, if there is one."""
+    if LIKE_SHIPPED not in setting.batches:
+        return ""
+    return f"With 31 jobs, the batch\nthat comes with the study is like those at {LIKE_SHIPPED:g}."
+
+
+def _all_done(results: Results) -> str:
+    """Tell whether a job was left over in batches that were played to their end."""
+    left = sum(score.unfinished for score in results.scores)
+    if not left:
+        return "No job is left over when a batch is played to its end, at any rate."
+    return (
+        f"{counted(left, 'job')} never finished and count with their slowdown so far; "
+        "see *unfinished* in the table of all rates."
+    )

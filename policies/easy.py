@@ -1,0 +1,230 @@
+"""EASY backfilling: tasks may overtake the head of the queue if they do not delay it.
+
+Lifka, "The ANL/IBM SP scheduling system" (1995); Mu'alem and Feitelson, "Utilization,
+predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling"
+(2001).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import inf
+from operator import itemgetter
+
+import numpy as np
+
+from simkit.policy import Place, State, SystemInfo
+from simkit.policy.ordered import Entry, Lane
+from simkit.policy.profile import Profile
+from simkit.policy.room import Room, make_room
+from simkit.policy.task import Placement, Task
+
+_TASK = itemgetter(3)  # of an entry
+_LONG = 48  # from this many waiting tasks on, arrays find the ones that fit faster than a loop
+
+
+class Easy:
+    """Aggressive backfilling with one reservation, for the head of the queue.
+
+    The *shadow time* is the earliest expected end of running tasks at which the head fits; what is
+    free then beside the head, counting every release of that very instant, are the *extra* nodes.
+    A waiting task, tried in queue order, starts if it fits now and either ends by the shadow time
+    (now + estimate ≤ shadow time) or fits into the extra nodes, which it then reduces.
+
+    With reservations or known capacity changes ahead, the same is done in the availability
+    profile: the head is given its earliest place, and what fits beside it now starts.
+    """
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run."""
+        self._head: Task | None = None
+        self._releases = self._starts = -1
+        self._shadow = inf
+        self._spare = 0.0  # extra nodes of a pool
+        self._looked_ahead = False  # whether these two are known
+        self._future: Room = make_room(info.capacity)  # what is free at the shadow time
+        self._pool = info.capacity.size == 1
+
+    def fill(self, state: State, lane: Lane) -> Iterable[Place]:
+        """See `Backfill.fill`."""
+        if state.constrained:
+            return self._fill_profile(state, lane)
+        if not self._pool:
+            return self._fill_machines(state, lane)
+        return self._fill_pool(state, lane) if state.room.total_free()[0] > 0 else ()
+
+    def _still_blocked(self, state: State, head: Task) -> bool:
+        """Tell whether all but newcomers have been tried.
+
+        If nothing came free and nothing else started since this head was last found blocked,
+        whatever could not overtake it then cannot now.
+        """
+        return (
+            head is self._head
+            and state.starts == self._starts
+            and state.releases == self._releases
+            and state.now <= self._shadow
+        )
+
+    def _fill_pool(self, state: State, lane: Lane) -> Sequence[Place]:
+        """One machine, one resource: two numbers decide, and no placement changes more than them.
+
+        They are worked out when the first task turns up that fits into what is free. Returns the
+        placements; their entries have left the lane.
+        """
+        free = state.room.total_free()[0]
+        head = lane.entries[0][3]
+        tasks: Iterable[Task]
+        if self._still_blocked(state, head):
+            tasks = map(_TASK, lane.newcomers(state))
+        else:
+            self._head, self._shadow, self._looked_ahead = head, inf, False
+            long = len(lane.entries) >= _LONG
+            tasks = self._promising(state, lane) if long else map(_TASK, lane.entries)
+        slack, spare = self._shadow - state.now, self._spare
+        chosen: list[tuple[Task, int]] = []
+        for task in tasks:
+            demand = task.least[0]
+            if demand > free or task is head:
+                continue
+            if not self._looked_ahead:
+                self._look_ahead(state, head)
+                slack, spare = self._shadow - state.now, self._spare
+            overtakes = task.estimate_s > slack  # it would run on beside the head
+            if overtakes and demand > spare:
+                continue
+            count = task.instances
+            if not task.gang:
+                count = _fitting(task, min(free, spare) if overtakes else free)
+                demand *= count
+            if overtakes:
+                spare -= demand
+            free -= demand
+            chosen.append((task, count))
+            if free <= 0:
+                break
+        self._spare = spare
+        self._releases, self._starts = state.releases, state.starts
+        return self._leaving(lane, chosen) if chosen else ()
+
+    def _leaving(self, lane: Lane, chosen: list[tuple[Task, int]]) -> list[Place]:
+        """Take the chosen out of the lane and return their placements."""
+        self._starts += len(chosen)
+        placements = []
+        for task, count in chosen:
+            if count == task.remaining:
+                lane.drop(task)
+            placements.append(Place(task, ((0, count),)))
+        return placements
+
+    def _look_ahead(self, state: State, head: Task) -> None:
+        """Find shadow time and extra nodes of one machine with one resource."""
+        self._looked_ahead = True
+        demand, free = head.least[0], state.room.total_free()[0]
+        shadow, releases = inf, iter(state.expected_ends)
+        for end, _, allocation in releases:
+            free += allocation.held[0]
+            if free >= demand:
+                shadow = max(end, state.now)
+                break
+        for end, _, allocation in releases:  # all releases of that very instant count
+            if end > shadow:
+                break
+            free += allocation.held[0]
+        self._shadow, self._spare = shadow, free - demand
+
+    def _promising(self, state: State, lane: Lane) -> Sequence[Task]:
+        """Return the tasks of a long queue that may start, found with arrays."""
+        self._look_ahead(state, lane.entries[0][3])
+        columns = state.queue.columns()
+        demand = columns.demand[0]
+        fits = demand <= state.room.total_free()[0]
+        fits &= (columns.estimate_s <= self._shadow - state.now) | (demand <= self._spare)
+        fits |= ~columns.gang
+        queue = state.queue
+        return lane.sorted_tasks([queue[row] for row in np.flatnonzero(fits).tolist()])
+
+    def _fill_machines(self, state: State, lane: Lane) -> Iterator[Place]:
+        """Any number of machines and resources."""
+        entries: Sequence[Entry]
+        if self._still_blocked(state, lane.entries[0][3]):
+            entries = lane.newcomers(state)
+        else:
+            self._reserve(state, lane)
+            entries = lane.entries[1:]
+        for entry in entries:
+            task = entry[3]
+            if task is self._head or (on := state.fit(task, lane.rule)) is None:
+                continue
+            if state.now + task.estimate_s > self._shadow:
+                on = self._beside_head(state, lane, task, on)
+                if on is None:
+                    continue
+            yield Place(task, on)
+            if not task.remaining:
+                lane.remove(entry)
+        self._releases, self._starts = state.releases, state.starts
+
+    def _reserve(self, state: State, lane: Lane) -> None:
+        """Find the shadow time and what will be free then, the head not yet placed."""
+        head = self._head = lane.entries[0][3]
+        self._future = state.room.copy()
+        shadow = self._future.release_until(head, state.expected_ends, state.now)
+        self._shadow = inf if shadow is None else shadow
+
+    def _beside_head(self, state: State, lane: Lane, task: Task, on: Placement) -> Placement | None:
+        """Return where a task may run on past the shadow time: the head must still fit then.
+
+        Tries the machines that the rule chooses, then those that the head leaves over.
+        """
+        future, head = self._future, self._head
+        assert head is not None
+        left = future.copy()
+        if (place := left.fit(head, lane.rule)) is not None:
+            left.take(place, head.request)
+        for choice in (on, state.room.common(left).fit(task, lane.rule)):
+            if choice is None:
+                break
+            future.take(choice, task.request)
+            if future.fit(head, lane.rule) is not None:
+                return choice
+            future.give(choice, task.request)
+        return None
+
+    def _fill_profile(self, state: State, lane: Lane) -> Iterator[Place]:
+        """The general form, with everything that is known ahead."""
+        self._head = None
+        profile: Profile | None = None
+        for entry in lane.entries[1:]:
+            task = entry[3]
+            if state.fit(task, lane.rule) is None:
+                continue
+            if profile is None:  # most decisions end before they need one
+                profile = _around_head(state, lane)
+            if (fitting := profile.fit(task, state.now, lane.rule)) is not None:
+                yield Place(task, fitting)
+                profile.take(fitting, task.request, state.now, state.now + task.estimate_s)
+                if not task.remaining:
+                    lane.remove(entry)
+
+
+def _around_head(state: State, lane: Lane) -> Profile:
+    """Return the profile in which the blocked head has its place."""
+    profile, head = state.profile(), lane.entries[0][3]
+    if place := profile.earliest(head, lane.rule):
+        start, on = place
+        profile.take(on, head.request, start, start + head.estimate_s)
+    return profile
+
+
+def _fitting(task: Task, room: float) -> int:
+    """Return how many instances of a bag fit in a pool's room."""
+    request = task.request[0]
+    return task.remaining if request <= 0 else min(task.remaining, int(room // request))
+
+
+# MERGED No backfilling: while the head of the queue does not fit, nothing behind it starts.
+
+
+def no_backfill() -> None:
+    """Return no rule at all: the base of policies then leaves everything behind the head alone."""

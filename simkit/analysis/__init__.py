@@ -1,0 +1,1 @@
+"""Analysis of finished runs: comparison, plots, export and bounds."""

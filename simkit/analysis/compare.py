@@ -1,0 +1,254 @@
+"""Compares two runs of one workload, by jobs or as wholes: differences with honest intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from simkit.analysis.intervals import Interval, seed_interval, weekly_interval
+from simkit.analysis.paired_metrics import RunMetric, chosen_metrics, default_metrics
+from simkit.analysis.pairing import Pair, as_runs, pair_runs
+from simkit.arrays import Floats
+from simkit.errors import RunError
+from simkit.results.jobs import JobMetric
+from simkit.results.metric import metric_numbers
+from simkit.results.metrics import counted_resource
+from simkit.results.run_folder import Run
+from simkit.text import counted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+# MERGED The difference of one metric between paired runs, with its interval.
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How one metric differs between paired jobs or runs: B - A, below 0 where B is lower."""
+
+    metric: str
+    unit: str
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None
+    """Mean of B - A over the pairs, or over the seeds' means."""
+    interval: Interval
+    better: float | None
+    """Share of pairs of jobs where B is lower than A, then equal to it, then higher; of what should
+    be high, such as what jobs are worth, better is higher. None of whole runs."""
+    equal: float | None
+    worse: float | None
+    n: int
+    """Jobs, or pairs of runs, that have a value on both sides, summed over the seeds."""
+    without_value: int
+    """Those of both sides that are left out, as one or both have no value."""
+    of: Literal["jobs", "runs"] = "jobs"
+    """What `n` counts."""
+
+
+class Bootstrap(NamedTuple):
+    """How an interval over weeks is made."""
+
+    level: float
+    resamples: int
+    seed: int
+
+
+def of_jobs(
+    metric: JobMetric, pairs: Sequence[Pair], tau: float, bootstrap: Bootstrap
+) -> Difference:
+    """Return the difference of a metric of single jobs; `tau` in s is the floor of run times."""
+    columns = [pair.values(metric.value(tau, counted_resource(pair.resources))) for pair in pairs]
+    lost = sum(pair.size - len(x) for pair, (x, _, _) in zip(pairs, columns, strict=True))
+    means = np.array([[x.mean(), y.mean()] for x, y, _ in columns if len(x)]).reshape(-1, 2)
+    apart = np.array([(y - x).mean() for x, y, _ in columns if len(x)])
+    if len(pairs) > 1:
+        interval = seed_interval(apart, level=bootstrap.level)
+    else:
+        first, second, submit = columns[0]
+        interval = weekly_interval(second - first, submit, **bootstrap._asdict())
+    first, second = (np.concatenate([column[side] for column in columns]) for side in (0, 1))
+    shares: list[float | None] = [None] * 3
+    if len(first):
+        shares = [
+            float(where.mean()) for where in (second < first, second == first, second > first)
+        ]
+    if metric.high_is_good:
+        shares.reverse()
+    better, equal, worse = shares
+    return Difference(
+        metric.name,
+        metric.unit,
+        *_middle(means, apart),
+        interval,
+        better,
+        equal,
+        worse,
+        n=len(first),
+        without_value=lost,
+    )
+
+
+def of_runs(metric: RunMetric, pairs: Sequence[Pair], level: float) -> Difference:
+    """Return the difference of a number of whole runs."""
+    numbers = [
+        [metric_numbers(run.metrics)[metric.name].value for run in (pair.a, pair.b)]
+        for pair in pairs
+    ]
+    known = np.array([row for row in numbers if None not in row], np.float64).reshape(-1, 2)
+    apart: Floats = known[:, 1] - known[:, 0]
+    interval = seed_interval(apart, level=level)
+    if len(pairs) == 1:
+        why = "none: a number of a whole run has an interval over several seeds alone"
+        interval = Interval(None, None, level, why, len(known))
+    return Difference(
+        metric.name,
+        metric.unit,
+        *_middle(known, apart),
+        interval,
+        better=None,
+        equal=None,
+        worse=None,
+        n=len(known),
+        without_value=len(pairs) - len(known),
+        of="runs",
+    )
+
+
+def _middle(means: Floats, apart: Floats) -> tuple[float | None, float | None, float | None]:
+    """Return the mean over seeds of A, of B and of B - A.
+
+    Args:
+        means: (S, 2) of each seed that has values, that of A and that of B.
+        apart: (S,) of these, that of B - A.
+    """
+    if not len(means):
+        return None, None, None
+    return float(means[:, 0].mean()), float(means[:, 1].mean()), float(apart.mean())
+
+
+Source = Run | str | PathLike[str]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs, or two sets of runs with the same seeds, compared."""
+
+    a: str
+    b: str
+    seeds: tuple[int, ...]
+    differences: tuple[Difference, ...]
+    only_in_a: tuple[Any, ...]
+    """Ids of the jobs that run B lacks."""
+    only_in_b: tuple[Any, ...]
+    unfinished_in_a: tuple[Any, ...]
+    """Ids of the jobs of both runs that did not end in A (waiting, running or rejected)."""
+    unfinished_in_b: tuple[Any, ...]
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row a metric, the interval as columns low, high, level, method, blocks."""
+        import polars as pl
+
+        rows = []
+        for difference in self.differences:
+            row = asdict(difference)
+            rows.append({**row, **row.pop("interval")})
+        return pl.DataFrame([{k: v for k, v in row.items() if k != "interval"} for row in rows])
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain numbers and text."""
+        return asdict(self)
+
+    def notes(self) -> list[str]:
+        """Say which jobs are left out, a line each; nothing is dropped silently."""
+        groups = {
+            f"only in A ({self.a})": self.only_in_a,
+            f"only in B ({self.b})": self.only_in_b,
+            f"not ended in A ({self.a})": self.unfinished_in_a,
+            f"not ended in B ({self.b})": self.unfinished_in_b,
+        }
+        return [
+            f"{counted(len(ids), 'job')} {where}: {_first(ids)}"
+            for where, ids in groups.items()
+            if ids
+        ]
+
+
+def compare_runs(
+    a: Source | Sequence[Source],
+    b: Source | Sequence[Source],
+    *,
+    metrics: Sequence[str] | None = None,
+    tau: float = 10.0,
+    level: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare two runs, or two sets of runs paired by seed, job by job or as wholes.
+
+    With one run a side the interval of a metric of jobs is a bootstrap over weeks of submission,
+    and one of whole runs has none; with several it is a t-interval over the seeds' differences.
+
+    Args:
+        a: a run, its folder, or several of them with different seeds.
+        b: likewise, with the same seeds.
+        metrics: names of metrics of single jobs (`simkit.analysis.paired_metrics.PAIRED_METRICS`), or of
+            numbers of whole runs (`simkit.results.metric`), such as ``carbon_kg`` or
+            ``grid_kwh.import``; None: waits, slowdowns, and worth and energy where all runs tell.
+        tau: floor of the run time in bounded slowdowns, in s.
+        level: of confidence, between 0 and 1.
+        resamples: resamples of the bootstrap.
+        seed: of the bootstrap.
+
+    Raises RunError if the workloads differ, the seeds do not pair, not all runs have a metric, or
+    an argument is out of range.
+    """
+    if not (0 < level < 1 and resamples >= 1 and tau > 0):
+        raise RunError(
+            f"compare: level {level!r}, resamples {resamples!r}, tau {tau!r}; the level lies "
+            "between 0 and 1, there is at least 1 resample, and tau is above 0 s"
+        )
+    runs_a, runs_b = as_runs(a), as_runs(b)
+    runs = (*runs_a, *runs_b)
+    chosen = chosen_metrics(default_metrics(runs) if metrics is None else metrics, runs)
+    needed = {name for m in chosen if not isinstance(m, RunMetric) for name in m.needs}
+    pairs = pair_runs(runs_a, runs_b, needed)
+    bootstrap = Bootstrap(level, resamples, seed)
+    differences = [
+        of_runs(metric, pairs, level)
+        if isinstance(metric, RunMetric)
+        else of_jobs(metric, pairs, tau, bootstrap)
+        for metric in chosen
+    ]
+    return Comparison(
+        a=_names(runs_a),
+        b=_names(runs_b),
+        seeds=tuple(pair.seed for pair in pairs),
+        differences=tuple(differences),
+        **_left_out(pairs),
+    )
+
+
+def _left_out(pairs: list[Pair]) -> dict[str, tuple[Any, ...]]:
+    names = ("only_in_a", "only_in_b", "unfinished_in_a", "unfinished_in_b")
+    return {name: tuple(i for pair in pairs for i in getattr(pair, name)) for name in names}
+
+
+def _names(runs: Sequence[Run]) -> str:
+    """Return the runs' scenarios and policies, each once."""
+    return ", ".join(dict.fromkeys(f"{run.name}, {_short(run.policy)}" for run in runs))
+
+
+def _short(policy: str) -> str:
+    """Return a policy without the folder of its file."""
+    return policy.rsplit("/", 1)[-1]
+
+
+def _first(ids: tuple[Any, ...], most: int = 10) -> str:
+    shown = ", ".join(str(i) for i in ids[:most])
+    return f"{shown}, …" if len(ids) > most else shown

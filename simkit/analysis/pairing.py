@@ -1,0 +1,243 @@
+"""Pairs runs by seed and their jobs by id, and refuses to pair different workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simkit.analysis.paired_metrics import LAST_S
+from simkit.arrays import Floats
+from simkit.errors import RunError
+from simkit.records import ENERGY, JOBS_WITH_VALUE
+from simkit.results.run_folder import Run, open_run
+from simkit.text import counted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_TIMES = ("start_time_s", "end_time_s", "wait_time_s", "turnaround_time_s", "run_time_s")
+"""What runs find out of a job; the rest of what is compared, the workload gives."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two runs of one workload with the same seed; their jobs joined by id."""
+
+    a: Run
+    b: Run
+    both: pl.DataFrame
+    """Jobs of both runs: what B found in columns ending in ``_b``."""
+    only_in_a: tuple[Any, ...]
+    only_in_b: tuple[Any, ...]
+    unfinished_in_a: tuple[Any, ...]
+    unfinished_in_b: tuple[Any, ...]
+
+    @property
+    def seed(self) -> int:
+        """The seed of run A."""
+        return self.a.seed
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Names of the resources of both."""
+        return self.a.resources
+
+    @property
+    def size(self) -> int:
+        """Number of jobs that both runs have."""
+        return len(self.both)
+
+    def values(self, value: pl.Expr) -> tuple[Floats, Floats, Floats]:
+        """Return a metric in A, in B, and the submit times, of the jobs that have it in both."""
+        import polars as pl
+
+        twice = [name for name in self.both.columns if f"{name}_b" in self.both.columns]
+        second = self.both.with_columns(pl.col(f"{name}_b").alias(name) for name in twice)
+        frame = pl.DataFrame(
+            {
+                "a": self.both.select(value.alias("a"))["a"],
+                "b": second.select(value.alias("b"))["b"],
+                "submit": self.both["submit_time_s"],
+            }
+        ).drop_nulls()
+        a, b, submit = (frame[name].to_numpy().astype(np.float64) for name in frame.columns)
+        return a, b, submit
+
+
+def as_runs(source: Any) -> tuple[Run, ...]:
+    """Return the runs that a run, a folder or a sequence of them stands for."""
+    single = isinstance(source, (Run, str, PathLike))
+    runs = tuple(s if isinstance(s, Run) else open_run(s) for s in ([source] if single else source))
+    if not runs:
+        raise RunError("compare: no run on one side; name at least one run folder on each")
+    return runs
+
+
+def pair_runs(a: Sequence[Run], b: Sequence[Run], columns: Collection[str] = ()) -> list[Pair]:
+    """Pair runs by seed, or one run with one run whatever their seeds.
+
+    Args:
+        a: the runs of one side.
+        b: those of the other.
+        columns: what metrics need beside times and resources; see `simkit.analysis.paired_metrics`.
+
+    Raises RunError if a seed is there twice, lacks its partner, or if workloads differ.
+    """
+    if len(a) == len(b) == 1:
+        return [pair(a[0], b[0], columns)]
+    seeds_a, seeds_b = _by_seed(a), _by_seed(b)
+    if alone := sorted(seeds_a.keys() ^ seeds_b.keys()):
+        raise RunError(
+            f"compare: seed {', '.join(map(str, alone))} was run on one side only; runs are paired "
+            "by seed, so give both sides the same seeds"
+        )
+    _refuse_equal_seeds(a, b)
+    return [pair(seeds_a[seed], seeds_b[seed], columns) for seed in sorted(seeds_a)]
+
+
+def _refuse_equal_seeds(a: Sequence[Run], b: Sequence[Run]) -> None:
+    """Raise RunError if the seed changed nothing: an interval over such runs has no width."""
+    if all(len({run.digest for run in side}) == 1 and side[0].digest for side in (a, b)):
+        raise RunError(
+            f"compare: the runs of {len(a)} seeds are the same on each side, as nothing in the "
+            "scenario is drawn at random; compare one run a side, or give the workload "
+            "`resample: {}` so that every seed is another workload"
+        )
+
+
+def pair(a: Run, b: Run, columns: Collection[str] = ()) -> Pair:
+    """Join the jobs of two runs by id; `columns` as of `pair_runs`.
+
+    Raises RunError if the runs are of different workloads.
+    """
+    import polars as pl
+
+    _refuse_other_input(a, b)
+    if a.resources != b.resources:
+        raise RunError(
+            f"{a.folder} and {b.folder}: the resources differ, {', '.join(a.resources)} and "
+            f"{', '.join(b.resources)}; compare runs of one workload"
+        )
+    worth = sorted(JOBS_WITH_VALUE.keys() & set(columns))
+    given = ("submit_time_s", "trace_run_time_s", *a.resources, *worth)
+    found = (*_TIMES, *sorted(set(columns) - set(worth)))
+    jobs_a, jobs_b = (_jobs(run, ("job_id", *given), found) for run in (a, b))
+    if jobs_a.schema["job_id"] != jobs_b.schema["job_id"]:
+        raise RunError(
+            f"{a.folder} and {b.folder}: job ids are numbers in one and text in the other; "
+            "compare runs of one workload"
+        )
+    both = jobs_a.join(jobs_b, on="job_id", how="inner", suffix="_b", maintain_order="left")
+    _refuse_other_jobs(a, b, both, given)
+    return Pair(
+        a=a,
+        b=b,
+        both=both,
+        only_in_a=_ids(jobs_a.join(jobs_b, on="job_id", how="anti", maintain_order="left")),
+        only_in_b=_ids(jobs_b.join(jobs_a, on="job_id", how="anti", maintain_order="left")),
+        unfinished_in_a=_ids(both.filter(pl.col("end_time_s").is_null())),
+        unfinished_in_b=_ids(both.filter(pl.col("end_time_s_b").is_null())),
+    )
+
+
+def _jobs(run: Run, given: Sequence[str], found: Sequence[str]) -> pl.DataFrame:
+    """Return some columns of a run's jobs, every job once."""
+    import polars as pl
+
+    billed = [name for name in found if name in ENERGY]
+    plain = [name for name in found if name not in ENERGY and name != LAST_S]
+    frame = run.jobs.select(*given, *plain)
+    if frame["job_id"].n_unique() < len(frame):
+        first = frame.filter(frame["job_id"].is_duplicated())["job_id"][0]
+        raise RunError(
+            f"{run.folder}: job {first} is there more than once, so jobs cannot be paired; "
+            "`simkit verify` tells what is wrong with a run"
+        )
+    if billed:
+        bills = run.scan("energy").select("job_id", *billed).collect()
+        frame = frame.join(bills, on="job_id", how="left", maintain_order="left")
+    if LAST_S in found:
+        frame = frame.with_columns(pl.lit(_last_s(run), pl.Float64).alias(LAST_S))
+    return frame
+
+
+def _last_s(run: Run) -> float | None:
+    """Return the last instant of a run, in s; None if nothing ever happened."""
+    import polars as pl
+
+    instants = (
+        run.scan(table).select(pl.col(name).max()).collect().item()
+        for table, name in (("timeline", "time_s"), ("jobs", "end_time_s"))
+    )
+    return max((float(time) for time in instants if time is not None), default=None)
+
+
+def _by_seed(runs: Sequence[Run]) -> dict[int, Run]:
+    by_seed: dict[int, Run] = {}
+    for run in runs:
+        if run.seed in by_seed:
+            raise RunError(
+                f"{by_seed[run.seed].folder} and {run.folder}: both have seed {run.seed}; runs "
+                "are paired by seed, so give each seed once a side"
+            )
+        by_seed[run.seed] = run
+    return by_seed
+
+
+def _refuse_other_input(a: Run, b: Run) -> None:
+    """Refuse two runs whose workload files differ; other inputs, as policies, may."""
+    sha_a, sha_b = _workload_sha(a), _workload_sha(b)
+    if sha_a and sha_b and sha_a != sha_b:
+        raise RunError(
+            f"{a.folder} and {b.folder}: the workload's files differ (sha256 {sha_a[:12]}… and "
+            f"{sha_b[:12]}…); compare runs of one workload"
+        )
+
+
+def _workload_sha(run: Run) -> str | None:
+    """Return the SHA-256 of the file that the scenario's workload names, None if there is none."""
+    workload = run.info.get("scenario", {}).get("workload") or {}
+    path = workload.get("path") if isinstance(workload, dict) else None
+    if not path:
+        return None
+    named = [
+        i for i in run.info.get("inputs", ()) if PurePath(i["path"]).name == PurePath(path).name
+    ]
+    return str(named[0]["sha256"]) if named else None
+
+
+def _refuse_other_jobs(a: Run, b: Run, both: pl.DataFrame, given: Sequence[str]) -> None:
+    """Refuse two runs in which what the trace says of a job differs, or that share no job."""
+    if not len(both):
+        raise RunError(
+            f"{a.folder} and {b.folder}: no job id is in both; compare runs of one workload"
+        )
+    for column in given:
+        other = both.filter(both[column].ne_missing(both[f"{column}_b"]))
+        if len(other):
+            row = other.row(0, named=True)
+            in_a, in_b = (_shown(row[name]) for name in (column, f"{column}_b"))
+            raise RunError(
+                f"{a.folder} and {b.folder}: the workloads differ, {column} in {len(other):,} of "
+                f"{counted(len(both), 'job')}, first in job {row['job_id']}: {in_a} and {in_b}; "
+                "compare runs of one workload (same trace, window, load and, for a drawn "
+                "workload, seed)" + _without(column)
+            )
+
+
+def _without(column: str) -> str:
+    """Return what helps where the runs differ in nothing but what jobs are worth."""
+    return ", or name metrics that do not look at it" if column in JOBS_WITH_VALUE else ""
+
+
+def _shown(value: Any) -> str:
+    return "none" if value is None else f"{value:.15g}"
+
+
+def _ids(frame: pl.DataFrame) -> tuple[Any, ...]:
+    return tuple(frame["job_id"].to_list())

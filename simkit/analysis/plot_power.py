@@ -1,0 +1,232 @@
+"""The picture of a site's power: which source serves the load, the battery, and what may run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from simkit.analysis.plot import facts_of
+from simkit.analysis.plot_style import (
+    COLOURS,
+    INK,
+    SOFT,
+    TimeAxis,
+    bin_name,
+    new_figure,
+    save_picture,
+    write_title,
+)
+from simkit.arrays import Floats
+from simkit.errors import SimkitError
+from simkit.power.ledger_rows import COLUMNS
+from simkit.results.energy import EnergyRecords, Store
+from simkit.results.metrics import counted_resource, run_window
+from simkit.results.over_time import bin_edges, bin_length, binned_mean, timeline_columns
+from simkit.results.power_table import power_table, resampled
+from simkit.results.run_folder import Run, open_run
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+class Band(NamedTuple):
+    """A layer of the stack: what a flow of the table "power" is called, and how it looks."""
+
+    column: str
+    name: str
+    colour: str
+    alpha: float = 1.0
+    hatch: str = ""
+
+
+BANDS: Final = (
+    Band("load_renewable_w", "sun and wind", "#7fb069"),
+    Band("load_battery_w", "battery", COLOURS[0]),
+    Band("load_grid_w", "grid", "#8b949e"),
+    Band("unserved_w", "unserved", "#b3261e", 0.75, "xxxx"),
+    Band("charge_w", "into the battery", COLOURS[0], 0.30),
+    Band("export_w", "exported", COLOURS[4], 0.45),
+    Band("curtailment_w", "curtailed", "#7fb069", 0.22, "////"),
+)
+"""From below; the first four add up to the load, all of them to what the sources could give."""
+
+_PARTS: Final = 12
+"""Points within a bin at which the battery's content is looked at."""
+_MOST_BINS: Final = 1000
+"""So that a month shows its hours."""
+_LEGEND_COLUMNS: Final = 4
+_UNITS: Final = ((1e9, "GW"), (1e6, "MW"), (1e3, "kW"), (0.0, "W"))
+
+
+class _Bins(NamedTuple):
+    """Equal bins over a run, the last one as long as the run is, and the axis they lie on."""
+
+    edges: Floats
+    """(bins + 1,) in s."""
+    length_s: float
+    axis: TimeAxis
+
+    @property
+    def times(self) -> Floats:
+        """The edges as the axis counts them."""
+        times: Floats = self.axis.values(self.edges)
+        return times
+
+
+def plot_power(run: Run | str | PathLike[str], target: str | PathLike[str]) -> Path:
+    """Draw the power of a run's site; return the file.
+
+    Above, which source serves the load, and what becomes of the rest; then the battery's state of
+    charge; then the capacity that is there, and what is allocated of it. All as means over bins
+    that people know, so that a year fits.
+
+    Args:
+        run: a run, or its folder.
+        target: the picture, ``.png`` or ``.svg``; an SVG has the same bytes each time.
+
+    Raises SimkitError for a run without power or without jobs, without matplotlib, for another file
+    type, or a file that cannot be written.
+    """
+    opened = run if isinstance(run, Run) else open_run(run)
+    power_table(opened)  # there is one, or this says why not
+    return save_picture(target, lambda: _draw(opened))
+
+
+def _draw(run: Run) -> Figure:
+    table, records, bins = power_table(run), EnergyRecords.of(run), _bins(run)
+    rows = {name: table[name].to_numpy() for name in COLUMNS}
+    battery = None if records is None else records.battery
+    figure = new_figure()
+    heights = (1.9, 1.0) if battery is None else (1.9, 0.8, 1.0)
+    panels = list(figure.subplots(len(heights), 1, height_ratios=heights))
+    _draw_flows(panels[0], resampled(rows, bins.edges), bins)
+    if battery is not None:
+        _draw_battery(panels[1], rows, battery, bins)
+        _draw_levels(panels[1], run)
+    _draw_capacity(panels[-1], run, bins)
+    for axes in panels:
+        bins.axis.finish(axes)
+    if bins.axis.dated:
+        panels[-1].set_xlabel(f"time in {bins.axis.zone}")
+    write_title(figure, run.name, facts_of(run) + bins.axis.period())
+    return figure
+
+
+def _bins(run: Run) -> _Bins:
+    window = run_window(run.scan("jobs"), run.scan("timeline"))
+    if window is None:
+        raise SimkitError(f"{run.folder}: the run has no jobs, so there is nothing to draw")
+    start, end = window.start_s, max(window.end_s, window.start_s + 1.0)
+    length = bin_length(end - start, _MOST_BINS)
+    edges = bin_edges(start, end, length)
+    edges[-1] = end
+    # sun and prices may lie at dates of their own, where the log tells none
+    site = run.info.get("power") or {}
+    dates = {"epoch_s": site.get("epoch_s"), "time_zone": site.get("zone")}
+    known = {key: value for key, value in dates.items() if value is not None}
+    axis = TimeAxis([Run(run.folder, {**run.info, **known})], (start, end))
+    return _Bins(edges, length, axis)
+
+
+def _draw_flows(axes: Axes, view: Mapping[str, Floats], bins: _Bins) -> None:
+    """Stack the flows, with the load as a line across them."""
+    load = view["load_w"] + view["losses_w"]
+    most = max(float(np.sum([view[band.column] for band in BANDS], axis=0).max()), 1.0)
+    per, unit = next((watts, name) for watts, name in _UNITS if most >= watts)
+    per = per or 1.0
+    below = np.zeros_like(load)
+    for band in BANDS:
+        flow = view[band.column]
+        if not flow.any():
+            continue
+        axes.stairs(
+            (below + flow) / per,
+            bins.times,
+            baseline=below / per,
+            fill=True,
+            facecolor=(band.colour, band.alpha),
+            edgecolor=(band.colour, 0.8) if band.hatch else "none",
+            hatch=band.hatch or None,
+            linewidth=0,
+            label=f"{band.name} {_energy(flow, bins.edges)}",
+        )
+        below = below + flow
+    axes.stairs(
+        load / per,
+        bins.times,
+        baseline=None,
+        color=INK,
+        linewidth=1.1,
+        label=f"load {_energy(load, bins.edges)}",
+    )
+    axes.set_ylabel(f"power ({unit})")
+    axes.set_ylim(0, 1.04 * most / per)
+    name = bin_name(bins.length_s)
+    lines = math.ceil(len(axes.get_legend_handles_labels()[1]) / _LEGEND_COLUMNS)
+    axes.set_title(
+        f"Which source serves the load, {name} means", loc="left", fontsize=10, pad=7 + 14 * lines
+    )
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(-0.01, 0.995), ncols=_LEGEND_COLUMNS, fontsize=8.5,
+        columnspacing=1.4, handlelength=1.6, borderaxespad=0.2, labelspacing=0.3,
+    )  # fmt: skip
+
+
+def _energy(flow: Floats, edges: Floats) -> str:
+    """Return the energy of a mean power over bins for people: ``17.2 MWh``."""
+    kwh = float(flow @ np.diff(edges)) / 3.6e6
+    for per, unit in ((1e6, "GWh"), (1e3, "MWh"), (1.0, "kWh")):
+        if kwh >= per:
+            return f"{kwh / per:.3g} {unit}" if kwh < 1e3 * per else f"{kwh / per:,.0f} {unit}"
+    return f"{1e3 * kwh:.3g} Wh"
+
+
+def _draw_battery(axes: Axes, rows: Mapping[str, Floats], battery: Store, bins: _Bins) -> None:
+    """Draw the mean state of charge of each bin, and between what it lies."""
+    times = np.concatenate((rows["start_s"][:1], rows["end_s"]))
+    stored = np.concatenate(([battery.initial_j], rows["stored_j"]))
+    if not len(rows["end_s"]):
+        times, stored = np.zeros(1), stored[:1]
+    at = np.linspace(bins.edges[:-1], bins.edges[1:], _PARTS + 1, axis=1)  # (bins, parts + 1)
+    soc = 100 * np.interp(at, times, stored) / battery.capacity_j
+    axes.stairs(
+        soc.max(axis=1), bins.times, baseline=soc.min(axis=1), fill=True,
+        color=COLOURS[0], alpha=0.25, linewidth=0,
+    )  # fmt: skip
+    axes.stairs(soc.mean(axis=1), bins.times, baseline=None, color=COLOURS[0], linewidth=1.0)
+    axes.set_ylabel("charge (%)")
+    axes.set_ylim(0, 104)
+    axes.set_yticks(range(0, 101, 25))
+
+
+def _draw_levels(axes: Axes, run: Run) -> None:
+    """Mark the battery's floor and ceiling, and say in the title what is shown."""
+    section = run.info["scenario"]["power"]["battery"]
+    levels = [level for level in (section["floor"], section["ceiling"]) if 0 < level < 1]
+    for level in levels:
+        axes.axhline(100 * level, color=SOFT, linewidth=0.9, linestyle=":")
+    words = f"State of charge of {section['capacity_kwh']:,.10g} kWh; pale: from lowest to highest"
+    axes.set_title(words + ("; dotted: limits" if levels else ""), loc="left", fontsize=10)
+
+
+def _draw_capacity(axes: Axes, run: Run, bins: _Bins) -> None:
+    """Draw the capacity that is there, and what is allocated of it."""
+    resource = counted_resource(run.resources)
+    line, total = timeline_columns(run.scan("timeline"), resource), run.capacity[resource]
+    held = binned_mean(line["time_s"], line["allocated"], bins.edges)
+    there = binned_mean(line["time_s"], line["capacity"], bins.edges, before=total)
+    axes.stairs(there, bins.times, fill=True, color="#d0d7de", alpha=0.6, linewidth=0)
+    axes.stairs(held, bins.times, fill=True, color=COLOURS[3], alpha=0.45, linewidth=0)
+    axes.stairs(held, bins.times, baseline=None, color=COLOURS[3], linewidth=0.9)
+    axes.stairs(there, bins.times, baseline=None, color=INK, linewidth=1.0)
+    axes.set_ylabel(resource)
+    axes.set_ylim(0, 1.06 * max(total, float(held.max(initial=0.0))))
+    limit = run.info["scenario"]["power"].get("supply", {}).get("limit", "none")
+    source = "Capacity" if limit == "none" else "Capacity that the power carries"
+    axes.set_title(f"{source}; violet: allocated", loc="left", fontsize=10)

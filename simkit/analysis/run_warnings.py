@@ -1,0 +1,98 @@
+"""Jobs that still wait at the end of a run: how many, and what may be the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from simkit.results.run_folder import Run
+from simkit.text import counted
+
+
+def waiting_at_end(metrics: Mapping[str, Any]) -> int:
+    """Return how many jobs wait at the end of a run, by its metrics."""
+    return int(metrics.get("jobs", {}).get("waiting") or 0)
+
+
+def leftover_warning(run: Run) -> str:
+    """Say how many jobs of a run still wait at its end, and why that may be; empty if none does."""
+    waiting = waiting_at_end(run.metrics)
+    if not waiting:
+        return ""
+    counts = run.metrics["jobs"]
+    submitted = int(counts["submitted"])
+    share = f"{waiting:,} of {counted(submitted, 'job')}" if waiting < submitted else (
+        f"all {submitted:,} jobs" if submitted > 1 else "the only job"
+    )  # fmt: skip
+    verb = "wait" if waiting > 1 else "waits"
+    return f"warning: {share} still {verb} at the end of the run: {_reason(run, waiting)}"
+
+
+def maintenance_warning(run: Run) -> str:
+    """Say that a run lasted longer than its repeated maintenance; empty if it did not."""
+    import polars as pl
+
+    section = run.info.get("scenario", {}).get("cluster") or {}
+    if not any(window.get("every") for window in section.get("maintenance") or ()):
+        return ""
+    ends = run.scan("jobs").select(pl.col("end_time_s").max()).collect().item()
+    steps = run.scan("events").filter(pl.col("kind") == "capacity")
+    last = steps.select(pl.col("time_s").max()).collect().item()
+    if ends is None or last is None or ends <= last:
+        return ""
+    return (
+        f"warning: jobs ran until {ends:,.10g} s, but the repeated maintenance windows stop at "
+        f"{last:,.10g} s: the cluster could not keep up, or jobs are longer than the time between "
+        "windows; take less away, or give windows one by one"
+    )
+
+
+def rejections_warning(run: Run) -> str:
+    """Say why jobs were rejected, the most frequent reasons first; empty if none was."""
+    import polars as pl
+
+    rejected = run.scan("jobs").filter(pl.col("status") == "rejected")
+    reasons = (
+        rejected.group_by("reason", maintain_order=True)
+        .agg(pl.len(), pl.col("job_id").first().cast(pl.String))
+        .sort("len", descending=True, maintain_order=True)
+        .collect()
+    )
+    total = int(reasons["len"].sum())
+    if not total:
+        return ""
+    lines = [f"warning: {counted(total, 'job')} rejected"]
+    for reason, count, job in reasons.head(3).rows():
+        more = f" and {counted(count - 1, 'other')}" if count > 1 else ""
+        lines.append(f"  job {job}{more}: {reason}")
+    if reasons.height > 3:
+        lines.append(
+            f"  and {counted(reasons.height - 3, 'other reason')}; see reason in jobs.parquet"
+        )
+    return "\n".join(lines)
+
+
+def _reason(run: Run, waiting: int) -> str:
+    if less := _missing_capacity(run):
+        return f"the machines hold less than at the start ({less}); look at what takes them away"
+    counts = run.metrics["jobs"]
+    started = int(counts["submitted"]) - waiting - int(counts.get("rejected") or 0)
+    did = "left them in the queue" if started else "placed nothing"
+    policy = run.policy.rsplit("/", 1)[-1]
+    decisions = counted(int(run.info.get("decisions", 0)), "decision")
+    return (
+        f"the policy {policy} {did} in {decisions}; see that its `schedule` yields a Place for "
+        "every task that fits, and try it with simkit.check_policy"
+    )
+
+
+def _missing_capacity(run: Run) -> str:
+    """Return which capacity is gone at the end of a run: ``processors 4 of 8``."""
+    last = run.scan("timeline").tail(1).collect()
+    if not last.height:
+        return ""
+    return ", ".join(
+        f"{name} {last[f'capacity_{name}'][0]:,.10g} of {total:,.10g}"
+        for name, total in run.capacity.items()
+        if last[f"capacity_{name}"][0] < total
+    )

@@ -1,0 +1,282 @@
+"""The command `simkit train`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from simkit.cli.options import AsJson, NoProgress, Output, Scenario, Seed, Settings, overrides
+
+if TYPE_CHECKING:
+    from simkit.analysis.intervals import Interval
+    from simkit.training.evaluate import Evaluation
+    from simkit.training.train import Trained
+
+
+TRAININGS = Path("trainings")
+"""Where trainings go if nobody says otherwise."""
+
+
+class Device(StrEnum):
+    """Where a learner calculates."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+def train(
+    scenario: Scenario,
+    output: Output = None,
+    learner: Annotated[
+        str | None,
+        typer.Option("--learner", help="Use this learner: deeprm, …", show_default=False),
+    ] = None,
+    seed: Seed = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option("--iterations", min=1, help="Train for so many.", show_default=False),
+    ] = None,
+    settings: Settings = None,
+    device: Annotated[
+        Device, typer.Option("--device", help="Where the learner calculates.")
+    ] = Device.CPU,
+    checkpoint_every: Annotated[
+        str,
+        typer.Option(
+            "--checkpoint-every", metavar="TIME", help="From one checkpoint to the next: 30s, 5m."
+        ),
+    ] = "60s",
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Begin anew, whatever is in that folder."),
+    ] = False,
+    as_json: AsJson = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Train an agent on a scenario, or go on with an interrupted training.
+
+    The folder is trainings/NAME-HASH unless --output names one; FOLDER/agent is the agent, which a
+    scenario names: `policy: {agent: FOLDER}`. The same command goes on where it was interrupted,
+    and comes to the same agent as without an interruption.
+    """
+    from simkit.cli.text import print_json
+    from simkit.experiment.api import scenario_file
+    from simkit.scenario import scenario_hash
+    from simkit.scenario.file import load_scenario
+    from simkit.training.progress import training_progress
+    from simkit.training.train import stands_at
+    from simkit.training.train import train as do_train
+
+    laid_over = overrides([*(settings or ()), *_short(learner, iterations)], seed)
+    loaded = load_scenario(scenario_file(scenario), overrides=laid_over, single=True)
+    folder = output or TRAININGS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
+    every_s = _seconds(checkpoint_every)
+    try:
+        with training_progress(enabled=not no_progress) as watch:
+            done = do_train(
+                loaded,
+                folder,
+                device=device.value,
+                checkpoint_every_s=every_s,
+                force=force,
+                watch=watch,
+            )
+    except KeyboardInterrupt:
+        typer.echo(
+            f"interrupted; {stands_at(folder)}: the same command goes on from there", err=True
+        )
+        raise typer.Exit(130) from None
+    if as_json:
+        print_json(_as_json(done))
+    else:
+        _print(done)
+
+
+def _short(learner: str | None, iterations: int | None) -> list[str]:
+    """Return the settings that options stand for."""
+    given = {"learn.learner": learner, "learn.iterations": iterations}
+    return [f"{key}={value}" for key, value in given.items() if value is not None]
+
+
+def _seconds(text: str) -> float:
+    from simkit.units import parse_duration
+
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise typer.BadParameter(f"--checkpoint-every: {error}") from error
+    if seconds <= 0:
+        raise typer.BadParameter(f"--checkpoint-every is {text}; it must be more than 0")
+    return seconds
+
+
+def _as_json(done: Trained) -> dict[str, Any]:
+    keys = ("learner", "seed", "iteration", "iterations", "stopped", "best")
+    return {
+        "training": str(done.folder),
+        "agent": str(done.agent),
+        **{key: done.info.get(key) for key in keys},
+        "last": dict(done.rows[-1]) if done.rows else {},
+        "was_finished": done.was_finished,
+    }
+
+
+def _print(done: Trained) -> None:
+    from simkit.cli.text import say
+    from simkit.units import format_duration
+
+    info = done.info
+    if done.was_finished:
+        say("Training", f"{done.folder} was finished already; --force begins anew")
+    seconds = sum(row.get("wall_time_s", 0.0) for row in done.rows)
+    say("Learner", f"{info['learner']}, seed {info['seed']}, {info['device']}")
+    say("Iterations", f"{info['iteration']:,} of {info['iterations']:,} in "
+        f"{format_duration(seconds)}: {info.get('stopped', '')}")  # fmt: skip
+    shown = {k: v for k, v in done.rows[-1].items() if k not in ("iteration", "wall_time_s")}
+    say("Last", ", ".join(f"{name} {value:,.6g}" for name, value in shown.items()))
+    if best := info.get("best"):
+        name, value = next(iter(best.items()))
+        say("Least", f"{name} {value:,.6g} at iteration {best['iteration']:,}")
+    say("Agent", f"{done.agent} ({_kept(info)})")
+
+
+def _kept(info: Any) -> str:
+    best = info.get("best")  # a learner may judge nothing
+    if best and info["scenario"]["learn"]["keep"] == "best":
+        return f"of iteration {best['iteration']:,}, the least criterion"
+    return "of the last iteration"
+
+
+# MERGED The command `simkit evaluate`.
+
+
+def evaluate(
+    scenario: Scenario,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--agent",
+            "-a",
+            metavar="FOLDER",
+            help="A training, a bundle, or an agent that comes with simkit; may be repeated.",
+        ),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            "-p",
+            metavar="POLICY",
+            help="sjf, fcfs+easy, my_policy.py:Mine or {fitness: tetris}; may be repeated.",
+        ),
+    ] = None,
+    sets: Annotated[
+        int | None,
+        typer.Option(
+            "--sets",
+            min=1,
+            help="Held-out job sets; default: the 100 of the original code for a workload of type "
+            "deeprm, else 10 seeds.",
+            show_default=False,
+        ),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option("--seeds", help="Seeds as job sets: 0..9 or 0,3,7.", show_default=False),
+    ] = None,
+    metric: Annotated[
+        str, typer.Option("--metric", "-m", help="A metric of single jobs: slowdown, …")
+    ] = "slowdown",
+    level: Annotated[float, typer.Option(help="Level of confidence.")] = 0.95,
+    seed: Seed = None,
+    settings: Settings = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
+    ] = None,
+    output: Output = None,
+    as_json: AsJson = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Judge agents and heuristics on the same held-out job sets, with confidence intervals.
+
+    Jobs that never ended count with their value so far, and are counted. The reference is the best
+    heuristic; differences from it are paired, set by set.
+    """
+    from simkit.cli.text import print_json
+    from simkit.experiment.api import scenario_file
+    from simkit.progress import evaluation_progress
+    from simkit.results.output_folder import check_place
+    from simkit.scenario.file import load_scenario
+    from simkit.training.candidates import agent_candidate, policy_candidate
+    from simkit.training.evaluate import evaluate as judge_all
+    from simkit.training.evaluate import write_evaluation
+    from simkit.training.held_out import held_out, parse_seeds
+
+    laid_over = overrides(settings, seed)
+    loaded = load_scenario(scenario_file(scenario), overrides=laid_over, single=True)
+    candidates = [*map(agent_candidate, agent or ()), *map(policy_candidate, policy or ())]
+    chosen = parse_seeds(seeds) if seeds is not None else None
+    if output is not None:
+        check_place(output)
+    runs = len(candidates) * len(held_out(loaded, sets=sets, seeds=chosen))
+    try:
+        with evaluation_progress(runs, enabled=not no_progress) as advance:
+            found = judge_all(
+                loaded,
+                candidates,
+                sets=sets,
+                seeds=chosen,
+                metric=metric,
+                level=level,
+                workers=workers,
+                on_end=advance,
+            )
+    except KeyboardInterrupt:
+        typer.echo("interrupted; an evaluation keeps nothing: start it again", err=True)
+        raise typer.Exit(130) from None
+    if output is not None:
+        write_evaluation(found, output)
+    if as_json:
+        print_json(found.as_json())
+    else:
+        _print_of_evaluate(found)
+        if output is not None:
+            typer.echo(f"written to {output}")
+
+
+def _print_of_evaluate(found: Evaluation) -> None:
+    """Print a row for each candidate, then how to read it."""
+    from simkit.cli.text import console, quantity, say, table
+    from simkit.text import counted
+
+    made = table("Candidate", "mean of sets", "low", "high", "of all jobs", "difference",
+                 "low", "high", "wins", "ties", "unfinished", "rejected")  # fmt: skip
+    for one in found.candidates:
+        apart: tuple[float | None, ...] = (one.difference, *_bounds(one.difference_interval))
+        means = (one.set_mean, *_bounds(one.interval), one.pooled_mean)
+        against = one.label != found.reference
+        made.add_row(
+            one.label,
+            *(quantity(number, found.unit) for number in (*means, *apart)),
+            f"{one.wins:,}" if against else "-",
+            f"{one.ties:,}" if against else "-",
+            f"{one.unfinished:,}",
+            f"{one.rejected:,}",
+        )
+    console().print(made)
+    empty = f"; {found.empty_sets} more without a job are left out" if found.empty_sets else ""
+    first = found.candidates[0]
+    say("Metric", found.metric)
+    say("Job sets", f"{found.sets:,} with {counted(first.submitted, 'job')}{empty}")
+    say("Reference", f"{found.reference}; differences and wins are against it, set by set")
+    interval = first.interval
+    say("Interval", f"{interval.level:.0%}, {interval.method}")
+    if any(one.unfinished for one in found.candidates):
+        say("Note", "unfinished jobs count with their value up to the end of the run")
+
+
+def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:
+    return (None, None) if interval is None else (interval.low, interval.high)

@@ -1,0 +1,56 @@
+"""Arguments and options that several commands take, and what they mean together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Scenario = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCENARIO",
+        help="A scenario file, or the name of one that comes with simkit (see `simkit scenarios`).",
+        show_default=False,
+    ),
+]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Use this seed.", show_default=False)
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Lay a value over the scenario: --set policy.order=sjf. May be given repeatedly; "
+        "relative paths in it start from the working folder.",
+        show_default=False,
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="Where to write the results.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress bar.")]
+Partial = Annotated[
+    bool, typer.Option("--partial", help="Take also a run that did not come to its end.")
+]
+
+
+def overrides(settings: list[str] | None, seed: int | None) -> dict[str, Any]:
+    """Return dotted key → value of ``--set`` and ``--seed``, relative paths made absolute.
+
+    Raises ScenarioError for a setting that cannot be read, or if both give a seed.
+    """
+    from simkit.errors import ScenarioError
+    from simkit.scenario.file import from_folder, parse_overrides
+
+    laid_over = from_folder(parse_overrides(settings or ()), Path.cwd())
+    if seed is not None:
+        if "seed" in laid_over:
+            raise ScenarioError("both --seed and --set seed=… give a seed; leave one of them out")
+        laid_over["seed"] = seed
+    return laid_over

@@ -1,0 +1,180 @@
+"""The commands that take run folders: compare, verify, export, plot."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simkit.cli.options import AsJson, Partial, RunFolder
+
+
+def compare(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="A B", help="Two run folders; or with --with, all of A."),
+    ],
+    others: Annotated[
+        list[Path] | None,
+        typer.Option("--with", help="A run of B; repeat it for several seeds, as for A."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            help="A metric to compare, of single jobs (wait_time_s, job_value, energy_j, …) or of "
+            "whole runs (carbon_kg, grid_kwh.import, wait_time_s.p99, …); may be given repeatedly.",
+        ),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Level of confidence.")] = 0.95,
+    partial: Partial = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs, job by job or as wholes: differences B - A with confidence intervals.
+
+    `simkit compare A B` takes two runs; the interval is a bootstrap over weeks. Several seeds:
+    `simkit compare A0 A1 A2 --with B0 --with B1 --with B2`.
+    """
+    from simkit.analysis.compare import compare_runs
+    from simkit.cli.text import print_comparison, print_json
+    from simkit.results.run_folder import open_run
+    from simkit.text import counted
+
+    if others:
+        folders = list(runs), list(others)
+    elif len(runs) == 2:
+        folders = [runs[0]], [runs[1]]
+    else:
+        raise typer.BadParameter(
+            f"{counted(len(runs), 'run')}; give two, or several of B by --with"
+        )
+    first, second = ([open_run(f, allow_partial=partial) for f in side] for side in folders)
+    comparison = compare_runs(first, second, metrics=metric or None, level=level)
+    if as_json:
+        print_json(comparison.as_json())
+    else:
+        print_comparison(comparison)
+
+
+def verify(run: RunFolder, partial: Partial = False, as_json: AsJson = False) -> None:
+    """Audit a run against its inputs and every rule; exit 1 with the violating rows."""
+    from simkit.cli.text import print_audit, print_json
+    from simkit.verify import verify_run
+
+    audit = verify_run(run, allow_partial=partial)
+    if as_json:
+        print_json(audit.to_dict())
+    else:
+        print_audit(audit)
+    if not audit.ok:
+        raise typer.Exit(1)
+
+
+class Form(StrEnum):
+    """What a run can be exported to."""
+
+    SWF = "swf"
+    BATSIM = "batsim"
+    POWER = "power"
+
+
+def export(
+    run: RunFolder,
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    form: Annotated[
+        Form | None,
+        typer.Option(
+            "--format", "-f", help="Default: batsim for .csv, power for .parquet, swf for the rest."
+        ),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Of power: means over so long, 5m or 1h; default: rows as they were recorded.",
+        ),
+    ] = None,
+    partial: Partial = False,
+) -> None:
+    """Write a run for other tools.
+
+    swf: its jobs as a log. batsim: its jobs with the columns of Batsim's jobs.csv. power: what
+    flowed at its site, as .csv or .parquet; `simkit export RUN power.csv -f power --every 5m`.
+    """
+    from simkit.analysis.export import export_batsim, export_swf
+    from simkit.results.output_folder import check_file
+    from simkit.results.power_table import export_power
+    from simkit.results.run_folder import open_run
+
+    chosen = form or _form_of(target)
+    if every is not None and chosen is not Form.POWER:
+        raise typer.BadParameter(f"--every goes with --format power, not {chosen.value}")
+    opened = open_run(run, allow_partial=partial)
+    check_file(target)
+    if chosen is Form.POWER:
+        export_power(opened, target, every=every)
+    elif chosen is Form.BATSIM:
+        export_batsim(opened, target)
+    else:
+        export_swf(opened, target)
+    typer.echo(f"{target} written ({chosen.value})")
+
+
+def _form_of(target: Path) -> Form:
+    """Return the format that a file's name tells; raises RunError if it tells none."""
+    from simkit.errors import RunError
+
+    endings = {".csv": Form.BATSIM, ".parquet": Form.POWER, ".swf": Form.SWF, ".gz": Form.SWF}
+    if (form := endings.get(target.suffix.lower())) is None:
+        raise RunError(
+            f"{target}: a name that ends in {target.suffix or 'nothing'} tells no format; write "
+            ".swf, .swf.gz, .csv or .parquet, or say --format swf, batsim or power"
+        )
+    return form
+
+
+class Kind(StrEnum):
+    """What a picture shows."""
+
+    JOBS = "jobs"
+    POWER = "power"
+
+
+def plot(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run, or several.")],
+    kind: Annotated[
+        Kind, typer.Option("--kind", "-k", help="What it shows; power: of one run.")
+    ] = Kind.JOBS,
+    target: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A .png or .svg file; default: plot.png in the run, of power power.png.",
+        ),
+    ] = None,
+    partial: Partial = False,
+) -> None:
+    """Draw a run.
+
+    jobs: utilisation, queue length and waits; several runs go into one picture. power: which
+    source serves the load, what the battery holds, and what may run.
+    """
+    from simkit.analysis.plot import plot_compare
+    from simkit.analysis.plot_power import plot_power
+    from simkit.results.output_folder import check_file
+    from simkit.results.run_folder import open_run
+
+    if kind is Kind.POWER and len(runs) > 1:
+        raise typer.BadParameter(f"{len(runs)} runs; a picture of power shows one")
+    opened = [open_run(folder, allow_partial=partial) for folder in runs]
+    picture = target or runs[0] / ("power.png" if kind is Kind.POWER else "plot.png")
+    check_file(picture)
+    if kind is Kind.POWER:
+        plot_power(opened[0], picture)
+    else:
+        plot_compare(opened, picture)
+    typer.echo(f"picture: {picture}")

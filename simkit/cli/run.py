@@ -1,0 +1,210 @@
+"""The commands that take a scenario: run, sweep, validate, show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from simkit.cli.options import (
+    AsJson,
+    NoProgress,
+    Output,
+    Scenario,
+    Seed,
+    Settings,
+    overrides,
+)
+
+if TYPE_CHECKING:
+    from simkit.experiment.sweep import Outcome
+    from simkit.scenario import Scenario as Loaded
+
+RUNS = Path("runs")
+"""Where runs go if nobody says otherwise."""
+
+
+def run(
+    scenario: Scenario,
+    output: Output = None,
+    seed: Seed = None,
+    settings: Settings = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write to --output whatever is in that folder.")
+    ] = False,
+    as_json: AsJson = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Run a scenario; write a run folder and print its metrics.
+
+    The folder is runs/NAME-HASH unless --output names one. A run of the same scenario that is
+    there already is replaced when the new one is whole; anything else is left alone without
+    --force.
+    """
+    from simkit.analysis.run_warnings import (
+        leftover_warning,
+        maintenance_warning,
+        rejections_warning,
+    )
+    from simkit.cli.text import print_json, print_run, print_trace
+    from simkit.experiment import carry_out, prepare
+    from simkit.experiment.api import scenario_file
+    from simkit.progress import watch_progress
+    from simkit.results.output_folder import check_run_folder
+    from simkit.scenario import scenario_hash
+    from simkit.scenario.file import load_scenario
+
+    path = scenario_file(scenario)
+    loaded = load_scenario(path, overrides=overrides(settings, seed), single=True)
+    folder = output or RUNS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
+    check_run_folder(folder, loaded.name, force=force)
+    experiment = prepare(loaded)
+    if not as_json:
+        print_trace(experiment)
+    try:
+        with watch_progress(len(experiment.trace.workload), enabled=not no_progress) as watch:
+            result = carry_out(experiment, folder, watch=watch, force=force)
+    except KeyboardInterrupt:
+        typer.echo(_interrupted(folder), err=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        print_json({"run": str(folder), "digest": result.digest, "metrics": result.metrics})
+    else:
+        print_run(result)
+    for warn in (rejections_warning, leftover_warning, maintenance_warning):
+        if warning := warn(result):
+            typer.echo(warning, err=True)
+
+
+def _interrupted(folder: Path) -> str:
+    """Say where the results of an interrupted run are."""
+    from simkit.results.output_folder import UNFINISHED, holds_finished_run
+
+    if holds_finished_run(folder):
+        return (
+            f"interrupted; {folder / UNFINISHED} holds the results so far, marked as such; "
+            f"{folder} still holds the run before"
+        )
+    return f"interrupted; {folder} holds the results so far, marked as such"
+
+
+def sweep(
+    scenario: Scenario,
+    output: Output = None,
+    seed: Seed = None,
+    settings: Settings = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Run also what is there already.")] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Metrics to show, with commas between: carbon_kg,grid_kwh.import,wait_time_s.p99.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Run a scenario for every combination of the values under its `sweep` key.
+
+    A run that is finished already, with the same scenario and inputs, is not run again. The
+    folders are scenario=…/policy=…/seed=… below --output (default: runs/NAME-sweep).
+    """
+    from simkit.cli.text import print_json, print_sweep
+    from simkit.experiment.api import scenario_file
+    from simkit.experiment.sweep import plan_sweep, run_plan
+    from simkit.progress import sweep_progress
+    from simkit.results.output_folder import check_place
+
+    plan = plan_sweep(scenario_file(scenario), output, overrides=overrides(settings, seed))
+    check_place(plan.folder)
+    try:
+        with sweep_progress(len(plan.points), enabled=not no_progress) as advance:
+            outcomes = run_plan(plan, workers=workers, force=force, on_end=advance)
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted; what is finished in {plan.folder} is not run again", err=True)
+        raise typer.Exit(130) from None
+    if as_json:
+        print_json({"folder": str(plan.folder), "runs": [o.as_json() for o in outcomes]})
+    else:
+        names = [name.strip() for name in (metrics or "").split(",")]
+        print_sweep(plan.folder, outcomes, [name for name in names if name])
+    _tell_leftovers(outcomes)
+    if failed := [outcome for outcome in outcomes if outcome.state == "failed"]:
+        _tell_failures(failed)
+        raise typer.Exit(1)
+
+
+def _tell_leftovers(outcomes: Sequence[Outcome]) -> None:
+    """Warn of runs at whose end jobs still wait."""
+    from simkit.analysis.run_warnings import waiting_at_end
+    from simkit.text import counted
+
+    for outcome in outcomes:
+        if waiting := waiting_at_end(outcome.metrics):
+            verb = "wait" if waiting > 1 else "waits"
+            typer.echo(
+                f"warning: {outcome.folder}: {counted(waiting, 'job')} still {verb} at the end "
+                "of the run",
+                err=True,
+            )
+
+
+def _tell_failures(failed: list[Outcome]) -> None:
+    for outcome in failed:
+        typer.echo(f"failed: {outcome.folder}: {outcome.error}", err=True)
+
+
+def validate(scenario: Scenario, seed: Seed = None, settings: Settings = None) -> None:
+    """Check a scenario and everything it names, and tell all problems at once."""
+    from simkit.errors import ScenarioError
+    from simkit.experiment.api import scenario_file
+    from simkit.scenario.file import check_names
+    from simkit.scenario.sweep import expand_sweep
+
+    path = scenario_file(scenario)
+    points = expand_sweep(path, overrides=overrides(settings, seed))
+    problems = dict.fromkeys(
+        text
+        for point in points
+        for text in check_names(point.scenario) or _policy_problems(point.scenario)
+    )
+    if problems:
+        raise ScenarioError([f"{path}: {text}" for text in problems])
+    runs = f", a sweep of {len(points):,} runs" if len(points) > 1 else ""
+    typer.echo(f"{path} is a valid scenario{runs}")
+
+
+def _policy_problems(scenario: Loaded) -> Sequence[str]:
+    """Return why there is no policy as the scenario says: wrong arguments, another's agent."""
+    from simkit.errors import ScenarioError, SimkitError
+    from simkit.experiment.policy import build_policy
+
+    try:
+        build_policy(scenario)
+    except ScenarioError as error:
+        return error.problems
+    except SimkitError as error:
+        return [str(error)]
+    return []
+
+
+def show(
+    scenario: Scenario, seed: Seed = None, settings: Settings = None, as_json: AsJson = False
+) -> None:
+    """Print a scenario with all its defaults."""
+    from simkit.cli.text import print_json
+    from simkit.experiment.api import scenario_file
+    from simkit.scenario.file import load_scenario
+    from simkit.scenario.show import scenario_to_yaml
+
+    loaded: Any = load_scenario(scenario_file(scenario), overrides=overrides(settings, seed))
+    if as_json:
+        print_json(loaded.model_dump(mode="json"))
+    else:
+        typer.echo(scenario_to_yaml(loaded), nl=False)

@@ -1,0 +1,210 @@
+"""The command `simkit trace generate`: a log by a model, or tables like Alibaba's."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any, Final
+
+import typer
+
+from simkit.cli.options import NoProgress
+from simkit.progress import PATIENCE_S, progress_bar
+from simkit.units import parse_duration
+
+
+class Model(StrEnum):
+    """Models that generate logs."""
+
+    LUBLIN = "lublin"
+    POISSON = "poisson"
+    BERNOULLI = "bernoulli"
+    UNIFORM = "uniform"
+    BIMODAL = "bimodal"
+    ALIBABA2017 = "alibaba2017"
+
+
+def generate(
+    model: Annotated[Model, typer.Argument(help="The model.")],
+    target: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="TARGET",
+            help="The SWF log to write (.gz packs it); of alibaba2017 a new folder for its tables.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The same as TARGET.", show_default=False),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="How many jobs.")] = 1000,
+    processors: Annotated[
+        int | None,
+        typer.Option(min=1, help="Size of the machine; default: 128.", show_default=False),
+    ] = None,
+    load: Annotated[
+        float | None,
+        typer.Option(
+            help="Offered load; the arrival rate follows from it.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The seed.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Another key of the model in a scenario.",
+            show_default=False,
+        ),
+    ] = None,
+    machines: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="alibaba2017: how many machines; default: as many for the jobs as the trace has "
+            "(1,313 for 12,951), at least 5.",
+            show_default=False,
+        ),
+    ] = None,
+    usage_interval: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="alibaba2017: interval of the tables of usage, 1m to 12h; default: 5m.",
+            show_default=False,
+        ),
+    ] = None,
+    packed: Annotated[bool, typer.Option("--gzip", help="alibaba2017: write .csv.gz.")] = False,
+    no_progress: NoProgress = False,
+) -> None:
+    """Generate a log by a model and write it as SWF, or tables like Alibaba's trace of 2017.
+
+    The keys of --set are those of the scenario's workload of that type, e.g. --set users=20.
+    """
+    if (target is None) == (output is None):
+        raise typer.BadParameter("name the place to write to once, as TARGET or with --output")
+    place = target or output
+    assert place is not None  # one of them is given
+    of_logs = {"--processors": processors, "--load": load, "--set": settings}
+    of_tables = {
+        "--machines": machines, "--usage-interval": usage_interval, "--gzip": packed or None,
+    }  # fmt: skip
+    foreign = of_logs if model is Model.ALIBABA2017 else of_tables
+    if given := [name for name, value in foreign.items() if value is not None]:
+        own = ", ".join(of_tables if foreign is of_logs else of_logs)
+        raise typer.BadParameter(f"{model.value} has no {', '.join(given)}; it has {own}")
+    if model is not Model.ALIBABA2017:
+        _generate_log(model, place, jobs, processors or 128, load, seed, settings or [])
+        return
+    from simkit.cli.text import print_pairs
+
+    rows = generate_tables(
+        place,
+        jobs=jobs,
+        machines=machines,
+        usage_interval=usage_interval or "5m",
+        packed=packed,
+        seed=seed,
+        show_progress=not no_progress,
+    )
+    print_pairs(f"{place} written", "rows", {name: f"{count:,}" for name, count in rows.items()})
+
+
+def _generate_log(
+    model: Model,
+    target: Path,
+    jobs: int,
+    processors: int,
+    load: float | None,
+    seed: int,
+    settings: list[str],
+) -> None:
+    """Generate a log by a model and write it as SWF."""
+    from simkit import plugins
+    from simkit.experiment.workload import read_trace
+    from simkit.scenario.file import load_scenario, parse_overrides
+
+    keys: dict[str, Any] = {"type": model.value, "jobs": jobs, "processors": processors}
+    if load is not None:
+        keys["offered_load"] = load
+    elif model is not Model.LUBLIN and not settings:
+        keys["offered_load"] = 0.7
+    scenario = load_scenario({"workload": keys | parse_overrides(settings), "seed": seed})
+    trace = read_trace(scenario.workload, seed)
+    command = f"model {model.value}, {jobs} jobs, {processors} processors, seed {seed}"
+    write = plugins.find("simkit.writers", "swf")
+    write(target, trace.workload, notes=(f"generated by simkit: {command}",))
+    typer.echo(f"{target} written: {len(trace.workload):,} jobs")
+
+
+# MERGED What `simkit trace generate alibaba2017` does: it writes a folder of tables.
+
+
+GENERATE: Final = "simkit.traces.alibaba2017_generator:generate_alibaba2017"
+
+
+def generate_tables(
+    folder: Path,
+    *,
+    jobs: int,
+    machines: int | None,
+    usage_interval: str,
+    packed: bool,
+    seed: int,
+    show_progress: bool,
+) -> dict[str, int]:
+    """Write the tables of a generated trace into a new folder, and return their rows.
+
+    Raises SimkitError for arguments out of their range, and if the folder cannot be written.
+    """
+    from simkit import plugins
+    from simkit.errors import ScenarioError
+    from simkit.seeds import stream
+
+    try:
+        interval = parse_duration(usage_interval)
+    except ValueError as error:
+        raise ScenarioError(f"--usage-interval: {error}") from None
+    if interval != int(interval):
+        raise ScenarioError(f"--usage-interval: {usage_interval} is not in whole seconds; round it")
+    with _instances_written(enabled=show_progress) as progress:
+        rows: dict[str, int] = plugins.find("simkit.tools", GENERATE)(
+            folder,
+            jobs=jobs,
+            machines=machines,
+            usage_interval_s=int(interval),
+            packed=packed,
+            rng=stream(seed, "workload"),
+            progress=progress,
+        )
+    return rows
+
+
+@contextmanager
+def _instances_written(*, enabled: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield what the generator tells of (instances written, in all); a bar if it takes long."""
+    if not (enabled and sys.stderr.isatty()):
+        yield None
+        return
+    begin, bar = perf_counter(), progress_bar("instances", "")
+    rows: list[Any] = []
+
+    def show(done: int, total: int) -> None:
+        if not rows:
+            if perf_counter() - begin < PATIENCE_S:
+                return
+            rows.append(bar.add_task("", total=total))
+            bar.start()
+        bar.update(rows[0], completed=done)
+
+    try:
+        yield show
+    finally:
+        bar.stop()

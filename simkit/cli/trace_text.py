@@ -1,0 +1,247 @@
+"""What `simkit trace` prints: the facts of a log, its rules, the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from math import isfinite
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Final
+
+from simkit.cli.text import console, print_json, print_rows, say, table
+from simkit.text import counted
+from simkit.units import format_duration
+from simkit.workload import RowReport
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from simkit.workload import RowReport, Trace
+
+
+Rule = tuple[str, int, str, list[int]]
+"""(rule, rows, what it means, first lines)."""
+
+
+def facts_of(trace: Trace) -> dict[str, Any]:
+    """Return what a log holds: counts, span, sizes and times, and its offered load."""
+    import numpy as np
+
+    load, report = trace.workload, trace.report
+    submit, run = load.submit_time_s, load.run_time_s
+    span = float(submit[-1] - submit[0])
+    size = load.job_request()[:, 0]
+    facts: dict[str, Any] = {
+        "rows read": report.read,
+        "jobs": len(load),
+        "tasks": load.tasks,
+        "first submit": _date(load.epoch_s, float(submit[0])),
+        "last submit": _date(load.epoch_s, float(submit[-1])),
+        "span": format_duration(span),
+        "time zone": load.time_zone or "unknown",
+    }
+    for name in ("user", "group", "queue", "partition"):
+        known = np.unique(getattr(load, name))
+        facts[f"{name}s"] = int((known >= 0).sum())
+    for name, values in ((f"{load.resources[0]} a job", size), ("run time s", run)):
+        low, middle, high = np.quantile(values, (0, 0.5, 1)).tolist()
+        facts[name] = f"{low:,.6g} to {high:,.6g}, median {middle:,.6g}"
+    facts["machine"] = ", ".join(f"{n:,.6g} {r}" for r, n in load.capacity.items()) or "unknown"
+    total = load.capacity.get(load.resources[0])
+    if total and span:
+        area = float((load.request[:, 0] * load.instances * run).sum())
+        facts["offered load"] = f"{area / (total * span):.3f}"
+    return facts
+
+
+def _date(epoch_s: float, time_s: float) -> str:
+    if not isfinite(epoch_s) or epoch_s <= 0:
+        return f"{time_s:g} s"
+    return datetime.fromtimestamp(epoch_s + time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+def checked_as_json(reports: Mapping[str, RowReport], rules: Mapping[str, Sequence[Rule]]) -> None:
+    """Print what was found as JSON; of a trace of several tables, by table."""
+    found = {
+        table: {
+            "read": report.read,
+            "accepted": report.accepted,
+            "rules": [
+                {"rule": rule, "rows": count, "meaning": meaning, "lines": lines}
+                for rule, count, meaning, lines in rules[table]
+            ],
+        }
+        for table, report in reports.items()
+    }
+    print_json(found.get("") or found)
+
+
+def print_check(log: Path, report: RowReport, rows: Sequence[Rule], table: str = "") -> None:
+    """Print each rule that was met, how often, on which lines first, and what it means."""
+    say("Table" if table else "Log", table or str(log))
+    print_rows(report)
+    for rule, count, meaning, lines in rows:
+        first = (
+            f" (line {', '.join(map(str, lines))}{', …' * (count > len(lines))})" if lines else ""
+        )
+        print(f"\n{rule}: {counted(count, 'row')}{first}\n  {meaning}")
+    if not rows:
+        print(f"\nNothing is wrong with {table or 'it'}.")
+
+
+def print_written(target: Path, rows: int, remarks: Sequence[str]) -> None:
+    """Say that a log was written, and what is to be known of the machine's size."""
+    print(f"{target} written: {counted(rows, 'row')}")
+    for remark in remarks:
+        print(f"  {remark}; `simkit trace convert --processors N` sets it")
+
+
+def print_catalogue(entries: Sequence[Any]) -> None:
+    """Print the catalogue of public logs and how to get one."""
+    made = table("Name", "jobs", "cleaned", "processors", "months", "from", "system", "problems")
+    for column in made.columns[5:]:
+        column.justify, column.no_wrap = "left", False
+    for entry in entries:
+        made.add_row(
+            entry.name,
+            *(
+                _number(number, known=entry.checked)
+                for number in (entry.jobs, entry.cleaned_jobs, entry.processors, entry.months)
+            ),
+            entry.start,
+            entry.system,
+            "; ".join(entry.problems),
+        )
+    console().print(made)
+    if not all(entry.checked for entry in entries):
+        print(
+            "\n~ has not been compared with the file: look it up on the archive's page of the log."
+        )
+    if entries:
+        print(f"\nGet one: simkit trace fetch {entries[0].name}\nCite: {entries[0].citation}")
+
+
+def _number(value: int | None, *, known: bool) -> str:
+    return "?" if value is None else f"{'' if known else '~'}{value:,}"
+
+
+# MERGED What `simkit trace info` prints of a trace of tasks on machines.
+
+
+QUANTILES: Final = ("mean", "min", "p50", "p90", "p99", "max")
+LABEL: Final = 16
+"""Columns of the names of facts."""
+
+
+def print_facts(place: Path, facts: Mapping[str, Any]) -> None:
+    """Print the facts of a trace: its tables, its counts, then how its sizes are spread.
+
+    Args:
+        place: the trace.
+        facts: what `simkit.traces.formats.cloud_facts` returned.
+    """
+    say("Trace", f"{place} ({facts['format']})")
+    for name, rows in facts["tables"].items():
+        say("Table", name)
+        parts = {key: rows[key] for key in ("accepted", "repaired", "dropped", "notes")}
+        print_rows(RowReport(read=rows["rows"], **parts))
+    if missing := facts.get("missing_tables"):
+        say("Not here", ", ".join(missing))
+    if unread := facts.get("unread_tables"):
+        say("Not read", f"{', '.join(unread)}: of use only with batch_task")
+    print()
+    for name, text in _pairs(facts):
+        print(fill(f"{name:<{LABEL}}{text}", console().width, subsequent_indent=" " * LABEL))
+    if spreads := dict(_spreads(facts)):
+        print()
+        _print_spreads(spreads)
+
+
+def _pairs(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if "jobs" in facts:
+        yield from _batch(facts)
+    if "machines" in facts:
+        yield from _machines(facts["machines"])
+    if "containers" in facts:
+        yield from _containers(facts["containers"])
+    if load := facts.get("offered_load"):
+        yield "offered load", f"{_amounts(load)} (run times {facts['run_times']})"
+    for name, row in facts.get("usage", {}).items():
+        yield name.replace("_", " "), _usage(row)
+
+
+def _batch(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for what in ("jobs", "tasks", "instances"):
+        yield what, f"{facts[what]:,}"
+    if "dependencies" in facts:
+        yield "dependencies", f"{facts['dependencies']:,}"
+    first, last = (format_duration(facts[f"{which}_submit_s"]) for which in ("first", "last"))
+    yield "submitted", f"from {first} to {last} on the trace's clock"
+    yield "span", format_duration(facts["span_s"])
+    rates = {what: rate for what, rate in facts["arrivals_per_h"].items() if rate is not None}
+    if rates:
+        yield "an hour", ", ".join(f"{_cell(rate)} {what}" for what, rate in rates.items())
+    busiest = facts["busiest_hour"]
+    start = format_duration(busiest["start_s"])
+    yield "busiest hour", f"{counted(busiest['jobs'], 'job')}, from {start} on"
+
+
+def _machines(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield "machines", f"{facts['count']:,} with {_amounts(facts['capacity'])}"
+    sizes = [
+        f"{size['machines']:,} of "
+        + _amounts({name: amount for name, amount in size.items() if name != "machines"})
+        for size in facts["sizes"]
+    ]
+    more = facts["different_sizes"] - len(sizes)
+    yield "sizes", "; ".join(sizes) + (f"; {counted(more, 'other size')}" if more else "")
+    yield "machine events", ", ".join(f"{n:,} {kind}" for kind, n in facts["events"].items())
+
+
+def _containers(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield (
+        "containers",
+        f"{facts['count']:,} on {counted(facts['machines'], 'machine')}, "
+        f"{facts['before_the_trace']:,} from before the trace, {facts['removed']:,} removed",
+    )
+    held = _amounts(facts["most_at_once"])
+    shares = facts.get("share_of_machines", {})
+    part = ", ".join(f"{share:.1%} of the machines' {name}" for name, share in shares.items())
+    yield "containers hold", f"at most {held} at once" + (f" ({part})" if part else "")
+
+
+def _usage(row: Mapping[str, Any]) -> str:
+    rest = [key for key in row if key not in ("rows", "first_s", "last_s")]
+    means = [
+        f"mean {key.removeprefix('mean_').removesuffix('_percent')} {row[key]:.1f} %"
+        for key in rest
+        if key.startswith("mean_") and row[key] is not None
+    ]
+    who = [counted(row[key], key.removesuffix("s")) for key in rest if not key.startswith("mean_")]
+    text = f"{counted(row['rows'], 'row')} of {', '.join(who)}"
+    if row["rows"]:
+        text += f" from {format_duration(row['first_s'])} to {format_duration(row['last_s'])}"
+    return "; ".join([text, *means])
+
+
+def _amounts(amounts: Mapping[str, float]) -> str:
+    return ", ".join(f"{amount:,.6g} {name}" for name, amount in amounts.items())
+
+
+def _spreads(facts: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, float]]]:
+    """Yield everything that has a mean and quantiles, also of containers, in plain words."""
+    for name, value in {**facts, **facts.get("containers", {})}.items():
+        if isinstance(value, dict) and set(QUANTILES) <= set(value):
+            words = name.removesuffix("_by_task").replace("_", " ")
+            yield words + ", each task once" * name.endswith("_by_task"), value
+
+
+def _print_spreads(spreads: Mapping[str, Mapping[str, float]]) -> None:
+    made = table("", *QUANTILES)
+    for name, values in spreads.items():
+        made.add_row(name, *(_cell(values[quantile]) for quantile in QUANTILES))
+    console().print(made)
+
+
+def _cell(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

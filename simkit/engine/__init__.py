@@ -1,0 +1,1 @@
+"""The engine: the SimPy simulation that replays a workload under a policy."""

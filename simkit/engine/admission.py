@@ -1,0 +1,202 @@
+"""Admission: which submitted tasks a policy may see."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Final, Literal, Protocol, get_args
+
+from simkit.errors import ScenarioError
+from simkit.policy.queue import TaskQueue
+from simkit.policy.task import Task
+
+# MERGED Backlogs: the tasks that admission holds back, and which of them is let in next.
+
+
+AdmissionOrder = Literal["fifo", "qos", "value"]
+"""Who goes first: the oldest, the highest quality of service, or the highest value."""
+
+
+class Backlog(Protocol):
+    """Tasks held back; those of `deque`'s methods that admission needs."""
+
+    def append(self, task: Task, /) -> None:
+        """Hold a task back."""
+
+    def popleft(self) -> Task:
+        """Take out the task that goes first."""
+
+    def remove(self, task: Task, /) -> None:
+        """Take out any task; ValueError if it is not there."""
+
+    def __contains__(self, task: object, /) -> bool: ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Task]: ...
+
+
+class RankedBacklog:
+    """Tasks held back; the one with the highest rank goes first, of equals the first submitted."""
+
+    def __init__(self, rank: Callable[[Task], float]) -> None:
+        self._rank = rank
+        self._heap: list[tuple[float, int, Task]] = []
+        self._held: dict[Task, None] = {}
+
+    def append(self, task: Task, /) -> None:
+        """Hold a task back, in O(log n)."""
+        self._held[task] = None
+        heappush(self._heap, self._entry(task))
+
+    def popleft(self) -> Task:
+        """Take out the task of the highest rank, in O(log n)."""
+        task = heappop(self._heap)[2]
+        del self._held[task]
+        return task
+
+    def remove(self, task: Task, /) -> None:
+        """Take out any task, in O(n).
+
+        Raises ValueError if it is not there.
+        """
+        if task not in self._held:
+            raise ValueError(f"{task!r} is not held back")
+        del self._held[task]
+        self._heap = [self._entry(other) for other in self._held]
+        heapify(self._heap)
+
+    def _entry(self, task: Task) -> tuple[float, int, Task]:
+        return (-self._rank(task), task.index, task)
+
+    def __contains__(self, task: object, /) -> bool:
+        """Tell whether a task is held back."""
+        return task in self._held
+
+    def __len__(self) -> int:
+        """Return how many are held back."""
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Task]:
+        """Go through them in the order in which they came."""
+        return iter(self._held)
+
+
+_RANKS: Final[dict[str, Callable[[Task], float]]] = {
+    "qos": lambda task: task.qos,
+    "value": lambda task: task.value,
+}
+
+
+def make_backlog(order: AdmissionOrder) -> Backlog:
+    """Return an empty backlog of that order."""
+    return deque() if order == "fifo" else RankedBacklog(_RANKS[order])
+
+
+@dataclass(frozen=True)
+class AdmissionRule:
+    """Limits of the queue; None means none.
+
+    DeepRM's ten slots and backlog of sixty are ``AdmissionRule(slots=10, backlog=60)``; RARE's
+    ready pool of five and wait pool of 144 by QoS ``AdmissionRule(5, 144, order="qos")``.
+    """
+
+    slots: int | None = None
+    """Tasks that the policy sees at a time."""
+    backlog: int | None = None
+    """Tasks that may wait for a slot; a task beyond them is rejected."""
+    refill: Literal["at_once", "next_decision"] = "at_once"
+    """When a freed slot takes the next of the backlog: at once, so that the policy sees it in
+    the same decision, or only at the next decision."""
+    order: AdmissionOrder = "fifo"
+    """Who is next: the oldest, the highest quality of service, or the highest value; of equals
+    the oldest. In the latter two everyone who has come by a decision is compared."""
+
+    def __post_init__(self) -> None:
+        """Raise ScenarioError for a limit that admits nothing."""
+        if self.slots is not None and self.slots < 1:
+            raise ScenarioError(f"admission: slots is {self.slots}; it must be at least 1")
+        if self.backlog is not None and self.backlog < 0:
+            raise ScenarioError(f"admission: backlog is {self.backlog}; it must be at least 0")
+        if self.order not in get_args(AdmissionOrder):
+            raise ScenarioError(f"admission: order is {self.order!r}; it is fifo, qos or value")
+        if self.order != "fifo" and self.slots is None:
+            raise ScenarioError(f"admission: order {self.order} needs slots; give a number of them")
+
+
+class Admission:
+    """The tasks held back by a rule, and who of them is let in."""
+
+    def __init__(self, rule: AdmissionRule, queue: TaskQueue, arrived: list[Task]) -> None:
+        self.rule = rule
+        self._queue = queue
+        self._arrived = arrived
+        self.held = make_backlog(rule.order)
+        """Tasks held back, in the order in which they came."""
+        self._compares = rule.order != "fifo"
+        self.limited = rule.slots is not None
+        """Whether there is anything to do when a task leaves the queue."""
+
+    def submit(self, task: Task) -> bool:
+        """Show a task to the policy or hold it back; return False if there is no space for it."""
+        backlog = self.rule.backlog
+        if backlog is not None and len(self.held) >= backlog and not self._place_left(backlog):
+            return False
+        self.admit(task)
+        return True
+
+    def admit(self, task: Task) -> None:
+        """Show a task of a job that has been let in, or hold it back, whatever the backlog.
+
+        Where tasks are compared all are held back, until the decision fills the free slots.
+        """
+        if not self._compares and self._slot_for_newcomers():
+            self.show(task)
+        else:
+            self.held.append(task)
+
+    def _slot_for_newcomers(self) -> bool:
+        slots = self.rule.slots
+        return slots is None or (len(self._queue) < slots and not self.held)
+
+    def _place_left(self, backlog: int) -> bool:
+        """Tell whether a newcomer finds a slot, or a place that those held back will leave."""
+        if not self._compares:
+            return self._slot_for_newcomers()
+        slots = self.rule.slots or 0  # whoever compares has slots
+        return len(self._queue) + len(self.held) < slots + backlog
+
+    def show(self, task: Task) -> None:
+        """Put a task in the queue; one that comes back does so even if all slots are taken."""
+        self._queue.add(task)
+        self._arrived.append(task)
+
+    def withdraw(self, task: Task) -> bool:
+        """Take a task out of the backlog; return whether it was there."""
+        if task in self.held:
+            self.held.remove(task)
+            return True
+        return False
+
+    def leave(self, task: Task) -> None:
+        """Take a task out of the queue, and refill its slot if the rule says at once."""
+        self._queue.remove(task)
+        if self.limited and self.rule.refill == "at_once":
+            self.refill()
+
+    def refresh(self, task: Task) -> None:
+        """Tell the queue that a waiting bag has more or fewer instances to place."""
+        self._queue.refresh(task)
+
+    def has_room(self) -> bool:
+        """Tell whether a task is held back although a slot is free."""
+        slots = self.rule.slots
+        return bool(self.held) and slots is not None and len(self._queue) < slots
+
+    def refill(self) -> None:
+        """Fill free slots from the backlog."""
+        slots = self.rule.slots
+        while self.held and (slots is None or len(self._queue) < slots):
+            self.show(self.held.popleft())

@@ -1,0 +1,273 @@
+"""Execution: tasks start, complete, are suspended, resumed, or start over."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from simkit.engine.admission import Admission
+from simkit.engine.bookkeeping import Bookkeeping
+from simkit.engine.events import Environment, completions
+from simkit.engine.instances import InstanceTimes, by_machine
+from simkit.engine.observer import Observer
+from simkit.engine.recorder import Outcome
+from simkit.engine.referee import Referee
+from simkit.policy import Resume, State, Suspend
+from simkit.policy.task import Allocation, Instances, Placement, Task
+from simkit.power.site import Checkpoints
+from simkit.units import time_on_grid
+from simkit.workload import Workload
+
+_KILLED = int(Outcome.KILLED)
+
+
+class Execution:
+    """All that holds resources, from its start to its end."""
+
+    def __init__(
+        self,
+        env: Environment,
+        state: State,
+        admission: Admission,
+        books: Bookkeeping,
+        referee: Referee,
+        workload: Workload,
+        *,
+        kill_at_limit: bool,
+        observer: Observer | None = None,
+    ) -> None:
+        self._env = env
+        self._observer = observer
+        self._state = state
+        self._room = state.room
+        self._running: dict[Allocation, None] = state._running
+        self._suspended: dict[Allocation, float] = state._suspended  # since when
+        self._admission = admission
+        self._books = books
+        self._referee = referee
+        self._run_time_s = workload.longest_run_time_s().item  # the fastest way to one number
+        self._own_times = InstanceTimes(workload) if len(workload.instance_run_time_s) else None
+        self._kill_at_limit = kill_at_limit
+        self._end_at = completions(env)
+        self._saved: dict[Allocation, float] = {}  # work in the last checkpoint, in s
+
+    def start(
+        self,
+        task: Task,
+        on: Placement,
+        count: int,
+        instances: tuple[Instances, ...] | None = None,
+        work: float | None = None,
+    ) -> None:
+        """Let instances begin that end together, as one allocation; their resources are claimed.
+
+        `work` is their run time; None: the task's.
+        """
+        state, now = self._state, self._env._now  # SimPy's `now` is a property: a call more
+        if task._first_start_s != task._first_start_s:  # NaN: its first start
+            task._first_start_s = now
+        if work is None:
+            work = self._run_time_s(task.index)
+        outcome = 0  # Outcome.FINISHED
+        if self._kill_at_limit and task.requested_time_s < work:
+            work, outcome = task.requested_time_s, _KILLED
+            task._eventful = True
+        rank = state.starts = state.starts + 1
+        allocation = Allocation(
+            rank, task, on, count, now, now + task.estimate_s, instances, work, 0.0, outcome
+        )
+        if state._releases is not None:
+            insort(state._releases, (allocation.expected_end_s, rank, allocation))
+        self._running[allocation] = None
+        self._end_at(now + work, allocation)
+        if self._observer is not None:
+            self._observer.started(now, allocation)
+
+    def start_bag(self, task: Task, on: Placement, instances: tuple[Instances, ...]) -> None:
+        """Let instances of a bag begin.
+
+        They have nothing to do with each other: those on one machine that end together are an
+        allocation.
+        """
+        if self._own_times is None and len(on) == 1:
+            self.start(task, on, on[0][1], instances)
+        elif self._own_times is None:
+            for machine, part in by_machine(on, instances):
+                size = sum([piece[1] for piece in part])
+                self.start(task, ((machine, size),), size, part)
+        else:
+            for work, machine, part in self._own_times.split(task, on, instances):
+                size = sum([piece[1] for piece in part])
+                self.start(task, ((machine, size),), size, part, work)
+
+    def _go_on(self, suspended: Allocation, on: Placement) -> None:
+        """Let instances run on from where they were suspended."""
+        task, done, now = suspended.task, suspended._done_s, self._env.now
+        rank = self._state.starts = self._state.starts + 1
+        allocation = Allocation(
+            rank, task, on, suspended.count, now, max(now + task.estimate_s - done, now),
+            suspended._instances, suspended._work_s, done, suspended._outcome,
+        )  # fmt: skip
+        if (releases := self._state._releases) is not None:
+            insort(releases, (allocation.expected_end_s, rank, allocation))
+        self._running[allocation] = None
+        if suspended in self._saved:
+            self._saved[allocation] = self._saved.pop(suspended)
+        self._end_at(now + (suspended._work_s - done), allocation)
+        if self._observer is not None:
+            self._observer.started(now, allocation)
+
+    def complete(self, allocation: Allocation, now: float) -> None:
+        """End an allocation whose work is done; one that has been stopped ended then."""
+        try:
+            del self._running[allocation]
+        except KeyError:
+            return
+        self._state._changed = True
+        self._give_back(allocation)
+        if allocation.task._eventful or len(allocation.on) > 1:
+            self._books.end_allocation(allocation, now, allocation._outcome, allocation._work_s)
+        else:
+            self._books.finish(allocation, now)
+
+    def release(self, allocation: Allocation) -> None:
+        """Free what an allocation holds, before its end."""
+        del self._running[allocation]
+        self._give_back(allocation)
+
+    def _give_back(self, allocation: Allocation) -> None:
+        state, releases = self._state, self._state._releases
+        if releases is not None:
+            del releases[bisect_left(releases, (allocation.expected_end_s, allocation.rank))]
+        self._room.give(allocation.on, allocation.task.request)
+        if self._saved:
+            self._saved.pop(allocation, None)
+        state.releases += 1
+        state.ended.append(allocation)
+        if self._observer is not None:
+            self._observer.released(self._env._now, allocation)
+
+    def suspend(self, action: Suspend) -> None:
+        """Stop an allocation, as the policy asks."""
+        if action.allocation not in self._running:
+            raise self._referee.illegal(action.allocation.task, "is not running")
+        self.stop(action.allocation, keep_work=action.keep_work)
+
+    def stop(
+        self,
+        allocation: Allocation,
+        *,
+        keep_work: bool,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        """Suspend an allocation; or, its work lost, put its instances back in the queue.
+
+        With `checkpoints`, a suspended allocation keeps its work up to the last of them alone, and
+        owes the time of a restart.
+        """
+        saved = self._saved.get(allocation, 0.0)
+        self.release(allocation)
+        task, now = allocation.task, self._env.now
+        task._eventful = True
+        allocation._done_s += now - allocation.start_time_s
+        outcome = Outcome.SUSPENDED if keep_work else Outcome.LOST
+        self._books.end_allocation(allocation, now, outcome, allocation._done_s)
+        if keep_work:
+            if checkpoints is not None:
+                self._fall_back(allocation, checkpoints, saved)
+            self._suspended[allocation] = now
+            kept = max(allocation._done_s, 0.0)
+            self._books.event(now, "suspended", task, f"{kept:.10g} s of work kept")
+            return
+        self._books.give_back(task, allocation)
+        if self._state.reservations.pop(task, None) is not None:
+            # What was reserved for the rest of a bag is no longer all of it.
+            self._state._note_constraints()
+            self._books.event(now, "cancelled", task, "other instances start over, too")
+        self._books.event(now, "lost", task, f"{allocation.count} instances start over")
+        task.remaining += allocation.count
+        if task.waiting:
+            self._admission.refresh(task)
+        else:
+            self._admission.show(task)
+
+    def forget(self, allocation: Allocation) -> None:
+        """Keep no checkpoint of a suspended allocation that is killed."""
+        self._saved.pop(allocation, None)
+
+    def split(self, allocation: Allocation, count: int) -> Allocation:
+        """Part some instances of a bag from the others that started with them; return their part.
+
+        Both parts run on to the end they had.
+        """
+        state, now = self._state, self._env.now
+        instances, parts = allocation._instances or (), []
+        saved = self._saved.pop(allocation, 0.0)
+        del self._running[allocation]
+        if state._releases is not None:
+            place = (allocation.expected_end_s, allocation.rank)
+            del state._releases[bisect_left(state._releases, place)]
+        machine = allocation.on[0][0]
+        for size, chosen in zip(
+            (allocation.count - count, count), _cut(instances, count), strict=True
+        ):
+            rank = state.starts = state.starts + 1
+            part = Allocation(
+                rank, allocation.task, ((machine, size),), size, allocation.start_time_s,
+                allocation.expected_end_s, chosen, allocation._work_s, allocation._done_s,
+                allocation._outcome,
+            )  # fmt: skip
+            if state._releases is not None:
+                insort(state._releases, (part.expected_end_s, rank, part))
+            if saved:
+                self._saved[part] = saved
+            self._running[part] = None
+            left = allocation._work_s - allocation._done_s - (now - allocation.start_time_s)
+            self._end_at(now + left, part)
+            parts.append(part)
+        allocation.task._eventful = True
+        return parts[1]
+
+    def _fall_back(self, allocation: Allocation, checkpoints: Checkpoints, saved: float) -> None:
+        """Let an allocation have done what its last checkpoint holds, less the time to restart.
+
+        A restart that is interrupted has lost no checkpoint; without one there is nothing to load,
+        and the work begins anew.
+        """
+        done, task = allocation._done_s, allocation.task
+        saved = max(saved, float(time_on_grid(done // checkpoints.every_s * checkpoints.every_s)))
+        self._saved[allocation] = saved
+        restart = checkpoints.restart_s if saved else 0.0
+        kept = min(float(time_on_grid(saved - restart)), done)
+        task._lost_s += (done - kept) * allocation.count / task.instances
+        allocation._done_s = kept
+
+    def resume(self, action: Resume) -> None:
+        """Let a suspended allocation run on."""
+        allocation, on = action.allocation, action.on or action.allocation.on
+        task, referee = allocation.task, self._referee
+        if allocation not in self._suspended:
+            raise referee.illegal(task, "is not suspended, it cannot be resumed")
+        count = sum(pair[1] for pair in on)
+        if count != allocation.count:
+            raise referee.illegal(task, f"resumes {count} of {allocation.count} instances")
+        referee.check_partition(task, on)
+        if not self._room.claim(on, task.request):
+            raise referee.illegal(task, referee.why_not(task, on))
+        task._suspended_s += self._env.now - self._suspended.pop(allocation)
+        self._books.event(self._env.now, "resumed", task, "")
+        self._go_on(allocation, on)
+
+
+def _cut(
+    instances: tuple[Instances, ...], count: int
+) -> tuple[tuple[Instances, ...], tuple[Instances, ...]]:
+    """Return runs of instances in two parts: all but the last `count`, and these."""
+    stay, go, left = [], [], sum([size for _, size, _ in instances]) - count
+    for first, size, attempt in instances:
+        staying = min(size, left)
+        left -= staying
+        if staying:
+            stay.append((first, staying, attempt))
+        if staying < size:
+            go.append((first + staying, size - staying, attempt))
+    return tuple(stay), tuple(go)

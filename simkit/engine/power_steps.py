@@ -1,0 +1,256 @@
+"""The capacity that foreseen power will carry, as steps that policies plan with."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.engine.machine_units import MachineUnits
+from simkit.engine.outages import Outages
+from simkit.engine.pool_units import PoolUnits
+from simkit.errors import PolicyError
+from simkit.policy.power_view import Foreseen
+from simkit.power.battery import BatteryFacts
+from simkit.power.site import Foresight
+from simkit.power.system import EnergySystem
+from simkit.workload.cluster import CapacityStep
+
+_LONGEST_BOOT_S: Final = 366 * 86_400.0
+"""Boots under way are looked for so far ahead."""
+
+
+def pool_steps(
+    pool: PoolUnits, starts: Sequence[float], watts: Sequence[float], now: float
+) -> list[CapacityStep]:
+    """Return the steps of a pool: (n,) when each begins, and what machines may draw from then."""
+    if pool.boots:
+        return _booting_pool_steps(pool.copy(), starts, watts, now)
+    units, before, steps = pool.on, pool.amounts(pool.on), []
+    for start, most in zip(starts, pool.most_over_time(watts), strict=True):
+        if most != units:
+            after = pool.amounts(most)
+            change = tuple([a - b for a, b in zip(after, before, strict=True)])
+            steps.append(CapacityStep(start, 0, change))
+            units, before = most, after
+    return steps
+
+
+def _booting_pool_steps(
+    pool: PoolUnits, starts: Sequence[float], watts: Sequence[float], now: float
+) -> list[CapacityStep]:
+    """Return the steps of a pool whose processors boot: its own rule, run ahead."""
+    before, steps = pool.amounts(pool.on), []
+
+    def note(time_s: float) -> None:
+        nonlocal before
+        if (after := pool.amounts(pool.on)) != before:
+            change = tuple([a - b for a, b in zip(after, before, strict=True)])
+            steps.append(CapacityStep(time_s, 0, change))
+            before = after
+
+    def boot_until(time_s: float) -> None:
+        while (due := pool.next_change) <= time_s:
+            pool.settle(due)
+            note(due)
+
+    for start, available in zip(starts, watts, strict=True):
+        boot_until(start)
+        pool.aim(available, start)
+        note(start)
+    boot_until(now + _LONGEST_BOOT_S)
+    return steps
+
+
+def machine_steps(
+    units: MachineUnits,
+    outages: Outages,
+    starts: Sequence[float],
+    watts: Sequence[float],
+    now: float,
+) -> list[CapacityStep]:
+    """Return steps as if machines went off from the last one on, and came back likewise.
+
+    A machine that is called back offers what it has when it has booted. What is not sound, or
+    was turned off by the policy, has no part in it.
+    """
+    rows = [
+        row for row in range(len(units.switches))
+        if outages.is_sound(row) and (units.is_wanted(row) or units.may_return(row))
+    ]  # fmt: skip
+    order = sorted(rows, key=lambda row: not units.is_wanted(row))
+    weights = np.cumsum([units.weights[row] for row in order])
+    present = sum(map(units.is_wanted, rows))
+    joins = {
+        row: due for row in order[:present] if (due := units.joins_at(row, now)) > now
+    }  # when those that are on the way are there
+    capacity, steps = outages.installed(), []
+    for start, available in zip(starts, watts, strict=True):
+        coming = int(np.searchsorted(weights, units.budget(available), side="right"))
+        for row in order[coming:present]:
+            if joins.pop(row, -math.inf) <= start:
+                steps.append(CapacityStep(start, row, tuple((-capacity[row]).tolist())))
+                continue
+            steps = [step for step in steps if step.time_s <= start or step.machine != row]
+        for row in order[present:coming]:
+            joins[row] = start + units.switches[row].model.boot_s
+        for row, due in joins.items():
+            step = CapacityStep(due, row, tuple(capacity[row].tolist()))
+            if step not in steps:
+                steps.append(step)
+        present = coming
+    return sorted(steps, key=lambda step: step.time_s)
+
+
+def least_of_both(
+    offered: Sequence[float],
+    limit: Sequence[float],
+    known: Sequence[CapacityStep],
+    foreseen: Sequence[CapacityStep],
+) -> list[CapacityStep]:
+    """Return the steps of a pool that has, at any time, the lesser of two amounts.
+
+    Args:
+        offered: (R,) what the pool brings now but for the power, less maintenance.
+        limit: (R,) what the power carries now.
+        known: how the first changes.
+        foreseen: how the second does.
+    """
+    amounts = (list(offered), list(limit))
+    present = [max(min(pair), 0.0) for pair in zip(*amounts, strict=True)]
+    both = [(step.time_s, 0, step.change) for step in known]
+    both += [(step.time_s, 1, step.change) for step in foreseen]
+    steps = []
+    for time_s, which, change in sorted(both):
+        for r, more in enumerate(change):
+            amounts[which][r] += more
+        after = [max(min(pair), 0.0) for pair in zip(*amounts, strict=True)]
+        if after != present:
+            difference = tuple([a - b for a, b in zip(after, present, strict=True)])
+            steps.append(CapacityStep(time_s, 0, difference))
+            present = after
+    return steps
+
+
+# MERGED What is foreseen of a site's power, and of the capacity that it will carry.
+
+
+StepsOf = Callable[[Sequence[float], Sequence[float]], list[CapacityStep]]
+"""Makes capacity steps of (when each step begins, what machines may draw from then on)."""
+
+
+class PowerOutlook:
+    """Asks the forecasts on behalf of policies, and not twice for the same.
+
+    A forecast of capacity is issued every step of it, as weather services do, and holds until the
+    next one, with what the battery held when it was first asked for.
+    """
+
+    def __init__(self, energy: EnergySystem, foresight: Foresight | None) -> None:
+        self._energy = energy
+        self._foresight = foresight
+        self._asked: dict[Foreseen, tuple[float, Floats]] = {}
+        self._issued = (math.nan, [], [])  # type: tuple[float, list[float], list[float]]
+        self._steps: tuple[object, list[CapacityStep]] = (None, [])
+
+    @property
+    def horizon_s(self) -> float:
+        """How far it reaches; 0 without a forecast."""
+        return self._foresight.horizon_s if self._foresight else 0.0
+
+    @property
+    def step_s(self) -> float:
+        """Length of its steps; 0 without a forecast."""
+        return self._foresight.step_s if self._foresight else 0.0
+
+    def forecast(self, what: Foreseen, now: float) -> Floats:
+        """Return (horizon / step,) the means of the steps from now on; see `PowerState`."""
+        known = self._asked.get(what)
+        if known is None or known[0] != now or what == "available":
+            self._asked[what] = known = (now, self._predict(what, now))
+        return known[1]
+
+    def _predict(self, what: Foreseen, now: float) -> Floats:
+        foresight = self._foresight
+        if foresight is None:
+            raise PolicyError(
+                "the scenario has no forecast, and the policy asks for one; add power.forecast, "
+                "such as {type: perfect, horizon: 48h, step: 1h}"
+            )
+        if what == "available":
+            generation = self.forecast("generation", now).tolist()
+            return np.array(self._carried(generation))
+        source = {
+            "generation": foresight.generation,
+            "price": foresight.price,
+            "carbon": foresight.carbon,
+        }.get(what)
+        if source is None:
+            raise PolicyError(
+                f"the scenario has no forecast of {what}; the policy needs a site with "
+                f"{'a grid' if what in ('price', 'carbon') else 'sources'} and a forecast of it"
+            )
+        predicted = source.predict(now, foresight.horizon_s, foresight.step_s)
+        predicted.flags.writeable = False
+        return predicted
+
+    def capacity_steps(self, now: float, present: object, steps_of: StepsOf) -> list[CapacityStep]:
+        """Return the changes of capacity that are foreseen, soonest first.
+
+        Args:
+            now: in s.
+            present: stands for the present capacity; while it is the same, so are the steps.
+            steps_of: turns power over time into capacity.
+        """
+        foresight = self._foresight
+        if foresight is None:
+            return []
+        step = foresight.step_s
+        issue = math.floor(now / step) * step
+        if issue != self._issued[0]:
+            predicted = foresight.generation.predict(issue, foresight.horizon_s, step)
+            starts = [issue + k * step for k in range(len(predicted))]
+            self._issued = (issue, starts, self._carried(predicted.tolist()))
+            self._steps = (None, [])
+        if self._steps[0] != present:
+            _, starts, carried = self._issued
+            first = bisect_right(starts, now)
+            self._steps = (present, steps_of(starts[first:], carried[first:]))
+        return self._steps[1]
+
+    def _carried(self, generation: Sequence[float]) -> list[float]:
+        """Return what machines may draw in steps of a predicted generation, in W.
+
+        As if they drew all that they can: what is left over charges the battery, what is short
+        is taken from it, as far as its rates and content allow; limits of the grid and critical
+        load stay as they are now.
+        """
+        energy, step = self._energy, self.step_s
+        site, battery = energy.site, energy.battery
+        within = energy.within
+        other = energy.offer.import_limit_w - energy.critical_w
+        if battery is None or site.battery is None:
+            return [within(watts + other) for watts in generation]
+        wanted = energy.full_w * energy.pue(energy.full_w)
+        facts, content = site.battery, battery.energy_j
+        carried = []
+        for watts in generation:
+            short = wanted - watts - other
+            content, given = _bridge(facts, content, short, step)
+            carried.append(within(watts + other + given))
+        return carried
+
+
+def _bridge(facts: BatteryFacts, content: float, short: float, step: float) -> tuple[float, float]:
+    """Return a battery's content in J after a step, and the mean power in W that it gave."""
+    if short > 0:
+        give = min(short, facts.most_discharge_w)
+        give = min(give, max(content - facts.floor_j, 0.0) * facts.discharge_efficiency / step)
+        return content - give * step / facts.discharge_efficiency, give
+    take = min(-short, facts.most_charge_w)
+    stored = min(take * facts.charge_efficiency * step, max(facts.ceiling_j - content, 0.0))
+    return content + stored, 0.0

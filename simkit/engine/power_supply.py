@@ -1,0 +1,409 @@
+"""Power in the simulation: what is there changes, what may run follows it, and flows are settled.
+
+Power changes after completions and failures and before reservations and arrivals. What machines
+may draw is turned into capacity, so that every policy lives with it, and what then runs on
+capacity that is gone is stopped as the scenario says. When everything has happened at an instant
+and the policy has decided, the flows are settled that hold until the next.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.engine.events import Environment, Occurrence, Rank
+from simkit.engine.execution import Execution
+from simkit.engine.machine_load import MachineLoad
+from simkit.engine.machine_units import MachineUnits
+from simkit.engine.outages import Outages
+from simkit.engine.pool_units import PoolUnits
+from simkit.engine.power_steps import PowerOutlook, least_of_both, machine_steps, pool_steps
+from simkit.engine.recorder import Recorder
+from simkit.engine.referee import Referee
+from simkit.policy import State, SwitchOff, SwitchOn
+from simkit.policy.power_view import Foreseen
+from simkit.policy.task import Allocation, Task
+from simkit.power.ledger import Sink
+from simkit.power.site import Site
+from simkit.power.system import EnergySystem
+from simkit.units import TIME_GRID
+from simkit.workload.capacity import CapacityChange
+from simkit.workload.cluster import CapacityStep, Cluster
+
+# MERGED The site as policies see it at a decision: what `power_state.PowerState` promises.
+
+
+class SitePower:
+    """The site as policies see it; has the properties of `power_state.PowerState`."""
+
+    def __init__(self, supply: PowerSupply) -> None:
+        self._supply = supply
+        self._energy = supply.energy
+
+    @property
+    def generation_w(self) -> float:
+        """See `PowerState.generation_w`."""
+        return self._energy.generation_w
+
+    @property
+    def load_w(self) -> float:
+        """See `PowerState.load_w`."""
+        return self._supply.present_load_w()
+
+    @property
+    def available_w(self) -> float:
+        """See `PowerState.available_w`."""
+        return self._energy.available_w()
+
+    @property
+    def price_per_kwh(self) -> float:
+        """See `PowerState.price_per_kwh`."""
+        return self._energy.offer.price_per_kwh
+
+    @property
+    def carbon_gco2_per_kwh(self) -> float:
+        """See `PowerState.carbon_gco2_per_kwh`."""
+        return self._energy.offer.carbon_gco2_per_kwh
+
+    @property
+    def soc(self) -> float:
+        """See `PowerState.soc`."""
+        return 0.0 if self._energy.battery is None else self._energy.battery.soc
+
+    @property
+    def horizon_s(self) -> float:
+        """See `PowerState.horizon_s`."""
+        return self._supply.outlook.horizon_s
+
+    @property
+    def step_s(self) -> float:
+        """See `PowerState.step_s`."""
+        return self._supply.outlook.step_s
+
+    def forecast(self, what: Foreseen) -> Floats:
+        """See `PowerState.forecast`."""
+        return self._supply.outlook.forecast(what, self._energy.time_s)
+
+    def power_of(self, task: Task) -> float:
+        """See `PowerState.power_of`."""
+        return self._supply.watts_of(task)
+
+
+PATIENCE_S: Final = 366 * 86_400.0
+"""For so long tasks wait for power, or start over as it goes, without any job coming to its end:
+what has not ended within a year of sun and wind never will."""
+
+
+class PowerSupply:
+    """Runs a site along with the simulation; a `Background`, since the sun rises for ever."""
+
+    def __init__(
+        self,
+        env: Environment,
+        site: Site,
+        cluster: Cluster,
+        state: State,
+        recorder: Recorder,
+        outages: Outages,
+        execution: Execution,
+        referee: Referee,
+        anyone_waits: Callable[[], bool],
+        ends: Callable[[], int],
+        sink: Sink | None = None,
+    ) -> None:
+        self._env, self._state, self._outages = env, state, outages
+        self._recorder, self._execution, self._referee = recorder, execution, referee
+        self._anyone_waits, self._ends = anyone_waits, ends
+        self._site = site
+        self.started_s = float(env.now)
+        self.energy = EnergySystem(site, self.started_s, sink)
+        self._load = MachineLoad(site.models, cluster.resources, cluster.capacity)
+        self.outlook = PowerOutlook(self.energy, site.foresight)
+        pool = len(site.models) == 1 and site.supply.limit != "none"
+        self._pool = (
+            PoolUnits(site.models[0], cluster.capacity[0].tolist(), site.supply) if pool else None
+        )
+        self._units = (
+            None
+            if pool
+            else MachineUnits(site.models, cluster.machine_names, cluster.capacity, site.supply)
+        )
+        self.victims: Callable[[State], Iterable[Allocation]] = least_valuable_first
+        """Who is stopped first when power falls."""
+        self._alarms: list[float] = []  # when SimPy will call, beside the signals' own times
+        self.pending = 0
+        """Events in SimPy's queue that are of power."""
+        self._ended, self._since = -1, 0.0
+        state.power = SitePower(self)
+        if site.foresight is not None and site.supply.limit != "none":
+            state._foreseen = self._foreseen_steps
+            state._note_constraints()
+        outages.on_change = self._capacity_changes
+        self._followed_at = math.nan
+        self._wake_at(float(env.now), self._signals_change)
+
+    # ---- Background -----------------------------------------------------------------------------
+
+    def worth_waiting(self) -> bool:
+        """See `Background.worth_waiting`."""
+        if not self._anyone_waits():
+            return False
+        now = float(self._env.now)
+        if self._ends() != self._ended:
+            self._ended, self._since = self._ends(), now
+        return now - self._since <= PATIENCE_S
+
+    # ---- the course of a run --------------------------------------------------------------------
+
+    def around(self, happening: Iterable[float]) -> Iterator[float]:
+        """Yield instants; account for what flowed before each, and settle the flows after it."""
+        energy, load = self.energy, self._load
+        room, recorder, units = self._state.room, self._recorder, self._units
+        for now in happening:
+            energy.advance(now)
+            yield now
+            if units is not None and units.unsettled:
+                self._carry_out(self._settled_units(now))
+            if self._pool is not None:
+                capacity, free = recorder.capacity, room.total_free()
+                held = [c - f for c, f in zip(capacity, free, strict=True)]
+                load.set_standing(0, self._pool.standing_w(held))
+            standing = load.standing_w
+            energy.settle(standing + load.dynamic_w(room, recorder.capacity), standing)
+            if energy.next_event < math.inf:
+                self._alarm(energy.next_event)
+
+    def close(self) -> None:
+        """Close the ledger."""
+        self.energy.close()
+
+    def _wake_at(self, time_s: float, callback: Callable[[Occurrence], None]) -> None:
+        self.pending += 1
+        time_s = math.ceil(time_s / TIME_GRID) * TIME_GRID
+        Occurrence(self._env, time_s, Rank.POWER, callback)
+
+    def _signals_change(self, _event: Occurrence) -> None:
+        """Look at sun, wind, prices; then wait for their next change."""
+        self._happens()
+        upcoming = self.energy.next_change()
+        if upcoming < math.inf:
+            self._wake_at(upcoming, self._signals_change)
+
+    def _alarm(self, time_s: float) -> None:
+        """See to it that something happens by then: the battery is empty, or a boot is over."""
+        if not self._alarms or time_s < self._alarms[-1]:
+            self._alarms.append(time_s)  # soonest last
+            self._wake_at(time_s, self._alarm_rings)
+
+    def _alarm_rings(self, _event: Occurrence) -> None:
+        self._alarms.pop()
+        self._happens()
+
+    def _capacity_changes(self) -> None:
+        """Let power follow, once an instant: machines that are gone need none."""
+        now = float(self._env.now)
+        if self._units is not None and now != self._followed_at:
+            self._followed_at = now
+            self._wake_at(now, self._follow)
+
+    def _follow(self, _event: Occurrence) -> None:
+        self._happens()
+
+    def _happens(self) -> None:
+        """Let power be what it is now, and what may run follow."""
+        self.pending -= 1
+        now = float(self._env.now)
+        self.energy.advance(now)
+        changed = self.energy.look(now)
+        changes = self._settled_units(now)
+        if self._site.supply.limit != "none" or now == self._followed_at:
+            changes += self._aim(now)
+        self._carry_out(changes)
+        self._stop_what_has_no_power(changes)
+        if changed and self._anyone_waits():
+            self._state._changed = True
+
+    # ---- capacity -------------------------------------------------------------------------------
+
+    def _settled_units(self, now: float) -> list[CapacityChange]:
+        """Let boots and shutdowns end that are over."""
+        if self._pool is not None:
+            return self._pool.settle(now)
+        if self._units is not None and self._units.unsettled:
+            room = self._state.room
+            changes = self._units.settle(now, room.capacity - room.free())
+            self._note_switches()
+            return changes
+        return []
+
+    def _aim(self, now: float) -> list[CapacityChange]:
+        available = self.energy.available_w()
+        if self._pool is None:
+            return self._aim_machines(available, now)
+        changes = self._pool.aim(available, now)
+        if self._pool.next_change < math.inf:
+            self._alarm(self._pool.next_change)
+        return changes
+
+    def _aim_machines(self, available: float, now: float) -> list[CapacityChange]:
+        assert self._units is not None
+        idle, busy = self._machines_to_spare()
+        changes: list[CapacityChange] = []
+        useless: list[int] = []
+        if self._outages.any:
+            outages, rows = self._outages, range(len(self._site.models))
+            useless = [row for row in rows if not outages.is_sound(row)]
+            for row in useless:
+                if not outages.is_there(row):
+                    changes += self._units.dismiss(row, now)
+        changes += self._units.aim(available, now, idle, busy, useless)
+        if changes or self._units.unsettled:
+            self._note_switches()
+        return changes
+
+    def _machines_to_spare(self) -> tuple[Iterator[int], Iterator[int]]:
+        """Return machines without tasks, the last first; and those of victims, in their order."""
+        room, state = self._state.room, self._state
+
+        def idle() -> Iterator[int]:
+            held = (room.capacity - room.free()).any(axis=1)
+            yield from reversed(np.flatnonzero(~held).tolist())
+
+        def busy() -> Iterator[int]:
+            for allocation in self.victims(state):
+                for row, _ in allocation.on:
+                    yield row
+
+        return idle(), busy()
+
+    def _note_switches(self) -> None:
+        """Let the load know what machines draw by themselves, and be called for the next one."""
+        units = self._units
+        assert units is not None
+        for row in units.take_touched():
+            self._load.set_standing(row, units.switches[row].standing_w())
+        if units.next_change < math.inf:
+            self._alarm(units.next_change)
+
+    def _carry_out(self, changes: Sequence[CapacityChange]) -> None:
+        if changes:
+            self._outages.change(changes, self._site.supply.running)
+
+    def _stop_what_has_no_power(self, changes: Sequence[CapacityChange]) -> None:
+        """Stop tasks on capacity that has been switched off, victim by victim."""
+        running = self._site.supply.running
+        if running == "drain" or not changes:
+            return
+        state = self._state
+        free = state.room.free()
+        if not (free < 0).any():
+            return
+        for allocation in tuple(self.victims(state)):
+            if allocation not in state._running or not (count := _to_stop(allocation, free)):
+                continue
+            if count < allocation.count:
+                allocation = self._execution.split(allocation, count)
+            self._execution.stop(
+                allocation,
+                keep_work=running != "requeue",
+                checkpoints=self._site.supply.checkpoints,
+            )
+            free = state.room.free()
+            if not (free < 0).any():
+                return
+
+    # ---- switches ------------------------------------------------------------------------------
+
+    def switch_off(self, action: SwitchOff) -> None:
+        """Turn an empty machine off, as the policy asks."""
+        machine, units = self._checked(action.machine)
+        now, room = float(self._env.now), self._state.room
+        if (room.capacity[machine] != room.free()[machine]).any():
+            raise self._referee.broken(
+                f"machine {units.switches[machine].name!r} runs tasks, it cannot be switched off; "
+                "suspend them first, or wait"
+            )
+        self._carry_out(units.switch_off(machine, now))
+        self._note_switches()
+
+    def switch_on(self, action: SwitchOn) -> None:
+        """Turn a machine on again, as the policy asks; it can be used when it has booted."""
+        machine, units = self._checked(action.machine)
+        changes = units.switch_on(machine, float(self._env.now), self.energy.available_w())
+        self._carry_out(changes)
+        self._note_switches()
+
+    def _checked(self, machine: int) -> tuple[int, MachineUnits]:
+        units = self._units
+        if units is None:
+            raise self._referee.broken(
+                "the processors of a pool are switched by its power supply; a policy switches "
+                "machines, and needs a cluster of machines"
+            )
+        if not (isinstance(machine, (int, np.integer)) and 0 <= machine < len(units.switches)):
+            raise self._referee.broken(
+                f"there is no machine {machine!r}; rows go from 0 to {len(units.switches) - 1}"
+            )
+        return int(machine), units
+
+    # ---- what is foreseen ----------------------------------------------------------------------
+
+    def _foreseen_steps(self, known: Sequence[CapacityStep] = ()) -> list[CapacityStep]:
+        """Return the changes of capacity that the forecast and what is known lead to, in order."""
+        foreseen = self._steps_of_power()
+        if not known:
+            return foreseen
+        if self._pool is None:
+            return sorted([*known, *foreseen], key=lambda step: step.time_s)
+        limit = self._pool.amounts(self._pool.on)
+        return least_of_both(self._outages.untouched(0), limit, known, foreseen)
+
+    def _steps_of_power(self) -> list[CapacityStep]:
+        """Return the changes of capacity that the forecast leads to, soonest first."""
+        now = float(self._env.now)
+        self.energy.advance(now)
+        if (pool := self._pool) is not None:
+            return self.outlook.capacity_steps(
+                now, pool.on, lambda starts, watts: pool_steps(pool, starts, watts, now)
+            )
+        units, outages = self._units, self._outages
+        assert units is not None
+        return self.outlook.capacity_steps(
+            now,
+            outages.changes_made,
+            lambda starts, watts: machine_steps(units, outages, starts, watts, now),
+        )
+
+    def present_load_w(self) -> float:
+        """Return what the site draws at this point of a decision, in W."""
+        load, energy = self._load, self.energy
+        machines_w = load.standing_w + load.dynamic_w(self._state.room, self._recorder.capacity)
+        return energy.pue(machines_w) * machines_w + energy.critical_w
+
+    def watts_of(self, task: Task) -> float:
+        """Return what a task adds to the site's load, in W."""
+        watts = self._load.of_request(task.request, task.instances)
+        return watts * self.energy.pue(self.energy.full_w)
+
+
+def least_valuable_first(state: State) -> list[Allocation]:
+    """Return what runs in the order in which it is stopped: lowest value density, then youngest."""
+    return sorted(state._running, key=lambda a: (a.task.value_density, -a.rank))
+
+
+def _to_stop(allocation: Allocation, free: Floats) -> int:
+    """Return how many instances must go for nothing to be short where an allocation runs.
+
+    All of a gang or none; of a bag, whose instances have nothing to do with each other, no more
+    than are short.
+    """
+    needed = 0
+    for row, count in allocation.on:
+        for amount, left in zip(allocation.task.request, free[row].tolist(), strict=True):
+            if amount > 0 > left:
+                needed = max(needed, min(math.ceil(-left / amount), count))
+    return allocation.count if needed and allocation.task.gang else needed

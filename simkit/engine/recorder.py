@@ -1,0 +1,293 @@
+"""The recorder: takes the engine's facts as plain rows and turns them into the tables of records.
+
+Rows are collected as numbers and turned into columns a chunk at a time, so that a long replay
+holds a chunk of them and no more.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simkit.records import EVENTS, OUTCOMES, STATUSES, Sink
+from simkit.workload import JOB_COLUMNS, OF_JOBS, Workload
+
+if TYPE_CHECKING:
+    import polars as pl
+
+CHUNK = 32_768
+"""Rows of a table that are held before they are handed on."""
+FLUSH_EVERY = 4096
+"""Decisions after which the recorder is asked to hand on what it holds."""
+
+
+TABLES = ("jobs", "tasks", "allocations", "timeline", "events")
+"""The tables that a recorder makes, in the order in which it hands them on."""
+
+
+class Outcome(IntEnum):
+    """How an allocation ended; see `records.OUTCOMES`."""
+
+    FINISHED = 0
+    KILLED = 1
+    SUSPENDED = 2
+    LOST = 3
+    RUNNING = 4
+
+
+class Status(IntEnum):
+    """Where a job or task stands; see `records.STATUSES`."""
+
+    FINISHED = 0
+    KILLED = 1
+    REJECTED = 2
+    RUNNING = 3
+    WAITING = 4
+
+
+class Recorder:
+    """Rows of a run. The engine appends to the arrays and calls `flush` now and then.
+
+    Four tables are plain arrays of doubles, row after row: no object stays alive for a row.
+    (`fromlist` appends a row twice as fast as `extend` does.)
+    """
+
+    keeps_timeline = True
+    """Whether the engine is to append to `timeline`."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        resources: tuple[str, ...],
+        sink: Sink,
+        tables: Collection[str] = TABLES,
+    ) -> None:
+        """Begin with no rows; the sink gets those of `tables`."""
+        self._tables = frozenset(tables)
+        self._workload = workload
+        self._resources = resources
+        self.sink = sink
+        self._reasons: dict[str, int] = {"": 0}
+        self._job_request = None if workload.tasks == len(workload) else workload.job_request()
+        self._longest_task_s = longest = workload.longest_run_time_s()
+        if workload.tasks != len(workload):
+            longest = np.maximum.reduceat(longest, workload.first_task[:-1])
+        self._longest_run_s = longest
+        self.jobs = array("d")
+        """10 a row: (row, start, end, run, estimate, suspended, lost, attempts, status, number of
+        the reason)"""
+        self.tasks = array("d")
+        """4 a row: (row, start, end, status)"""
+        self.allocations = array("d")
+        """9 a row: (job row, task row, machine, first, count, attempt, start, end, outcome)"""
+        self.simple = array("d")
+        """5 a row, for the usual case in which one end makes a row in each of the three tables:
+        (task row, machine, start, end, estimate)"""
+        self.timeline = array("d")
+        """4 + R a row: (time, waiting, backlog, running, free…)"""
+        self.capacity = [0.0] * len(resources)
+        """Present capacity of each resource."""
+        self._capacities: list[tuple[int, list[float]]] = []
+        """(length of `timeline` until which it held, an earlier capacity), since it was flushed"""
+        self.events: list[tuple[float, str, int, int, int, str]] = []
+        """(time, kind, job row, task row, machine, detail); a row of -1 means none"""
+
+    def reason(self, text: str) -> int:
+        """Return the number that stands for a reason."""
+        return self._reasons.setdefault(text, len(self._reasons))
+
+    def change_capacity(self, capacity: list[float]) -> None:
+        """Take note of new totals, which hold for the rows of the timeline from now on."""
+        self._capacities.append((len(self.timeline), self.capacity))
+        self.capacity = capacity
+
+    def spilled(self) -> Recorder:
+        """Write `simple` rows out into the three tables, so that others can follow in order."""
+        if self.simple:
+            task, machine, start, end, estimate = _columns(self.simple, 5)
+            at = task.astype(np.int64)
+            job, count = self._job_of(at).astype(np.float64), self._workload.instances[at]
+            run = self._longest_task_s[at]
+            none, one = np.zeros(len(task)), np.ones(len(task))
+            _append(self.allocations, job, task, machine, none, count, one, start, end, none)
+            _append(self.tasks, task, start, end, none)
+            _append(self.jobs, job, start, end, run, estimate, none, none, one, none, none)
+            del self.simple[:]
+        return self
+
+    def flush(self) -> None:
+        """Hand on every table that holds a chunk of rows."""
+        self.spilled()
+        width = len(self._resources)
+        for name, columns in (("jobs", 10), ("tasks", 4), ("allocations", 9), ("events", 1),
+                              ("timeline", 4 + width)):  # fmt: skip
+            if len(getattr(self, name)) >= CHUNK * columns // 2:
+                self._hand_on(name)
+
+    def close(self) -> None:
+        """Hand on all that is left; every table is written, if only its header."""
+        self.spilled()
+        for name in TABLES:
+            self._hand_on(name)
+
+    def _hand_on(self, name: str) -> None:
+        rows = getattr(self, name)
+        if name in self._tables:
+            self.sink.write(name, getattr(self, f"_{name}_frame")(rows))
+        del rows[:]
+
+    def _jobs_frame(self, rows: array[float]) -> pl.DataFrame:
+        load = self._workload
+        row, start, end, run, estimate, suspended, lost, attempts, status, reason = _columns(
+            rows, 10
+        )
+        at = row.astype(np.int64)
+        submit = load.submit_time_s[at]
+        first = load.first_task[at]
+        columns = {
+            "job_id": load.job_id[at],
+            **{name: self._named(name, getattr(load, name)[at]) for name in JOB_COLUMNS},
+            "submit_time_s": submit,
+            "start_time_s": start,
+            "end_time_s": end,
+            "wait_time_s": start - submit,
+            "turnaround_time_s": end - submit,
+            "run_time_s": run,
+            "requested_time_s": load.requested_time_s[first],
+            "estimate_s": estimate,
+            "trace_run_time_s": self._longest_run_s[at],
+            "suspended_time_s": suspended,
+            "lost_time_s": lost,
+            "attempts": attempts.astype(np.int64),
+            "status": _words(status, STATUSES),
+            "reason": _words(reason, tuple(self._reasons)),
+            **{name: getattr(load, name)[at] for name in OF_JOBS if len(getattr(load, name))},
+        }
+        if "deadline_s" in columns:
+            due = columns["deadline_s"]
+            columns["deadline_s"] = np.where(np.isfinite(due), due, np.nan)
+        demand = (
+            load.request[first] * load.instances[first][:, None]
+            if self._job_request is None
+            else self._job_request[at]
+        )
+        columns |= {name: demand[:, r] for r, name in enumerate(load.resources)}
+        return _frame(columns)
+
+    def _named(self, column: str, numbers: Any) -> Any:
+        """Return the trace's names for numbers, where it has names."""
+        names = self._workload.labels.get(column)
+        if names is None:
+            return numbers
+        return np.array([*names, ""], dtype=object)[numbers]  # -1 finds the empty name
+
+    def _tasks_frame(self, rows: array[float]) -> pl.DataFrame:
+        load = self._workload
+        row, start, end, status = _columns(rows, 4)
+        at = row.astype(np.int64)
+        columns = {
+            "job_id": load.job_id[self._job_of(at)],
+            "task_id": load.task_id[at],
+            "instances": load.instances[at],
+            "gang": load.gang[at],
+            "start_time_s": start,
+            "end_time_s": end,
+            "status": _words(status, STATUSES),
+        }
+        columns |= {name: load.request[at, r] for r, name in enumerate(load.resources)}
+        return _frame(columns)
+
+    def _job_of(self, tasks: Any) -> Any:
+        if self._workload.tasks == len(self._workload):
+            return tasks
+        return np.searchsorted(self._workload.first_task, tasks, side="right") - 1
+
+    def _allocations_frame(self, rows: array[float]) -> pl.DataFrame:
+        load = self._workload
+        job, task, machine, first, count, attempt, start, end, outcome = _columns(rows, 9)
+        columns = {
+            "job_id": load.job_id[job.astype(np.int64)],
+            "task_id": load.task_id[task.astype(np.int64)],
+            "machine_id": machine.astype(np.int64),
+            "first_instance": first.astype(np.int64),
+            "count": count.astype(np.int64),
+            "attempt": attempt.astype(np.int64),
+            "start_time_s": start,
+            "end_time_s": end,
+            "outcome": _words(outcome, OUTCOMES),
+        }
+        return _frame(columns)
+
+    def _timeline_frame(self, rows: array[float]) -> pl.DataFrame:
+        width = len(self._resources)
+        time, waiting, backlog, running, *free = _columns(rows, 4 + width)
+        counts = {"waiting": waiting, "backlog": backlog, "running": running}
+        columns = {"time_s": time} | {n: c.astype(np.int64) for n, c in counts.items()}
+        totals = dict(zip(self._resources, self._totals_of(len(time), 4 + width).T, strict=True))
+        for (name, total), left in zip(totals.items(), free, strict=True):
+            columns[f"allocated_{name}"] = total - left
+        columns |= {f"capacity_{name}": total for name, total in totals.items()}
+        return _frame(columns)
+
+    def _totals_of(self, rows: int, width: int) -> Any:
+        """Return (rows, R): the capacities that held in the rows of the timeline."""
+        until = [length // width for length, _ in self._capacities] + [rows]
+        held = np.array([totals for _, totals in self._capacities] + [self.capacity])
+        self._capacities.clear()
+        return np.repeat(held, np.diff(until, prepend=0), axis=0)
+
+    def _events_frame(self, rows: list[tuple[float, str, int, int, int, str]]) -> pl.DataFrame:
+        import polars as pl
+
+        load = self._workload
+        ids = pl.String if load.job_id.dtype == object else pl.Int64
+        task_ids = pl.String if load.task_id.dtype == object else pl.Int64
+        kinds = [pl.Float64, pl.String, ids, task_ids, pl.Int64, pl.String]
+        data = [
+            (time, kind, None if job < 0 else _plain(load.job_id[job]),
+             None if task < 0 else _plain(load.task_id[task]),
+             None if machine < 0 else machine, detail)
+            for time, kind, job, task, machine, detail in rows
+        ]  # fmt: skip
+        return pl.DataFrame(data, schema=dict(zip(EVENTS, kinds, strict=True)), orient="row")
+
+
+def _columns(rows: array[float], width: int) -> list[Any]:
+    table = np.array(rows).reshape(-1, width)
+    return [np.ascontiguousarray(column) for column in table.T]
+
+
+def _append(rows: array[float], *columns: Any) -> None:
+    rows.frombytes(np.column_stack(columns).tobytes())
+
+
+def _words(numbers: Any, words: tuple[str, ...]) -> Any:
+    import polars as pl
+
+    return pl.Series(words, dtype=pl.String).gather(pl.Series(numbers).cast(pl.UInt32))
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _frame(columns: dict[str, Any]) -> pl.DataFrame:
+    """Make a frame; NaN, which in numbers stands for "not yet" or "unknown", becomes null."""
+    import polars as pl
+
+    text = {"job_id", "task_id", *JOB_COLUMNS}
+    series = [
+        column.alias(name)
+        if isinstance(column, pl.Series)
+        else pl.Series(name, column, dtype=pl.String)
+        if name in text and column.dtype == object
+        else pl.Series(name, column)
+        for name, column in columns.items()
+    ]
+    return pl.DataFrame(series).with_columns(
+        pl.col(pl.Float64).fill_nan(None)
+    )  # fmt: skip

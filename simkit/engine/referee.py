@@ -1,0 +1,117 @@
+"""The referee: says whether and why an action is illegal, in words that name everything."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from simkit.errors import PolicyError
+from simkit.policy.room import Room
+from simkit.policy.task import Placement, Task
+from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
+
+
+class Clock(Protocol):
+    """Anything that knows the time."""
+
+    @property
+    def now(self) -> float:
+        """Seconds on the trace's clock."""
+
+
+class Referee:
+    """Judges placements."""
+
+    def __init__(self, workload: Workload, cluster: Cluster, clock: Clock, room: Room) -> None:
+        self.policy = "policy"
+        """Name of the policy that plays."""
+        self._workload = workload
+        self._cluster = cluster
+        self._clock = clock
+        self._room = room
+
+    def illegal(self, task: Task, what: str) -> PolicyError:
+        """Return the error to raise: policy, time, job and task, and what is wrong."""
+        return PolicyError(
+            f"{self.policy} at {self._clock.now:g} s: job "
+            f"{self._workload.job_id[task.job_index]} task "
+            f"{self._workload.task_id[task.index]}: {what}"
+        )
+
+    def broken(self, what: str) -> PolicyError:
+        """Return the error to raise for an action that is about no task."""
+        return PolicyError(f"{self.policy} at {self._clock.now:g} s: {what}")
+
+    def foreign(self, task: Task) -> PolicyError:
+        """Return the error to raise for a task of another run."""
+        return PolicyError(
+            f"{self.policy} at {self._clock.now:g} s: {task!r} waits in another run, not in this "
+            "one; forget all tasks when reset is called"
+        )
+
+    def checked_count(self, task: Task, on: Placement) -> int:
+        """Return how many instances a placement of a waiting task holds.
+
+        Raises PolicyError unless it is all of a gang, or some of a bag's remaining ones, on
+        machines of the task's partition.
+        """
+        count = sum([pair[1] for pair in on])
+        if any(pair[1] % 1 for pair in on):
+            raise self.illegal(task, f"placement {on!r} splits an instance; counts are whole")
+        if count != task.remaining and (task.gang or not 0 < count < task.remaining):
+            kind = "gang: all start together" if task.gang else "bag"
+            raise self.illegal(
+                task, f"places {count} of {task.remaining} remaining instances ({kind})"
+            )
+        self.check_partition(task, on)
+        return count
+
+    def check_partition(self, task: Task, on: Placement) -> None:
+        """Raise PolicyError if a machine is not of the task's partition."""
+        if task.machines is None:
+            return
+        for machine, _ in on:
+            if machine not in task.machines:
+                partition = self._cluster.partitions[task.partition].name
+                raise self.illegal(
+                    task, f"is in partition {partition}, which has no machine {machine}"
+                )
+
+    def check_form(self, action: object, cause: Exception) -> None:
+        """Raise PolicyError if an action that could not be carried out is not well formed."""
+        on = getattr(action, "on", None)
+        try:
+            formed = on is None or all(int(m) == m and int(n) == n for m, n in on)
+        except (TypeError, ValueError):
+            formed = False
+        if not formed or not isinstance(getattr(action, "task", None), Task):
+            raise PolicyError(
+                f"{self.policy} at {self._clock.now:g} s: {action!r} is not well formed; a "
+                "placement is Place(task, ((machine, instances), ...))"
+            ) from cause
+
+    def malformed(self, on: Placement) -> str:
+        """Say what is wrong with a placement whatever is free; "" if nothing is."""
+        names = self._cluster.machine_names
+        if not on or len({machine for machine, _ in on}) < len(on):
+            return f"placement {on!r} names no machine, or one twice"
+        for machine, count in on:
+            if not 0 <= machine < len(names):
+                return f"there is no machine {machine}; they go from 0 to {len(names) - 1}"
+            if count < 1:
+                return f"places {count} instances on machine {names[machine]!r}"
+        return ""
+
+    def why_not(self, task: Task, on: Placement) -> str:
+        """Say which machine of a placement has too little of what; "" if it would fit."""
+        if wrong := self.malformed(on):
+            return wrong
+        names, free = self._cluster.machine_names, self._room.free()
+        for machine, count in on:
+            for r, resource in enumerate(self._cluster.resources):
+                if task.request[r] * count > max(free[machine, r], 0.0):
+                    return (
+                        f"asks machine {machine} ({names[machine]}) for "
+                        f"{task.request[r] * count:g} {resource}, {free[machine, r]:g} are free"
+                    )
+        return ""

@@ -1,0 +1,255 @@
+"""Submission: the jobs of a workload become tasks, a block at a time, as their time comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise, repeat
+from typing import Any
+
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.engine.events import Arriving
+from simkit.errors import ScenarioError
+from simkit.policy.estimates import Predictor
+from simkit.policy.task import Task
+from simkit.workload import OF_JOBS, Workload
+from simkit.workload.cluster import Cluster, Partition
+
+# MERGED What policies are told of the worth of tasks: set on them as they are made.
+
+
+class TaskWorths:
+    """Gives tasks their quality of service, deadline, worth and share of the cluster.
+
+    Of a worth that depends on the run time a task is told the worth of a second alone, so that
+    its true run time stays hidden. A worth that does not is shared evenly by the job's tasks.
+    """
+
+    def __init__(self, workload: Workload, cluster: Cluster) -> None:
+        self._workload = workload
+        total = {
+            name: float(amount)
+            for name, amount in zip(cluster.resources, cluster.capacity.sum(axis=0), strict=True)
+        }
+        capacity = np.array([total[name] for name in workload.resources])
+        self._capacity = np.where(capacity > 0, capacity, np.inf)
+        self._tasks_of_job = np.diff(workload.first_task)
+
+    @classmethod
+    def of(cls, workload: Workload, cluster: Cluster) -> TaskWorths | None:
+        """Return None for a workload that says nothing of worth."""
+        if any(len(getattr(workload, name)) for name in OF_JOBS):
+            return cls(workload, cluster)
+        return None
+
+    def give(self, tasks: Sequence[Task], rows: slice, jobs: Ints) -> None:
+        """Tell the tasks of some rows; `jobs` is the row of each one's job."""
+        load = self._workload
+        columns = zip(
+            tasks, _column(load.qos, jobs, 1.0), _column(load.deadline_s, jobs, np.inf),
+            self._per_second(rows), self._fixed(jobs), self._shares(rows),
+            strict=False,
+        )  # fmt: skip
+        for task, qos, deadline, per_second, fixed, share in columns:
+            task.qos = qos
+            task.deadline_s = deadline
+            task.value_per_s = per_second
+            task.fixed_value = fixed
+            task.cluster_share = share
+
+    def _per_second(self, rows: slice) -> Iterator[float]:
+        column = self._workload.value_per_s
+        return iter(column[rows].tolist()) if len(column) else repeat(0.0)
+
+    def _fixed(self, jobs: Ints) -> Iterator[float]:
+        load = self._workload
+        if len(load.value_per_s) or not len(load.value):
+            return repeat(0.0)
+        return iter((load.value[jobs] / self._tasks_of_job[jobs]).tolist())
+
+    def _shares(self, rows: slice) -> list[float]:
+        load = self._workload
+        demand = load.request[rows] * load.instances[rows, None]
+        shares: list[float] = (demand / self._capacity).max(axis=1).tolist()
+        return shares
+
+
+def _column(column: Floats, jobs: Ints, default: float) -> Iterator[float]:
+    return iter(column[jobs].tolist()) if len(column) else repeat(default)
+
+
+_BLOCK = 2048  # jobs turned into Python numbers at a time: what keeps a long trace's memory flat
+
+
+class Submission:
+    """Makes jobs into tasks with an estimate, a partition and the machines they may use."""
+
+    def __init__(self, workload: Workload, cluster: Cluster, predictor: Predictor) -> None:
+        if missing := [name for name in workload.resources if name not in cluster.resources]:
+            raise ScenarioError(
+                f"cluster: jobs ask for {', '.join(missing)}, but the machines have only "
+                f"{', '.join(cluster.resources)}; add it to the machines"
+            )
+        self._workload = workload
+        self._cluster = cluster
+        self._predictor = predictor
+        self._order = [
+            workload.resources.index(name) if name in workload.resources else -1
+            for name in cluster.resources
+        ]
+        first = cluster.partitions[0]
+        self._only = first if cluster.partitions == (Partition(first.name),) else None
+        """The partition that takes every job, where there is just one and without limits."""
+        self._worths = TaskWorths.of(workload, cluster)
+
+    def jobs(self) -> Iterator[Arriving]:
+        """Yield every job in order of submission."""
+        return chain.from_iterable(map(self._block, range(0, len(self._workload), _BLOCK)))
+
+    def _block(self, first: int) -> Iterator[Arriving]:
+        """Return a block's jobs; made column by column, not one by one: it is what a job costs."""
+        load, last = self._workload, min(first + _BLOCK, len(self._workload))
+        tasks = self._tasks(first, last)
+        offsets = load.first_task[first : last + 1] - load.first_task[first]
+        whole: Iterator[Sequence[Task]]
+        if len(tasks) == last - first:
+            whole = zip(tasks)
+        else:
+            bounds = offsets.tolist()
+            whole = (tuple(tasks[a:b]) for a, b in pairwise(bounds))
+        times = load.submit_time_s[first:last].tolist()
+        refusals = [""] * len(times)
+        for position in self._doubtful(int(load.first_task[first]), len(tasks)):
+            task = tasks[position]
+            row = task.job_index - first
+            refusals[row] = refusals[row] or self._refusal(task)
+        return zip(times, range(first, last), whole, refusals)  # noqa: B905 - hot, and equal
+
+    def _tasks(self, first: int, last: int) -> list[Task]:
+        """Return the tasks of the jobs in rows ``first:last``."""
+        load = self._workload
+        rows = slice(int(load.first_task[first]), int(load.first_task[last]))
+        jobs = np.arange(first, last)
+        if rows.stop - rows.start > len(jobs):
+            jobs = np.repeat(jobs, np.diff(load.first_task[first : last + 1]))
+        position, priority, machines = self._partitions(jobs)
+        tasks = list(
+            map(
+                Task,
+                range(rows.start, rows.stop),
+                jobs.tolist(),
+                load.submit_time_s[jobs].tolist(),
+                self._requests(rows),
+                load.instances[rows].tolist(),
+                load.gang[rows].tolist(),
+                self._predictor.estimates(rows.start, rows.stop).tolist(),
+                load.requested_time_s[rows].tolist(),
+                load.user[jobs].tolist(),
+                load.group[jobs].tolist(),
+                load.queue[jobs].tolist(),
+                position,
+                priority,
+                machines,
+                self._demands(rows),
+            )
+        )
+        if self._worths is not None:
+            self._worths.give(tasks, rows, jobs)
+        return tasks
+
+    def _partitions(self, jobs: Ints) -> tuple[Iterable[Any], Iterable[Any], Iterable[Any]]:
+        """Return the row, priority and machines of the partition that takes each of some jobs."""
+        if self._only is not None:
+            return repeat(0), repeat(self._only.priority), repeat(self._only.machines)
+        load = self._workload
+        found = [
+            self._partition(queue, number)
+            for queue, number in zip(
+                load.queue[jobs].tolist(), load.partition[jobs].tolist(), strict=True
+            )
+        ]
+        return (
+            [position for position, _ in found],
+            [partition.priority for _, partition in found],
+            [partition.machines for _, partition in found],
+        )
+
+    def _requests(self, tasks: slice) -> list[tuple[float, ...]]:
+        """Return a request per task, in the order of the cluster's resources."""
+        rows = self._workload.request[tasks]
+        if rows.strides[0] == 0 and len(rows):
+            return [self._sorted(rows[0].tolist())] * len(rows)
+        if self._order == list(range(rows.shape[1])):
+            return list(map(tuple, rows.tolist()))
+        return [self._sorted(row) for row in rows.tolist()]
+
+    def _sorted(self, row: list[float]) -> tuple[float, ...]:
+        return tuple([row[r] if r >= 0 else 0.0 for r in self._order])
+
+    def _demands(self, tasks: slice) -> list[tuple[float, ...]]:
+        """Return what all instances of each task ask for together."""
+        load = self._workload
+        amounts = load.request[tasks] * load.instances[tasks, None]
+        none = [0.0] * len(amounts)
+        columns = [amounts[:, r].tolist() if r >= 0 else none for r in self._order]
+        return list(zip(*columns, strict=True))
+
+    def _doubtful(self, begin: int, count: int) -> Sequence[int]:
+        """Return which of some tasks must be looked at one by one: they might never run."""
+        if self._only is None or len(self._cluster.capacity) > 1:
+            return range(count)
+        load, tasks = self._workload, slice(begin, begin + count)
+        columns = [i for i, r in enumerate(self._order) if r >= 0]
+        asked = load.request[tasks] * load.instances[tasks, None]
+        room = self._cluster.capacity[0]
+        if self._order != list(range(asked.shape[1])):
+            asked, room = asked[:, [self._order[i] for i in columns]], room[columns]
+        too_much = asked > room
+        if not too_much.any():
+            return ()
+        doubtful: list[int] = np.flatnonzero(too_much.any(axis=1)).tolist()
+        return doubtful
+
+    def _partition(self, queue: int, number: int) -> tuple[int, Partition]:
+        """Return the first partition that takes the job; one that names no numbers takes all."""
+        for position, partition in enumerate(self._cluster.partitions):
+            if (
+                queue in partition.queues
+                or number in partition.partitions
+                or not (partition.queues or partition.partitions)
+            ):
+                return position, partition
+        return -1, _NOWHERE
+
+    def _refusal(self, task: Task) -> str:
+        """Return why no machine could ever run a task; empty: one could."""
+        if task.partition < 0:
+            number = self._workload.partition[task.job_index]
+            return f"no partition takes queue {task.queue}, partition {number}"
+        partition = self._cluster.partitions[task.partition]
+        room = self._cluster.most_instances(task.request, partition.machines)
+        needed = task.instances if task.gang else 1
+        if needed > room:
+            return (
+                f"asks for {needed} x {_words(task.request, self._cluster.resources)} at once"
+                + (f", the machines hold {room}" if room else ", no machine can hold one")
+            )
+        if task.requested_time_s > partition.max_time_s:
+            return (
+                f"asks for {task.requested_time_s:g} s, partition {partition.name} allows "
+                f"{partition.max_time_s:g} s"
+            )
+        if task.demand[0] > partition.max_demand:
+            return (
+                f"asks for {task.demand[0]:g} {self._cluster.resources[0]}, partition "
+                f"{partition.name} allows {partition.max_demand:g}"
+            )
+        return ""
+
+
+_NOWHERE = Partition("none", machines=())
+
+
+def _words(request: tuple[float, ...], resources: tuple[str, ...]) -> str:
+    return ", ".join(f"{a:g} {name}" for a, name in zip(request, resources, strict=True) if a)

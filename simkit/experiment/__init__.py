@@ -1,0 +1,306 @@
+"""An experiment: a scenario made into workload, cluster and policy; run, measured and written.
+
+experiment = prepare(load_scenario("scenario.yaml"))
+run = carry_out(experiment, output="runs/mine")
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Protocol
+
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Rules, Simulation
+from simkit.engine.submission import Submission
+from simkit.errors import PolicyError, ScenarioError, SimkitError
+from simkit.experiment.cluster import build_cluster
+from simkit.experiment.interrupt import DeferredInterrupt
+from simkit.experiment.policy import build_policy, build_predictor, build_rules, cluster_problems
+from simkit.experiment.site import build_site
+from simkit.experiment.workload import read_trace, valued
+from simkit.policy import Policy
+from simkit.policy.estimates import Predictor, Requested
+from simkit.power.ledger import LedgerFrames
+from simkit.power.site import Site, generated_by_source
+from simkit.power.site_checks import controller_problems, policy_problems
+from simkit.records import Sink
+from simkit.results.bills import energy_table
+from simkit.results.energy import EnergyRecords
+from simkit.results.machine_records import MachineRecords
+from simkit.results.metrics import check_trimming, compute_metrics
+from simkit.results.run_folder import MemoryStore, Run
+from simkit.results.run_info import first_info, peak_memory_bytes
+from simkit.results.run_writer import FailedRunError, RunWriter
+from simkit.scenario import Scenario, refuse_sweep
+from simkit.workload import RowReport, Trace, Workload
+from simkit.workload.cluster import Cluster
+
+Watch = Callable[[Simulation], None]
+"""Is called after every decision, e.g. to show progress."""
+
+
+class Store(Sink, Protocol):
+    """Where the records of a run go: a folder or memory."""
+
+    wall_time_s: float
+    """Time spent in writing."""
+
+    def close_tables(self) -> None:
+        """Finish the tables."""
+
+    def results(self) -> Run:
+        """Return the run as it stands, its tables closed."""
+
+    def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
+        """Add the last of what is known, and return the finished run."""
+
+    def abandon(self, status: str, error: str, info: Mapping[str, Any], /) -> None:
+        """Keep what there is of a run that was "interrupted" or "failed"."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that a run needs, built and checked; nothing has been simulated yet."""
+
+    scenario: Scenario
+    trace: Trace
+    cluster: Cluster
+    policy: Policy
+    predictor: Predictor
+    rules: Rules
+    site: Site | None = None
+    """Its energy side; None where the scenario says nothing of power."""
+    wall_time_s: dict[str, float] = field(default_factory=dict)
+    """Phase → seconds it took."""
+
+
+def prepare(
+    scenario: Scenario,
+    *,
+    policy: Policy | None = None,
+    workload: Workload | None = None,
+    cluster: Cluster | None = None,
+) -> Experiment:
+    """Read the trace and build cluster, policy and predictor of a scenario.
+
+    Args:
+        scenario: without a sweep.
+        policy: takes the place of the scenario's.
+        workload: takes the place of the scenario's and its transforms.
+        cluster: takes the place of the scenario's.
+
+    Raises ScenarioError, PluginError, TraceError, PolicyError or RunError (settings of the metrics
+    that leave nothing to measure); nothing has been written then.
+    """
+    refuse_sweep(scenario)
+    chosen = build_policy(scenario) if policy is None else policy
+    predictor = build_predictor(scenario)
+    rules = build_rules(scenario)
+    begin = perf_counter()
+    if workload is None:
+        trace = read_trace(scenario.workload, scenario.seed, scenario.value)
+    else:
+        if scenario.value is not None and not len(workload.value):
+            workload = valued(workload, scenario.value, scenario.seed)
+        trace = Trace(workload, RowReport(read=len(workload), accepted=len(workload)))
+    if cluster is None:
+        cluster = build_cluster(scenario.cluster, trace.workload)
+    _check_before_run(scenario, trace.workload, cluster)
+    site = None
+    if scenario.power is not None:
+        site = build_site(scenario.power, cluster, trace.workload, scenario.seed)
+    problems = cluster_problems(chosen, cluster) + policy_problems(chosen, site)
+    if site is not None:
+        problems += controller_problems(site)
+    if problems:
+        raise ScenarioError(problems)
+    times = {"read": perf_counter() - begin}
+    return Experiment(scenario, trace, cluster, chosen, predictor, rules, site, times)
+
+
+def carry_out(
+    experiment: Experiment,
+    output: str | PathLike[str] | None = None,
+    *,
+    watch: Watch | None = None,
+    force: bool = False,
+) -> Run:
+    """Run an experiment and return its results.
+
+    Args:
+        experiment: from `prepare`; its policy and predictor begin anew.
+        output: the run folder to write; None keeps the records in memory and writes nothing.
+        watch: see `Watch`.
+        force: replace also another scenario's run, or write beside other things in the folder.
+
+    Raises RunError if the folder cannot be used or written, PolicyError if the policy breaks a
+    rule or fails. After an error or an interruption the folder keeps the rows so far and says so;
+    a finished run that was there stays, and the rows so far are in the folder ``unfinished`` of it.
+    """
+    info = first_info(experiment.scenario, experiment.trace, experiment.cluster, experiment.site)
+    store: Store = (
+        MemoryStore(info) if output is None else RunWriter(Path(output), info, force=force)
+    )
+    times = dict(experiment.wall_time_s)
+    with _accounted_for(store):
+        recorder = Recorder(experiment.trace.workload, experiment.cluster.resources, store)
+        with _timed(times, "simulate"):
+            simulation = _simulate(experiment, recorder, watch)
+        times["simulate"] -= store.wall_time_s  # spent in between by the recorder
+        store.close_tables()
+        if experiment.site is not None:
+            with _timed(times, "bills"):
+                store.write("energy", energy_table(store.results(), experiment.site.models))
+                store.close_tables()
+        times["write"] = store.wall_time_s
+        with _timed(times, "metrics"):
+            metrics = measure(store.results(), experiment.scenario)
+        last: dict[str, Any] = {
+            "decisions": simulation.decisions_made,
+            "wall_time_s": {name: round(seconds, 6) for name, seconds in times.items()},
+            "peak_memory_bytes": peak_memory_bytes(),
+        }
+        if experiment.site is not None:
+            last["power"] = _facts_of_power(experiment.site, simulation)
+        return store.complete(last, metrics)
+
+
+def replay(experiment: Experiment, tables: Collection[str]) -> Run:
+    """Run an experiment in memory for some of a recorder's tables alone: no metrics, no digest.
+
+    Raises PolicyError if the policy breaks a rule or fails.
+    """
+    workload, cluster = experiment.trace.workload, experiment.cluster
+    info = first_info(experiment.scenario, experiment.trace, cluster, experiment.site)
+    store = MemoryStore(info, digested=False)
+    _simulate(experiment, Recorder(workload, cluster.resources, store, tables), None)
+    store.close_tables()
+    return store.results()
+
+
+def _facts_of_power(site: Site, simulation: Simulation) -> dict[str, float | str]:
+    """Return what is stated about a site, with what each source gave in the run."""
+    assert simulation.power is not None
+    start_s, end_s = simulation.power.started_s, simulation.now
+    generated = generated_by_source(site, start_s, end_s)
+    return {
+        **site.facts,
+        **{f"sources.{name}.generation_kwh": kwh for name, kwh in generated.items()},
+    }
+
+
+def _check_before_run(scenario: Scenario, workload: Workload, cluster: Cluster) -> None:
+    """Refuse what would otherwise be found out at the start or only after the simulation."""
+    Submission(workload, cluster, Requested())  # a request that no machine knows
+    if len(workload):
+        first, last = float(workload.submit_time_s[0]), float(workload.submit_time_s[-1])
+        settings = scenario.metrics
+        check_trimming(first, last, settings.warmup, settings.cooldown)
+
+
+def measure(run: Run, scenario: Scenario) -> dict[str, dict[str, Any]]:
+    """Return the metrics of a run's records with the scenario's settings."""
+    settings = scenario.metrics
+    return compute_metrics(
+        run.scan("jobs"),
+        run.scan("allocations"),
+        run.scan("timeline"),
+        resources=run.resources,
+        capacity=run.capacity,
+        tau=settings.tau,
+        warmup=settings.warmup,
+        cooldown=settings.cooldown,
+        machines=MachineRecords.of(run),
+        energy=EnergyRecords.of(run),
+    )
+
+
+def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:
+    """Replay everything; if it stops half way, the recorder still hands on what it holds."""
+    simulation = Simulation(
+        experiment.trace.workload,
+        experiment.cluster,
+        recorder,
+        rules=experiment.rules,
+        predictor=experiment.predictor,
+        seed=experiment.scenario.seed,
+        site=experiment.site,
+        ledger=LedgerFrames(recorder.sink),
+    )
+    with DeferredInterrupt() as interrupt:
+
+        def after_decision(_now: float) -> None:
+            if interrupt.requested:
+                raise KeyboardInterrupt
+            if watch is not None:
+                watch(simulation)
+
+        try:
+            simulation.run(experiment.policy, experiment.scenario.seed, after_decision)
+        except FailedRunError:
+            raise
+        except SimkitError:
+            simulation.close()
+            raise
+        except Exception as error:
+            simulation.close()
+            raise _blamed(error, experiment.policy, simulation.now) from error
+        except KeyboardInterrupt:
+            simulation.close()
+            raise
+    return simulation
+
+
+def _blamed(error: Exception, policy: Policy, now: float) -> Exception:
+    """Return a PolicyError if the error comes from a file of the policy's author; else it."""
+    own = _files_of_author(policy)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in own]
+    if not frames:
+        return error
+    what = " ".join(traceback.format_exception_only(error)[-1].split())
+    place = f"{frames[-1].filename}:{frames[-1].lineno}"
+    return PolicyError(f"{place}: {type(policy).__name__} failed at {now:g} s: {what}")
+
+
+def _files_of_author(policy: Policy) -> set[str | None]:
+    """Return the files that define the policy and its parts, simkit's own left out."""
+    parts = [policy, *getattr(policy, "__dict__", {}).values()]
+    modules = {base.__module__ for part in parts for base in type(part).__mro__}
+    own = {name for name in modules if name != "builtins" and not name.startswith("simkit.")}
+    return {getattr(sys.modules.get(name), "__file__", None) for name in own} - {None}
+
+
+@contextmanager
+def _accounted_for(store: Store) -> Iterator[None]:
+    """Mark the run if it does not come to its end."""
+    try:
+        yield
+    except FailedRunError:
+        raise  # the folder says so already
+    except KeyboardInterrupt:
+        store.abandon("interrupted", "interrupted by the user", _last_words())
+        raise
+    except BaseException as error:
+        with suppress(OSError):
+            store.abandon("failed", str(error) or type(error).__name__, _last_words())
+        raise
+
+
+def _last_words() -> dict[str, Any]:
+    return {"peak_memory_bytes": peak_memory_bytes()}
+
+
+@contextmanager
+def _timed(times: dict[str, float], phase: str) -> Iterator[None]:
+    begin = perf_counter()
+    try:
+        yield
+    finally:
+        times[phase] = perf_counter() - begin

@@ -1,0 +1,213 @@
+"""The Python API: a scenario in, the results of its run out.
+
+import simkit
+
+run = simkit.simulate("scenario.yaml", policy=my_policy)
+print(run.metrics["wait_time_s"]["mean"], run.jobs)
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from simkit.errors import ScenarioError
+from simkit.experiment import carry_out, prepare
+from simkit.experiment.policy import checked_policy
+from simkit.policy import Policy
+from simkit.progress import watch_progress
+from simkit.results.output_folder import check_run_folder, scenario_of
+from simkit.results.run_folder import Run
+from simkit.scenario import NamedPolicy, Scenario
+from simkit.scenario.file import load_scenario
+from simkit.scenario.library import find_scenario
+from simkit.scenario.workload import PluginWorkload
+from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
+
+# MERGED A log or a run folder given where a scenario belongs: says so, and how to go on.
+
+
+_BY_NAME: Final = {".swf": "swf", ".csv": "jobs", ".parquet": "jobs"}
+"""Last part of a log's name, without ``.gz`` → its type in a scenario."""
+_SCENARIO_ENDINGS: Final = (".yaml", ".yml", ".json")
+_SWF_FIELDS: Final = 18
+_LOOK_AT = 200
+"""Lines from the start of a file in which its first job is looked for."""
+
+
+def scenario_file(text: str) -> Path:
+    """Return the scenario file that a user names: a path, or the name of one of simkit's.
+
+    Raises ScenarioError for a word that is neither, and for a log or a run folder, with what
+    would run it.
+    """
+    path = find_scenario(text)
+    refuse_mistaken(path, text)
+    return path
+
+
+def refuse_mistaken(path: Path, text: str) -> None:
+    """Raise ScenarioError if a file is a log or a folder a run; `text` is how the user named it."""
+    folder = path.parent if path.suffix == ".parquet" else path
+    if (folder / "run.json").is_file():
+        raise ScenarioError(_about_run(folder, text))
+    if path.is_file() and (kind := log_type(path)):
+        raise ScenarioError(_about_log(path, text, kind))
+
+
+def log_type(path: Path) -> str:
+    """Return the type that a scenario gives to a log: swf, sacct or jobs; empty if it is none."""
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith(_SCENARIO_ENDINGS):
+        return ""
+    lines = _first_lines(path)
+    if lines and lines[0].startswith("JobID") and "|" in lines[0]:
+        return "sacct"
+    if kind := next((kind for end, kind in _BY_NAME.items() if name.endswith(end)), ""):
+        return kind
+    jobs = [line.split() for line in lines if line.strip() and not line.lstrip().startswith(";")]
+    return "swf" if jobs and len(jobs[0]) >= _SWF_FIELDS and all(map(_number, jobs[0])) else ""
+
+
+def _first_lines(path: Path) -> list[str]:
+    """Return the first lines of a text, unpacked; none of a file that cannot be read."""
+    with suppress(OSError, EOFError):
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as lines:
+            return [line[:1000].decode("latin-1") for line in islice(lines, _LOOK_AT)]
+    return []
+
+
+def _number(field: str) -> bool:
+    with suppress(ValueError):
+        float(field)
+        return True
+    return False
+
+
+def _about_log(path: Path, text: str, kind: str) -> str:
+    stem = path.name.removesuffix(".gz").rsplit(".", 1)[0] or "scenario"
+    workload = f"{{type: {kind}, path: {_yaml_text(text)}}}"
+    setting = shlex.quote(f"workload={workload}")
+    return (
+        f"{text}: this is a log, not a scenario. A scenario names the log and the policy; "
+        f"write {stem}.yaml beside it:\n\n"
+        f"    workload: {{type: {kind}, path: {_yaml_text(path.name)}}}\n"
+        "    policy: {order: fcfs, backfill: easy}\n\n"
+        f"and run that, or run the log at once in place of the quickstart's:\n\n"
+        f"    simkit run quickstart --set {setting} --set name={_name(stem)}"
+    )
+
+
+def _yaml_text(text: str) -> str:
+    """Return a path as YAML takes it, in quotes where it has signs that mean something there."""
+    plain = all(c.isalnum() or c in "/._-" for c in text)
+    return text if plain else "'" + text.replace("'", "''") + "'"
+
+
+def _name(stem: str) -> str:
+    """Return a name that a scenario may have."""
+    allowed = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in stem)
+    return allowed.strip("-.") or "mine"
+
+
+def _about_run(folder: Path, text: str) -> str:
+    name = scenario_of(folder)
+    again = f"its scenario is called {name!r}: run that" if name else "give the scenario that ran"
+    what = "this is a run folder" if folder == Path(text) else "this is a table of a run"
+    return (
+        f"{text}: {what}, not a scenario; {again}. The commands that read a run are verify, "
+        f"compare, plot and export: simkit verify {shlex.quote(str(folder))}"
+    )
+
+
+ScenarioSource = str | os.PathLike[str] | Mapping[str, Any] | Scenario
+
+
+def simulate(
+    scenario: ScenarioSource,
+    *,
+    policy: Policy | type[Policy] | Mapping[str, Any] | None = None,
+    seed: int | None = None,
+    overrides: Mapping[str, object] | None = None,
+    workload: Workload | None = None,
+    cluster: Cluster | None = None,
+    output: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    progress: bool = False,
+) -> Run:
+    """Run a scenario and return its results.
+
+    Args:
+        scenario: a YAML file, the name of a scenario that comes with simkit, a mapping of the
+            same form, or a `Scenario`.
+        policy: an object with `reset` and `schedule` (or its class) in place of the scenario's;
+            or a mapping as the scenario writes it, ``{"order": "sjf", "backfill": "easy"}``.
+        seed: in place of the scenario's.
+        overrides: dotted key → value, laid over the scenario: ``{"workload.load": 1.2}``.
+        workload: in place of the scenario's, and not transformed.
+        cluster: in place of the scenario's.
+        output: folder to write; None keeps the results in memory. A run of the same scenario that
+            is there is replaced when the new one is whole.
+        force: replace also another scenario's run there, or write beside other things.
+        progress: show a progress bar if stderr is a terminal.
+
+    Returns:
+        The run: ``run.jobs``, ``run.allocations``, … are polars frames (``.to_pandas()``),
+        ``run.metrics`` a dictionary, ``run.info`` the content of `run.json`.
+
+    Raises ScenarioError, PluginError, TraceError, PolicyError or RunError, all of them
+    `SimkitError`, with what is wrong and what to do.
+    """
+    for name, given, kind in (("workload", workload, Workload), ("cluster", cluster, Cluster)):
+        if given is not None and not isinstance(given, kind):
+            raise ScenarioError(
+                f"{name}: must be a {kind.__name__} object, not a {type(given).__name__}; keys of "
+                f'the scenario\'s {name} go into overrides={{"{name}.…": …}}'
+            )
+    laid_over = dict(overrides or {})
+    if seed is not None:
+        laid_over["seed"] = seed
+    if isinstance(policy, Mapping):
+        laid_over["policy"] = dict(policy)
+        policy = None
+    loaded = _load(scenario, laid_over)
+    chosen = None if policy is None else checked_policy(policy)
+    loaded = _as_run(loaded, chosen, workload)
+    if output is not None:
+        check_run_folder(Path(output), loaded.name, force=force)
+    experiment = prepare(loaded, policy=chosen, workload=workload, cluster=cluster)
+    with watch_progress(len(experiment.trace.workload), enabled=progress) as watch:
+        return carry_out(experiment, output, watch=watch, force=force)
+
+
+def _load(source: ScenarioSource, overrides: Mapping[str, object]) -> Scenario:
+    if isinstance(source, Scenario):
+        source = source.model_dump(mode="json")
+    elif isinstance(source, str):
+        source = scenario_file(source)
+    elif isinstance(source, os.PathLike):
+        refuse_mistaken(Path(source), os.fspath(source))
+    return load_scenario(source, overrides=overrides, single=True)
+
+
+def _as_run(scenario: Scenario, policy: Policy | None, workload: Workload | None) -> Scenario:
+    """Return the scenario with what is really run in it, as `run.json` is to say it."""
+    changes: dict[str, Any] = {}
+    if policy is not None:
+        kind = type(policy)
+        name = f"{kind.__module__}:{kind.__qualname__}"
+        changes["policy"] = NamedPolicy.model_construct(name=name, args={})
+    if workload is not None:
+        changes["workload"] = PluginWorkload.model_construct(
+            type="plugin", reader="in-memory", args={}
+        )
+    return scenario.model_copy(update=changes)

@@ -1,0 +1,254 @@
+"""A sweep: the runs of a scenario's grid, in processes of this machine or wherever one likes.
+
+The folders are Hive-partitioned, so that one call reads them all:
+
+    polars.scan_parquet("runs/mine-sweep/**/jobs.parquet", hive_partitioning=True)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Protocol
+from urllib.parse import quote
+
+from simkit.errors import RunError, ScenarioError, SimkitError
+from simkit.experiment import carry_out, prepare
+from simkit.experiment.policy import policy_label
+from simkit.results.run_folder import open_run
+from simkit.results.run_info import file_sha256
+from simkit.scenario import Scenario, scenario_hash
+from simkit.scenario.file import Source
+from simkit.scenario.sweep import GridPoint, expand_sweep
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """The runs of a sweep and their folders."""
+
+    folder: Path
+    points: tuple[GridPoint, ...]
+    folders: tuple[Path, ...]
+    """One a point, all different."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one run of a sweep."""
+
+    assignment: dict[str, Any]
+    """Swept key → its value."""
+    folder: Path
+    state: str
+    """``done``, ``skipped`` (it was there already) or ``failed``."""
+    error: str = ""
+    seconds: float = 0.0
+    digest: str = ""
+    metrics: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self) | {"folder": str(self.folder)}
+
+
+class Executor(Protocol):
+    """Where runs are carried out: the seam for a distributed engine."""
+
+    def run(
+        self, task: Callable[[Job], Outcome], jobs: Sequence[Job]
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Yield (row, outcome) of every job as it ends; a job that is lost is an outcome, too."""
+
+
+Job = tuple[dict[str, Any], dict[str, Any], str]
+"""(assignment, scenario as JSON, folder): plain values, so that it travels anywhere."""
+
+
+class InProcess:
+    """Carries runs out one after the other, in this process."""
+
+    def run(
+        self, task: Callable[[Job], Outcome], jobs: Sequence[Job]
+    ) -> Iterator[tuple[int, Outcome]]:
+        """See `Executor.run`."""
+        for row, job in enumerate(jobs):
+            yield row, task(job)
+
+
+class LocalProcesses:
+    """Carries runs out in several processes of this machine."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.workers = workers or os.cpu_count() or 1
+
+    def run(
+        self, task: Callable[[Job], Outcome], jobs: Sequence[Job]
+    ) -> Iterator[tuple[int, Outcome]]:
+        """See `Executor.run`."""
+        # a forked child of a process with threads, as polars has them, may never wake up
+        pool = ProcessPoolExecutor(min(self.workers, max(len(jobs), 1)), get_context("spawn"))
+        try:
+            yield from self._in_turn(pool, task, jobs)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _in_turn(
+        self, pool: ProcessPoolExecutor, task: Callable[[Job], Outcome], jobs: Sequence[Job]
+    ) -> Iterator[tuple[int, Outcome]]:
+        """Give every worker one job at a time, so that Ctrl-C leaves none that has to be ended."""
+        waiting = iter(enumerate(jobs))
+        running: dict[Future[Outcome], int] = {}
+        while True:
+            for row, job in islice(waiting, self.workers - len(running)):
+                running[_submit(pool, task, job)] = row
+            if not running:
+                return
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                row = running.pop(future)
+                yield row, _result(future, jobs[row])
+
+
+def _submit(pool: ProcessPoolExecutor, task: Callable[[Job], Outcome], job: Job) -> Future[Outcome]:
+    try:
+        return pool.submit(task, job)
+    except BrokenProcessPool as error:  # a worker has died, and the pool with it
+        lost: Future[Outcome] = Future()
+        lost.set_exception(error)
+        return lost
+
+
+def _result(future: Future[Outcome], job: Job) -> Outcome:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        error = "its process died, perhaps for want of memory; use fewer --workers"
+        return Outcome(job[0], Path(job[2]), "failed", error)
+
+
+def run_sweep(
+    source: Source,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    force: bool = False,
+) -> list[Outcome]:
+    """Run a scenario for every combination of its sweep; return the outcomes in the grid's order.
+
+    Args:
+        source: the scenario, with a `sweep`.
+        output: the folder; None: ``runs/NAME-sweep``.
+        overrides: dotted key → value; they win over the sweep.
+        workers: processes; None: one a core.
+        executor: another place to run in than processes of this machine.
+        force: run also what is there already, finished and unchanged.
+
+    Raises ScenarioError if a combination is wrong; what fails later is an outcome.
+    """
+    plan = plan_sweep(source, output, overrides=overrides)
+    return run_plan(plan, workers=workers, executor=executor, force=force)
+
+
+def plan_sweep(
+    source: Source,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    overrides: Mapping[str, object] | None = None,
+) -> SweepPlan:
+    """Return the runs of a sweep and their folders; see `run_sweep`."""
+    points = tuple(expand_sweep(source, overrides=overrides))
+    folder = (
+        Path(output) if output is not None else Path("runs") / f"{points[0].scenario.name}-sweep"
+    )
+    folders = tuple(folder / run_path(point) for point in points)
+    twice = [path for path in folders if folders.count(path) > 1]
+    if twice:
+        raise ScenarioError(f"sweep: two runs would share the folder {twice[0]}; make them differ")
+    return SweepPlan(folder, points, folders)
+
+
+def run_path(point: GridPoint) -> Path:
+    """Return ``scenario=NAME/policy=LABEL/KEY=VALUE/…/seed=SEED`` of a run."""
+    scenario = point.scenario
+    levels = {"scenario": scenario.name, "policy": policy_label(scenario)}
+    levels |= {
+        key: _text(value)
+        for key, value in point.assignment.items()
+        if key != "seed" and key.split(".")[0] != "policy"
+    }
+    levels["seed"] = str(scenario.seed)
+    return Path(*(f"{key}={quote(value, safe='+,()[]{}: ')}" for key, value in levels.items()))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+def run_plan(
+    plan: SweepPlan,
+    *,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    force: bool = False,
+    on_end: Callable[[Outcome], None] = lambda _outcome: None,
+) -> list[Outcome]:
+    """Carry out a plan; `on_end` is told of every outcome as it comes. See `run_sweep`."""
+    if executor is None:
+        executor = InProcess() if workers == 1 else LocalProcesses(workers)
+    jobs = [
+        (point.assignment, point.scenario.model_dump(mode="json"), str(folder))
+        for point, folder in zip(plan.points, plan.folders, strict=True)
+    ]
+    outcomes: dict[int, Outcome] = {}
+    for row, outcome in executor.run(partial(run_job, force=force), jobs):
+        outcomes[row] = outcome
+        on_end(outcome)
+    return [outcomes[row] for row in sorted(outcomes)]
+
+
+def run_job(job: Job, *, force: bool = False) -> Outcome:
+    """Carry out one run of a sweep, unless it is there; whatever goes wrong is in the outcome."""
+    assignment, data, folder = job
+    path, begin = Path(folder), perf_counter()
+    try:
+        scenario = Scenario.model_validate(data)
+        if not force and is_finished(path, scenario):
+            run, state = open_run(path), "skipped"
+        else:
+            run, state = carry_out(prepare(scenario), path), "done"
+        seconds = perf_counter() - begin
+        return Outcome(assignment, path, state, "", seconds, run.digest, run.metrics)
+    except SimkitError as error:
+        return Outcome(assignment, path, "failed", str(error), perf_counter() - begin)
+    except Exception as error:  # a defect in one run must not take the others with it
+        text = f"{type(error).__name__}: {error}"
+        return Outcome(assignment, path, "failed", text, perf_counter() - begin)
+
+
+def is_finished(folder: Path, scenario: Scenario) -> bool:
+    """Tell whether a folder holds this very run: same scenario, same inputs, with its digest."""
+    try:
+        run = open_run(folder)
+    except RunError:
+        return False
+    same = run.info.get("scenario_sha256") == scenario_hash(scenario)
+    return bool(same and run.digest and all(map(_unchanged, run.info.get("inputs", ()))))
+
+
+def _unchanged(recorded: Mapping[str, Any]) -> bool:
+    path = Path(recorded["path"])
+    try:
+        same_size = path.stat().st_size == recorded["bytes"]
+        return bool(same_size and file_sha256(path) == recorded["sha256"])
+    except OSError:
+        return False

@@ -1,0 +1,180 @@
+"""Where a scenario's jobs come from: its reader or model, then the transforms it asks for."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from simkit import plugins
+from simkit.errors import PluginError, ScenarioError
+from simkit.plugins import construct
+from simkit.scenario.value import (
+    FixedQuality,
+    Gpus,
+    NoDeadlines,
+    QualityDeadlines,
+    SlackDeadlines,
+    TwoClasses,
+    Value,
+)
+from simkit.scenario.workload import Resample, Window, WorkloadBase
+from simkit.seeds import stream
+from simkit.workload import Trace, Workload
+from simkit.workload.transform import (
+    cap_processors,
+    cap_run_times,
+    resample,
+    scale_load,
+    scale_processors,
+    scale_run_times,
+    scale_to_load,
+    window,
+)
+from simkit.workload.value import (
+    draw_amounts,
+    draw_factors,
+    draw_two_classes,
+    with_deadlines,
+    with_resource,
+    with_values,
+)
+
+# MERGED The worth of a scenario's jobs: its section `value`, applied to the transformed workload.
+
+
+PRICE: Final = 0.5
+"""Price of a unit of any resource for a time unit where the scenario names none: `res_price`."""
+
+
+def valued(workload: Workload, section: Value, seed: int) -> Workload:
+    """Return the workload with QoS, values and deadlines, and with GPUs if they are asked for.
+
+    Draws come from the streams "value.gpu", "value.qos" and "value.deadlines" of the seed: two
+    numbers a job in the order of submission. They do not depend on the policy, and what one of
+    them decides shifts no other.
+
+    Raises ScenarioError if the section asks for a column that the trace does not have, for GPUs
+    where there are some, or for a price of what no job asks for.
+    """
+    if section.gpu is not None:
+        workload = _with_gpus(workload, section.gpu, seed)
+    workload = _with_qualities(workload, section.qos, seed)
+    if section.prices is not None or not len(workload.value):
+        prices = section.prices
+        if prices is None:
+            prices = dict.fromkeys(workload.resources, PRICE)
+        workload = with_values(workload, prices, time_unit_s=section.time_unit, knob=section.knob)
+    return _with_deadlines(workload, section.deadlines, seed)
+
+
+def _with_gpus(workload: Workload, section: Gpus, seed: int) -> Workload:
+    least, most = section.amount
+    amounts = draw_amounts(
+        len(workload), stream(seed, "value.gpu"), share=section.share, least=least, most=most
+    )
+    return with_resource(workload, "gpu", amounts, per=section.per)
+
+
+def _with_qualities(workload: Workload, section: Any, seed: int) -> Workload:
+    if isinstance(section, TwoClasses):
+        qos = draw_two_classes(
+            len(workload),
+            stream(seed, "value.qos"),
+            high_share=section.high_share,
+            high=section.high,
+            low=section.low,
+        )
+    elif isinstance(section, FixedQuality):
+        qos = np.full(len(workload), section.qos)
+    else:
+        _check_own(workload, "qos", "value.qos")
+        return workload
+    return workload.with_columns(qos=qos)
+
+
+def _with_deadlines(workload: Workload, section: Any, seed: int) -> Workload:
+    if isinstance(section, QualityDeadlines):
+        return with_deadlines(workload, 1 / workload.qos, of=section.of)
+    if isinstance(section, SlackDeadlines):
+        rng = stream(seed, "value.deadlines")
+        factor = draw_factors(len(workload), rng, section.factor)
+        return with_deadlines(workload, factor, of=section.of)
+    if isinstance(section, NoDeadlines):
+        return workload.with_columns(deadline_s=np.empty(0))
+    _check_own(workload, "deadline_s", "value.deadlines")
+    return workload
+
+
+def _check_own(workload: Workload, column: str, place: str) -> None:
+    if len(workload) and not len(getattr(workload, column)):
+        raise ScenarioError(
+            f"{place}: the trace has no column {column}; only a table of jobs (type: jobs) that "
+            "has one gives it, take another type"
+        )
+
+
+def read_trace(section: WorkloadBase, seed: int, value: Value | None = None) -> Trace:
+    """Read or generate the jobs of a scenario, transform them, and give them their worth.
+
+    The transforms are applied in the order window, load, processors_scale, processors_max,
+    run_time_scale, run_time_max, resample, target_load, and `value` after them. Models draw from
+    the stream "workload" of the seed, a resample from "resample", worths from streams of their
+    own: none depends on the policy, so that runs with the same seed are paired.
+
+    Raises TraceError if the trace cannot be read, PluginError if the reader is none, ScenarioError
+    if the jobs cannot be given such a worth.
+    """
+    reader = plugins.find("simkit.readers", section.reader_name)
+    arguments = section.reader_arguments()
+    if _takes_generator(reader):
+        arguments["rng"] = stream(seed, "workload")
+    trace = construct(f"workload: the reader {section.reader_name!r}", reader, arguments)
+    if not isinstance(trace, Trace):
+        raise PluginError(
+            f"workload: the reader {section.reader_name!r} returned a {type(trace).__name__}; "
+            "a reader returns a simkit.workload.Trace"
+        )
+    workload = transformed(trace.workload, section, seed)
+    if value is not None:
+        workload = valued(workload, value, seed)
+    return Trace(workload, trace.report, trace.inputs, trace.tables)
+
+
+def transformed(workload: Workload, section: WorkloadBase, seed: int) -> Workload:
+    """Return the workload after the scenario's transforms; see `read_trace`."""
+    if section.window is not None:
+        workload = window(workload, **_bounds(section.window))
+    if section.load != 1.0:
+        workload = scale_load(workload, section.load)
+    if section.processors_scale != 1.0:
+        workload = scale_processors(workload, section.processors_scale)
+    if section.processors_max is not None:
+        workload = cap_processors(workload, section.processors_max)
+    if section.run_time_scale != 1.0:
+        workload = scale_run_times(workload, section.run_time_scale)
+    if section.run_time_max is not None:
+        workload = cap_run_times(workload, section.run_time_max)
+    if section.resample is not None:
+        workload = _resampled(workload, section.resample, seed)
+    if (target := section.target_load) is not None:
+        workload = scale_to_load(workload, target.offered_load, target.processors)
+    return workload
+
+
+def _bounds(section: Window) -> Mapping[str, Any]:
+    jobs = None if section.jobs is None else (section.jobs.first, section.jobs.last)
+    return {"start": section.start, "end": section.end, "jobs": jobs}
+
+
+def _resampled(workload: Workload, section: Resample, seed: int) -> Workload:
+    return resample(workload, section.weeks, stream(seed, "resample"))
+
+
+def _takes_generator(reader: Any) -> bool:
+    try:
+        return "rng" in inspect.signature(reader).parameters
+    except (TypeError, ValueError):  # built in: no signature to look at
+        return False

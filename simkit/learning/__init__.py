@@ -1,0 +1,1 @@
+"""What agents learn from: observations, rewards, actions and episodes, in NumPy."""

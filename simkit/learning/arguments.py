@@ -1,0 +1,116 @@
+"""What a Gymnasium environment is given: its scenario, settings and options, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from operator import index
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from simkit.errors import PolicyError, ScenarioError
+from simkit.scenario import Scenario
+from simkit.scenario.file import load_scenario
+from simkit.scenario.library import find_scenario
+from simkit.workload import Workload
+
+ScenarioSource = str | PathLike[str] | Mapping[str, Any] | Scenario
+"""A file, the name of a scenario that comes with simkit, the same as a mapping, or read already."""
+
+
+def loaded_scenario(source: ScenarioSource) -> Scenario:
+    """Return the scenario that is meant; raises ScenarioError as `load_scenario` does."""
+    if isinstance(source, Scenario):
+        return source
+    if isinstance(source, str):
+        source = find_scenario(source)
+    return load_scenario(source, single=True)
+
+
+def check_settings(
+    slots: int | None, max_decisions: int | None, cost: Collection[str], render_mode: str | None
+) -> None:
+    """Raise ScenarioError, all problems at once, for what is not checked elsewhere."""
+    wrong = []
+    if slots is not None and not _is_count(slots):
+        wrong.append(f"slots is {slots!r}; it must be a whole number, at least 1, or None")
+    if max_decisions is not None and not _is_count(max_decisions):
+        wrong.append(
+            f"max_decisions is {max_decisions!r}; it must be a whole number, at least 1, or None"
+        )
+    if isinstance(cost, str) or not set(cost) <= {"killed", "rejected"}:
+        wrong.append(f'cost is {cost!r}; it must be a list of "killed" and "rejected", or empty')
+    if render_mode not in (None, "ansi"):
+        wrong.append(f"render_mode is {render_mode!r}; it must be 'ansi', or None")
+    if wrong:
+        raise ScenarioError([f"environment: {text}" for text in wrong])
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
+
+
+def action_number(action: object) -> int:
+    """Return the number of an action: a whole number, as `Discrete` spaces have them.
+
+    Raises PolicyError for anything else, so that 1.5 is not taken for 1.
+    """
+    if not isinstance(action, bool):
+        with suppress(TypeError):
+            return index(action)  # type: ignore[arg-type]
+    raise PolicyError(
+        f"action {action!r} is no whole number; take one of the environment's action_space"
+    )
+
+
+def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the options of a reset; raises ScenarioError, all problems at once."""
+    chosen = dict(options or {})
+    wrong = [
+        f"{name!r} is not known; there are 'workload' and 'original_set'"
+        for name in chosen
+        if name not in ("workload", "original_set")
+    ]
+    if len(chosen) > 1 and not wrong:
+        wrong.append("workload and original_set are both given; leave one of them out")
+    if "workload" in chosen and not isinstance(chosen["workload"], Workload):
+        kind = type(chosen["workload"]).__name__
+        wrong.append(f"workload is a {kind}; it must be a simkit.Workload")
+    if wrong:
+        raise ScenarioError([f"options of reset: {text}" for text in wrong])
+    return chosen
+
+
+def with_slots(observation: str, arguments: Mapping[str, Any] | None, slots: int) -> dict[str, Any]:
+    """Return an encoder's arguments; a queue table shows as many tasks as can be chosen."""
+    given, parts = dict(arguments or {}), observation.split("+")
+    if parts == ["queue-table"]:
+        return {"slots": slots} | given
+    if "queue-table" in parts:
+        given["queue-table"] = {"slots": slots} | dict(given.get("queue-table", {}))
+    return given
+
+
+# MERGED The ids under which `gymnasium.make` finds simkit's environments.
+# MERGED
+# MERGED `import simkit.env` makes them known, and so does the module before the id:
+# MERGED ``gymnasium.make("simkit.env:simkit/DeepRM-v0")``. Some versions of gymnasium look for the entry
+# MERGED point `register_envs` in the group ``gymnasium.envs`` when they are imported; 1.4 does not.
+
+
+ENVS = {
+    "simkit/DeepRM-v0": {"scenario": "deeprm"},
+    "simkit/Scheduling-v0": {"scenario": "quickstart", "observation": "queue-table"},
+}
+"""Id → arguments of `SchedulingEnv`, which `gymnasium.make` may replace or add to."""
+
+
+def register_envs() -> None:
+    """Make the ids known to gymnasium; those that are known already stay."""
+    from gymnasium.envs.registration import register, registry
+
+    for name, arguments in ENVS.items():
+        if name not in registry:
+            register(name, "simkit.env:SchedulingEnv", kwargs=dict(arguments))

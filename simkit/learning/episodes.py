@@ -1,0 +1,345 @@
+"""Episodes: replays of a scenario, one after another, each with its own seed."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Iterable
+from typing import Any, Literal
+
+import numpy as np
+
+from simkit import plugins
+from simkit.arrays import Floats, Ints
+from simkit.engine.recorder import Recorder, Status
+from simkit.engine.simulation import Simulation
+from simkit.errors import RunError, ScenarioError
+from simkit.experiment import Experiment, prepare
+from simkit.experiment.cluster import build_cluster
+from simkit.experiment.site import build_site
+from simkit.experiment.workload import read_trace, transformed, valued
+from simkit.learning.reward import Reward
+from simkit.policy import Action, Place, State, SystemInfo
+from simkit.power.ledger import LedgerFrames
+from simkit.records import Sink
+from simkit.results.run_folder import MemoryStore, Run
+from simkit.results.run_info import first_info
+from simkit.scenario import Scenario
+from simkit.scenario.workload import WorkloadBase
+from simkit.seeds import stream
+from simkit.workload import RowReport, Trace, Workload
+
+# MERGED A recorder for episodes: counts what became of the jobs, and keeps no rows unless asked to.
+
+
+_WIDTH, _STATUS = 10, 8
+"""Numbers in a row of `Recorder.jobs`, and which of them is the status."""
+Loss = Literal["killed", "rejected"]
+"""What may become of a job that is worth counting while a run goes on."""
+_LOSSES = {"killed": float(Status.KILLED), "rejected": float(Status.REJECTED)}
+
+
+class Nowhere:
+    """Takes tables and forgets them."""
+
+    def write(self, table: str, rows: Any) -> None:
+        """Do nothing."""
+
+
+class EpisodeRecorder(Recorder):
+    """Sums jobs up as their rows come; hands the rows on if there is a sink, else drops them."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        resources: tuple[str, ...],
+        sink: Sink | None = None,
+        losses: Collection[Loss] = (),
+    ) -> None:
+        super().__init__(workload, resources, Nowhere() if sink is None else sink)
+        self._losses = frozenset(_LOSSES[name] for name in losses)
+        self._drops = sink is None
+        self.keeps_timeline = not self._drops
+        self._submit_time_s, self._of = workload.submit_time_s, len(workload)
+        self._summed = 0  # numbers of `jobs` that are in the sums
+        self._seen = 0  # numbers of `jobs` that `lost` has looked at
+        self._lost = 0
+        self._counts = np.zeros(len(Status), np.int64)
+        self._sums = np.zeros(3)  # of slowdowns, turnaround times and wait times
+        self._with_slowdown = 0
+        self._last_end_s = -np.inf
+
+    def lost(self) -> int:
+        """Return how many jobs have met with one of the `losses` so far."""
+        if len(self.jobs) > self._seen:
+            statuses = self.jobs[self._seen + _STATUS :: _WIDTH]
+            self._seen = len(self.jobs)
+            self._lost += sum(status in self._losses for status in statuses)
+        return self._lost
+
+    def change_capacity(self, capacity: list[float]) -> None:
+        """See `Recorder.change_capacity`."""
+        if self._drops:
+            self.capacity = capacity
+        else:
+            super().change_capacity(capacity)
+
+    def flush(self) -> None:
+        """See `Recorder.flush`."""
+        self._sum_up()
+        if self._drops:
+            self._drop()
+        else:
+            super().flush()
+        self._summed = self._seen = len(self.jobs)
+
+    def close(self) -> None:
+        """See `Recorder.close`."""
+        self._sum_up()
+        if self._drops:
+            self._drop()
+        else:
+            super().close()
+        self._summed = self._seen = 0
+
+    def _drop(self) -> None:
+        for rows in (
+            self.simple, self.jobs, self.tasks, self.allocations, self.timeline, self.events
+        ):  # fmt: skip
+            del rows[:]
+
+    def _sum_up(self) -> None:
+        """Add the jobs that have come since it was last done."""
+        if self.simple:  # jobs of a single task that finished without incident
+            task, _, start, end, _ = np.array(self.simple).reshape(-1, 5).T
+            row = task.astype(np.int64)
+            self._counts[Status.FINISHED] += len(row)
+            self._add(self._job_of(row), start, end, self._longest_task_s[row])
+        if len(self.jobs) > self._summed:
+            self.lost()
+            table = np.array(self.jobs[self._summed :]).reshape(-1, _WIDTH)
+            self._counts += np.bincount(table[:, _STATUS].astype(np.int64), minlength=len(Status))
+            ended = table[table[:, _STATUS] == Status.FINISHED]
+            if len(ended):
+                job, start, end, run = ended[:, :4].T
+                self._add(job.astype(np.int64), start, end, run)
+
+    def _add(self, job: Ints, start: Floats, end: Floats, run: Floats) -> None:
+        """Add (J,) finished jobs: rows of the workload, and times."""
+        submit = self._submit_time_s[job]
+        turnaround, took = end - submit, run > 0
+        slowdowns = turnaround / run if took.all() else turnaround[took] / run[took]
+        self._sums += (slowdowns.sum(), turnaround.sum(), (start - submit).sum())
+        self._with_slowdown += len(slowdowns)
+        self._last_end_s = max(self._last_end_s, float(end.max()))
+
+    def summary(self) -> dict[str, float]:
+        """Return what became of the jobs; asked for when the run is closed.
+
+        Counts: ``jobs`` of the workload; of these ``finished``, ``killed``, ``rejected``, and
+        ``unfinished``: all that did not finish, be they killed, rejected, running, waiting or
+        still to come. Means over finished jobs: ``slowdown`` (turnaround / run time, of those that
+        took any time), ``turnaround_time_s`` and ``wait_time_s``. ``makespan_s`` is the last end
+        of a finished job less the first submission. NaN where nothing finished.
+        """
+        finished = int(self._counts[Status.FINISHED])
+        slowdown, turnaround, wait = self._sums.tolist()
+        first = float(self._submit_time_s[0]) if self._of else 0.0
+        return {
+            "jobs": self._of,
+            "finished": finished,
+            "killed": int(self._counts[Status.KILLED]),
+            "rejected": int(self._counts[Status.REJECTED]),
+            "unfinished": self._of - finished,
+            "slowdown": slowdown / self._with_slowdown if self._with_slowdown else np.nan,
+            "turnaround_time_s": turnaround / finished if finished else np.nan,
+            "wait_time_s": wait / finished if finished else np.nan,
+            "makespan_s": float(self._last_end_s) - first if finished else np.nan,
+        }
+
+
+class Driven:
+    """Stands where a policy is asked for: whoever drives the episode decides."""
+
+    def reset(self, info: SystemInfo, rng: object) -> None:
+        """Do nothing."""
+
+    def schedule(self, state: State) -> Iterable[Action]:
+        """Return no action."""
+        return ()
+
+
+class Episode:
+    """One replay, to be driven from outside: time goes on when `advance` is called."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        reward: Reward,
+        *,
+        records: bool = False,
+        losses: Collection[Loss] = (),
+    ) -> None:
+        """Build the system; the first decision is reached by `advance`.
+
+        Args:
+            experiment: what is replayed; its policy is not asked.
+            reward: begins anew.
+            records: whether the tables of records are kept, in memory.
+            losses: the fates of jobs that `lost` counts.
+
+        Raises ScenarioError if the reward or the cluster does not suit the workload.
+        """
+        load, cluster = experiment.trace.workload, experiment.cluster
+        self._store: MemoryStore | None = None
+        if records:
+            info = first_info(experiment.scenario, experiment.trace, cluster, experiment.site)
+            self._store = MemoryStore(info)
+        self._recorder = EpisodeRecorder(load, cluster.resources, self._store, losses)
+        self._simulation = Simulation(
+            load, cluster, self._recorder, rules=experiment.rules, predictor=experiment.predictor,
+            seed=experiment.scenario.seed, site=experiment.site,
+            ledger=LedgerFrames(self._recorder.sink), observer=reward,
+        )  # fmt: skip
+        self.state: State = self._simulation.state
+        """The system as a policy sees it."""
+        self._reward = reward
+        reward.begin(load, self._simulation.info)
+        self._jobs = len(load)
+        self._decisions = self._simulation.decisions()
+        self._closed = False
+
+    def advance(self) -> bool:
+        """Let time go on to the next decision; False: every job has ended, or nothing happens.
+
+        When every job has ended nothing is left to decide, and the replay comes to its end by
+        itself.
+        """
+        for _ in self._decisions:
+            if self._simulation.jobs_ended < self._jobs:
+                return True
+        self._closed = True
+        return False
+
+    def apply(self, place: Place) -> None:
+        """Place a task; raises PolicyError if that is illegal, and nothing has changed then."""
+        self._simulation.apply(place)
+
+    def collect(self) -> float:
+        """Return the reward for the time that has passed since it was last asked for."""
+        return self._reward.collect(self._simulation.now)
+
+    def lost(self) -> int:
+        """Return how many jobs have met with one of the `losses` so far."""
+        return self._recorder.lost()
+
+    def close(self) -> None:
+        """Close the books where they stand."""
+        if not self._closed:
+            self._closed = True
+            self._simulation.close()
+
+    def summary(self) -> dict[str, float]:
+        """Return what became of the jobs of a closed episode; see `EpisodeRecorder.summary`."""
+        return self._recorder.summary()
+
+    def records(self) -> Run:
+        """Return the tables of a closed episode.
+
+        Raises RunError if they were not kept, or if the episode is not over.
+        """
+        if self._store is None:
+            raise RunError("the records of the episode were not kept; ask for them: records=True")
+        if not self._closed:
+            raise RunError("the episode is not over, its records are not complete; step on")
+        self._store.close_tables()
+        return self._store.results()
+
+
+class Episodes:
+    """Makes the experiments that episodes replay: the same scenario under any seed.
+
+    What does not depend on the seed is built, and a log is read, once.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        """Build everything for the scenario's own seed; raises as `prepare` does."""
+        self._first = prepare(scenario, policy=Driven())
+        section = scenario.workload
+        self._reader = plugins.find("simkit.readers", section.reader_name)
+        self._is_drawn = _takes_generator(self._reader)
+        self._arguments = section.reader_arguments()
+        self._log: Workload | None = None
+        """As it was read, where what is made of it depends on the seed."""
+        if not self._is_drawn and (section.resample is not None or scenario.value is not None):
+            plain = {name: field.default for name, field in WorkloadBase.model_fields.items()}
+            del plain["type"]
+            self._log = read_trace(section.model_copy(update=plain), scenario.seed).workload
+
+    def prepare(
+        self, seed: int, *, workload: Workload | None = None, original_set: int | None = None
+    ) -> Experiment:
+        """Return what an episode replays.
+
+        Args:
+            seed: the scenario's.
+            workload: takes the place of the scenario's and its transforms.
+            original_set: a number of a job set, for DeepRM's workload.
+
+        Raises ScenarioError for a set that the scenario's workload does not have, TraceError if the
+        seed brings no job.
+        """
+        scenario = self._first.scenario
+        if seed != scenario.seed:
+            scenario = scenario.model_copy(update={"seed": seed})
+        trace, cluster, site = self._first.trace, self._first.cluster, self._first.site
+        if workload is not None or original_set is not None or self._depends_on_seed:
+            jobs = self._jobs(scenario, original_set) if workload is None else workload
+            if scenario.value is not None and not len(jobs.value):
+                jobs = valued(jobs, scenario.value, seed)
+            trace = Trace(jobs, RowReport(read=len(jobs), accepted=len(jobs)))
+            if not (self._is_pool_of_its_own and jobs.resources == cluster.resources):
+                cluster = build_cluster(scenario.cluster, jobs)
+        if scenario.power is not None:
+            site = build_site(scenario.power, cluster, trace.workload, seed)
+        first = self._first
+        return Experiment(
+            scenario, trace, cluster, first.policy, first.predictor, first.rules, site
+        )
+
+    @property
+    def _is_pool_of_its_own(self) -> bool:
+        """Whether the cluster depends on nothing that jobs say but the names of resources."""
+        section = self._first.scenario.cluster
+        parts = (section.maintenance, section.partitions, section.containers, section.trace)
+        return (section.machines or section.processors) is not None and not any(parts)
+
+    @property
+    def _depends_on_seed(self) -> bool:
+        return self._is_drawn or self._log is not None
+
+    def _jobs(self, scenario: Scenario, original_set: int | None) -> Workload:
+        """Return the jobs of a scenario's seed, without their worth."""
+        section, jobs = scenario.workload, self._log
+        if jobs is None:
+            arguments = self._arguments
+            if original_set is not None:
+                arguments = arguments | _numbered(section, original_set)
+            jobs = self._reader(**arguments, rng=stream(scenario.seed, "workload")).workload
+        return transformed(jobs, section, scenario.seed)
+
+
+def _numbered(section: WorkloadBase, original_set: int) -> dict[str, int]:
+    if "original_set" not in type(section).model_fields:
+        raise ScenarioError(
+            f"original_set: a workload of type {section.type} has no numbered job sets; leave it "
+            "out, or use `workload: {type: deeprm, …}`"
+        )
+    return {"original_set": original_set}
+
+
+def _takes_generator(reader: Any) -> bool:
+    """Tell whether a reader draws jobs from the seed."""
+    try:
+        return "rng" in inspect.signature(reader).parameters
+    except (TypeError, ValueError):  # built in: no signature to look at
+        return False

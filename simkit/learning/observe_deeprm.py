@@ -1,0 +1,202 @@
+"""DeepRM's two observations: the state as an image, and the same facts as a short vector.
+
+H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource Management with Deep Reinforcement
+Learning" (HotNets 2016): an image of the cluster's occupancy over the steps ahead, of the waiting
+tasks' shapes, and of the backlog; their public code adds a column for the time since a job came.
+There, the cells of running tasks have random grey levels, which tell a task from its neighbours but
+carry nothing else; here a cell is 0 or 1, and occupied cells stand at the left of their row.
+
+Both are functions of a `SlottedView` with any leading axes, so that one simulation and many
+replicas that advance together see the same numbers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simkit.learning.observation import Numbers, SlotsSeen
+from simkit.learning.schema import Field, ObservationSchema
+from simkit.learning.slotted import Slotted, SlottedView
+from simkit.policy import State, SystemInfo
+
+_ONE = np.float32(1)
+
+
+def deeprm_image(view: SlottedView, model: Slotted) -> Numbers:
+    """Return (…, H, W) float32: the image of each replica; 20 x 224 with DeepRM's dimensions.
+
+    From the left, for each resource of C units: C columns with a row's occupied units as ones
+    from the left, then, for each of the M slots, C columns with ones in the first ``length`` rows
+    and ``size`` columns. Then the backlog, ones filled in row by row, in as many columns as
+    ``backlog_shown`` needs; last a column of the share since_arrival / memory.
+    """
+    schema = image_schema(model)
+    picture = np.empty((*view.backlog.shape, *schema.shape), np.float32)
+    _Image(picture, model).draw(view)
+    return picture
+
+
+def deeprm_compact(view: SlottedView, model: Slotted) -> Numbers:
+    """Return (…, K) float32: H*R occupied shares, M*(1 + R) of slots, backlog, time since arrival.
+
+    All are shares, at most 1: of the capacity, of ``max_length``, of ``backlog_shown`` and of
+    ``memory``.
+    """
+    schema = compact_schema(model)
+    counts = np.empty((*view.backlog.shape, *schema.shape), np.float32)
+    return _Compact(counts, model).shares(view)
+
+
+def image_schema(model: Slotted) -> ObservationSchema:
+    """Return what stands in which column of `deeprm_image`."""
+    rows, parts = model.horizon, []
+    for r, units in enumerate(model.capacity):
+        parts.append(
+            Field(
+                f"occupied.{r}", (rows, units), 0, 1, "1",
+                f"row t: as many ones as units of resource {r} are held t steps ahead",
+            )
+        )  # fmt: skip
+        parts += [
+            Field(
+                f"slot.{slot}.{r}", (rows, units), 0, 1, "1",
+                f"ones: the steps (rows) and units of resource {r} that the task in slot {slot} "
+                "takes",
+            )
+            for slot in range(model.slots)
+        ]  # fmt: skip
+    text = "ones, row by row: tasks behind the slots"
+    parts.append(Field("backlog", (rows, _backlog_columns(model)), 0, 1, "1", text))
+    text = f"steps since a job last came / {model.memory}, everywhere"
+    parts.append(Field("since_arrival", (rows, 1), 0, 1, "1", text))
+    return ObservationSchema("deeprm-image", tuple(parts), _dimensions(model), rows)
+
+
+def compact_schema(model: Slotted) -> ObservationSchema:
+    """Return what stands in which place of `deeprm_compact`."""
+    count, steps = model.resources, model.horizon
+    parts = (
+        Field("occupied", (steps, count), 0, 1, "1", "units held in each step ahead / capacity"),
+        Field(
+            "slots", (model.slots, 1 + count), 0, 1, "1",
+            f"of the task in each slot: steps / {model.max_length}, then units of each resource / "
+            "capacity; zeros: empty",
+        ),
+        Field("backlog", (1,), 0, 1, "1", f"tasks behind the slots / {model.backlog_shown}"),
+        Field("since_arrival", (1,), 0, 1, "1", f"steps since a job last came / {model.memory}"),
+    )  # fmt: skip
+    return ObservationSchema("deeprm-compact", parts, _dimensions(model))
+
+
+class _Image:
+    """An array of images, and the parts of it that are drawn one by one."""
+
+    def __init__(self, picture: Numbers, model: Slotted) -> None:
+        self._shown, self._memory = model.backlog_shown, model.memory
+        rows = np.arange(model.horizon)
+        self._steps = rows[:, None, None]  # (H, 1, 1)
+        self._units = [np.arange(units) for units in model.capacity]
+        self._occupied, self._slots, begin = [], [], 0
+        for units in model.capacity:
+            end = begin + units
+            self._occupied.append(picture[..., begin:end])
+            begin, end = end, end + units * model.slots
+            shape = (*picture.shape[:-1], model.slots, units)
+            self._slots.append(picture[..., begin:end].reshape(shape))
+            begin = end
+        self._backlog = picture[..., begin:-1]
+        self._since = picture[..., -1]
+        columns = _backlog_columns(model)
+        self._numbers = rows[:, None] * columns + np.arange(columns)  # (H, columns)
+
+    def draw(self, view: SlottedView) -> None:
+        """Draw what is seen."""
+        short = self._steps < view.length[..., None, :, None]  # (…, H, M, 1)
+        for r, units in enumerate(self._units):
+            np.less(units, view.occupied[..., r, None], out=self._occupied[r], casting="unsafe")
+            narrow = units < view.size[..., None, :, r, None]  # (…, 1, M, C)
+            np.logical_and(short, narrow, out=self._slots[r], casting="unsafe")
+        waiting = np.minimum(view.backlog, self._shown)
+        self._backlog[...] = self._numbers < waiting[..., None, None]
+        self._since[...] = (view.since_arrival / self._memory)[..., None]
+
+
+class _Compact:
+    """An array of vectors of steps, units and counts, and what each is divided by."""
+
+    def __init__(self, counts: Numbers, model: Slotted) -> None:
+        count, lead = model.resources, counts.shape[:-1]
+        end = model.horizon * count
+        self._occupied = counts[..., :end].reshape(*lead, model.horizon, count)
+        slots = counts[..., end:-2].reshape(*lead, model.slots, 1 + count)
+        self._lengths, self._sizes = slots[..., 0], slots[..., 1:]
+        self._backlog, self._since = counts[..., -2], counts[..., -1]
+        self._counts = counts
+        slot = (model.max_length, *model.capacity)
+        last = (model.backlog_shown, model.memory)
+        whole = (*model.capacity * model.horizon, *slot * model.slots, *last)
+        self._whole = np.array(whole, np.float32)  # (K,)
+
+    def shares(self, view: SlottedView) -> Numbers:
+        """Return what is seen, a fresh array."""
+        if view.packed is not None:  # in the same order
+            shares: Numbers = view.packed.astype(np.float32)
+            np.divide(shares, self._whole, shares)
+            return np.minimum(shares, _ONE, out=shares)
+        self._occupied[...] = view.occupied
+        self._lengths[...] = view.length
+        self._sizes[...] = view.size
+        self._backlog[...] = view.backlog
+        self._since[...] = view.since_arrival
+        shares = self._counts / self._whole
+        return np.minimum(shares, _ONE, out=shares)
+
+
+class DeeprmImage:
+    """The image of numbered slots; see `deeprm_image`."""
+
+    of_slots = True
+
+    def __init__(self, tracker: SlotsSeen) -> None:
+        """Look at slots that their owner keeps up to date."""
+        self._tracker = tracker
+        self.schema = image_schema(tracker.model)
+        self._buffer = np.empty(self.schema.shape, np.float32)
+        self._image = _Image(self._buffer, tracker.model)
+
+    def reset(self, info: SystemInfo) -> None:
+        """Do nothing: what is seen is the tracker's."""
+
+    def encode(self, state: State) -> Numbers:
+        """Return (H, W) float32."""
+        self._image.draw(self._tracker.view())
+        return self._buffer.copy()
+
+
+class DeeprmCompact:
+    """The short vector of numbered slots; see `deeprm_compact`."""
+
+    of_slots = True
+
+    def __init__(self, tracker: SlotsSeen) -> None:
+        """Look at slots that their owner keeps up to date."""
+        self._tracker = tracker
+        self.schema = compact_schema(tracker.model)
+        self._compact = _Compact(np.empty(self.schema.shape, np.float32), tracker.model)
+
+    def reset(self, info: SystemInfo) -> None:
+        """Do nothing: what is seen is the tracker's."""
+
+    def encode(self, state: State) -> Numbers:
+        """Return (K,) float32."""
+        return self._compact.shares(self._tracker.view())
+
+
+def _backlog_columns(model: Slotted) -> int:
+    return -(-model.backlog_shown // model.horizon)
+
+
+def _dimensions(model: Slotted) -> dict[str, object]:
+    """Return all that shapes and scales depend on; a length of the backlog's queue does not."""
+    names = ("capacity", "slots", "horizon", "max_length", "backlog_shown", "memory")
+    return {name: getattr(model, name) for name in names}

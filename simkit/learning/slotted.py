@@ -1,0 +1,239 @@
+"""The slotted model: time in steps, amounts in units, and what an agent sees of both.
+
+DeepRM's grid and its like: one pool of machines, some waiting tasks in numbered slots, and the
+pool's occupancy over the steps ahead. The same arrays describe one simulation (`SlottedTracker`)
+or many replicas that advance together; a leading axis is all that differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+
+import numpy as np
+
+from simkit.arrays import Ints
+from simkit.errors import ScenarioError
+from simkit.policy import SystemInfo
+from simkit.policy.task import Task
+from simkit.scenario import Scenario
+from simkit.units import time_on_grid
+
+
+@dataclass(frozen=True)
+class Slotted:
+    """The dimensions of a slotted model; DeepRM's by default."""
+
+    capacity: tuple[int, ...] = (10, 10)
+    """(R,) units of each resource."""
+    slots: int = 10
+    """M: waiting tasks that are seen one by one."""
+    horizon: int = 20
+    """H: steps ahead that are planned."""
+    max_length: int = 15
+    """Steps of the longest task: the scale of lengths."""
+    backlog: int | None = 60
+    """Tasks that may wait for a slot; one beyond them is rejected; None: no limit."""
+    backlog_shown: int = 60
+    """Tasks behind the slots that an observation can count."""
+    memory: int = 10
+    """Steps since the last arrival are counted up to here."""
+    step_s: float = 1.0
+    """Seconds of a step."""
+    unit: tuple[float, ...] = ()
+    """(R,) amount of each resource in a unit; empty: 1 of each."""
+
+    def __post_init__(self) -> None:
+        """Raise ScenarioError for dimensions that are not positive."""
+        wrong = [
+            f"{name} is {getattr(self, name)}; it must be at least 1"
+            for name in ("slots", "horizon", "max_length", "backlog_shown", "memory")
+            if getattr(self, name) < 1
+        ]
+        if not self.capacity or min(self.capacity) < 1:
+            wrong.append(
+                f"capacity is {self.capacity}; it must be at least 1 unit of each resource"
+            )
+        if self.backlog is not None and self.backlog < 0:
+            wrong.append(f"backlog is {self.backlog}; it must be at least 0")
+        if not self.step_s > 0:
+            wrong.append(f"step_s is {self.step_s:g}; it must be positive")
+        if wrong:
+            raise ScenarioError([f"slotted model: {text}" for text in wrong])
+
+    @property
+    def resources(self) -> int:
+        """R: how many resources there are."""
+        return len(self.capacity)
+
+    @property
+    def actions(self) -> int:
+        """M + 1: a slot each, and the void action, which lets time go on."""
+        return self.slots + 1
+
+    def latest_start(self, length: int) -> int:
+        """Return the last step ahead at which a task of this length may begin.
+
+        One step less than would fit in the horizon, as in the original code of DeepRM.
+        """
+        return self.horizon - length - 1
+
+
+@dataclass(frozen=True)
+class SlottedView:
+    """What is seen at a decision; every array may have leading axes, one row a replica."""
+
+    occupied: Ints
+    """(…, H, R) units held in each of the steps ahead; the first is the one that begins now."""
+    length: Ints
+    """(…, M) steps that the task in each slot takes; 0: the slot is empty."""
+    size: Ints
+    """(…, M, R) units that it asks for."""
+    backlog: Ints
+    """(…) tasks behind the slots."""
+    since_arrival: Ints
+    """(…) steps since a job last arrived, at most `Slotted.memory`; that many at the start, too."""
+    packed: Ints | None = None
+    """(…, K) all of these, where they lie side by side in one array: the steps ahead, then the
+    length and size of each slot, the backlog, and the steps since an arrival."""
+
+
+def packed_view(model: Slotted) -> SlottedView:
+    """Return a view of zeros without leading axes, its arrays parts of `SlottedView.packed`."""
+    steps, slots, count = model.horizon, model.slots, model.resources
+    cells = steps * count
+    packed = np.zeros(cells + slots * (1 + count) + 2, np.int64)
+    shapes = packed[cells:-2].reshape(slots, 1 + count)
+    return SlottedView(
+        occupied=packed[:cells].reshape(steps, count),
+        length=shapes[:, 0],
+        size=shapes[:, 1:],
+        backlog=packed[-2:-1].reshape(()),
+        since_arrival=packed[-1:].reshape(()),
+        packed=packed,
+    )
+
+
+# MERGED Steps and units of a slotted model: how times and amounts become whole numbers.
+
+
+_NOISE = 1e-6  # of a step or a unit: the last digits of a quotient
+
+
+class SlottedUnits:
+    """Turns what the engine says in seconds and amounts into steps and units.
+
+    What does not come out even is rounded up, so that what fits in units fits in amounts, and what
+    is held for its steps is held for as long as it runs.
+    """
+
+    def __init__(self, model: Slotted) -> None:
+        self.model = model
+        self.step_s = float(time_on_grid(model.step_s))
+        """Seconds of a step, on the grid of times."""
+        self.unit = model.unit or (1.0,) * model.resources
+        """(R,) amount of each resource in a unit."""
+
+    def steps(self, seconds: float) -> int:
+        """Return the steps that a time takes, rounded up."""
+        return ceil(seconds / self.step_s - _NOISE)
+
+    def units(self, amounts: Sequence[float]) -> tuple[int, ...]:
+        """Return (R,): the units that hold (R,) amounts, rounded up."""
+        return tuple([ceil(a / u - _NOISE) for a, u in zip(amounts, self.unit, strict=True)])
+
+    def length(self, task: Task) -> int:
+        """Return the steps of a task's estimated run time, at least 1."""
+        return max(self.steps(task.estimate_s), 1)
+
+    def size(self, task: Task) -> tuple[int, ...]:
+        """Return (R,): the units that all instances of a task ask for that are not placed yet."""
+        if task.remaining == task.instances:
+            return self.units(task.demand)
+        return self.units([amount * task.remaining for amount in task.request])
+
+    def check(self, info: SystemInfo) -> None:
+        """Raise ScenarioError if a cluster is not the pool that the model describes."""
+        model, problems = self.model, []
+        machines = len(info.machine_names)
+        if machines != 1:
+            problems.append(
+                f"the cluster has {machines} machines; a slotted model needs one, a pool: "
+                "cluster: {machines: [{count: 1, …}]}"
+            )
+        if len(info.resources) != model.resources:
+            problems.append(
+                f"the cluster has the resources {', '.join(info.resources)}, and the model's "
+                f"capacity {model.capacity} has {model.resources}; give one number for each"
+            )
+        elif machines == 1:
+            has = [floor(c / u + _NOISE) for c, u in zip(info.capacity[0], self.unit, strict=True)]
+            problems += [
+                f"the cluster has {got} units of {name}, and the model's capacity {want}; make "
+                "them equal, or set the model's unit"
+                for name, got, want in zip(info.resources, has, model.capacity, strict=True)
+                if got != want
+            ]
+        if problems:
+            raise ScenarioError([f"slotted model: {text}" for text in problems])
+
+
+# MERGED The slotted model of a scenario: its pool, slots and step, seen over a number of steps.
+
+
+def slotted_model(
+    scenario: Scenario,
+    info: SystemInfo,
+    *,
+    slots: int | None = None,
+    horizon: int = 20,
+    max_length: int = 15,
+    backlog_shown: int = 60,
+    memory: int = 10,
+    unit: float | Sequence[float] = 1.0,
+) -> Slotted:
+    """Return the slotted model that describes a scenario.
+
+    Capacity, slots, backlog and step are the scenario's; see `Slotted` for the others.
+
+    Args:
+        scenario: with one machine and a `scheduling.step`.
+        info: its system.
+        slots: takes the place of the scenario's `admission.slots`.
+        horizon: steps ahead that are planned.
+        max_length: steps of the longest task, the scale of lengths.
+        backlog_shown: tasks behind the slots that can be counted.
+        memory: up to where the steps since the last arrival are counted.
+        unit: amount of each resource in a unit, one number for all or a number each.
+
+    Raises ScenarioError, all problems at once, if it is not slotted.
+    """
+    names, chosen = info.resources, slots or scenario.admission.slots
+    units = (float(unit),) * len(names) if isinstance(unit, int | float) else tuple(unit)
+    problems = []
+    if scenario.scheduling.step is None:
+        problems.append("the scenario has no step; add `scheduling: {step: 1s}`")
+    if chosen is None:
+        problems.append("nothing says how many slots there are; add `admission: {slots: 10}`")
+    if len(info.machine_names) != 1:
+        problems.append(
+            f"the cluster has {len(info.machine_names)} machines; it must be one pool: "
+            "`cluster: {machines: [{count: 1, …}]}`"
+        )
+    if len(units) != len(names) or not all(amount > 0 for amount in units):
+        problems.append(f"unit is {unit}; it must be positive, a number for {', '.join(names)}")
+    if problems or scenario.scheduling.step is None or chosen is None:
+        raise ScenarioError([f"slotted model: {text}" for text in problems])
+    amounts = zip(info.capacity[0].tolist(), units, strict=True)
+    return Slotted(
+        capacity=tuple(floor(has / amount + _NOISE) for has, amount in amounts),
+        slots=chosen,
+        horizon=horizon,
+        max_length=max_length,
+        backlog=scenario.admission.backlog,
+        backlog_shown=backlog_shown,
+        memory=memory,
+        step_s=scenario.scheduling.step,
+        unit=units,
+    )

@@ -1,0 +1,271 @@
+"""The policy API: what a policy sees and what it may do.
+
+A policy is called at every decision instant with a `State`. It is a generator: time stands still
+until it returns, each action is applied at once, and the state it holds shows the effect.
+
+    class ShortestFirst:
+        def reset(self, info, rng):
+            pass
+
+        def schedule(self, state):
+            for task in sorted(state.queue, key=lambda task: task.estimate_s):
+                if on := state.fit(task):
+                    yield Place(task, on)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.policy.power_view import PowerState
+from simkit.policy.profile import Profile, profile_of
+from simkit.policy.queue import TaskQueue
+from simkit.policy.room import PlacementRule, Release, Room
+from simkit.policy.task import Allocation, Placement, Task
+from simkit.workload.cluster import CapacityStep, Partition
+
+
+class Place(NamedTuple):
+    """Start instances of a waiting task now; or, with `start`, reserve their place for later.
+
+    Checked whole: a gang starts on several machines or not at all.
+    """
+
+    task: Task
+    on: Placement
+    start: float | None = None
+
+
+class Cancel(NamedTuple):
+    """Take a reservation back; the task returns to its place in the queue."""
+
+    task: Task
+
+
+class WakeAt(NamedTuple):
+    """Ask for a decision at that time, whether or not anything changes."""
+
+    time_s: float
+
+
+class Suspend(NamedTuple):
+    """Stop an allocation and free what it holds.
+
+    With `keep_work` it waits in `state.suspended` for a `Resume`; without, its work is lost and
+    its instances go back to the queue to start from the beginning.
+    """
+
+    allocation: Allocation
+    keep_work: bool = True
+
+
+class Resume(NamedTuple):
+    """Let a suspended allocation run on, on its old machines or on others."""
+
+    allocation: Allocation
+    on: Placement | None = None
+
+
+class Kill(NamedTuple):
+    """End a task for good: waiting, reserved, suspended or running."""
+
+    task: Task
+    reason: str = "killed by the policy"
+
+
+class SwitchOff(NamedTuple):
+    """Turn an empty machine off; it offers nothing until it is switched on and has booted."""
+
+    machine: int
+
+
+class SwitchOn(NamedTuple):
+    """Turn a machine on that was switched off; it boots, and then offers what it has."""
+
+    machine: int
+
+
+Action = Place | Cancel | WakeAt | Suspend | Resume | Kill | SwitchOff | SwitchOn
+
+
+@dataclass(frozen=True)
+class SystemInfo:
+    """What does not change in a run."""
+
+    resources: tuple[str, ...]
+    machine_names: tuple[str, ...]
+    capacity: Floats
+    """(M, R) at the start."""
+    partitions: tuple[Partition, ...]
+    epoch_s: float = float("nan")
+    """Unix time of the trace's zero; NaN if unknown."""
+    first_submit_s: float = 0.0
+    """When the first job is submitted."""
+
+    def __post_init__(self) -> None:
+        """Let nobody write to the capacities."""
+        self.capacity.flags.writeable = False
+
+
+class Allocations(Collection[Allocation]):
+    """Allocations, oldest first; one may loop over them while actions take some away."""
+
+    __slots__ = ("_of",)
+
+    def __init__(self, allocations: dict[Allocation, Any]) -> None:
+        self._of = allocations
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __contains__(self, allocation: object) -> bool:
+        return allocation in self._of
+
+    def __iter__(self) -> Iterator[Allocation]:
+        return (allocation for allocation in tuple(self._of) if allocation in self._of)
+
+    def __reversed__(self) -> Iterator[Allocation]:
+        return (allocation for allocation in tuple(self._of)[::-1] if allocation in self._of)
+
+
+class State:
+    """The system at a decision instant; read-only for policies."""
+
+    __slots__ = (
+        "_changed",
+        "_foreseen",
+        "_held",
+        "_releases",
+        "_running",
+        "_steps",
+        "_suspended",
+        "arrived",
+        "constrained",
+        "ended",
+        "info",
+        "now",
+        "power",
+        "queue",
+        "refills",
+        "releases",
+        "reservations",
+        "room",
+        "starts",
+        "submitted",
+    )
+
+    def __init__(self, info: SystemInfo, room: Room, queue: TaskQueue) -> None:
+        self.info = info
+        self.now = 0.0
+        """Seconds on the trace's clock."""
+        self.queue = queue
+        """Waiting tasks, in order of submission."""
+        self.arrived: list[Task] = []
+        """Tasks that entered the queue since the last decision began, also those that came back."""
+        self.ended: list[Allocation] = []
+        """Allocations that ended since the last decision began, also those that were stopped."""
+        self.reservations: dict[Task, Place] = {}
+        """Tasks that wait for their reserved start."""
+        self.releases = 0
+        """Rises whenever resources came free or capacities changed: then look at everything."""
+        self.starts = 0
+        """Rises whenever something starts."""
+        self.submitted = 0
+        """Jobs that have been submitted so far, those among them that were rejected, too."""
+        self.constrained = False
+        """Whether what fits now may still collide later: with a reservation or a capacity step."""
+        self.refills = False
+        """Whether a task that starts may let another into the queue at once."""
+        self.room = room
+        """Free amounts on each machine now."""
+        self.power: PowerState | None = None
+        """The site's power; None where the scenario has none."""
+        self._changed = False  # since the last decision
+        self._running: dict[Allocation, Any] = {}
+        self._suspended: dict[Allocation, Any] = {}
+        self._releases: list[Release] | None = None  # kept up from when it is first asked for
+        self._steps: list[CapacityStep] = []
+        self._foreseen: Callable[..., list[CapacityStep]] | None = None  # with power
+        self._held: Sized = ()
+
+    @property
+    def backlog(self) -> int:
+        """How many tasks admission holds back; a policy does not see which."""
+        return len(self._held)
+
+    @property
+    def running(self) -> Allocations:
+        """Allocations that hold resources, oldest first."""
+        return Allocations(self._running)
+
+    @property
+    def suspended(self) -> Allocations:
+        """Suspended allocations, oldest first; each waits for a `Resume`."""
+        return Allocations(self._suspended)
+
+    @property
+    def free(self) -> Floats:
+        """(M, R) free amounts now; read-only."""
+        return _read_only(self.room.free())
+
+    @property
+    def capacity(self) -> Floats:
+        """(M, R) capacities now; read-only."""
+        return _read_only(self.room.capacity)
+
+    @property
+    def expected_ends(self) -> Sequence[Release]:
+        """(expected end, rank, allocation) of all that runs, soonest first."""
+        if self._releases is None:
+            self._releases = sorted((a.expected_end_s, a.rank, a) for a in self._running)
+        return self._releases
+
+    @property
+    def steps(self) -> Sequence[CapacityStep]:
+        """Changes of capacity that are known ahead or foreseen, soonest first."""
+        if self._foreseen is None:
+            return self._steps
+        return self._foreseen(self._steps) if self._steps else self._foreseen()
+
+    def _note_constraints(self) -> None:
+        self.constrained = bool(self._steps or self.reservations or self._foreseen)
+
+    def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
+        """Return machines on which the task fits now, or None; `rule` says which come first.
+
+        Looks at what is free at this instant alone; `profile` also sees reservations and
+        capacity steps.
+        """
+        return self.room.fit(task, rule)
+
+    def profile(self) -> Profile:
+        """Return the free resources over future time, a fresh copy to plan in.
+
+        Running tasks end as expected (overdue ones now); reservations and capacity steps are in.
+        """
+        return profile_of(self)
+
+
+def _read_only(amounts: Floats) -> Floats:
+    view = amounts.view()
+    view.flags.writeable = False
+    return view
+
+
+@runtime_checkable
+class Policy(Protocol):
+    """Decides what starts, where and when."""
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Forget everything; a run begins. `rng` is the policy's own stream."""
+
+    def schedule(self, state: State) -> Iterable[Action]:
+        """Yield actions; each is applied before the next is asked for.
+
+        An illegal action raises PolicyError in the run, naming task, machine, requested and free.
+        """

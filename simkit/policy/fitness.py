@@ -1,0 +1,252 @@
+"""The base of policies by fitness: what scores highest among all that fits is placed next.
+
+Two sorts of fitness make a policy. A *machine fitness* says which machine gets the next instance
+of a given task; tasks are taken in an order. A *pair fitness* scores every pair of a machine and a
+task that fits on it; a function is one:
+
+    def tightest(pairs):
+        return -(pairs.free - pairs.request).sum(axis=1)
+
+    policy = FitnessPolicy(tightest)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.greedy import GreedyPolicy, Look
+from simkit.policy.instance_split import Dealt, deal_by_score, fill, how_many
+from simkit.policy.ordered import ChangingOrder, Order
+from simkit.policy.pairs import PairPlan, Pairs, Score
+from simkit.policy.task import Placement, Task
+
+_PART = 128  # machines looked at together where most of them need no look
+
+__all__ = ["FitnessPolicy", "MachineFitness", "PairFitness", "Pairs", "Score"]
+
+
+class MachineFitness(ABC):
+    """Says which machine gets the next instance of a task: the highest score, ties by row."""
+
+    fills = False
+    """Whether a machine's score never falls as it fills, so that it is filled before the next."""
+    by_row = False
+    """Whether all machines always score alike, so that the lowest row is filled first."""
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:  # noqa: B027 - most have
+        """Begin a run."""  # nothing to forget
+
+    @abstractmethod
+    def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
+        """Return (n,): the score of an instance of the task on each of some machines, finite.
+
+        A machine's score depends on that machine alone.
+
+        Args:
+            task: the task to place.
+            free: (n, R) free amounts; the instance has room there.
+            capacity: (n, R) machine totals.
+        """
+
+    def deal(self, task: Task, free: Floats, capacity: Floats, counts: Ints, needed: int) -> Dealt:
+        """Deal instances to machines that have room; by default one after another by score.
+
+        Args:
+            task: the task to place.
+            free: (F, R) free amounts of some machines, ascending by row.
+            capacity: (F, R) their totals.
+            counts: (F,) how many instances each has room for; some for one at least.
+            needed: instances to deal; if fewer fit, as many as fit.
+        """
+        fitting = counts.nonzero()[0]
+        free, capacity, counts = free[fitting], capacity[fitting], counts[fitting]
+        if self.fills:
+            scores = self.scores(task, free, capacity)
+            positions, dealt = fill(np.argsort(-scores, kind="stable"), counts, needed)
+        else:
+            positions, dealt = deal_by_score(
+                lambda left, at: self.scores(task, left, capacity[at]),
+                free, task.request, counts, needed,
+            )  # fmt: skip
+        return fitting[positions], dealt
+
+
+class PairFitness(Protocol):
+    """Scores pairs of a machine and a task; a plain function from `Pairs` to scores does, too.
+
+    It may also have ``reset(info, rng)``, called when a run begins, and ``begin(state)``, called
+    before every decision.
+    """
+
+    def scores(self, pairs: Pairs) -> Floats:
+        """Return (P,): a finite score for each pair; the highest is placed first.
+
+        A pair's score depends on that pair alone, and the same pair always gets the same score in
+        a decision.
+        """
+
+
+class FitnessPolicy(GreedyPolicy):
+    """Places what scores highest, again and again, until nothing fits.
+
+    With a machine fitness, tasks are taken in order, each with as many instances as fit. With a
+    pair fitness, the pair of machine and task with the highest score gets one instance, then
+    scores are taken anew; ties go to the first task in order, then to the lowest machine row.
+    Either way equal instances are placed many at once, and the outcome is the same as one by one:
+    how many instances of each task go to each machine. What a pair fitness sees of tasks (such as
+    the instances left) is as it was when the decision began.
+
+    A gang is placed as a whole, its instances on machines in order of fitness, or not at all.
+
+    Args:
+        fitness: a `MachineFitness`, a `PairFitness`, or a function of `Pairs`.
+        order: see `GreedyPolicy`.
+    """
+
+    def __init__(
+        self,
+        fitness: MachineFitness | PairFitness | Callable[[Pairs], Floats],
+        order: Order | ChangingOrder | None = None,
+    ) -> None:
+        super().__init__(order)
+        self.fitness = fitness
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """See `Policy.reset`."""
+        super().reset(info, rng)
+        if (reset := getattr(self.fitness, "reset", None)) is not None:
+            reset(info, rng)
+
+    def schedule(self, state: State) -> Iterable[Action]:
+        """See `Policy.schedule`."""
+        if isinstance(self.fitness, MachineFitness) and state.queue:
+            machine = self._only_freed(state)
+            if machine is not None:
+                return self._fill(state, machine)
+        return super().schedule(state)
+
+    def _fill(self, state: State, machine: int) -> list[Place]:
+        """Return what goes to the one machine to look at: with one there is nothing to choose.
+
+        Most decisions with a long queue are of this kind, so they take the shortest way.
+        """
+        waiting, free = self._waiting, state.room.free()[machine].tolist()
+        places, slot = [], -1
+        while (slot := waiting.first(free, slot + 1)) >= 0:
+            task = waiting[slot]
+            if task.waiting:
+                count = _room_for(task, free, task.remaining)
+                free = [f - a * count for f, a in zip(free, task.request, strict=True)]
+                places.append(Place(task, ((machine, count),)))
+            if not task.waiting or count == task.remaining:
+                waiting.remove(slot)
+        self._settle(state)
+        return places
+
+    def choose(self, state: State, look: Look) -> Iterator[Place]:
+        """See `GreedyPolicy.choose`."""
+        if isinstance(self.fitness, MachineFitness):
+            return self._choose_machines(state, look, self.fitness)
+        if (begin := getattr(self.fitness, "begin", None)) is not None:
+            begin(state)
+        score: Score = getattr(self.fitness, "scores", None) or self.fitness  # type: ignore[assignment]
+        return self._choose_pairs(state, look, score)
+
+    def _choose_machines(
+        self, state: State, look: Look, fitness: MachineFitness
+    ) -> Iterator[Place]:
+        for task, machines in look:
+            free = look.spare(task)
+            if free is None:
+                continue
+            if on := place_by(fitness, task, free, state.room.capacity, machines):
+                yield Place(task, on)
+
+    def _choose_pairs(self, state: State, look: Look, score: Score) -> Iterator[Place]:
+        """Plan the whole decision, then yield what each task got.
+
+        What is known ahead makes the plan err on the safe side; so it is made again until nothing
+        more fits.
+        """
+        while True:
+            plan = PairPlan(score, state.room.free(), state.room.capacity)
+            for task, machines in look.all():
+                spare = look.spare(task)
+                if spare is not None:
+                    plan.add(task, machines, spare if state.constrained else None)
+            placed = False
+            for task, on in plan.placements():
+                placed = True
+                yield Place(task, on)
+            if not placed or not state.constrained:
+                return
+
+
+def place_by(
+    fitness: MachineFitness,
+    task: Task,
+    free: Floats,
+    capacity: Floats,
+    machines: Ints | None = None,
+    most: int | None = None,
+) -> Placement:
+    """Return where instances of a task go by a machine fitness; empty: nowhere.
+
+    Args:
+        fitness: says which machine gets the next instance.
+        task: the task to place: all instances of a gang, as many as fit of a bag.
+        free: (M, R) free amounts.
+        capacity: (M, R) machine totals.
+        machines: rows of the machines to look at, ascending; None: all.
+        most: of a bag, at most so many instances.
+    """
+    needed = task.remaining if most is None else most
+    if machines is not None:
+        if len(machines) == 1:
+            return _place_on(int(machines[0]), task, free, needed)
+        free, capacity = free[machines], capacity[machines]
+    if fitness.by_row:
+        return _place_by_row(task, free, machines, needed)
+    counts = how_many(free, task.request, needed)
+    room = int(counts.sum())
+    if not room or (task.gang and room < needed):
+        return ()
+    positions, dealt = fitness.deal(task, free, capacity, counts, needed)
+    rows = positions if machines is None else machines[positions]
+    return tuple(zip(rows.tolist(), dealt.tolist(), strict=True))
+
+
+def _place_on(machine: int, task: Task, free: Floats, needed: int) -> Placement:
+    """Return the same where there is but one machine to look at, and so nothing to choose."""
+    count = _room_for(task, free[machine].tolist(), needed)
+    return ((machine, count),) if count == needed or (count > 0 and not task.gang) else ()
+
+
+def _room_for(task: Task, free: Sequence[float], most: int) -> int:
+    """Return how many instances fit into (R,) free amounts, at most `most`; below 1: none."""
+    count = most
+    for amount, left in zip(task.request, free, strict=True):
+        if amount > 0:
+            count = min(count, int(left // amount))
+    return count
+
+
+def _place_by_row(task: Task, free: Floats, machines: Ints | None, needed: int) -> Placement:
+    """Return the same for machines in order of their rows: looks no further than it must."""
+    on: list[tuple[int, int]] = []
+    for first in range(0, len(free), _PART):
+        counts = how_many(free[first : first + _PART], task.request, needed)
+        positions, dealt = fill(counts.nonzero()[0], counts, needed)
+        rows = positions + first
+        rows = rows if machines is None else machines[rows]
+        on += zip(rows.tolist(), dealt.tolist(), strict=True)
+        needed -= int(dealt.sum())
+        if not needed:
+            return tuple(on)
+    return () if task.gang else tuple(on)

@@ -1,0 +1,163 @@
+"""The queue: waiting tasks in order of submission, as objects and as columns."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+import numpy as np
+
+from simkit.arrays import Bools, Floats
+from simkit.policy.task import Task
+
+_FACTS = 10  # columns before the demands; in the order of `_row`
+
+
+def _row(task: Task) -> tuple[float, ...]:
+    return (
+        task.index, task.submit_time_s, task.estimate_s, task.requested_time_s, task.remaining,
+        task.user, task.queue, task.priority, task.partition, task.gang, *task.demand,
+    )  # fmt: skip
+
+
+class QueueColumns:
+    """The queue as arrays, one entry a task, in order of submission; (n,) unless said otherwise.
+
+    Read-only views of the queue's own store: valid until the queue changes.
+    """
+
+    __slots__ = ("demand", "estimate_s", "gang", "index", "partition", "priority", "queue",
+                 "remaining", "requested_time_s", "submit_time_s", "user")  # fmt: skip
+
+    def __init__(self, table: Floats) -> None:
+        self.index: Floats = table[0]
+        """The tasks' `index`, ascending."""
+        self.submit_time_s: Floats = table[1]
+        """When the job was submitted."""
+        self.estimate_s: Floats = table[2]
+        """Estimated run time of an instance."""
+        self.requested_time_s: Floats = table[3]
+        """The user's own estimate; NaN if there is none."""
+        self.remaining: Floats = table[4]
+        """Instances that have not been placed."""
+        self.user: Floats = table[5]
+        """User number, -1 unknown."""
+        self.queue: Floats = table[6]
+        """The trace's queue number, -1 unknown."""
+        self.priority: Floats = table[7]
+        """Priority of the task's partition."""
+        self.partition: Floats = table[8]
+        """Row of the task's partition in the cluster."""
+        self.gang: Bools = table[9] > 0
+        """Whether all instances start together."""
+        self.demand: Floats = table[_FACTS:]
+        """(R, n): what all instances of the task ask of each resource."""
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+class TaskQueue:
+    """Waiting tasks by `index`; a task that comes back finds its old place.
+
+    Iterating is safe while tasks are being placed: it runs over those that waited at its start
+    and leaves out the ones that have gone since. Columns are made when first asked for and then
+    kept up to date; a queue that nobody looks at as columns costs none.
+    """
+
+    __slots__ = ("_indices", "_resources", "_start", "_synced", "_table", "tasks")
+
+    def __init__(self, resources: int) -> None:
+        self._resources = resources
+        self._indices: list[int] = []
+        self.tasks: list[Task] = []
+        """The waiting tasks in order; the queue's own list, for reading."""
+        # The first `_synced` tasks stand in columns _start : _start + _synced of the table. Free
+        # columns on the left make it cheap to take the head away, which is what happens most.
+        self._table: Floats = np.empty((_FACTS + resources, 64))
+        self._start = 0
+        self._synced = 0
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __bool__(self) -> bool:
+        return bool(self.tasks)
+
+    def __contains__(self, task: object) -> bool:
+        try:
+            return isinstance(task, Task) and self._position(task) >= 0
+        except KeyError:
+            return False
+
+    def __iter__(self) -> Iterator[Task]:
+        for task in tuple(self.tasks):
+            if task._waiting:
+                yield task
+
+    def __getitem__(self, position: int) -> Task:
+        return self.tasks[position]
+
+    def add(self, task: Task) -> None:
+        """Put a task in its place."""
+        indices, index = self._indices, task.index
+        task._waiting = True
+        if not indices or index > indices[-1]:
+            indices.append(index)
+            self.tasks.append(task)
+            return
+        position = bisect_left(indices, index)
+        indices.insert(position, index)
+        self.tasks.insert(position, task)
+        self._synced = min(self._synced, position)
+
+    def remove(self, task: Task) -> None:
+        """Take a task out.
+
+        Raises KeyError if it is not there: it waits in another run.
+        """
+        indices, tasks = self._indices, self.tasks
+        position = 0 if tasks and tasks[0] is task else self._position(task)
+        task._waiting = False
+        del indices[position], tasks[position]
+        if position >= self._synced:
+            return
+        start, end = self._start, self._start + self._synced
+        column, table = start + position, self._table
+        if position <= self._synced - position:  # move the shorter side
+            table[:, start + 1 : column + 1] = table[:, start:column]
+            self._start += 1
+        else:
+            table[:, column : end - 1] = table[:, column + 1 : end]
+        self._synced -= 1
+
+    def _position(self, task: Task) -> int:
+        position = bisect_left(self._indices, task.index)
+        if position == len(self.tasks) or self.tasks[position] is not task:
+            raise KeyError(task)
+        return position
+
+    def refresh(self, task: Task) -> None:
+        """Tell that some instances of a waiting bag have been placed; KeyError as for `remove`."""
+        position = self._position(task)
+        if position < self._synced:
+            self._table[4, self._start + position] = task.remaining
+
+    def columns(self) -> QueueColumns:
+        """Return the queue as arrays."""
+        if self._synced < len(self.tasks):
+            self._sync()
+        table = self._table[:, self._start : self._start + len(self.tasks)]
+        table.flags.writeable = False
+        return QueueColumns(table)
+
+    def _sync(self) -> None:
+        size, synced = len(self.tasks), self._synced
+        if self._start + size > self._table.shape[1]:
+            width = max(64, 2 * size)
+            table = np.empty((self._table.shape[0], width))
+            table[:, :synced] = self._table[:, self._start : self._start + synced]
+            self._table, self._start = table, 0
+        new = [_row(task) for task in self.tasks[synced:]]
+        self._table[:, self._start + synced : self._start + size] = np.array(new).T
+        self._synced = size

@@ -1,0 +1,344 @@
+"""Room: what is free on each machine, and where a task fits in it.
+
+Two stores of the same thing: `PoolRoom` for one machine (a log without machine boundaries), plain
+numbers because nothing is faster for one machine, and `MachineRoom` for many, arrays. A test
+holds them equal. The free amount may be negative: capacity was taken away under a running task.
+What asks for nothing of that resource fits all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.policy.task import Allocation, Placement, Task
+
+Release = tuple[float, int, Allocation]
+"""(expected end, rank, allocation): sorts by time, then by age."""
+
+
+class PlacementRule(Protocol):
+    """Which machine first: the order in which machines that have room are filled."""
+
+    def order(self, task: Task, free: Floats, capacity: Floats, fitting: Ints) -> Ints:
+        """Return `fitting` (machines with room for an instance, ascending) in order of choice.
+
+        Args:
+            task: the task to place.
+            free: (M, R) free amounts.
+            capacity: (M, R) machine totals.
+            fitting: (F,) rows of machines.
+        """
+
+
+class Room(Protocol):
+    """Free amounts by machine, with what policies and the engine do to them."""
+
+    capacity: Floats
+    """(M, R) present capacity."""
+
+    def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
+        """Return where instances of the task fit now, or None.
+
+        All instances of a gang, or as many as fit of a bag's remaining ones. Machines are filled
+        in the order that `rule` gives; without one, in order of their rows.
+        """
+
+    def claim(self, on: Placement, request: tuple[float, ...]) -> bool:
+        """Take what `on` holds at `request` an instance, whole; or change nothing, return False.
+
+        False for an unknown or repeated machine, a count below 1, or too little free.
+        """
+
+    def take(self, on: Placement, request: tuple[float, ...]) -> None:
+        """Take it unchecked; for planning, where the free amount may go below 0."""
+
+    def give(self, on: Placement, request: tuple[float, ...]) -> None:
+        """Give it back."""
+
+    def copy(self) -> Room:
+        """Return an independent copy."""
+
+    def common(self, other: Room) -> Room:
+        """Return the room that is free in both this and `other`."""
+
+    def release_until(self, fits: Task, releases: Sequence[Release], now: float) -> float | None:
+        """Give back what running tasks hold, in order of expected end, until the task fits.
+
+        All releases of the last instant are given back. A release that is overdue counts as now.
+
+        Returns:
+            The instant at which it fits first, or None if it never does.
+        """
+
+    def free(self) -> Floats:
+        """Return (M, R): free amounts; for reading."""
+
+    def total_free(self) -> Sequence[float]:
+        """Return (R,): free amounts over all machines; a live list, for reading."""
+
+    def change_capacity(self, machine: int, capacity: Sequence[float]) -> None:
+        """Give a machine another capacity; what runs there stays."""
+
+
+def make_room(capacity: Floats) -> Room:
+    """Return an empty cluster's room: (M, R) capacities."""
+    return PoolRoom(capacity) if len(capacity) == 1 else MachineRoom(capacity)
+
+
+class PoolRoom:
+    """The room of one machine."""
+
+    __slots__ = ("_free", "capacity")
+
+    def __init__(self, capacity: Floats, free: list[float] | None = None) -> None:
+        self.capacity = capacity
+        self._free = [float(x) for x in capacity[0]] if free is None else free
+
+    def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
+        """See `Room.fit`; with one machine there is nothing for the rule to choose."""
+        free = self._free
+        if task.gang:
+            if len(free) == 1:
+                fits = task.demand[0] <= free[0] or not task.demand[0]
+                return ((0, task.instances),) if fits else None
+            for amount, left in zip(task.demand, free):  # noqa: B905 - one line, hot
+                if amount > left and amount > 0:
+                    return None
+            return ((0, task.instances),)
+        count = task.remaining
+        for amount, left in zip(task.request, free, strict=True):
+            if amount > 0:
+                count = min(count, int(left // amount))
+        return ((0, count),) if count > 0 else None
+
+    def take(self, on: Placement, request: tuple[float, ...]) -> None:
+        """See `Room.take`."""
+        free, count = self._free, on[0][1]
+        for r, amount in enumerate(request):
+            free[r] -= amount * count
+
+    def give(self, on: Placement, request: tuple[float, ...]) -> None:
+        """See `Room.give`."""
+        free, count = self._free, on[0][1]
+        if len(free) == 1:
+            free[0] += request[0] * count
+            return
+        for r, amount in enumerate(request):
+            free[r] += amount * count
+
+    def claim(self, on: Placement, request: tuple[float, ...]) -> bool:
+        """See `Room.claim`."""
+        if len(on) != 1:
+            return False
+        machine, count = on[0]
+        if machine != 0 or count < 1:
+            return False
+        free = self._free
+        if len(free) == 1:
+            left = free[0] - request[0] * count
+            if left < 0 and request[0] > 0:
+                return False
+            free[0] = left
+            return True
+        for amount, available in zip(request, free, strict=True):
+            if amount * count > available and amount > 0:
+                return False
+        self.take(on, request)
+        return True
+
+    def copy(self) -> PoolRoom:
+        """See `Room.copy`."""
+        return PoolRoom(self.capacity, self._free.copy())
+
+    def common(self, other: Room) -> PoolRoom:
+        """See `Room.common`."""
+        return PoolRoom(
+            self.capacity,
+            [min(a, b) for a, b in zip(self._free, other.total_free(), strict=True)],
+        )
+
+    def release_until(self, fits: Task, releases: Sequence[Release], now: float) -> float | None:
+        """See `Room.release_until`; one pass over the running tasks."""
+        free = self._free
+        demand = fits.demand if fits.gang else fits.request  # one instance of a bag is enough
+        resources = range(len(free))
+        short = [r for r in resources if demand[r] > free[r] and demand[r] > 0]
+        if not short:
+            return now
+        at = now
+        position, size = 0, len(releases)
+        while position < size:
+            end, _, allocation = releases[position]
+            held = allocation.held
+            position += 1
+            for r in resources:
+                free[r] += held[r]
+            if any(demand[r] > free[r] for r in short):
+                continue
+            at = end if end > now else now
+            while position < size and releases[position][0] <= at:
+                held = releases[position][2].held
+                position += 1
+                for r in resources:
+                    free[r] += held[r]
+            return at
+        return None
+
+    def free(self) -> Floats:
+        """See `Room.free`."""
+        return np.array([self._free])
+
+    def total_free(self) -> Sequence[float]:
+        """See `Room.total_free`."""
+        return self._free
+
+    def change_capacity(self, machine: int, capacity: Sequence[float]) -> None:
+        """See `Room.change_capacity`."""
+        old = self.capacity[machine]
+        self._free[:] = [
+            f + float(c - o) for f, c, o in zip(self._free, capacity, old, strict=True)
+        ]
+        self.capacity = np.array([capacity], dtype=np.float64)
+
+
+class MachineRoom:
+    """The room of many machines."""
+
+    __slots__ = ("_flat", "_free", "_total", "capacity")
+
+    def __init__(self, capacity: Floats, free: Floats | None = None) -> None:
+        self.capacity = capacity
+        self._free = capacity.copy() if free is None else np.ascontiguousarray(free)
+        # The same amounts, row after row: one number is read and written thrice as fast in it.
+        self._flat: memoryview[float] = self._free.reshape(-1).data  # type: ignore[assignment]
+        self._total: list[float] = [float(x) for x in self._free.sum(axis=0)]
+
+    def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
+        """See `Room.fit`; one vectorised pass over the machines."""
+        needed = task.instances if task.gang else task.remaining
+        counts = self._counts(task, needed)
+        if task.gang and counts.sum() < needed:
+            return None
+        fitting = np.flatnonzero(counts)
+        if not len(fitting):
+            return None
+        if rule is not None:
+            fitting = rule.order(task, self._free, self.capacity, fitting)
+        on = []
+        for machine in fitting.tolist():
+            count = min(int(counts[machine]), needed)
+            on.append((machine, count))
+            needed -= count
+            if not needed:
+                break
+        return tuple(on)
+
+    def _counts(self, task: Task, most: int) -> Ints:
+        """Return (M,): how many instances each machine has room for, at most `most`."""
+        counts = np.full(len(self._free), float(most))
+        for r, amount in enumerate(task.request):
+            if amount > 0:
+                np.minimum(counts, self._free[:, r] // amount, out=counts)
+        np.maximum(counts, 0, out=counts)
+        if task.machines is not None:
+            allowed = list(task.machines)
+            masked = np.zeros_like(counts)
+            masked[allowed] = counts[allowed]
+            counts = masked
+        return counts.astype(np.int64)
+
+    def take(self, on: Placement, request: tuple[float, ...]) -> None:
+        """See `Room.take`."""
+        self._add(on, request, -1.0)
+
+    def give(self, on: Placement, request: tuple[float, ...]) -> None:
+        """See `Room.give`."""
+        self._add(on, request, 1.0)
+
+    def _add(self, on: Placement, request: tuple[float, ...], sign: float) -> None:
+        flat, total, width = self._flat, self._total, len(request)
+        for r, amount in enumerate(request):
+            if amount:
+                change = sign * amount
+                for machine, count in on:
+                    flat[machine * width + r] += change * count
+                    total[r] += change * count
+
+    def claim(self, on: Placement, request: tuple[float, ...]) -> bool:
+        """See `Room.claim`."""
+        flat, machines, width = self._flat, len(self.capacity), len(request)
+        if len(on) != 1 and len({machine for machine, _ in on}) < max(len(on), 1):
+            return False
+        for machine, count in on:
+            if not 0 <= machine < machines or count < 1:
+                return False
+            first = machine * width
+            for r, amount in enumerate(request):
+                if amount * count > flat[first + r] and amount > 0:
+                    return False
+        self._add(on, request, -1.0)
+        return True
+
+    def copy(self) -> MachineRoom:
+        """See `Room.copy`."""
+        return MachineRoom(self.capacity, self._free.copy())
+
+    def common(self, other: Room) -> MachineRoom:
+        """See `Room.common`."""
+        return MachineRoom(self.capacity, np.minimum(self._free, other.free()))
+
+    def release_until(self, fits: Task, releases: Sequence[Release], now: float) -> float | None:
+        """See `Room.release_until`."""
+        if self._has_room(fits):
+            return now
+        for instant, group in _by_instant(releases, now):
+            for allocation in group:
+                self.give(allocation.on, allocation.task.request)
+            if self._has_room(fits):
+                return instant
+        return None
+
+    def _has_room(self, task: Task) -> bool:
+        needed = task.instances if task.gang else 1
+        if (
+            any(a * needed > f for a, f in zip(task.request, self._total, strict=True))
+            and (
+                self._free >= 0  # or else what one machine lacks hides what another has
+            ).all()
+        ):
+            return False
+        return bool(self._counts(task, needed).sum() >= needed)
+
+    def free(self) -> Floats:
+        """See `Room.free`."""
+        return self._free
+
+    def total_free(self) -> Sequence[float]:
+        """See `Room.total_free`."""
+        return self._total
+
+    def change_capacity(self, machine: int, capacity: Sequence[float]) -> None:
+        """See `Room.change_capacity`."""
+        new = np.asarray(capacity, dtype=np.float64)
+        self._free[machine] += new - self.capacity[machine]
+        self.capacity = self.capacity.copy()
+        self.capacity[machine] = new
+        self._total[:] = [float(x) for x in self._free.sum(axis=0)]
+
+
+def _by_instant(
+    releases: Sequence[Release], now: float
+) -> Iterable[tuple[float, list[Allocation]]]:
+    """Group releases by their instant; all that are overdue form one group, now."""
+    position, size = 0, len(releases)
+    while position < size:
+        instant = max(releases[position][0], now)
+        group = []
+        while position < size and releases[position][0] <= instant:
+            group.append(releases[position][2])
+            position += 1
+        yield instant, group

@@ -1,0 +1,175 @@
+"""Tasks as policies see them, and the allocations they hold while they run."""
+
+from __future__ import annotations
+
+from math import inf, nan
+from typing import Final
+
+Placement = tuple[tuple[int, int], ...]
+"""Where instances go: pairs of (machine, number of instances)."""
+
+Instances = tuple[int, int, int]
+"""Consecutive instances of a task: (first, count, attempt; 0: not begun)."""
+
+
+class Task:
+    """A task in the system: what a policy may know of it. Its true run time is not here.
+
+    Tasks are made when their job arrives. `index` is the task's rank in order of submission, ties
+    by job id, and settles every tie between tasks.
+    """
+
+    # What only the engine needs; here, so that a task that leads a quiet life costs nothing.
+    _waiting = False
+    _eventful = False  # anything but: one start of the whole gang, one end, its job's only task
+    _job: object = None  # what the bookkeeping keeps of a job of several tasks
+    _ended = 0  # instances that have ended
+    _attempt = 0  # attempts begun
+    _killed = 0  # number of the reason, if it was
+    _unplaced: list[Instances] | None = None  # of a bag; None: all of them
+    _first_start_s = nan
+    _executed_s = 0.0  # of the successful attempts, the mean over instances
+    _lost_s = 0.0  # likewise
+    _suspended_s = 0.0
+
+    # What only jobs with a value have; set after construction, where the workload has them.
+    qos = 1.0
+    """Quality of service that its user asks for, in (0, 1]; see `simkit.workload.value`."""
+    value_per_s = 0.0
+    """Worth of a second of its run time; 0 where the job's worth does not depend on it."""
+    fixed_value = 0.0
+    """Worth that does not depend on its run time."""
+    deadline_s = inf
+    """When its job should have ended, in seconds on the trace's clock; inf: whenever."""
+    cluster_share = 0.0
+    """The largest share of one of the cluster's resources that it asks for; 0: not known."""
+
+    def __init__(
+        self,
+        index: int,
+        job_index: int,
+        submit_time_s: float,
+        request: tuple[float, ...],
+        instances: int = 1,
+        gang: bool = True,
+        estimate_s: float = 0.0,
+        requested_time_s: float = float("nan"),
+        user: int = -1,
+        group: int = -1,
+        queue: int = -1,
+        partition: int = 0,
+        priority: float = 0.0,
+        machines: tuple[int, ...] | None = None,
+        demand: tuple[float, ...] | None = None,
+    ) -> None:
+        self.index: Final = index
+        self.job_index: Final = job_index
+        """Row of the task's job in the workload."""
+        self.submit_time_s: Final = submit_time_s
+        self.request: Final = request
+        """What one instance asks of each resource."""
+        self.instances: Final = instances
+        self.gang: Final = gang
+        """All instances start together (True) or one by one as they fit (False)."""
+        self.demand: Final = demand or tuple([amount * instances for amount in request])
+        """What all its instances ask of each resource."""
+        self.least: Final = self.demand if gang else request
+        """What must be free for anything of it to start: all of a gang, one instance of a bag."""
+        self.estimate_s = estimate_s
+        """The scenario's estimate of the run time of an instance."""
+        self.requested_time_s: Final = requested_time_s
+        """The user's own estimate; NaN if there is none."""
+        self.user: Final = user
+        self.group: Final = group
+        self.queue: Final = queue
+        """The trace's queue number (SWF field 15)."""
+        self.partition: Final = partition
+        """Row of the task's partition in the cluster."""
+        self.priority: Final = priority
+        """The partition's priority; larger goes first."""
+        self.machines: Final = machines
+        """The machines it may run on; None: all."""
+        self.remaining = instances
+        """Instances that have not been placed."""
+
+    @property
+    def value(self) -> float:
+        """What it is worth to finish it, as far as its estimate tells; 0 for jobs without value."""
+        return self.fixed_value + self.value_per_s * self.estimate_s
+
+    @property
+    def due_s(self) -> float:
+        """When its quality of service is violated, as far as its estimate tells."""
+        return self.submit_time_s + self.estimate_s / self.qos
+
+    @property
+    def value_density(self) -> float:
+        """Value over what it holds and for how long: that of a second of the whole cluster.
+
+        What it holds is its `cluster_share`, so that resources in different units can be
+        compared; where that is not known, the sum of its amounts.
+        """
+        held = (self.cluster_share or sum(self.demand)) * self.estimate_s
+        return self.value / held if held else inf
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it is in the queue, to be placed by the policy."""
+        return self._waiting
+
+    def __repr__(self) -> str:
+        return f"<Task {self.index}: {self.instances} x {self.request}, {self.estimate_s:g} s>"
+
+
+class Allocation:
+    """Resources that instances of a task hold together from one start to one end."""
+
+    __slots__ = (
+        "_done_s",
+        "_instances",
+        "_outcome",
+        "_work_s",
+        "count",
+        "expected_end_s",
+        "held",
+        "on",
+        "rank",
+        "start_time_s",
+        "task",
+    )
+
+    def __init__(
+        self,
+        rank: int,
+        task: Task,
+        on: Placement,
+        count: int,
+        start_s: float,
+        end_s: float,
+        instances: tuple[Instances, ...] | None = None,
+        work_s: float = nan,
+        done_s: float = 0.0,
+        outcome: int = 0,
+    ) -> None:
+        self.rank: Final = rank
+        """How many allocations were made before this one: settles ties."""
+        self.task: Final = task
+        self.on: Final = on
+        self.count: Final = count
+        self.held: Final = (
+            task.request if count == 1
+            else task.demand if count == task.instances
+            else tuple([amount * count for amount in task.request])
+        )  # fmt: skip
+        """Amount of each resource it holds, over all its machines."""
+        self.start_time_s: Final = start_s
+        self.expected_end_s: Final = end_s
+        """Start + estimate (less what was done before a suspension); it may overrun."""
+        # What only the engine may know:
+        self._instances = instances  # None: the whole gang
+        self._work_s = work_s  # all the work of the attempt, in seconds of run time
+        self._done_s = done_s  # what earlier segments of the attempt did of it
+        self._outcome = outcome  # of its completion
+
+    def __repr__(self) -> str:
+        return f"<Allocation {self.rank} of {self.task!r} on {self.on}>"

@@ -1,0 +1,1 @@
+"""Power: signals, forecasts, batteries, the grid, machine power models and the ledger."""

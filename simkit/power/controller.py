@@ -1,0 +1,269 @@
+"""A controller: says at every instant which source serves the load, and where a surplus goes.
+
+It is a policy of its own kind, replaceable like any other: an object with `levels` and `settle`.
+Powers are in W; the load and the generation are given as positive numbers, the battery's power is
+above 0 where it charges and the grid's where it imports.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
+
+from simkit.errors import PolicyError, ScenarioError
+from simkit.power.battery import Battery
+from simkit.power.grid import GridOffer
+
+_SLACK = 1e-9
+"""Share of the power flowing by which set-points may miss: a sum's last digits."""
+
+
+class SiteState(NamedTuple):
+    """What a controller sees: all powers in W and at least 0."""
+
+    time_s: float
+    generation_w: float
+    """What sun and wind give now."""
+    load_w: float
+    """What machines, cooling and the rest want now."""
+    grid: GridOffer = GridOffer()
+    soc: float = 0.0
+    """State of charge, 0..1."""
+    most_charge_w: float = 0.0
+    """What the battery can take now; 0 without one."""
+    most_discharge_w: float = 0.0
+    """What the battery can give now."""
+
+
+class SetPoints(NamedTuple):
+    """What a controller asks for; generation + grid + unserved = load + battery + curtailment."""
+
+    battery_w: float = 0.0
+    """Above 0 charges, below 0 discharges."""
+    grid_w: float = 0.0
+    """Above 0 imports, below 0 exports."""
+    curtailment_w: float = 0.0
+    """Generation that is not used."""
+    unserved_w: float = 0.0
+    """Load that is not served."""
+
+
+@runtime_checkable
+class Controller(Protocol):
+    """Settles the site whenever something changed."""
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """States of charge at which it wants to be asked again, beside full and empty."""
+
+    def settle(self, state: SiteState) -> SetPoints:
+        """Return set-points that hold until something changes.
+
+        They are checked by `check_set_points`; breaking a limit raises PolicyError in the run.
+        """
+
+
+@dataclass(frozen=True)
+class SourceOrder:
+    """The default: renewables first, then the battery, then the grid.
+
+    A surplus of renewables charges the battery, then is exported, then curtailed. A deficit is met
+    in this order until it is gone:
+
+    1. by the battery above its reserve and by the grid up to `peak_w`, whichever is `first`;
+    2. by the grid above `peak_w`, up to its limit;
+    3. by the battery's reserve;
+    4. not at all: the rest is unserved.
+
+    While the grid is cheap or clean it serves the deficit alone, as far as `peak_w`, and charges
+    the battery with what is left of `peak_w` after the load, up to `charge_to`.
+    """
+
+    first: Literal["battery", "grid"] = "battery"
+    """Which of the two meets a deficit first."""
+    reserve: float = 0.0
+    """State of charge that is kept for when neither sun, wind nor grid suffice."""
+    peak_w: float = math.inf
+    """Peak shaving: import that is not exceeded as long as the battery can help it."""
+    charge_below_price: float = -math.inf
+    """Price per kWh at or below which the grid counts as cheap."""
+    charge_below_carbon: float = -math.inf
+    """Carbon in g/kWh at or below which the grid counts as clean."""
+    charge_to: float = 1.0
+    """State of charge up to which the grid charges."""
+
+    def __post_init__(self) -> None:
+        """Raise ScenarioError with everything that is wrong."""
+        problems = []
+        if self.first not in ("battery", "grid"):
+            problems.append(f"first is {self.first!r}; it is 'battery' or 'grid'")
+        for name in ("reserve", "charge_to"):
+            if not 0 <= getattr(self, name) <= 1:
+                problems.append(f"{name} is {getattr(self, name):g}; it must be in 0..1")
+        if not self.peak_w >= 0:
+            problems.append(f"peak_w is {self.peak_w:g}; it must be at least 0, in W")
+        for name in ("charge_below_price", "charge_below_carbon"):
+            if math.isnan(getattr(self, name)):
+                problems.append(f"{name} is no number; leave it out or give a threshold")
+        if problems:
+            raise ScenarioError(f"controller: {problem}" for problem in problems)
+
+    @cached_property
+    def levels(self) -> tuple[float, ...]:
+        """The reserve and where charging from the grid ends."""
+        return tuple(level for level in (self.reserve, self.charge_to) if 0 < level < 1)
+
+    def settle(self, state: SiteState) -> SetPoints:
+        """See `Controller.settle`."""
+        surplus = state.generation_w - state.load_w
+        attractive = self._attractive(state)
+        if surplus >= 0:
+            points = self._spend(state, surplus)
+        else:
+            points = self._meet(state, -surplus, attractive)
+        return self._charge_from_grid(state, points) if attractive else points
+
+    def _spend(self, state: SiteState, surplus: float) -> SetPoints:
+        charge = min(surplus, state.most_charge_w)
+        export = min(surplus - charge, state.grid.export_limit_w)
+        return SetPoints(charge, -export, curtailment_w=surplus - charge - export)
+
+    def _meet(self, state: SiteState, deficit: float, attractive: bool) -> SetPoints:
+        limit = state.grid.import_limit_w
+        below_peak = min(limit, self.peak_w)
+        shared = state.most_discharge_w if state.soc > self.reserve else 0.0
+        if self.first == "grid" or attractive:
+            bought = min(deficit, below_peak)
+            given = min(deficit - bought, shared)
+        else:
+            given = min(deficit, shared)
+            bought = min(deficit - given, below_peak)
+        bought += min(deficit - given - bought, limit - bought)
+        given += min(deficit - given - bought, state.most_discharge_w - given)
+        return SetPoints(-given, bought, unserved_w=max(deficit - given - bought, 0.0))
+
+    def _charge_from_grid(self, state: SiteState, points: SetPoints) -> SetPoints:
+        if points.battery_w < 0 or points.unserved_w > 0 or state.soc >= self.charge_to:
+            return points
+        room = min(state.grid.import_limit_w, self.peak_w) - points.grid_w
+        more = max(min(state.most_charge_w - points.battery_w, room), 0.0)
+        return points._replace(battery_w=points.battery_w + more, grid_w=points.grid_w + more)
+
+    def _attractive(self, state: SiteState) -> bool:
+        """Return whether the grid is cheap or clean now, and there at all."""
+        grid = state.grid
+        return grid.import_limit_w > 0 and (
+            grid.price_per_kwh <= self.charge_below_price
+            or grid.carbon_gco2_per_kwh <= self.charge_below_carbon
+        )
+
+
+def check_set_points(state: SiteState, points: SetPoints) -> None:
+    """Raise PolicyError, with all that is wrong, unless set-points balance and keep the limits."""
+    battery, grid, left, short = points
+    made, load = state.generation_w, state.load_w
+    slack = _SLACK * (made + load + abs(battery) + abs(grid))
+    miss = made + grid + short - load - battery - left
+    if (
+        abs(miss) <= slack
+        and -state.most_discharge_w - slack <= battery <= state.most_charge_w + slack
+        and -state.grid.export_limit_w - slack <= grid <= state.grid.import_limit_w + slack
+        and -slack <= left <= made + slack
+        and -slack <= short <= load + slack
+    ):
+        return
+    raise PolicyError(f"controller at {state.time_s:.9g} s: {_what_is_wrong(state, points, slack)}")
+
+
+def _what_is_wrong(state: SiteState, points: SetPoints, slack: float) -> str:
+    """Return all that is wrong with set-points, in words."""
+    battery, grid, left, short = points
+    limits = (
+        ("charging", battery, state.most_charge_w, "the battery can take"),
+        ("discharging", -battery, state.most_discharge_w, "the battery can give"),
+        ("importing", grid, state.grid.import_limit_w, "the grid allows"),
+        ("exporting", -grid, state.grid.export_limit_w, "the grid allows"),
+        ("curtailing", left, state.generation_w, "there is"),
+        ("leaving unserved", short, state.load_w, "is wanted"),
+    )
+    problems = [
+        f"{what} {asked:g} W, {rule} {most:g} W"
+        for what, asked, most, rule in limits
+        if not asked <= most + slack
+    ]
+    for name in ("curtailment_w", "unserved_w"):
+        if getattr(points, name) < -slack:
+            problems.append(f"{name} is {getattr(points, name):g}, it must be at least 0")
+    miss = state.generation_w + grid + short - state.load_w - battery - left
+    if not abs(miss) <= slack:
+        problems.append(
+            f"generation + grid + unserved exceeds load + battery + curtailment by {miss:g} W"
+        )
+    return "; ".join(problems)
+
+
+# MERGED The levels of a controller: states of charge at which it is asked again, and when that is.
+# MERGED
+# MERGED A level that the battery is charged or discharged to is met at the instant at which it is reached.
+# MERGED One that it merely leaks past, as after charging up to it, is looked at some time later: the
+# MERGED controller would top the battery up and be asked again at once, without end.
+
+
+_REST_S: Final = 60.0
+"""What leaks past a level is looked at so long after the last level at the earliest."""
+_MOST_IN_A_ROW: Final = 100
+"""More levels, each within a rest of the last, while nothing else changes, are one and the same
+that is passed to and fro."""
+
+
+class ControllerLevels:
+    """Knows when the next level is met, and refuses a controller that lets time never go on."""
+
+    def __init__(self, levels: Sequence[float]) -> None:
+        """Watch over these states of charge, 0..1."""
+        self._levels = tuple(levels)
+        self._last_s = -math.inf
+        self._in_a_row = 0
+        self.next_s = math.inf
+        """When the next one is met, in s; inf if full or empty comes before it, or none does."""
+
+    def await_next(self, battery: Battery, battery_w: float, bound_s: float) -> float:
+        """Return when a battery with this power has to be looked at, in s.
+
+        Args:
+            battery: as it stands.
+            battery_w: held from now on, above 0 charges.
+            bound_s: when it will be full or empty.
+        """
+        self.next_s = math.inf
+        level_s = battery.next_event(battery_w, self._levels) if self._levels else math.inf
+        if level_s < bound_s:
+            if battery.leak_prevails(battery_w):
+                level_s = max(level_s, self._last_s + _REST_S)
+            self.next_s = level_s
+        return min(bound_s, level_s)
+
+    def pass_by(self, now: float) -> None:
+        """Take note of the time in s.
+
+        Raises PolicyError if the controller drives the battery to and fro across a level.
+        """
+        if now < self.next_s:
+            return
+        self._in_a_row = self._in_a_row + 1 if now - self._last_s < _REST_S else 0
+        self._last_s, self.next_s = now, math.inf
+        if self._in_a_row > _MOST_IN_A_ROW:
+            raise PolicyError(
+                f"controller at {now:.9g} s: the battery has passed its levels "
+                f"({', '.join(f'{level:g}' for level in self._levels)}) more than "
+                f"{_MOST_IN_A_ROW} times, each within {_REST_S:g} s of the last, while nothing "
+                "else changed; leave a band between the level up to which it charges and that down "
+                "to which it discharges"
+            )
+
+    def start_over(self) -> None:
+        """Something else has changed: levels met from now on are not those of before."""
+        self._in_a_row = 0

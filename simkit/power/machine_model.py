@@ -1,0 +1,233 @@
+"""What a machine draws: idle power, and power that rises with the use of its resources."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.errors import ScenarioError
+from simkit.power.grid import Varying
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Dynamic power over utilisation: straight lines between points, 0 W at 0."""
+
+    utilisation: tuple[float, ...]
+    """Ascending from 0 to 1."""
+    watts: tuple[float, ...]
+    """Above idle, in W, as many."""
+
+    def power_w(self, utilisation: float) -> float:
+        """Return the dynamic power in W; below 0 and above 1 the first and the last line go on."""
+        if len(self.watts) == 2:
+            return self.watts[1] * utilisation
+        row = min(max(bisect_right(self.utilisation, utilisation) - 1, 0), len(self.watts) - 2)
+        start, end = self.utilisation[row], self.utilisation[row + 1]
+        low, high = self.watts[row], self.watts[row + 1]
+        return low + (high - low) * (utilisation - start) / (end - start)
+
+    def powers_w(self, utilisation: Floats) -> Floats:
+        """Return (N,) the same of (N,) utilisations."""
+        points, watts = np.array(self.utilisation), np.array(self.watts)
+        row = np.searchsorted(points, utilisation, side="right") - 1
+        row = np.clip(row, 0, len(points) - 2)
+        slope = np.diff(watts) / np.diff(points)
+        powers: Floats = watts[row] + slope[row] * (utilisation - points[row])
+        return powers
+
+
+@dataclass(frozen=True)
+class PowerModel:
+    """A kind of machine: power(u) = idle + Σ over resources of curve(u of the resource).
+
+    Made by `linear`, `table` or `per_resource`. The power above idle is dynamic; jobs are billed
+    for this alone, each resource's in proportion to what they hold of it.
+    """
+
+    idle_w: float
+    """Power when switched on and empty."""
+    resources: tuple[str, ...]
+    """Names of the resources that draw dynamic power."""
+    curves: tuple[Curve, ...]
+    """One a resource."""
+    off_w: float = 0.0
+    """Power when switched off."""
+    boot_s: float = 0.0
+    """Time from switching on to being ready."""
+    boot_w: float | None = None
+    """Power while booting; None: as when idle. The energy of a boot is boot_w · boot_s."""
+    shutdown_s: float = 0.0
+    """Time from switching off to being off, at idle power."""
+
+    def __post_init__(self) -> None:
+        """Raise ScenarioError with everything that is wrong."""
+        problems = [
+            f"{name} is {value:g}; it must be at least 0 and finite"
+            for name in ("idle_w", "off_w", "boot_s", "boot_w", "shutdown_s")
+            if (value := getattr(self, name)) is not None and not 0 <= value < math.inf
+        ]
+        if len(self.resources) != len(self.curves):
+            problems.append(f"{len(self.curves)} curves for {len(self.resources)} resources")
+        for resource, curve in zip(self.resources, self.curves, strict=False):
+            problems += [f"{resource}: {problem}" for problem in _curve_problems(curve)]
+        if problems:
+            raise ScenarioError(f"machine power: {problem}" for problem in problems)
+
+    @classmethod
+    def linear(
+        cls, idle_w: float, full_w: float, resource: str = "cpu", **facts: float
+    ) -> PowerModel:
+        """Return idle + (full − idle) · u.
+
+        X. Fan, W.-D. Weber and L. A. Barroso, "Power provisioning for a warehouse-sized computer",
+        ISCA 2007. `facts` are off_w, boot_s, boot_w and shutdown_s. Raises ScenarioError, also for
+        a full power below idle.
+        """
+        return cls.per_resource(idle_w, {resource: full_w - idle_w}, **facts)
+
+    @classmethod
+    def table(cls, watts: Sequence[float], resource: str = "cpu", **facts: float) -> PowerModel:
+        """Return straight lines through powers measured at equal steps of utilisation.
+
+        As in results of SPECpower_ssj2008, turned round to begin with active idle: eleven numbers
+        are the total power in W at 0, 10, …, 100 %.
+        """
+        if len(watts) < 2:
+            raise ScenarioError(
+                f"machine power: the table has {len(watts)} numbers; give W at 0, 10, …, 100 %"
+            )
+        steps = tuple(np.linspace(0.0, 1.0, len(watts)).tolist())
+        above_idle = tuple([float(w - watts[0]) for w in watts])
+        return cls(float(watts[0]), (resource,), (Curve(steps, above_idle),), **facts)
+
+    @classmethod
+    def per_resource(cls, idle_w: float, full_w: Mapping[str, float], **facts: float) -> PowerModel:
+        """Return idle + Σ full · u: what each resource adds in W when all of it is in use."""
+        curves = tuple([Curve((0.0, 1.0), (0.0, float(watts))) for watts in full_w.values()])
+        return cls(idle_w, tuple(full_w), curves, **facts)
+
+    @property
+    def boot_power_w(self) -> float:
+        """Power while booting, in W."""
+        return self.idle_w if self.boot_w is None else self.boot_w
+
+    @property
+    def full_w(self) -> float:
+        """Power with all resources in use, in W."""
+        return self.idle_w + sum(curve.watts[-1] for curve in self.curves)
+
+    def power_w(self, utilisation: Sequence[float]) -> float:
+        """Return the power in W of a machine that is on; one utilisation, 0..1, a resource."""
+        pairs = zip(self.curves, utilisation, strict=True)
+        return self.idle_w + sum(curve.power_w(u) for curve, u in pairs)
+
+    def powers_w(self, utilisation: Floats) -> Floats:
+        """Return (N,) powers in W of N machines of this kind from (N, R) utilisations."""
+        total = np.full(len(utilisation), float(self.idle_w))
+        for r, curve in enumerate(self.curves):
+            total += curve.powers_w(utilisation[:, r])
+        return total
+
+
+def _curve_problems(curve: Curve) -> list[str]:
+    points, watts = np.array(curve.utilisation), np.array(curve.watts)
+    if len(points) != len(watts) or len(points) < 2:
+        return [f"{len(points)} utilisations for {len(watts)} powers; give at least two of each"]
+    problems = []
+    if points[0] != 0 or points[-1] != 1 or not (np.diff(points) > 0).all():
+        problems.append("utilisations must rise from 0 to 1")
+    if watts[0] != 0 or not np.isfinite(watts).all():
+        problems.append("power above idle must be 0 at utilisation 0 and finite")
+    elif (watts < 0).any():
+        problems.append(
+            f"power in use is {-watts.min():g} W below idle power; "
+            "give the total power in use, at least that of an idle machine"
+        )
+    return problems
+
+
+# MERGED Power usage effectiveness: what a site draws for each W that its machines draw.
+# MERGED
+# MERGED The ratio of the facility's power to the machines' (C. Belady et al., The Green Grid white paper 6,
+# MERGED 2008). Cooling and conversion make it above 1, higher at part load and on hot days.
+
+
+class Pue(Protocol):
+    """Gives the ratio at an instant."""
+
+    def pue(self, machines_w: float, time_s: float) -> float:
+        """Return facility power / machine power, at least 1, for the machines' power in W."""
+
+    def next_change(self, time_s: float) -> float:
+        """Return the first time in s after this one at which it may change by itself."""
+
+
+@dataclass(frozen=True)
+class ConstantPue:
+    """The same ratio always; 1: machines alone."""
+
+    ratio: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Raise ScenarioError for a ratio below 1."""
+        if not 1 <= self.ratio < math.inf:
+            raise ScenarioError(f"pue: {self.ratio:g} is not at least 1; a site draws what it runs")
+
+    def pue(self, machines_w: float, time_s: float) -> float:
+        """See `Pue.pue`."""
+        return self.ratio
+
+    def next_change(self, time_s: float) -> float:
+        """See `Pue.next_change`."""
+        return math.inf
+
+
+@dataclass(frozen=True)
+class CurvedPue:
+    """A ratio over the load, plus what the weather adds; straight lines between points."""
+
+    rated_w: float
+    """Machine power in W at which the load is 1."""
+    by_load: Mapping[float, float]
+    """Load (machine power / rated power) to ratio, at least 1; beyond the points it stays level."""
+    temperature: Varying | None = None
+    """Outside temperature in °C."""
+    added_by_temperature: Mapping[float, float] = field(default_factory=dict)
+    """Temperature in °C to what is added to the ratio, at least 0."""
+
+    def __post_init__(self) -> None:
+        """Raise ScenarioError with everything that is wrong."""
+        problems = []
+        if not 0 < self.rated_w < math.inf:
+            problems.append(f"rated_w is {self.rated_w:g}; it must be above 0, in W")
+        if not self.by_load or not all(1 <= ratio < math.inf for ratio in self.by_load.values()):
+            problems.append("by_load needs at least one point, and ratios of at least 1")
+        if not all(0 <= more < math.inf for more in self.added_by_temperature.values()):
+            problems.append("added_by_temperature must be at least 0 and finite")
+        if (self.temperature is None) != (not self.added_by_temperature):
+            problems.append("give both temperature and added_by_temperature, or neither")
+        if problems:
+            raise ScenarioError(f"pue: {problem}" for problem in problems)
+
+    def pue(self, machines_w: float, time_s: float) -> float:
+        """See `Pue.pue`."""
+        ratio = _between(self.by_load, machines_w / self.rated_w)
+        if self.temperature is not None:
+            ratio += _between(self.added_by_temperature, self.temperature.value(time_s))
+        return ratio
+
+    def next_change(self, time_s: float) -> float:
+        """See `Pue.next_change`."""
+        return math.inf if self.temperature is None else self.temperature.next_change(time_s)
+
+
+def _between(points: Mapping[float, float], place: float) -> float:
+    places = sorted(points)
+    return float(np.interp(place, places, [points[p] for p in places]))

@@ -1,0 +1,209 @@
+"""A signal: a number that changes with time in steps, such as the power of a wind farm.
+
+Think of a chart recorder whose pen only moves sideways or jumps: between two jumps the value is
+constant, so the energy between two instants is a sum of rectangles and no sampling loses any of
+it. A signal is a plain function of time; it knows no simulator and is asked by it.
+
+Times are seconds on the run's clock, on the grid of `units.time_on_grid`, on which sums are exact.
+Values are in the unit the signal names: W, gCO2/kWh, price/kWh.
+
+- here: `Constant`, `Sum`, `Scaled`
+- `signal_steps.Steps`: a recorded or given step function; `signal_align.aligned` makes one of a
+  trace
+- `signal_schedule.Schedule`: a pattern of the day or the week
+- `signal_forecast.foreseen`: what a forecast expected of another signal
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.arrays import Floats
+from simkit.errors import TraceError
+
+WATT = "W"
+CARBON = "gCO2/kWh"
+PRICE = "price/kWh"
+
+
+class Signal(ABC):
+    """A piecewise constant function of time. Whoever writes one gives `value` and `next_change`.
+
+    Attributes:
+        unit: the unit of its values.
+        start_s: the first instant at which it has a value; minus infinity if always.
+        end_s: the instant from which on it has none; infinity if never.
+    """
+
+    def __init__(self, unit: str, start_s: float = -math.inf, end_s: float = math.inf) -> None:
+        self.unit = unit
+        self.start_s = start_s
+        self.end_s = end_s
+
+    @abstractmethod
+    def value(self, time_s: float) -> float:
+        """Return the value at an instant; at a jump, the value from there on.
+
+        Raises TraceError where the signal has none.
+        """
+
+    @abstractmethod
+    def next_change(self, time_s: float) -> float:
+        """Return the first instant after `time_s` (never `time_s`) at which the value may change.
+
+        Infinity if it never changes again.
+        """
+
+    def values(self, times_s: npt.ArrayLike) -> Floats:
+        """Return the values at many instants, in the shape of `times_s`."""
+        times = np.asarray(times_s, dtype=np.float64)
+        flat = [self.value(time) for time in times.ravel().tolist()]
+        return np.array(flat, dtype=np.float64).reshape(times.shape)
+
+    def pieces(self, start_s: float, end_s: float) -> tuple[Floats, Floats]:
+        """Return the constant pieces of a span.
+
+        Args:
+            start_s: its start, finite.
+            end_s: its end, finite, not before the start.
+
+        Returns:
+            (n,) where each piece starts, the first at `start_s`, and (n,) its value; the last ends
+            at `end_s`. Neighbours may be equal. An empty span has no pieces.
+        """
+        check_span(start_s, end_s)
+        starts: list[float] = []
+        at = start_s
+        while at < end_s:
+            starts.append(at)
+            at = self.next_change(at)
+        return np.array(starts, dtype=np.float64), self.values(starts)
+
+    def integral(self, start_s: float, end_s: float) -> float:
+        """Return the integral over [start_s, end_s): value times seconds, J for a power in W.
+
+        Exact but for rounding: no product is lost in the sum of the others.
+        """
+        starts, values = self.pieces(start_s, end_s)
+        return math.fsum((values * np.diff(starts, append=end_s)).tolist())
+
+    def mean(self, start_s: float, end_s: float) -> float:
+        """Return the mean over a span, the value at its start where the span is empty."""
+        if end_s == start_s:
+            return self.value(start_s)
+        return self.integral(start_s, end_s) / (end_s - start_s)
+
+
+class Constant(Signal):
+    """The same value for ever.
+
+    Raises TraceError if the value is not finite.
+    """
+
+    def __init__(self, value: float, unit: str = WATT) -> None:
+        super().__init__(unit)
+        self.constant = _finite(value, "value of a constant signal")
+
+    def value(self, time_s: float) -> float:
+        """Return the constant."""
+        return self.constant
+
+    def next_change(self, time_s: float) -> float:
+        """Return infinity."""
+        return math.inf
+
+    def values(self, times_s: npt.ArrayLike) -> Floats:
+        """Return the constant, as often as there are times."""
+        return np.full(np.shape(times_s), self.constant)
+
+
+class Sum(Signal):
+    """The sum of signals of one unit: solar and wind together.
+
+    Raises TraceError if there is none, or if their units differ.
+    """
+
+    def __init__(self, parts: Sequence[Signal]) -> None:
+        if not parts:
+            raise TraceError("a sum of no signals has no unit; give at least one signal")
+        if len(units := {part.unit for part in parts}) > 1:
+            raise TraceError(
+                f"signals in {', '.join(sorted(units))} cannot be added; a sum needs one unit: "
+                "convert them, or take out the one that does not belong"
+            )
+        start, end = max(part.start_s for part in parts), min(part.end_s for part in parts)
+        super().__init__(parts[0].unit, start, end)
+        self.parts = tuple(parts)
+
+    def value(self, time_s: float) -> float:
+        """Return the sum of the values."""
+        return math.fsum(part.value(time_s) for part in self.parts)
+
+    def next_change(self, time_s: float) -> float:
+        """Return when the first of the parts changes."""
+        return min(part.next_change(time_s) for part in self.parts)
+
+    def values(self, times_s: npt.ArrayLike) -> Floats:
+        """Return the sums at many instants."""
+        columns = [part.values(times_s) for part in self.parts]
+        total: Floats = np.sum(columns, axis=0)
+        return total
+
+    def pieces(self, start_s: float, end_s: float) -> tuple[Floats, Floats]:
+        """Return the pieces of a span, cut wherever one of the parts is."""
+        starts = np.unique(np.concatenate([part.pieces(start_s, end_s)[0] for part in self.parts]))
+        return starts, self.values(starts)
+
+    def integral(self, start_s: float, end_s: float) -> float:
+        """Return the sum of the integrals."""
+        return math.fsum(part.integral(start_s, end_s) for part in self.parts)
+
+
+class Scaled(Signal):
+    """A signal times a factor: a wind farm at the size of the site.
+
+    Raises TraceError if the factor is not finite.
+    """
+
+    def __init__(self, signal: Signal, factor: float) -> None:
+        super().__init__(signal.unit, signal.start_s, signal.end_s)
+        self.signal = signal
+        self.factor = _finite(factor, "factor of a scaled signal")
+
+    def value(self, time_s: float) -> float:
+        """Return the scaled value."""
+        return self.factor * self.signal.value(time_s)
+
+    def next_change(self, time_s: float) -> float:
+        """Return when the signal itself changes; a factor of 0 leaves nothing that changes."""
+        return self.signal.next_change(time_s) if self.factor else math.inf
+
+    def values(self, times_s: npt.ArrayLike) -> Floats:
+        """Return the scaled values at many instants."""
+        return self.factor * self.signal.values(times_s)
+
+    def pieces(self, start_s: float, end_s: float) -> tuple[Floats, Floats]:
+        """Return the signal's pieces, scaled."""
+        starts, values = self.signal.pieces(start_s, end_s)
+        return starts, self.factor * values
+
+    def integral(self, start_s: float, end_s: float) -> float:
+        """Return the scaled integral."""
+        return self.factor * self.signal.integral(start_s, end_s)
+
+
+def check_span(start_s: float, end_s: float) -> None:
+    """Raise ValueError unless a span is finite and does not end before it starts."""
+    if not -math.inf < start_s <= end_s < math.inf:
+        raise ValueError(f"a span from {start_s!r} to {end_s!r} s; it must be finite and ascending")
+
+
+def _finite(number: float, what: str) -> float:
+    if not math.isfinite(number):
+        raise TraceError(f"{what}: {number!r}; it must be a finite number")
+    return float(number)

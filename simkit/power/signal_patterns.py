@@ -1,0 +1,216 @@
+"""A schedule: a signal that repeats every day or every week, on the clock of a place.
+
+It follows the clock on the wall: a tariff that begins at 7:00 begins at 7:00 in summer and in
+winter. When the clock is put forward the skipped hour has no time, when it is put back the
+repeated hour has it twice.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.arrays import Floats
+from simkit.errors import TraceError
+from simkit.power.signal import WATT, Signal
+from simkit.power.signal_zone import parse_zone, utc_offset_s
+from simkit.units import TIME_GRID, time_on_grid
+
+DAY_S: Final = 86_400.0
+WEEK_S: Final = 604_800.0
+_THURSDAY_S: Final = 3 * DAY_S
+"""Unix time 0 was a Thursday; weeks begin on Monday."""
+_DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+
+class Schedule(Signal):
+    """A daily or weekly pattern.
+
+    Args:
+        pattern: second of the day, or of the week from Monday 0:00, on the clock of the place ->
+            the value from then on. Before its first entry the last one holds, of the day or week
+            before.
+        period_s: `DAY_S` or `WEEK_S`.
+        unit: of the values.
+        epoch_s: the Unix time of the run's zero.
+        time_zone: of the place, see `signal_zone.parse_zone`.
+
+    Raises TraceError if the pattern is empty, or has a time outside the period or a value that is
+    not finite.
+    """
+
+    def __init__(
+        self,
+        pattern: Mapping[float, float],
+        *,
+        period_s: float = DAY_S,
+        unit: str = WATT,
+        epoch_s: float = 0.0,
+        time_zone: str = "UTC",
+    ) -> None:
+        super().__init__(unit)
+        _check(pattern, period_s)
+        entries = sorted(pattern.items())
+        self._at = [float(time_on_grid(at)) for at, _ in entries]
+        self._value = [float(value) for _, value in entries]
+        self._period = period_s
+        self._epoch = float(time_on_grid(epoch_s))
+        self._zone = parse_zone(time_zone)
+
+    def value(self, time_s: float) -> float:
+        """Return the value that the pattern has at the time on the wall."""
+        row = bisect_right(self._at, self._wall(time_s)[0]) - 1
+        return self._value[row]  # before the first entry: the last, as Python counts
+
+    def next_change(self, time_s: float) -> float:
+        """Return the next entry's time, or when the clock is put forward or back."""
+        if len(set(self._value)) == 1:
+            return math.inf
+        wall, offset = self._wall(time_s)
+        row = bisect_right(self._at, wall)
+        entry = self._at[row] if row < len(self._at) else self._at[0] + self._period
+        change = time_s + (entry - wall)
+        if utc_offset_s(self._zone, self._epoch + change) != offset:
+            change = self._clock_change(time_s, change, offset)
+        return change if change > time_s else math.nextafter(time_s, math.inf)
+
+    def _wall(self, time_s: float) -> tuple[float, float]:
+        """Return the second of the period on the wall, and the clock's offset from UTC in s."""
+        instant = self._epoch + time_s
+        offset = utc_offset_s(self._zone, instant)
+        days = _THURSDAY_S if self._period == WEEK_S else 0.0
+        return (instant + offset + days) % self._period, offset
+
+    def _clock_change(self, before_s: float, after_s: float, offset: float) -> float:
+        """Return the first whole second (Unix time) at which the offset is another."""
+        low, high = math.floor(self._epoch + before_s), math.ceil(self._epoch + after_s)
+        while high - low > 1:
+            middle = (low + high) // 2
+            same = utc_offset_s(self._zone, middle) == offset
+            low, high = (middle, high) if same else (low, middle)
+        return high - self._epoch
+
+
+def weekly(pattern: Mapping[str, Mapping[float, float]]) -> dict[float, float]:
+    """Return a pattern of the week from patterns of its days.
+
+    Args:
+        pattern: names of days -> second of the day -> value: ``mon`` … ``sun``, ``weekdays`` or
+            ``weekend``.
+
+    Raises TraceError for another name.
+    """
+    groups = {name: [day] for day, name in enumerate(_DAYS)}
+    groups |= {"weekdays": list(range(5)), "weekend": [5, 6]}
+    if unknown := [name for name in pattern if name not in groups]:
+        raise TraceError(
+            f"{', '.join(map(repr, unknown))}: no such days; write {', '.join(groups)}"
+        )
+    return {
+        day * DAY_S + at: value
+        for name, entries in pattern.items()
+        for day in groups[name]
+        for at, value in entries.items()
+    }
+
+
+def _check(pattern: Mapping[float, float], period_s: float) -> None:
+    if period_s not in (DAY_S, WEEK_S):
+        raise TraceError(
+            f"a schedule repeats every {period_s!r} s; it must be {DAY_S:g} (a day) or {WEEK_S:g} "
+            "(a week)"
+        )
+    if not pattern:
+        raise TraceError("a schedule without entries; give at least one time and value")
+    problems = [
+        f"a schedule's entry at {at!r} s with value {value!r}; times must be 0 or more and below "
+        f"{period_s:g} s, values finite numbers"
+        for at, value in pattern.items()
+        if not (0 <= at < period_s and math.isfinite(value))
+    ]
+    if problems:
+        raise TraceError("\n".join(problems))
+
+
+# MERGED Levels: a signal that is high or low in each step of time, at random.
+# MERGED
+# MERGED As the power_avail_rate of V. Venkataswamy, "Scheduling to Ensure Performance and Cost Effectiveness
+# MERGED in Power-Modulated Datacenters" (University of Virginia, 2023): power is at its high level in, say,
+# MERGED nine of ten steps. The steps are independent of one another.
+
+
+_BLOCK: Final = 1024
+"""Steps that are drawn at once."""
+
+
+class Levels(Signal):
+    """High with a probability, else low, in each step from the run's zero on and before it.
+
+    What a step is depends on the seed and its number alone, not on who asked before.
+
+    Args:
+        high: the high level.
+        low: the low level.
+        high_share: probability of the high level, 0 to 1.
+        step_s: length of a step in s, above 0.
+        seed: one number or several.
+        unit: of the levels.
+
+    Raises TraceError if one of these is out of its range.
+    """
+
+    def __init__(
+        self,
+        high: float,
+        low: float,
+        *,
+        high_share: float,
+        step_s: float,
+        seed: int | Sequence[int],
+        unit: str = WATT,
+    ) -> None:
+        super().__init__(unit)
+        if not -math.inf < low <= high < math.inf:
+            raise TraceError(
+                f"levels: high is {high:g} and low {low:g}; low must not be above high"
+            )
+        if not 0 <= high_share <= 1:
+            raise TraceError(f"levels: high_share is {high_share:g}; it must be in 0..1")
+        if not TIME_GRID <= step_s < math.inf:
+            raise TraceError(f"levels: step_s is {step_s:g}; it must be above 0 and finite")
+        self._levels = np.array([low, high], dtype=np.float64)
+        self._share = high_share
+        self._step = float(time_on_grid(step_s))
+        self._seed = seed
+        self._block = lru_cache(maxsize=64)(self._draw)
+
+    def value(self, time_s: float) -> float:
+        """Return the level of the step that holds an instant."""
+        block, row = divmod(math.floor(time_s / self._step), _BLOCK)
+        return float(self._block(block)[row])
+
+    def next_change(self, time_s: float) -> float:
+        """Return where the next step begins; the level may stay."""
+        return (math.floor(time_s / self._step) + 1) * self._step
+
+    def values(self, times_s: npt.ArrayLike) -> Floats:
+        """Return the levels at many instants, in the shape of `times_s`."""
+        times = np.asarray(times_s, dtype=np.float64)
+        blocks, rows = np.divmod(np.floor(times / self._step).astype(np.int64), _BLOCK)
+        found = np.empty(times.shape)
+        for block in np.unique(blocks).tolist():
+            of_block = blocks == block
+            found[of_block] = self._block(block)[rows[of_block]]
+        return found
+
+    def _draw(self, block: int) -> Floats:
+        """Return (_BLOCK,) levels of neighbouring steps."""
+        seeds = np.random.SeedSequence(self._seed, spawn_key=(block % 2**64,))
+        high = np.random.default_rng(seeds).random(_BLOCK) < self._share
+        return self._levels[high.astype(np.int64)]

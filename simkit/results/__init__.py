@@ -1,0 +1,1 @@
+"""Results: the tables of a run on disk or in memory, its digest and its metrics."""

@@ -1,0 +1,252 @@
+"""Metrics of jobs: waits, slowdowns and what follows from them, over the records of the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.records import STATUSES
+from simkit.results.metric import Metric, Window, batches, distribution
+from simkit.text import counted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class JobMetric:
+    """A number that each job has once it has started or ended."""
+
+    name: str
+    unit: str
+    formula: str
+    value: Callable[[float, str], pl.Expr]
+    """Function of tau (s) and the counted resource; null where a job has no value."""
+    needs: tuple[str, ...] = ()
+    """Columns that it reads and that not every comparison reads; see `simkit.analysis.paired_metrics`."""
+    high_is_good: bool = False
+    """Whether more of it is better."""
+
+
+def _wait(_tau: float, _resource: str) -> pl.Expr:
+    import polars as pl
+
+    return pl.col("wait_time_s")
+
+
+def _turnaround(_tau: float, _resource: str) -> pl.Expr:
+    import polars as pl
+
+    return pl.col("turnaround_time_s")
+
+
+def _slowdown(_tau: float, _resource: str) -> pl.Expr:
+    import polars as pl
+
+    run = pl.col("run_time_s")
+    return pl.when(run > 0).then(pl.col("turnaround_time_s") / run)
+
+
+def _bounded(tau: float, _resource: str) -> pl.Expr:
+    import polars as pl
+
+    return _bounded_slowdown(tau, pl.lit(1.0))
+
+
+def _per_processor(tau: float, resource: str) -> pl.Expr:
+    import polars as pl
+
+    return _bounded_slowdown(tau, pl.col(resource))
+
+
+def _bounded_slowdown(tau: float, processors: pl.Expr) -> pl.Expr:
+    """Return max(1, (wait + run) / (processors · max(run, tau))), null before the job's end."""
+    import polars as pl
+
+    run, ended = pl.col("run_time_s"), pl.col("end_time_s").is_not_null()
+    floor = processors * pl.max_horizontal(run, pl.lit(tau))
+    ratio = (pl.col("wait_time_s") + run) / floor
+    return pl.when(ended & ratio.is_not_null() & (floor > 0)).then(pl.max_horizontal(ratio, 1.0))
+
+
+JOB_METRICS: tuple[JobMetric, ...] = (
+    JobMetric("wait_time_s", "s", "first start - submit", _wait),
+    JobMetric("turnaround_time_s", "s", "end - submit, killed jobs included", _turnaround),
+    JobMetric(
+        "slowdown",
+        "1",
+        "turnaround / run; a job that ran for 0 s has none and counts as censored",
+        _slowdown,
+    ),
+    JobMetric("bounded_slowdown", "1", "max(1, (wait + run) / max(run, {tau:g} s))", _bounded),
+    JobMetric(
+        "per_processor_bounded_slowdown",
+        "1",
+        "max(1, (wait + run) / ({resource} * max(run, {tau:g} s))) (Zotkin and Keleher, "
+        '"Job-length estimation and performance in backfilling schedulers", 1999)',
+        _per_processor,
+    ),
+)
+"""What every job has: the names under which `compute_metrics` and `compare_runs` know them."""
+
+
+def distributions(jobs: pl.LazyFrame, window: Window, *, tau: float, resource: str) -> list[Metric]:
+    """Return each job metric's distribution over the window's jobs; one is held at a time.
+
+    `tau` in s; `resource` is the one whose amount stands for a job's processors.
+    """
+    found = []
+    for metric in JOB_METRICS:
+        value, jobs_seen = metric.value(tau, resource).alias("value"), 0
+        parts = [np.empty(0)]
+        for rows in batches(jobs, [value], window):
+            jobs_seen += len(rows)
+            parts.append(rows["value"].drop_nulls().to_numpy().astype(np.float64, copy=False))
+        values = np.concatenate(parts)
+        found.append(
+            Metric(
+                name=metric.name,
+                unit=metric.unit,
+                formula=metric.formula.format(tau=tau, resource=resource),
+                window=window.jobs_text,
+                count=len(values),
+                censored=jobs_seen - len(values),
+                values=distribution(values),
+            )
+        )
+    return found
+
+
+def weighted_response(jobs: pl.LazyFrame, window: Window, resource: str) -> Metric:
+    """Return the average weighted response time, each job weighted by its area.
+
+    Schwiegelshohn and Yahyapour, "Fairness in parallel job scheduling", 2000.
+    """
+    import polars as pl
+
+    area = pl.col(resource) * pl.col("run_time_s")
+    columns = [area.alias("area"), pl.col("turnaround_time_s")]
+    count, censored, total, weighted = 0, 0, 0.0, 0.0
+    for rows in batches(jobs, columns, window):
+        ended = rows.drop_nulls()
+        weight, turnaround = ended["area"].to_numpy(), ended["turnaround_time_s"].to_numpy()
+        count, censored = count + len(ended), censored + len(rows) - len(ended)
+        total += float(weight.sum())
+        weighted += float((weight * turnaround).sum())
+    return Metric(
+        name="awrt_s",
+        unit="s",
+        formula=f"sum(w * turnaround) / sum(w), w = {resource} * run (average weighted response "
+        'time; Schwiegelshohn and Yahyapour, "Fairness in parallel job scheduling", 2000)',
+        window=window.jobs_text,
+        count=count,
+        censored=censored,
+        values={"value": weighted / total if total > 0 else None},
+    )
+
+
+def fairness(jobs: pl.LazyFrame, window: Window, tau: float) -> Metric:
+    """Return Jain's index over users: 1 if all fare alike, 1/n if one bears everything.
+
+    Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource
+    allocation in shared computer systems", 1984. Jobs of unknown users (-1) are left out.
+    """
+    import polars as pl
+
+    columns = [pl.col("user"), _bounded(tau, "").alias("value")]
+    sums: dict[int | str, list[float]] = {}  # user → sum and number of values
+    seen = 0
+    for rows in batches(jobs, columns, window):
+        seen += len(rows)
+        known = rows.drop_nulls().filter(~pl.col("user").cast(pl.String).is_in(["-1", ""]))
+        for user, total, count in _by_group(known["user"], known["value"].to_numpy()):
+            entry = sums.setdefault(user, [0.0, 0.0])
+            entry[0] += total
+            entry[1] += count
+    means = np.array([sums[user][0] / sums[user][1] for user in sorted(sums)])
+    number = int(sum(count for _, count in sums.values()))
+    index = float(means.sum()) ** 2 / (len(means) * float((means**2).sum())) if len(means) else None
+    return Metric(
+        name="fairness_jain",
+        unit="1",
+        formula="sum(x)^2 / (n * sum(x^2)), x = a user's mean bounded slowdown (tau "
+        f"{tau:g} s), n = {counted(len(means), 'user')} (Jain, Chiu and Hawe 1984); 1 is "
+        "fairest; jobs without a known user count as censored",
+        window=window.jobs_text,
+        count=number,
+        censored=seen - number,
+        values={"value": index},
+    )
+
+
+def _by_group(group: pl.Series, values: Floats) -> Iterator[tuple[int | str, float, float]]:
+    """Yield each group, the sum and the number of its values, summed in the order of rows."""
+    if len(group):
+        codes = group.rank("dense").to_numpy().astype(np.int64) - 1
+        sums, counts = np.bincount(codes, weights=values), np.bincount(codes)
+        yield from zip(group.unique().sort(), sums.tolist(), counts.tolist(), strict=True)
+
+
+def makespan(jobs: pl.LazyFrame) -> Metric:
+    """Return the time from the first submit to the last end, over all jobs, never trimmed."""
+    import polars as pl
+
+    end, submit = pl.col("end_time_s"), pl.col("submit_time_s")
+    columns = {"end": end.max(), "submit": submit.min(), "ended": end.count(), "all": pl.len()}
+    row = jobs.select(**columns).collect().row(0, named=True)
+    known = row["end"] is not None
+    return Metric(
+        name="makespan_s",
+        unit="s",
+        formula="last end - first submit",
+        window="all jobs submitted",
+        count=row["ended"],
+        censored=row["all"] - row["ended"],
+        values={"value": row["end"] - row["submit"] if known else None},
+    )
+
+
+def throughput(jobs: pl.LazyFrame, window: Window) -> Metric:
+    """Return the finished jobs an hour of the window of time."""
+    import polars as pl
+
+    end = pl.col("end_time_s")
+    inside = (end >= window.start_s) & (end <= window.end_s)
+    finished = jobs.select((inside & (pl.col("status") == "finished")).sum()).collect().item()
+    hours = (window.end_s - window.start_s) / 3600
+    return Metric(
+        name="throughput_jobs_per_h",
+        unit="1/h",
+        formula="jobs that finished within the window / its length in hours",
+        window=window.time_text,
+        count=int(finished or 0),
+        censored=0,
+        values={"value": (finished or 0) / hours if hours > 0 else None},
+    )
+
+
+def job_counts(jobs: pl.LazyFrame) -> Metric:
+    """Return how many jobs were submitted and what became of them by the end of the run."""
+    return status_counts(jobs, "jobs")
+
+
+def status_counts(rows: pl.LazyFrame, what: str) -> Metric:
+    """Return how many jobs or tasks there were, one a row, and how many of each status."""
+    import polars as pl
+
+    status = pl.col("status")
+    tally = {name: (status == name).sum() for name in STATUSES}
+    row = rows.select(pl.len().alias("submitted"), **tally).collect().row(0, named=True)
+    return Metric(
+        name=what,
+        unit=what,
+        formula=f"{what} by their status at the end of the run; submitted is their sum",
+        window=f"all {what} submitted",
+        count=row["submitted"],
+        censored=0,
+        values=row,
+    )

@@ -1,0 +1,192 @@
+"""A metric: numbers with their unit, their formula, and over how many jobs of which window."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.units import format_duration
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+BATCH_ROWS = 1 << 16
+"""Rows read at once where one pass is enough. Sums add up in batches of this size, so that a
+metric does not depend on the number of threads."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric of a run, ready to be written as JSON."""
+
+    name: str
+    unit: str
+    """Unit of every number in `values`; ``1`` for a ratio."""
+    formula: str
+    window: str
+    """Which jobs, or which stretch of time, it is about."""
+    count: int
+    """Jobs (of `of`: rows) that have a value."""
+    censored: int
+    """Jobs of the window that have none and are missing from the numbers."""
+    values: Mapping[str, float | int | None]
+    """``{"value": …}``, or a distribution: mean, std, p50, p90, p99, max."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain numbers and text; what is undefined is None, never NaN."""
+        return {
+            **{key: plain(value) for key, value in self.values.items()},
+            "unit": self.unit,
+            "formula": self.formula,
+            "window": self.window,
+            "count": int(self.count),
+            "censored": int(self.censored),
+        }
+
+
+@dataclass(frozen=True)
+class Window:
+    """The part of a run that the metrics are about, in seconds on the trace's clock.
+
+    Jobs count if they are submitted within ``first_kept_s <= submit <= last_kept_s``; utilisation
+    and everything else that is averaged over time runs from `start_s` to `end_s`.
+    """
+
+    first_submit_s: float
+    last_submit_s: float
+    last_end_s: float
+    """Last end of a job, or the run's last instant where none has ended."""
+    warmup_s: float = 0.0
+    cooldown_s: float = 0.0
+
+    @property
+    def trimmed(self) -> bool:
+        """Tell whether warm-up or cool-down is left out."""
+        return self.warmup_s > 0 or self.cooldown_s > 0
+
+    @property
+    def first_kept_s(self) -> float:
+        """Earliest submit time that counts."""
+        return self.first_submit_s + self.warmup_s
+
+    @property
+    def last_kept_s(self) -> float:
+        """Latest submit time that counts."""
+        return self.last_submit_s - self.cooldown_s
+
+    @property
+    def start_s(self) -> float:
+        """Where averages over time begin."""
+        return self.first_kept_s
+
+    @property
+    def end_s(self) -> float:
+        """Where averages over time end: the last end, or the last submit less the cool-down."""
+        return self.last_kept_s if self.trimmed else self.last_end_s
+
+    def jobs(self, frame: pl.LazyFrame) -> pl.LazyFrame:
+        """Keep the jobs that count."""
+        import polars as pl
+
+        if not self.trimmed:
+            return frame
+        submit = pl.col("submit_time_s")
+        return frame.filter((submit >= self.first_kept_s) & (submit <= self.last_kept_s))
+
+    @property
+    def jobs_text(self) -> str:
+        """Say which jobs count."""
+        if not self.trimmed:
+            return "all jobs submitted"
+        return (
+            f"jobs submitted from {format_duration(self.warmup_s)} after the first submit to "
+            f"{format_duration(self.cooldown_s)} before the last submit"
+        )
+
+    @property
+    def time_text(self) -> str:
+        """Say over which stretch of time averages run."""
+        if not self.trimmed:
+            return f"first submit to last end: {self.start_s:.15g} s to {self.end_s:.15g} s"
+        return (
+            f"first submit + {format_duration(self.warmup_s)} to last submit - "
+            f"{format_duration(self.cooldown_s)}: {self.start_s:.15g} s to {self.end_s:.15g} s"
+        )
+
+
+def batches(
+    frame: pl.LazyFrame, columns: Sequence[Any], window: Window | None = None
+) -> Iterator[pl.DataFrame]:
+    """Read some columns (names or expressions), `BATCH_ROWS` rows of the table at a time.
+
+    With a window, the rows are jobs, and only those that count are given.
+    """
+    import polars as pl
+
+    for offset in range(0, int(frame.select(pl.len()).collect().item()), BATCH_ROWS):
+        rows = frame.slice(offset, BATCH_ROWS)
+        yield (window.jobs(rows) if window else rows).select(columns).collect()
+
+
+def plain(value: float | int | None) -> float | int | None:
+    """Return a plain Python number, None for what is undefined (None, NaN, infinite)."""
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if isinstance(value, (int, np.integer)) else float(value)
+
+
+def distribution(values: Floats) -> dict[str, float | int | None]:
+    """Return mean, std, p50, p90, p99 and max of finite values; None where undefined.
+
+    The standard deviation divides by n - 1; percentiles interpolate linearly between order
+    statistics (definition 7 of Hyndman and Fan, "Sample quantiles in statistical packages", 1996).
+    `values` may be reordered.
+    """
+    names = ("mean", "std", "p50", "p90", "p99", "max")
+    if not len(values):
+        return dict.fromkeys(names)
+    std = float(values.std(ddof=1)) if len(values) > 1 else None
+    mean, top = float(values.mean()), float(values.max())
+    p50, p90, p99 = np.quantile(values, (0.5, 0.9, 0.99), overwrite_input=True).tolist()
+    return dict(zip(names, (mean, std, p50, p90, p99, top), strict=True))
+
+
+# MERGED The numbers of a run's metrics by name: `carbon_kg`, `grid_kwh.import`, `wait_time_s.p99`.
+
+
+_ABOUT: Final = ("unit", "formula", "window", "count", "censored")
+"""Keys of a metric that are none of its numbers."""
+
+
+class Number(NamedTuple):
+    """One number of a metric."""
+
+    value: float | None
+    """None: it is undefined, such as the mean over no jobs."""
+    unit: str
+
+
+def metric_numbers(metrics: Mapping[str, Any]) -> dict[str, Number]:
+    """Return every number of a run's metrics.
+
+    Args:
+        metrics: the content of metrics.json.
+
+    Returns NAME.KEY → number, and NAME → its `value`, or else its `mean`.
+    """
+    found: dict[str, Number] = {}
+    for name, metric in metrics.items():
+        numbers = {key: number for key, number in metric.items() if key not in _ABOUT}
+        for key in ("value", "mean"):
+            if key in numbers:
+                found[name] = Number(numbers[key], metric["unit"])
+                break
+        for key, number in numbers.items():
+            found[f"{name}.{key}"] = Number(number, metric["unit"])
+    return found

@@ -1,0 +1,334 @@
+"""A run folder, read: what `run.json` says and the tables beside it, loaded when asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from simkit import records
+from simkit.errors import RunError
+from simkit.results.digest import RunDigest
+from simkit.scenario.library import agent_label
+from simkit.text import counted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+FORMAT: Final = 1
+"""The version of run folders that this module reads."""
+
+TABLES: Final = {
+    "jobs": records.JOBS,
+    "tasks": records.TASKS,
+    "allocations": records.ALLOCATIONS,
+    "timeline": records.TIMELINE,
+    "events": records.EVENTS,
+}
+"""Tables of every run → their columns."""
+POWER_TABLES: Final = {"power": records.POWER, "energy": records.ENERGY}
+"""Tables that runs with power have besides."""
+
+_Result = TypeVar("_Result")
+
+
+class Run:
+    """A run on disk. The frames are polars; ``run.jobs.to_pandas()`` gives pandas.
+
+    `jobs`, `tasks`, … load a table whole and keep it; ``scan("jobs")`` reads no more than a query
+    needs, which is the way for runs of a million jobs.
+    """
+
+    def __init__(self, folder: Path, info: dict[str, Any]) -> None:
+        self.folder = folder
+        self.info = info
+        """The content of run.json."""
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r}, {self._size()})"
+
+    def _size(self) -> str:
+        jobs = self.info.get("jobs")
+        return counted(jobs, "job") if isinstance(jobs, int) else "? jobs"
+
+    @property
+    def name(self) -> str:
+        """The scenario's name, or else the folder's."""
+        return str(self.info.get("name") or self.folder.name)
+
+    @property
+    def policy(self) -> str:
+        """The policy in a few words: ``fcfs + easy``, ``tetris``, or the name or path of one."""
+        policy = self.info.get("scenario", {}).get("policy") or {}
+        if not isinstance(policy, dict):
+            return str(policy)
+        if "agent" in policy:
+            return agent_label(policy["agent"])
+        keys: tuple[str, ...] = ("path", "name", "fitness", "order", "backfill", "compat")
+        if "fitness" in policy and policy.get("order") == "fcfs":
+            keys = ("fitness", "compat")  # the order that goes without saying
+        parts = [policy.get(key) for key in keys]
+        words = [str(p.get("type", "?") if isinstance(p, dict) else p) for p in parts if p]
+        return " + ".join(word for word in words if word != "none") or "unknown"
+
+    @property
+    def status(self) -> str:
+        """``complete``, or why it is not: incomplete, interrupted, failed."""
+        return str(self.info["status"])
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over what the run found out; empty in a run that is not complete."""
+        return str(self.info.get("digest") or "")
+
+    @property
+    def seed(self) -> int:
+        """The seed that the scenario ran with."""
+        return int(self.info.get("seed", 0))
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Names of the cluster's resources."""
+        return tuple(self.info.get("cluster", {}).get("resources", ()))
+
+    @property
+    def capacity(self) -> dict[str, float]:
+        """Total of each resource over the cluster's machines, at the start."""
+        machines = self.info.get("cluster", {}).get("machines", ())
+        return {
+            name: float(sum(machine["capacity"].get(name, 0.0) for machine in machines))
+            for name in self.resources
+        }
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """One row a job, by (submit_time_s, job_id)."""
+        return self._load("jobs").sort("submit_time_s", "job_id", maintain_order=True)
+
+    @cached_property
+    def tasks(self) -> pl.DataFrame:
+        """One row a task, in order of end."""
+        return self._load("tasks")
+
+    @cached_property
+    def allocations(self) -> pl.DataFrame:
+        """One row for each placement and machine, in order of end."""
+        return self._load("allocations")
+
+    @cached_property
+    def timeline(self) -> pl.DataFrame:
+        """One row a decision, by time."""
+        return self._load("timeline")
+
+    @cached_property
+    def events(self) -> pl.DataFrame:
+        """One row for each event besides starts and ends, by time."""
+        return self._load("events")
+
+    @cached_property
+    def power(self) -> pl.DataFrame:
+        """The site's ledger, by time: one row while no power changes; only of runs with power."""
+        return self._load("power")
+
+    @cached_property
+    def energy(self) -> pl.DataFrame:
+        """What each job has used, one row a job id; only of runs with power."""
+        return self._load("energy")
+
+    def power_every(self, interval: str | float) -> pl.DataFrame:
+        """Return the table "power" at regular times; all energies are those of `power`.
+
+        Args:
+            interval: length of a row: seconds, or text such as ``"5m"``.
+
+        Returns:
+            The columns of `power`, a row for each interval from its first row's start on: means of
+            what flows and of prices, PUE and carbon intensities; and what is stored at its end. The
+            last row may reach beyond the run's end; there nothing flows, and prices do not count.
+
+        Raises RunError for a run without power, and for an interval that is none or so short that
+        the table would not fit into memory.
+        """
+        import polars as pl
+
+        from simkit.results.power_table import power_frames
+
+        return pl.concat(power_frames(self, interval))
+
+    @property
+    def has_power(self) -> bool:
+        """Whether the scenario says anything of power, so that there are tables of it."""
+        return self.info.get("scenario", {}).get("power") is not None
+
+    @property
+    def tables(self) -> dict[str, dict[str, str]]:
+        """Tables of the run → the columns they have at least, with their meaning."""
+        return {**TABLES, **POWER_TABLES} if self.has_power else TABLES
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        """The content of metrics.json."""
+        return _read_json(self.folder / "metrics.json")
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """Return a table as a lazy frame, its rows in the order in which they were written.
+
+        Raises RunError if the table is missing, damaged or lacks a column.
+        """
+        import polars as pl
+
+        path = self.folder / f"{table}.parquet"
+        if table not in self.tables or not path.is_file():
+            raise RunError(
+                f"{path}: there is no such table; the tables of the run are "
+                f"{', '.join(self.tables)}"
+            )
+        frame = pl.scan_parquet(path, glob=False)
+        columns = _readable(path, lambda: frame.collect_schema().names())
+        if missing := [name for name in self.tables[table] if name not in columns]:
+            raise RunError(
+                f"{path}: column {', '.join(missing)} is missing; the file is not one of simkit's, "
+                "or was edited: run the scenario again"
+            )
+        return frame
+
+    def _load(self, table: str) -> pl.DataFrame:
+        return _readable(self.folder / f"{table}.parquet", self.scan(table).collect)
+
+
+def open_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> Run:
+    """Open the folder of a finished run for reading.
+
+    Args:
+        folder: what `simkit run` wrote.
+        allow_partial: open also one that was interrupted or failed, with the tables it has.
+
+    Raises RunError if there is no run, it is of another format, not complete, or lacks a table.
+    """
+    path = Path(folder)
+    info = _read_info(path)
+    if info.get("format") != FORMAT:
+        found = f"format {info['format']}" if "format" in info else "no format"
+        raise RunError(
+            f"{path}: run.json has {found}, this simkit reads format {FORMAT}; "
+            "run the scenario again, or read it with the simkit that wrote it"
+        )
+    if allow_partial:
+        return Run(path, {"status": "incomplete", **info})
+    if info.get("status") != "complete":
+        error = f" ({info['error']})" if info.get("error") else ""
+        raise RunError(
+            f"{path}: the run is {info.get('status', 'incomplete')}{error}, its results are "
+            "partial; run the scenario again, or take what is there with --partial (in Python: "
+            "allow_partial=True)"
+        )
+    run = Run(path, info)
+    missing = [table for table in run.tables if not (path / f"{table}.parquet").is_file()]
+    if missing:
+        raise RunError(
+            f"{path}: {', '.join(f'{table}.parquet' for table in missing)} is missing, though "
+            "run.json says complete; run the scenario again"
+        )
+    return run
+
+
+def _read_info(folder: Path) -> dict[str, Any]:
+    if not folder.exists():
+        raise RunError(f"{folder}: there is no such run folder; `simkit run` prints where it wrote")
+    if not folder.is_dir():
+        raise RunError(f"{folder}: is a file, a run is a folder; give the folder that holds it")
+    if not (folder / "run.json").is_file():
+        raise RunError(
+            f"{folder}: no run.json in it, so it is not a run folder; `simkit run` makes one"
+        )
+    return _read_json(folder / "run.json")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: cannot be read ({error}); run the scenario again") from error
+    if not isinstance(content, dict):
+        raise RunError(f"{path}: holds no JSON object; run the scenario again")
+    return content
+
+
+def _readable(path: Path, read: Callable[[], _Result]) -> _Result:
+    """Return what `read` returns; damage to the file becomes a RunError."""
+    import polars as pl
+
+    try:
+        return read()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise RunError(f"{path}: damaged ({reason}); run the scenario again") from error
+
+
+# MERGED A run whose records stay in memory: what the Python API gives where no folder is asked for.
+
+
+class MemoryRun(Run):
+    """A run that is in no folder; its tables are those of `Run`."""
+
+    def __init__(self, info: dict[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+        super().__init__(Path("in-memory"), info)
+        self._tables = tables
+
+    def __repr__(self) -> str:
+        return f"MemoryRun({self.name!r}, {self.info.get('jobs', '?')} jobs)"
+
+    def scan(self, table: str) -> pl.LazyFrame:
+        """Return a table as a lazy frame; raises RunError if there is no such table."""
+        if table not in self._tables:
+            raise RunError(f"there is no table {table!r}; the tables are {', '.join(self._tables)}")
+        return self._tables[table].lazy()
+
+
+class MemoryStore:
+    """Takes the records of a run and keeps them; has the methods of a `RunWriter`."""
+
+    def __init__(self, info: Mapping[str, Any], *, digested: bool = True) -> None:
+        """Begin with no rows; `digested` is what `complete` needs."""
+        self.wall_time_s = 0.0
+        self._is_digested = digested
+        self._info = dict(info)
+        self._digest = RunDigest()
+        self._chunks: dict[str, list[pl.DataFrame]] = {
+            table: [] for table in (*TABLES, *POWER_TABLES)
+        }
+        self._tables: dict[str, pl.DataFrame] = {}
+
+    def write(self, table: str, rows: pl.DataFrame) -> None:
+        """Append rows to a table."""
+        if self._is_digested:
+            self._digest.update(table, rows)
+        self._chunks[table].append(rows)
+
+    def close_tables(self) -> None:
+        """Make one frame of each table."""
+        import polars as pl
+
+        self._tables |= {name: pl.concat(rows) for name, rows in self._chunks.items() if rows}
+        self._chunks = {table: [] for table in (*TABLES, *POWER_TABLES)}
+
+    def results(self) -> Run:
+        """Return the run as it stands, to be measured."""
+        return MemoryRun(self._info, self._tables)
+
+    def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
+        """Return the finished run."""
+        digest = self._digest.finish(metrics)
+        run = MemoryRun(
+            {**self._info, **info, "status": "complete", "digest": digest}, self._tables
+        )
+        run.__dict__["metrics"] = dict(metrics)  # in place of what would be read from a file
+        return run
+
+    def abandon(self, _status: str, _error: str, _info: Mapping[str, Any]) -> None:
+        """Forget everything: what failed leaves nothing behind."""
+        self._chunks.clear()

@@ -1,0 +1,166 @@
+"""The content of `run.json`: what was run, on which inputs, with what, and what it took."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from hashlib import file_digest
+from importlib import metadata
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from simkit.power.site import Site
+from simkit.results.run_folder import FORMAT
+from simkit.scenario import AgentPolicy, Scenario, scenario_hash
+from simkit.scenario.library import agent_files
+from simkit.workload import RowReport, Trace, Workload
+from simkit.workload.cluster import Cluster, Partition
+
+PACKAGES = ("numpy", "polars", "pyarrow", "pydantic", "scipy", "simpy")
+"""Distributions whose versions are recorded beside simkit's own."""
+
+
+def first_info(
+    scenario: Scenario, trace: Trace, cluster: Cluster, site: Site | None = None
+) -> dict[str, Any]:
+    """Return all that is known before anything is simulated."""
+    power = () if site is None else site.inputs
+    reports = {} if site is None else site.reports
+    return {
+        "format": FORMAT,
+        "status": "incomplete",
+        "error": "",
+        "name": scenario.name,
+        "scenario": scenario.model_dump(mode="json"),
+        "scenario_sha256": scenario_hash(scenario),
+        "inputs": describe_inputs([*trace.inputs, *cluster.inputs, *power, *own_files(scenario)]),
+        "trace": describe_rows(trace.report),
+        "tables": {
+            name: describe_rows(report)
+            for name, report in {**trace.tables, **cluster.reports, **reports}.items()
+        },
+        "epoch_s": _finite(trace.workload.epoch_s),
+        "time_zone": trace.workload.time_zone,
+        "cluster": describe_cluster(cluster, trace.workload),
+        **({} if site is None else {"power": dict(site.facts)}),
+        "seed": scenario.seed,
+        "versions": versions(),
+        "jobs": len(trace.workload),
+    }
+
+
+def describe_inputs(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Return path, SHA-256 and size of each file, once."""
+    unique = dict.fromkeys(path.absolute() for path in paths)
+    return [
+        {"path": str(path), "sha256": file_sha256(path), "bytes": path.stat().st_size}
+        for path in unique
+    ]
+
+
+def file_sha256(path: Path) -> str:
+    """Return a file's SHA-256 in hexadecimal."""
+    with path.open("rb") as file:
+        return file_digest(file, "sha256").hexdigest()
+
+
+def own_files(scenario: Scenario) -> list[Path]:
+    """Return the Python files that the scenario names as ``file.py:attribute``, and its agent's."""
+    found = (re.fullmatch(r"(.+\.py):[\w.]+", text) for text in _texts(scenario.model_dump()))
+    files = [Path(match[1]) for match in found if match and Path(match[1]).is_file()]
+    agent = scenario.policy.agent if isinstance(scenario.policy, AgentPolicy) else None
+    return files if agent is None else [*files, *agent_files(agent)]
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _texts(part)
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _texts(part)
+
+
+def describe_rows(report: RowReport) -> dict[str, Any]:
+    """Return what became of the trace's rows: ``read = accepted + repaired + dropped``."""
+    return {
+        "read": report.read,
+        "accepted": report.accepted,
+        "repaired": dict(report.repaired),
+        "dropped": dict(report.dropped),
+        "notes": dict(report.notes),
+    }
+
+
+def describe_cluster(cluster: Cluster, workload: Workload) -> dict[str, Any]:
+    """Return resources, machines and partitions; a machine's id is its row.
+
+    Queues and partitions of the trace stand there as in the table of jobs: by name if they have
+    names, else by number.
+    """
+    rows = zip(cluster.machine_names, cluster.capacity.tolist(), strict=True)
+    return {
+        "resources": list(cluster.resources),
+        "machines": [
+            {
+                "id": number,
+                "name": name,
+                "capacity": dict(zip(cluster.resources, amounts, strict=True)),
+            }
+            for number, (name, amounts) in enumerate(rows)
+        ],
+        "partitions": [
+            _partition(part, len(cluster.capacity), workload) for part in cluster.partitions
+        ],
+    }
+
+
+def _partition(partition: Partition, machines: int, workload: Workload) -> dict[str, Any]:
+    rows = range(machines) if partition.machines is None else partition.machines
+    return {
+        "name": partition.name,
+        "machines": list(rows),
+        "priority": partition.priority,
+        "max_time_s": _finite(partition.max_time_s),
+        "max_processors": _finite(partition.max_demand),
+        "queues": [workload.label_of("queue", n) for n in sorted(partition.queues)],
+        "partitions": [workload.label_of("partition", n) for n in sorted(partition.partitions)],
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if isfinite(value) else None
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that a run depends on."""
+    return {
+        "simkit": _version("simkit-cluster"),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **{name: _version(name) for name in PACKAGES},
+    }
+
+
+@cache  # looking it up takes milliseconds, and an evaluation has hundreds of runs
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def peak_memory_bytes() -> int | None:
+    """Return the most memory that this process has held so far; None where nobody counts."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

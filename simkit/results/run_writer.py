@@ -1,0 +1,272 @@
+"""Writes a run folder, chunk by chunk, so that it is either whole or says that it is not.
+
+`run.json` is there first, with status "incomplete". A table grows under a temporary name and gets
+its own when it is closed; `run.json` is replaced last, in one step. Whatever happens in between,
+nobody can take the folder for a finished run, and every ``.parquet`` in it is a valid file.
+
+A finished run that is to be replaced stays until the new one is whole: that one is made in the
+folder ``unfinished`` inside, and then takes its place.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from simkit.errors import RunError
+from simkit.results.digest import TABLES, RunDigest
+from simkit.results.output_folder import (
+    PART,
+    UNFINISHED,
+    check_content,
+    holds_finished_run,
+    reason,
+    unwritable,
+)
+from simkit.results.run_folder import Run
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+# MERGED The lock of a run folder: two processes never write into one.
+
+
+def claim(folder: Path) -> int | None:
+    """Make the folder and lock it for this process; return the lock, None where there is none.
+
+    The lock is a file descriptor; closing it frees the folder, and so does the process's end.
+
+    Raises RunError if the folder cannot be made, or another process has locked it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    if os.name != "posix":
+        return None
+    import fcntl
+
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise RunError(
+                f"{folder}: another process is writing a run there; wait for it, or choose another "
+                "folder with --output"
+            ) from error
+        return None  # a file system without locks
+    return lock
+
+
+ROW_GROUP: Final = 32_768
+"""Rows that a table collects before they are written as one row group."""
+_FILES: Final = (*(f"{table}.parquet" for table in TABLES), "metrics.json")
+"""What a run folder holds besides `run.json`."""
+
+
+class FailedRunError(RunError):
+    """A run that had begun could not be brought to its end, e.g. as the disk is full."""
+
+    failed_run = True
+    """Nothing was wrong with the command: its exit code is that of a failed run."""
+
+
+class RunWriter:
+    """The folder of a run that is being made; a `Sink` for the recorder.
+
+    Attributes:
+        folder: where the finished run will be.
+        work: where it is written: the same folder, or ``unfinished`` inside if that holds a
+            finished run.
+        digest: of what has been written so far.
+        wall_time_s: time spent in writing.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike[str], info: Mapping[str, Any], *, force: bool = False
+    ) -> None:
+        """Make the folder, or take over one that holds a run, and mark it as incomplete.
+
+        Args:
+            folder: a new or empty folder, or that of a run of the same scenario, which is
+                replaced when this one is whole.
+            info: what is known for `run.json` so far; its `name` is the scenario's.
+            force: take also a folder that holds another scenario's run, or other things; of these
+                only what has the name of one of simkit's files is replaced.
+
+        Raises RunError if the folder holds something else, cannot be written, or another process
+        is writing to it.
+        """
+        self.folder = Path(folder)
+        self.digest = RunDigest()
+        self.wall_time_s = 0.0
+        self._info = dict(info)
+        self._open: dict[str, Any] = {}
+        self._waiting: dict[str, list[pl.DataFrame]] = {table: [] for table in TABLES}
+        check_content(self.folder, str(info.get("name", "")), force=force)
+        self._lock = claim(self.folder)
+        self.work = self.folder / UNFINISHED if holds_finished_run(self.folder) else self.folder
+        try:
+            self.work.mkdir(exist_ok=True)
+            self._put_info("incomplete")
+            _clear(self.work)
+        except OSError as error:
+            self._unlock()
+            raise unwritable(self.work, error) from error
+
+    def write(self, table: str, rows: pl.DataFrame) -> None:
+        """Append rows to a table.
+
+        Raises FailedRunError if they cannot be written.
+        """
+        begin = perf_counter()
+        self.digest.update(table, rows)
+        waiting = self._waiting[table]
+        waiting.append(rows)
+        if table not in self._open or sum(map(len, waiting)) >= ROW_GROUP:
+            self._write_waiting(table)
+        self.wall_time_s += perf_counter() - begin
+
+    def close_tables(self) -> None:
+        """Write what is left and give the tables their names.
+
+        Raises FailedRunError if that fails.
+        """
+        begin = perf_counter()
+        for table in tuple(self._open):
+            self._write_waiting(table)
+            self._writing(self._open[table].close)
+            path = self._path(table)
+            path.replace(path.with_name(path.name.removesuffix(PART)))
+            del self._open[table]
+        self.wall_time_s += perf_counter() - begin
+
+    def results(self) -> Run:
+        """Return the run as it stands, its tables closed, to be measured."""
+        return Run(self.work, self._info)
+
+    def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
+        """Write the metrics, then `run.json` with status "complete"; return the finished run.
+
+        Raises FailedRunError if they cannot be written.
+        """
+        self._info |= info
+        self._info |= {"digest": self.digest.finish(metrics), "error": ""}
+        try:
+            _write_json(self.work / "metrics.json", metrics)
+            self._put_info("complete")
+            if self.work != self.folder:
+                self._take_place()
+        except OSError as error:
+            raise self._gone(error) from error
+        _remove_run(self.folder / UNFINISHED)  # of an earlier run that did not end, if there is one
+        self._unlock()
+        return self.results()
+
+    def _take_place(self) -> None:
+        """Replace the earlier run by this one; in between the folder says "incomplete"."""
+        finished, self.work = self.work, self.folder
+        self._put_info("incomplete")
+        _clear(self.folder)
+        for name in _FILES:
+            if (finished / name).exists():
+                (finished / name).replace(self.folder / name)
+        self._put_info("complete")
+
+    def abandon(self, status: str, error: str, info: Mapping[str, Any]) -> None:
+        """Keep the rows so far as valid tables and mark the run "interrupted" or "failed"."""
+        self._info |= info
+        try:
+            self.close_tables()
+        except FailedRunError as failure:
+            error = f"{error}; then {failure}" if error else str(failure)
+        self._mark(status, error)
+
+    def _write_waiting(self, table: str) -> None:
+        import polars as pl
+
+        waiting = self._waiting[table]
+        if waiting:
+            rows = pl.concat(waiting) if len(waiting) > 1 else waiting[0]
+            waiting.clear()
+            self._writing(lambda: self._writer(table, rows).write_table(rows.to_arrow()))
+
+    def _writer(self, table: str, rows: pl.DataFrame) -> Any:
+        from pyarrow.parquet import ParquetWriter
+
+        if table not in self._open:
+            schema = rows.head(0).to_arrow().schema
+            self._open[table] = ParquetWriter(self._path(table), schema, compression="zstd")
+        return self._open[table]
+
+    def _path(self, table: str) -> Path:
+        return self.work / f"{table}.parquet{PART}"
+
+    def _writing(self, step: Callable[[], Any]) -> None:
+        """Do a step of writing; if it fails, drop what is half written and say so in run.json."""
+        try:
+            step()
+        except OSError as error:
+            raise self._gone(error) from error
+
+    def _gone(self, error: OSError) -> FailedRunError:
+        failure = FailedRunError(
+            f"{self.work}: cannot be written: {reason(error)}; free some space or choose "
+            "another place with --output, and run again: the folder is marked as not complete"
+        )
+        for writer in self._open.values():
+            writer.is_open = False  # or it would try to write once more when it is collected
+        self._open.clear()
+        for path in self.work.glob(f"*{PART}"):
+            path.unlink(missing_ok=True)  # room for run.json, and nothing half valid stays
+        self._mark("failed", str(failure))
+        return failure
+
+    def _mark(self, status: str, error: str) -> None:
+        self._info["error"] = error
+        with suppress(OSError):  # run.json then still says "incomplete", which is true
+            self._put_info(status)
+        self._unlock()
+
+    def _put_info(self, status: str) -> None:
+        self._info["status"] = status
+        _write_json(self.work / "run.json", self._info)
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _clear(folder: Path) -> None:
+    """Remove what is left of an earlier run; files that are not simkit's stay."""
+    for name in _FILES:
+        (folder / name).unlink(missing_ok=True)
+    for path in folder.glob(f"*{PART}"):
+        path.unlink(missing_ok=True)
+
+
+def _remove_run(folder: Path) -> None:
+    """Remove a run with its folder; that stays if files are in it that are not simkit's."""
+    with suppress(OSError):
+        if folder.is_dir():
+            _clear(folder)
+            (folder / "run.json").unlink(missing_ok=True)
+            folder.rmdir()
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Replace a file in one step."""
+    part = path.with_name(path.name + PART)
+    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    part.write_text(text + "\n", encoding="utf-8")
+    part.replace(path)

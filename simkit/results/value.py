@@ -1,0 +1,212 @@
+"""Metrics of worth: what finished jobs were worth, whose service was violated, what waiting cost.
+
+Every submitted job counts, whatever became of it. Of the *due time* of a job, the end of what its
+quality of service allows, the deadline is the like:
+
+- a finished job is late if it ended after it;
+- a killed or rejected job is late: it will never finish;
+- a job that still waits or runs at the run's last instant is late if the due time has passed, and
+  else censored, since nobody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simkit.results.metric import Metric, Window, batches
+from simkit.workload import OF_JOBS
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass
+class _Tally:
+    """Counts and sums over jobs."""
+
+    submitted: int = 0
+    finished: int = 0
+    worth: float = 0.0
+    """Of all jobs."""
+    earned: float = 0.0
+    """Of those that finished."""
+    in_time: float = 0.0
+    """Of those that finished without a violation."""
+    early: float = 0.0
+    """Of those that finished by the last submit."""
+    finished_early: int = 0
+    """How many these are."""
+    violated: int = 0
+    unviolated: int = 0
+    missed: int = 0
+    met: int = 0
+    deadlines: int = 0
+    """Jobs that have one."""
+    in_system_s: float = 0.0
+    """Time from submission until the end, or the run's last instant."""
+
+
+def value_metrics(
+    jobs: pl.LazyFrame, allocations: pl.LazyFrame, timeline: pl.LazyFrame, window: Window
+) -> list[Metric]:
+    """Return the metrics of worth; none for a run whose jobs have no column that tells of it.
+
+    Args:
+        jobs: columns of `records.JOBS` and of `records.JOBS_WITH_VALUE`, as far as there are any.
+        allocations: columns of `records.ALLOCATIONS`.
+        timeline: ``time_s``, of which the last is the run's last instant.
+        window: whose jobs count.
+    """
+    import polars as pl
+
+    there = [name for name in OF_JOBS if name in jobs.collect_schema().names()]
+    if not there:
+        return []
+    last = timeline.select(pl.col("time_s").max()).collect().item()
+    end_s = window.last_end_s if last is None else max(float(last), window.last_end_s)
+    tally = _tally(jobs, window, there, end_s)
+    waited_s = tally.in_system_s - _held_s(jobs, allocations, window, end_s)
+    found = _of_value(tally, window, there) if "value" in there else []
+    found.append(
+        Metric(
+            name="completion_ratio",
+            unit="1",
+            formula=f"jobs that finished / all, rejected ones included; {_EARLY}",
+            window=window.jobs_text,
+            count=tally.submitted,
+            censored=0,
+            values={
+                "value": _ratio(tally.finished, tally.submitted),
+                "by_last_submit": _ratio(tally.finished_early, tally.submitted),
+            },
+        )
+    )
+    if "qos" in there:
+        late = (tally.violated, tally.unviolated, tally.submitted)
+        found.append(_lateness("qos_violations", "submit + run time / QoS", late, window))
+    if tally.deadlines:
+        late = (tally.missed, tally.met, tally.deadlines)
+        found.append(_lateness("deadline_misses", "the deadline", late, window))
+    found.append(
+        Metric(
+            name="delay_cost",
+            unit="job h",
+            formula="hours from submit to end (or the run's last instant) in which a job holds "
+            "nothing: before its start, while it is suspended or waits to start over; rejected "
+            "jobs none",
+            window=window.jobs_text,
+            count=tally.submitted,
+            censored=0,
+            values={"value": waited_s / 3600},
+        )
+    )
+    return found
+
+
+def _tally(jobs: pl.LazyFrame, window: Window, there: Collection[str], end_s: float) -> _Tally:
+    """Count and add up the window's jobs; `end_s` is the run's last instant."""
+    import polars as pl
+
+    columns = ["status", "submit_time_s", "end_time_s", "trace_run_time_s", *there]
+    tally = _Tally()
+    for rows in batches(jobs, [pl.col(name) for name in columns], window):
+        status = rows["status"].to_numpy()
+        finished, rejected = status == "finished", status == "rejected"
+        gone = rejected | (status == "killed")
+        submit = rows["submit_time_s"].to_numpy()
+        ended = rows["end_time_s"].cast(pl.Float64).fill_null(end_s).to_numpy()
+        in_time = finished
+        if "qos" in there:
+            due = submit + rows["trace_run_time_s"].to_numpy() / rows["qos"].to_numpy()
+            in_time = finished & (ended <= due)
+            tally.violated += int((gone | (ended > due)).sum())
+            tally.unviolated += int(in_time.sum())
+        if "deadline_s" in there:
+            due = rows["deadline_s"].fill_null(np.inf).to_numpy()
+            has = np.isfinite(due)
+            tally.deadlines += int(has.sum())
+            tally.missed += int((has & (gone | (ended > due))).sum())
+            tally.met += int((has & finished & (ended <= due)).sum())
+        early = finished & (ended <= window.last_submit_s)
+        if "value" in there:
+            value = rows["value"].to_numpy()
+            tally.worth += float(value.sum())
+            tally.earned += float(value[finished].sum())
+            tally.in_time += float(value[in_time].sum())
+            tally.early += float(value[early].sum())
+        tally.submitted += len(rows)
+        tally.finished += int(finished.sum())
+        tally.finished_early += int(early.sum())
+        tally.in_system_s += float((ended - submit)[~rejected].sum())
+    return tally
+
+
+def _held_s(jobs: pl.LazyFrame, allocations: pl.LazyFrame, window: Window, end_s: float) -> float:
+    """Return the seconds in which the window's jobs held anything, added up over jobs."""
+    import polars as pl
+
+    start, end = pl.col("start_time_s"), pl.col("end_time_s")
+    rows = allocations.select("job_id", start, end.fill_null(end_s))
+    if window.trimmed:
+        rows = rows.join(window.jobs(jobs).select("job_id"), on="job_id", how="semi")
+    table = rows.sort("job_id", "start_time_s", "end_time_s").select(
+        start, end, before=end.cum_max().shift(1).over("job_id")
+    ).collect()  # fmt: skip
+    begun = table.select(pl.max_horizontal(start, "before")).to_series().to_numpy()
+    return float(np.maximum(table["end_time_s"].to_numpy() - begun, 0.0).sum())
+
+
+def _of_value(tally: _Tally, window: Window, there: Collection[str]) -> list[Metric]:
+    """Return the value of finished jobs, and its share of that of all jobs."""
+    sums = {"value": tally.earned, "by_last_submit": tally.early}
+    if "qos" in there:
+        sums["in_time"] = tally.in_time
+    ratios = {name: _ratio(part, tally.worth) for name, part in sums.items()}
+    late = "; in_time: of those whose QoS was not violated" if "qos" in there else ""
+    return [
+        Metric(
+            name="job_value",
+            unit="value",
+            formula=f"sum of the values of the jobs that finished; {_EARLY}{late}",
+            window=window.jobs_text,
+            count=tally.finished,
+            censored=tally.submitted - tally.finished,
+            values=sums,
+        ),
+        Metric(
+            name="value_ratio",
+            unit="1",
+            formula="job_value / the value of all jobs, rejected ones included",
+            window=window.jobs_text,
+            count=tally.submitted,
+            censored=0,
+            values=ratios,
+        ),
+    ]
+
+
+_EARLY = "by_last_submit: by then, as if the run ended when no new job comes"
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    return part / whole if whole > 0 else None
+
+
+def _lateness(name: str, due: str, counts: tuple[int, int, int], window: Window) -> Metric:
+    """Return how many jobs were late; `counts`: late, in time, all that have a due time."""
+    late, in_time, total = counts
+    known = late + in_time
+    return Metric(
+        name=name,
+        unit="jobs",
+        formula=f"jobs that did not finish by {due}; killed and rejected ones did not; unfinished "
+        "ones whose time was not up at the run's last instant are censored; share: of the others",
+        window=window.jobs_text,
+        count=known,
+        censored=total - known,
+        values={"value": late, "share": late / known if known else None},
+    )

@@ -1,0 +1,318 @@
+"""A scenario: the full configuration of a run, as strict models; one class a section.
+
+The text under each field is its documentation: it becomes the description in the JSON Schema that
+editors read. `simkit.scenario.file` reads a scenario from YAML; the sections `workload` and
+`cluster` have files of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Discriminator, Field, JsonValue, Tag, field_validator, model_validator
+
+from simkit.errors import ScenarioError
+from simkit.scenario.cluster import Cluster
+from simkit.scenario.learn import Learn
+from simkit.scenario.models import (
+    BernoulliWorkload,
+    BimodalWorkload,
+    DeepRMWorkload,
+    LublinWorkload,
+    PoissonWorkload,
+    RareWorkload,
+    SofiaWorkload,
+    UniformWorkload,
+)
+from simkit.scenario.names import (
+    AgentFolder,
+    Arguments,
+    Backfill,
+    Estimator,
+    FitnessChoice,
+    Free,
+    Order,
+    PlacementChoice,
+    PolicyFile,
+    PolicyName,
+)
+from simkit.scenario.power import Power
+from simkit.scenario.types import (
+    BrokenRulesError,
+    Count,
+    Duration,
+    Many,
+    PositiveDuration,
+    Section,
+)
+from simkit.scenario.value import Value
+from simkit.scenario.workload import (
+    Alibaba2017Workload,
+    JobsWorkload,
+    PluginWorkload,
+    SacctWorkload,
+    SwfWorkload,
+    TasksWorkload,
+)
+
+Workload = Annotated[
+    SwfWorkload
+    | SacctWorkload
+    | JobsWorkload
+    | LublinWorkload
+    | PoissonWorkload
+    | BernoulliWorkload
+    | UniformWorkload
+    | BimodalWorkload
+    | RareWorkload
+    | DeepRMWorkload
+    | SofiaWorkload
+    | Alibaba2017Workload
+    | TasksWorkload
+    | PluginWorkload,
+    Field(discriminator="type"),
+]
+"""Every kind of workload, told apart by `type`."""
+
+__all__ = ["Cluster", "Scenario", "json_schema", "refuse_sweep", "scenario_hash"]
+
+
+class ComposedPolicy(Section):
+    """A policy composed of an order, a backfilling rule and a placement rule."""
+
+    order: Order = Field("fcfs", validate_default=True)
+    """The order in which waiting tasks are tried: a name, or {type: name, and its arguments}."""
+    backfill: Backfill = Field("none", validate_default=True)
+    """What may start before the queue's head while that waits: none, easy, conservative, …."""
+    placement: PlacementChoice = Field("first-fit", validate_default=True)
+    """Which machines a task goes to."""
+
+
+class FittedPolicy(Section):
+    """A policy by fitness: what scores highest is placed next; what fits nowhere blocks nobody."""
+
+    fitness: FitnessChoice
+    """What scores machines for a task, or pairs of a machine and a task: first-fit, tetris, …."""
+    order: Order = Field("fcfs", validate_default=True)
+    """The order in which tasks are taken, and which of equal pairs comes first."""
+    compat: Literal["cloudsimpy"] | None = None
+    """Takes on the time rules and tie-breaks of another simulator; needs its period."""
+
+
+class FilePolicy(Section):
+    """A policy in a file of one's own."""
+
+    path: PolicyFile
+    """The file and the class in it, my_policy.py:MyPolicy; relative to the scenario file."""
+    args: Arguments = Field(default_factory=dict)
+    """Keyword arguments for the class."""
+
+
+class NamedPolicy(Section):
+    """A policy of an installed package."""
+
+    name: PolicyName
+    """Name of an entry point, or package.module:attribute."""
+    args: Arguments = Field(default_factory=dict)
+    """Keyword arguments for it."""
+
+
+class AgentPolicy(Section):
+    """A policy that was learned."""
+
+    agent: AgentFolder
+    """What `simkit train` wrote, or the name of an agent that comes with simkit, deeprm-70."""
+    args: Arguments = Field(default_factory=dict)
+    """Keyword arguments for it, such as {choose: greedy}."""
+
+
+def _policy_form(value: object) -> str | None:
+    """Tell the form of a policy by its keys: `path`, `name`, `agent`, `fitness`, else composed."""
+    if isinstance(value, Section):
+        return next((form for form, model in POLICY_FORMS.items() if type(value) is model), None)
+    keys = value if isinstance(value, dict) else ()
+    forms = {
+        "path": "{path, args}",
+        "name": "{name, args}",
+        "agent": "{agent, args}",
+        "fitness": FITTED,
+    }
+    return next((form for key, form in forms.items() if key in keys), COMPOSED)
+
+
+COMPOSED = "{order, backfill, placement}"
+FITTED = "{fitness, order, compat}"
+POLICY_FORMS = {
+    COMPOSED: ComposedPolicy,
+    FITTED: FittedPolicy,
+    "{path, args}": FilePolicy,
+    "{name, args}": NamedPolicy,
+    "{agent, args}": AgentPolicy,
+}
+"""The ways of writing a policy."""
+
+COMPAT_PERIODS = {"cloudsimpy": 1.0}
+"""Other simulators, and the period of their decisions in seconds."""
+
+Policy = Annotated[
+    Annotated[ComposedPolicy, Tag(COMPOSED)]
+    | Annotated[FittedPolicy, Tag(FITTED)]
+    | Annotated[FilePolicy, Tag("{path, args}")]
+    | Annotated[NamedPolicy, Tag("{name, args}")]
+    | Annotated[AgentPolicy, Tag("{agent, args}")],
+    Discriminator(_policy_form),
+]
+
+
+class Admission(Section):
+    """Which submitted tasks the policy sees; by default all of them."""
+
+    slots: Count | None = None
+    """How many waiting tasks the policy sees at most; null: all."""
+    backlog: Annotated[int, Field(ge=0)] | None = None
+    """How many more wait behind the slots; what exceeds it is rejected; null: no limit."""
+    refill: Literal["at_once", "next_decision"] = "at_once"
+    """A free slot is filled within the decision that frees it, or before the next one."""
+    order: Literal["fifo", "qos", "value"] = "fifo"
+    """Who of those that wait for a slot gets it: the first, or that of the highest qos or value."""
+
+    @model_validator(mode="after")
+    def _orders_what_waits(self) -> Self:
+        if self.order != "fifo" and self.slots is None:
+            text = f"{self.order} needs slots; add a number of them"
+            raise BrokenRulesError([(("order",), text)])
+        return self
+
+
+class Scheduling(Section):
+    """The instants of decisions."""
+
+    every: PositiveDuration | None = None
+    """At multiples of this time if something changed; null: at every change."""
+    step: PositiveDuration | None = None
+    """At all multiples of this time, whether or not something changed: slotted time."""
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> Self:
+        if self.every is not None and self.step is not None:
+            text = "cannot be with `every`, which leaves out steps; take one of them out"
+            raise BrokenRulesError([(("step",), text)])
+        return self
+
+
+class Metrics(Section):
+    """Settings of the metrics."""
+
+    tau: PositiveDuration = 10.0
+    """Bound of the bounded slowdown: shorter jobs count as this long."""
+    warmup: Annotated[Duration, Field(ge=0)] = 0.0
+    """Jobs submitted within this time of the first are left out."""
+    cooldown: Annotated[Duration, Field(ge=0)] = 0.0
+    """Jobs submitted within this time of the last are left out."""
+
+
+class Scenario(Section):
+    """The full configuration of a run of simkit."""
+
+    name: str = "scenario"
+    """Names the run: letters, digits, dots, underscores and hyphens. Default: the file's name."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """From it comes every random number of the run; 0 is a seed like any other."""
+    workload: Workload
+    """Which jobs arrive."""
+    value: Value | None = None
+    """What jobs are worth, with their quality of service and deadlines; absent: nothing."""
+    cluster: Cluster = Field(default_factory=Cluster)
+    """The machines; absent: one pool of the size in the log's header."""
+    power: Power | None = None
+    """The energy side: sources, battery, grid, what machines draw; absent: power is no matter."""
+    policy: Policy = Field({}, validate_default=True)
+    """Decides what starts when and where."""
+    estimates: Estimator = Field("requested", validate_default=True)
+    """Run times that the policy is told: requested, actual, user-mean, or {type: perturbed, …}."""
+    walltime: Literal["kill", "ignore"] = "ignore"
+    """kill: at its requested time a job is killed; ignore: it runs to its end."""
+    admission: Admission = Field(default_factory=Admission)
+    """Which submitted tasks the policy sees."""
+    scheduling: Scheduling = Field(default_factory=Scheduling)
+    """When the policy is called."""
+    metrics: Metrics = Field(default_factory=Metrics)
+    """How the metrics are taken."""
+    learn: Learn | None = None
+    """What `simkit train` trains on this scenario; absent: nothing."""
+    sweep: dict[str, Many[Free]] = Field(default_factory=dict)
+    """Dotted key → list of values: a run for each combination. Only `simkit sweep` takes it."""
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_file_name(cls, name: str) -> str:
+        if not name or not all(c.isascii() and (c.isalnum() or c in "._-") for c in name):
+            raise ValueError(f"must be letters, digits, '.', '_' and '-' alone, not {name!r}")
+        if not name.strip("."):
+            raise ValueError(f"must not consist of dots, as {name!r} does")
+        return name
+
+    @model_validator(mode="after")
+    def _has_the_period_of_the_other_simulator(self) -> Self:
+        compat = getattr(self.policy, "compat", None)
+        if compat is not None and self.scheduling.every != COMPAT_PERIODS[compat]:
+            raise BrokenRulesError(
+                [(("policy", "compat"), f"{compat} decides every second; add `scheduling: "
+                  "{every: 1s}`")]
+            )  # fmt: skip
+        return self
+
+    @field_validator("sweep")
+    @classmethod
+    def _sweeps_something(cls, sweep: dict[str, tuple[JsonValue, ...]]) -> Any:
+        problems = [
+            ((path,), text)
+            for path, values in sweep.items()
+            if (text := _sweep_problem(path, values))
+        ]
+        if problems:
+            raise BrokenRulesError(problems)
+        return sweep
+
+
+SWEEP_REFUSAL = "stands for several runs; start them with `simkit sweep`, or leave the key out"
+
+
+def _sweep_problem(path: str, values: Sequence[JsonValue]) -> str:
+    """Tell what is wrong with one axis of a sweep; empty if nothing is."""
+    if path.split(".")[0] in ("sweep", "name") or not all(path.split(".")):
+        return "cannot be swept; write a dotted key such as policy.backfill"
+    if not values:
+        return "has no values; give a list such as [0, 1, 2]"
+    texts = [_canonical(value) for value in values]
+    twice = [text for text in texts if texts.count(text) > 1]
+    return f"has the value {twice[0]} twice; leave one out" if twice else ""
+
+
+def refuse_sweep(scenario: Scenario) -> None:
+    """Raise ScenarioError if the scenario has a `sweep`, which stands for several runs."""
+    if scenario.sweep:
+        raise ScenarioError(f"sweep: {SWEEP_REFUSAL}")
+
+
+def scenario_hash(scenario: Scenario) -> str:
+    """Return the SHA-256, in hexadecimal, of the scenario's canonical JSON after defaults.
+
+    Files count by their absolute paths, not by their content.
+    """
+    return sha256(_canonical(scenario.model_dump(mode="json")).encode()).hexdigest()
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a scenario file, for editors."""
+    schema = Scenario.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )

@@ -1,0 +1,178 @@
+"""The scenario's `power.machines` and `power.pue`: what machines draw, and what is added to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite, nan
+from typing import Annotated, Any, Self
+
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+
+from simkit.scenario.problems import named
+from simkit.scenario.signals import AtLeastZero, Finite, Signal
+from simkit.scenario.types import BrokenRulesError, Duration, Many, Positive, Section
+
+TimeSpent = Annotated[Duration, Field(ge=0)]
+"""Seconds, at least 0."""
+
+
+class MachineFacts(Section):
+    """What every machine takes; all of one machine, in a pool of one processor."""
+
+    off_w: AtLeastZero = 0.0
+    """Power when switched off."""
+    boot: TimeSpent = 0.0
+    """Time from switching on to being ready."""
+    boot_w: AtLeastZero | None = None
+    """Power while booting; null: as when idle."""
+    shutdown: TimeSpent = 0.0
+    """Time from switching off to being off, at idle power."""
+
+
+class LinearMachine(MachineFacts):
+    """Power that rises in a straight line with the use of one resource."""
+
+    idle_w: AtLeastZero
+    """Power when on and empty."""
+    full_w: AtLeastZero
+    """Power when the resource is all in use."""
+    resource: str | None = None
+    """The resource; null: cpu or processors, whichever the machines have."""
+
+    @model_validator(mode="after")
+    def _rises(self) -> Self:
+        if self.full_w < self.idle_w:
+            text = f"must be at least idle_w, {self.idle_w:g}, not {self.full_w:g}"
+            raise BrokenRulesError([(("full_w",), text)])
+        return self
+
+
+class TableMachine(MachineFacts):
+    """Power measured at equal steps of use, as in results of SPECpower."""
+
+    table: Many[AtLeastZero]
+    """W at 0, 10, …, 100 % of use; any number of equal steps."""
+    resource: str | None = None
+    """The resource; null: cpu or processors, whichever the machines have."""
+
+    @model_validator(mode="after")
+    def _idle_is_least(self) -> Self:
+        if len(self.table) < 2:
+            text = "has no line to draw; give W at 0, 10, …, 100 %, at least two numbers"
+            raise BrokenRulesError([(("table",), text)])
+        if (least := min(self.table)) < self.table[0]:
+            text = f"has {least:g} W in use, below the {self.table[0]:g} W when idle"
+            raise BrokenRulesError([(("table",), f"{text}; begin with the power when idle")])
+        return self
+
+
+class ResourceMachine(MachineFacts):
+    """Power that each resource adds to when it is used."""
+
+    idle_w: AtLeastZero
+    """Power when on and empty."""
+    per_resource: dict[str, AtLeastZero]
+    """Resource → W that it adds when all of it is in use: {cpu: 150, gpu: 300}."""
+
+
+LINEAR = "{idle_w, full_w}"
+TABLE = "{table}"
+PER_RESOURCE = "{idle_w, per_resource}"
+GROUPED = "{groups}"
+
+
+def _form(value: object) -> str:
+    """Tell the form of a machine by its keys, or by its model."""
+    keys = type(value).model_fields if isinstance(value, Section) else value
+    forms = {"groups": GROUPED, "table": TABLE, "per_resource": PER_RESOURCE}
+    known = keys if isinstance(keys, Mapping) else ()
+    return next((form for key, form in forms.items() if key in known), LINEAR)
+
+
+Machine = Annotated[
+    Annotated[LinearMachine, Tag(LINEAR)]
+    | Annotated[TableMachine, Tag(TABLE)]
+    | Annotated[ResourceMachine, Tag(PER_RESOURCE)],
+    Discriminator(_form),
+]
+"""What one kind of machine draws."""
+
+
+class GroupedMachines(Section):
+    """Machines of several kinds."""
+
+    groups: Annotated[dict[str, Machine], named(Machine)]
+    """Name of a group of machines, or of one machine → what each of it draws; default: the rest."""
+
+
+Machines = Annotated[
+    Annotated[LinearMachine, Tag(LINEAR)]
+    | Annotated[TableMachine, Tag(TABLE)]
+    | Annotated[ResourceMachine, Tag(PER_RESOURCE)]
+    | Annotated[GroupedMachines, Tag(GROUPED)],
+    Discriminator(_form),
+]
+"""One kind of machine, or several by group."""
+
+
+def _points(value: object) -> object:
+    """Return number → number of a mapping whose keys YAML has as text."""
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"must be points such as {{0: 1.6, 1: 1.2}}, not {value!r}")
+    problems: list[tuple[tuple[str | int, ...], str]] = []
+    found: dict[float, Any] = {}
+    for key, number in value.items():
+        try:
+            place = float(key)
+        except (TypeError, ValueError):
+            place = nan
+        if isfinite(place):
+            found[place] = number
+        else:
+            problems.append(((str(key),), "must be a finite number"))
+    if problems:
+        raise BrokenRulesError(problems)
+    return found
+
+
+_POINTS_SCHEMA = {"type": "object", "additionalProperties": {"type": "number"}}
+Points = Annotated[dict[float, Finite], BeforeValidator(_points), WithJsonSchema(_POINTS_SCHEMA)]
+"""Number → number; between the points there are straight lines."""
+
+
+class PueCurve(Section):
+    """Power usage effectiveness: power of the site over that of its machines."""
+
+    ratio: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
+    """The same always; or give `by_load`."""
+    by_load: Points | None = None
+    """Load of the machines, 0..1 of `rated_w` → ratio: {0: 1.6, 1: 1.2}."""
+    rated_w: Positive | None = None
+    """Power of the machines at load 1; null: what they all draw when busy."""
+    temperature: Signal | None = None
+    """Outside temperature in degC."""
+    added_by_temperature: Points | None = None
+    """Temperature in degC → what is added to the ratio: {20: 0, 35: 0.1}."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return {"ratio": value} if number else value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        problems: list[tuple[tuple[str | int, ...], str]] = []
+        if (self.ratio is None) == (self.by_load is None):
+            problems.append(((), "needs either a ratio or by_load; give one of the two"))
+        if self.by_load is not None and not all(r >= 1 for r in self.by_load.values()):
+            problems.append((("by_load",), "has a ratio below 1; a site draws what it runs"))
+        if self.added_by_temperature and min(self.added_by_temperature.values()) < 0:
+            problems.append((("added_by_temperature",), "must be at least 0 everywhere"))
+        if (self.temperature is None) != (not self.added_by_temperature):
+            problems.append(((), "needs both temperature and added_by_temperature, or neither"))
+        if self.temperature is not None and self.by_load is None:
+            problems.append((("temperature",), "goes with by_load; write by_load: {0: 1.3}"))
+        if problems:
+            raise BrokenRulesError(problems)
+        return self

@@ -1,0 +1,240 @@
+"""What a scenario names: files that must exist, plug-ins that must be known, and their arguments.
+
+Checked against a `Context`; without one (a scenario made from JSON of another machine) names and
+paths stay as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    JsonValue,
+    ValidationInfo,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from simkit.errors import PluginError, did_you_mean
+from simkit.plugins import split_reference
+from simkit.scenario.library import SAMPLE, agent_folder, sample_path
+from simkit.scenario.types import Section
+
+
+class Context(NamedTuple):
+    """What validation may look at besides the values: given as pydantic's `context`."""
+
+    base: Path
+    """Folder that relative paths start from; the files must exist."""
+    check_name: Callable[[str, str, str | None], None] | None = None
+    """Raises PluginError for (group, name, kind) that nothing answers to; None checks no names."""
+
+
+def _file(value: str, info: ValidationInfo) -> str:
+    if not isinstance(info.context, Context):
+        return value
+    if value.startswith(SAMPLE):
+        return str(sample_path(value.removeprefix(SAMPLE)))
+    try:
+        path = info.context.base / Path(value).expanduser()
+        path = path.parent.resolve() / path.name  # the file itself may be a link: it keeps its name
+    except (OSError, RuntimeError) as error:
+        raise ValueError(f"{value!r} cannot be a path: {error}") from error
+    check_file(path)
+    return str(path)
+
+
+def _place(value: str, info: ValidationInfo) -> str:
+    """Check a file or folder."""
+    if not isinstance(info.context, Context) or value.startswith(SAMPLE):
+        return _file(value, info)
+    folder = info.context.base / Path(value).expanduser()
+    return str(folder.resolve()) if folder.is_dir() else _file(value, info)
+
+
+def check_file(path: Path) -> None:
+    """Raise ValueError, naming a similar file beside it, unless the absolute `path` is a file."""
+    try:
+        problem = _file_problem(path)
+    except OSError as error:
+        problem = f"{path} cannot be reached: {error.strerror}"
+    if problem:
+        raise ValueError(problem)
+
+
+def _file_problem(path: Path) -> str:
+    if path.is_file():
+        return ""
+    if path.is_dir():
+        return f"{path} is a folder; name a file in it"
+    folder = next(parent for parent in path.parents if parent.is_dir())
+    missing = path.relative_to(folder).parts
+    if len(missing) > 1:
+        return f"there is no file {path}; the folder {folder} has no {missing[0]!r}"
+    near = did_you_mean(path.name, [entry.name for entry in folder.iterdir()])
+    return f"there is no file {path}{near if 'did you mean' in near else ''}"
+
+
+File = Annotated[str, AfterValidator(_file), WithJsonSchema({"type": "string", "format": "path"})]
+"""An existing file; a relative path starts from the scenario's folder.
+
+``sample:NAME`` is a log that comes with simkit."""
+
+
+Place = Annotated[str, AfterValidator(_place), WithJsonSchema({"type": "string", "format": "path"})]
+"""An existing file or folder, likewise."""
+
+
+def _agent(value: str, info: ValidationInfo) -> str:
+    if not isinstance(info.context, Context):
+        return value
+    return str(agent_folder(value, info.context.base))
+
+
+AGENT_FORMAT = "agent"
+"""Format of the text that names an agent, in a scenario's JSON Schema."""
+AgentFolder = Annotated[
+    str, AfterValidator(_agent), WithJsonSchema({"type": "string", "format": AGENT_FORMAT})
+]
+"""The bundle of an agent: a folder, relative to the scenario's, or the name of a shipped one."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """Marks a text as the name of a plug-in of a group (and kind), and checks it."""
+
+    group: str
+    kind: str | None = None
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Check the name after pydantic has found it to be text."""
+        return core_schema.with_info_after_validator_function(self.check, handler(source))
+
+    def check(self, name: str, info: ValidationInfo) -> str:
+        """Return the name, the path of ``file.py:attribute`` made absolute.
+
+        Raises ValueError if it is no name, no file, or known to no plug-in.
+        """
+        try:
+            place = split_reference(name)[0] if ":" in name else ""
+            if place.endswith(".py"):
+                return _file(place, info) + name.removeprefix(place)
+            if isinstance(info.context, Context) and info.context.check_name:
+                info.context.check_name(self.group, name, self.kind)
+        except PluginError as error:
+            raise ValueError(str(error)) from error
+        return name
+
+
+def _file_reference(name: str) -> str:
+    if not name.rpartition(":")[0].endswith(".py"):
+        raise ValueError(f"{name!r} names no class in a file; write my_policy.py:MyPolicy")
+    return name
+
+
+PolicyName = Annotated[str, Plugin("simkit.policies", "policy")]
+ReaderName = Annotated[str, Plugin("simkit.readers")]
+PolicyFile = Annotated[str, AfterValidator(_file_reference), Plugin("simkit.policies", "policy")]
+
+
+def _finite(value: Any) -> Any:
+    for number in _numbers(value):
+        if not math.isfinite(number):
+            raise ValueError(f"holds {number}; use finite numbers")
+    return value
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _numbers(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _numbers(part)
+
+
+Free = Annotated[JsonValue, AfterValidator(_finite)]
+"""Text, a number, true or false, null, or lists and mappings of them."""
+Arguments = Annotated[dict[str, JsonValue], AfterValidator(_finite)]
+"""Keyword arguments for a plug-in, which checks them itself."""
+
+
+class Choice(Section):
+    """A plug-in by name, with arguments: ``easy`` or ``{type: perturbed, factor: 5}``."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Free] = Field(init=False)
+
+    type: str
+    """Name of an entry point, ``package.module:attribute`` or ``file.py:attribute``."""
+
+    @property
+    def args(self) -> dict[str, JsonValue]:
+        """The keys beside `type`: keyword arguments for the plug-in."""
+        return dict(self.__pydantic_extra__)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        return {"type": value} if isinstance(value, str) else value
+
+    @model_serializer(mode="plain")
+    def _shortest_form(self) -> str | dict[str, Any]:
+        return {"type": self.type, **self.args} if self.args else self.type
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return the schema of both forms."""
+        long = handler.resolve_ref_schema(handler(schema))
+        return {
+            "title": cls.__name__,
+            "description": cls.__doc__,
+            "anyOf": [{"type": "string"}, long],
+        }
+
+
+class Order(Choice):
+    """The order in which waiting tasks are tried."""
+
+    type: Annotated[str, Plugin("simkit.policies", "order")]
+
+
+class Backfill(Choice):
+    """What may start before the queue's head while that waits."""
+
+    type: Annotated[str, Plugin("simkit.policies", "backfill")]
+
+
+class PlacementChoice(Choice):
+    """A rule that picks machines."""
+
+    type: Annotated[str, Plugin("simkit.policies", "placement")]
+
+
+class FitnessChoice(Choice):
+    """What scores machines for a task, or pairs of the two."""
+
+    type: Annotated[str, Plugin("simkit.policies", "fitness")]
+
+
+class Estimator(Choice):
+    """Where the policy's run-time estimates come from."""
+
+    type: Annotated[str, Plugin("simkit.predictors")]

@@ -1,0 +1,228 @@
+"""Turns pydantic's errors into sentences: the path in the file, what is wrong, the remedy."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, BeforeValidator, Tag, ValidationError, ValidationInfo, create_model
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from simkit.errors import did_you_mean
+from simkit.scenario.types import BrokenRulesError, Section
+from simkit.scenario.yaml import KeyPath, Problem
+
+_NOT = "must be {}, not {}".format
+_KINDS = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
+    "finite_number": "a finite number",
+    "invalid-json-value": "text, a number, true, false, null, a list or a mapping",
+}
+_BOUNDS = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+
+
+def problems_of(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
+    """Return every problem of a failed validation of `model`, in pydantic's order."""
+    return [
+        problem
+        for details in error.errors(include_url=False)
+        for problem in _problems(details, Place(model, details["loc"]))
+    ]
+
+
+class Place:
+    """Where an error is, found by walking pydantic's loc down the models.
+
+    Attributes:
+        path: keys and list rows as the file has them: loc without the tags of unions.
+        field: the field at `path`; None if there is none.
+        models: tag → model in which the last key stands; several if no tag chose one.
+        tag: the tag that chose it, else empty.
+        others: tag → the models that were not chosen.
+        inner: tag → model that stands at `path` itself; empty if there is none.
+    """
+
+    def __init__(self, model: type[BaseModel], loc: tuple[int | str, ...]) -> None:
+        self.path: KeyPath = ()
+        self.field: FieldInfo | None = None
+        self.models: dict[str, type[BaseModel]] = {}
+        self.others: dict[str, type[BaseModel]] = {}
+        self.inner: dict[str, type[BaseModel]] = {"": model}
+        chosen = False
+        for step in loc:
+            if len(self.inner) > 1 and step in self.inner:
+                self.others = {tag: m for tag, m in self.inner.items() if tag != step}
+                self.inner, chosen = {str(step): self.inner[str(step)]}, True
+            else:
+                self.others, chosen = self.others if chosen else {}, False
+                self._enter(step)
+        self.key = str(self.path[-1]) if self.path else ""
+        self.tag = next(iter(self.models), "")
+
+    def _enter(self, step: int | str) -> None:
+        """Go down by one key, or by one row of a list, which has the models of the list.
+
+        A name that the author gave, in a mapping, leads to the models of the mapping likewise.
+        """
+        named = self.field is not None and get_origin(self.field.annotation) is dict
+        if named and isinstance(step, str):
+            self.path, self.field = (*self.path, step), None
+            return
+        self.path = (*self.path, step)
+        if isinstance(step, int):
+            return
+        self.models = self.inner
+        fields = [m.model_fields[step] for m in self.inner.values() if step in m.model_fields]
+        self.field = fields[0] if fields else None
+        self.inner = _models_in(self.field) if self.field else {}
+
+
+def _models_in(field: FieldInfo) -> dict[str, type[BaseModel]]:
+    """Return tag → model of those in a field's type; the tags are those of pydantic's loc."""
+    parts = (field.annotation, *field.metadata)
+    return {tag: model for part in parts for tag, model in _tagged(part, "")}
+
+
+def _tagged(kind: Any, tag: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        field = kind.model_fields.get("type")
+        literal = get_args(field.annotation) if field else ()
+        yield (str(literal[0]) if literal else tag or kind.__name__), kind
+        return
+    args = get_args(kind)
+    tags = [arg.tag for arg in args if isinstance(arg, Tag)]
+    for arg in args:
+        yield from _tagged(arg, tags[0] if tags else tag)
+
+
+def _problems(details: ErrorDetails, place: Place) -> Iterator[Problem]:
+    cause = details.get("ctx", {}).get("error")
+    if isinstance(cause, BrokenRulesError):
+        for below, text in cause.problems:
+            yield Problem((*place.path, *below), text)
+    elif isinstance(cause, ValueError):
+        yield Problem(place.path, str(cause))
+    elif details["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        yield Problem((*place.path, "type"), _type_text(details, place))
+    else:
+        yield Problem(place.path, _text(details, place))
+
+
+def _text(details: ErrorDetails, place: Place) -> str:
+    kind, value = details["type"], details["input"]
+    special = {"missing": _missing, "extra_forbidden": _unknown_key}.get(kind)
+    if special:
+        return special(place)
+    if kind == "literal_error":
+        return _choice_text(value, _literals(place.field.annotation if place.field else None))
+    if kind in _BOUNDS:
+        name, words = _BOUNDS[kind]
+        return _NOT(f"{words} {details['ctx'][name]:g}", shown(value))
+    if kind in _KINDS:
+        return _NOT(_KINDS[kind], shown(value)) + _remedy(kind, value)
+    return f"{details['msg']}, not {shown(value)}"
+
+
+def _remedy(kind: str, value: Any) -> str:
+    if kind == "string_type" and isinstance(value, (int, float)):
+        return "; put it in quotes"
+    if kind in ("tuple_type", "list_type") and not isinstance(value, dict):
+        return f"; write [{value}]"
+    return ""
+
+
+def _missing(place: Place) -> str:
+    about = place.field.description if place.field else None
+    return f"is missing; add it{f': {about}' if about else ''}"
+
+
+def _unknown_key(place: Place) -> str:
+    for tag, model in place.others.items():
+        if place.key in model.model_fields:
+            return f"does not go with {place.tag}; it is a key of {tag}"
+    known = {name for model in place.models.values() for name in model.model_fields}
+    return f"unknown key{did_you_mean(place.key, known)}"
+
+
+def _type_text(details: ErrorDetails, place: Place) -> str:
+    if details["type"] == "union_tag_not_found":
+        return f"is missing; add one of: {', '.join(place.inner)}"
+    return _choice_text(details["ctx"]["tag"], list(place.inner))
+
+
+def _choice_text(value: Any, choices: list[str]) -> str:
+    if isinstance(value, str):
+        return f"unknown value {value!r}{did_you_mean(value, choices)}"
+    return _NOT(f"one of {', '.join(choices)}", shown(value))
+
+
+def _literals(annotation: Any) -> list[str]:
+    if get_origin(annotation) is Literal:
+        return [str(choice) for choice in get_args(annotation)]
+    return [choice for part in get_args(annotation) for choice in _literals(part)]
+
+
+def shown(value: Any) -> str:
+    """Return a value as a scenario shows it, shortened: ``'abc'``, ``true``, ``null``, ``{…}``."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return _SHORT.repr(value)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
+
+
+# MERGED Mappings of names to sections, such as ``power.sources``: each problem is told at its own path.
+# MERGED
+# MERGED The names are the user's, so no model has them as fields; each section is judged by itself, and its
+# MERGED problems are led back to its name.
+
+
+def named(kind: Any) -> BeforeValidator:
+    """Return the mark of a field ``dict[str, kind]`` whose keys are names that the user gives.
+
+    Args:
+        kind: a section, or a union of sections told apart by their keys.
+    """
+    one: type[BaseModel] = create_model("One", __base__=Section, it=(kind, ...))
+
+    def check(value: object, info: ValidationInfo) -> object:
+        if not isinstance(value, Mapping):
+            return value  # pydantic says what it must be
+        found: dict[str, Any] = {}
+        problems: list[tuple[KeyPath, str]] = []
+        for name, part in value.items():
+            if not _is_name(name):
+                problems.append(((str(name),), "must be named with letters, digits, '_' and '-'"))
+                continue
+            try:
+                found[name] = one.model_validate({"it": part}, context=info.context).it  # type: ignore[attr-defined]
+            except ValidationError as error:
+                problems += [((name, *p.path[1:]), p.text) for p in problems_of(error, one)]
+        if problems:
+            raise BrokenRulesError(problems)
+        return found
+
+    return BeforeValidator(check)
+
+
+def _is_name(name: object) -> bool:
+    """Tell whether a name can stand in a dotted path and a column's name."""
+    return isinstance(name, str) and name.replace("_", "a").replace("-", "a").isalnum()

@@ -1,0 +1,231 @@
+"""The scenario's signals: numbers that change with time, such as a wind farm's power or a price.
+
+Each has a `type`; a plain number is a constant one. Constants, schedules and levels are in the unit
+of the place where they stand: W, price/kWh, gCO2/kWh or degC. The kinds that are read from files
+are in `scenario_recorded`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import CoreSchema, core_schema
+
+from simkit.errors import TraceError
+from simkit.power.signal_patterns import DAY_S, weekly
+from simkit.scenario.recorded import (
+    CarbonSignal,
+    CsvSignal,
+    GenerationSignal,
+    GleammSignal,
+    NsrdbSignal,
+    PluginSignal,
+    PriceSignal,
+    SampleSignal,
+    WindToolkitSignal,
+    Zone,
+)
+from simkit.scenario.types import BrokenRulesError, Many, PositiveDuration, Section
+from simkit.units import parse_duration
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+AtLeastZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+_CLOCK = re.compile(r"\s*(\d{1,2}):(\d\d)(?::(\d\d))?\s*")
+
+
+def _time_of_day(word: object) -> float:
+    """Return the second of the day of ``7:00``, ``7h`` or a number of seconds."""
+    text = str(word)
+    if match := _CLOCK.fullmatch(text):
+        hours, minutes, seconds = (int(part or 0) for part in match.groups())
+        at = hours * 3600.0 + minutes * 60.0 + seconds
+        if minutes < 60 and seconds < 60 and at < DAY_S:
+            return at
+        raise ValueError(f"{text!r} is no time of day; write 0:00 to 23:59")
+    at = parse_duration(text)
+    if not 0 <= at < DAY_S:
+        raise ValueError(f"{text!r} is not within a day; write 0:00 to 23:59")
+    return at
+
+
+def _of_day(value: object) -> object:
+    """Return second of the day → value of what people write."""
+    if not isinstance(value, Mapping) or not value:
+        raise ValueError(f"must be times of day with values, {{7:00: 0.3}}, not {value!r}")
+    found: dict[float, float] = {}
+    problems: list[tuple[tuple[str | int, ...], str]] = []
+    for word, amount in value.items():
+        try:
+            at = _time_of_day(word)
+            if isinstance(amount, bool) or not isinstance(amount, (int, float)):
+                raise ValueError(f"must be a number, not {amount!r}")
+            if not math.isfinite(amount):
+                raise ValueError(f"must be a finite number, not {amount}")
+            if at in found:
+                raise ValueError("the same time is there twice; keep one")
+            found[at] = float(amount)
+        except ValueError as error:
+            problems.append(((str(word),), str(error)))
+    if problems:
+        raise BrokenRulesError(problems)
+    return found
+
+
+def _known_days(week: dict[str, dict[float, float]]) -> dict[str, dict[float, float]]:
+    try:
+        weekly(week)
+    except TraceError as error:
+        raise ValueError(str(error)) from error
+    return week
+
+
+_DAY_SCHEMA = {"type": "object", "additionalProperties": {"type": "number"}, "minProperties": 1}
+DayPattern = Annotated[dict[float, float], BeforeValidator(_of_day), WithJsonSchema(_DAY_SCHEMA)]
+"""Time of day (7:00) → the value from then on."""
+
+
+class ConstantSignal(Section):
+    """The same value for ever; a plain number says the same."""
+
+    type: Literal["constant"] = "constant"
+    """The same value for ever; a plain number says the same."""
+    value: Finite
+    """In the unit of the place."""
+
+    @model_serializer(mode="plain")
+    def _number(self) -> float:
+        return self.value
+
+
+class ScheduleSignal(Section):
+    """A pattern of the day or the week on the clock on the wall, such as a tariff."""
+
+    type: Literal["schedule"]
+    """A pattern of the day or the week on the clock on the wall, such as a tariff."""
+    day: DayPattern | None = None
+    """Time of day → the value from then on: {7:00: 0.3, 22:00: 0.1}; or give `week`."""
+    week: Annotated[dict[str, DayPattern], AfterValidator(_known_days)] | None = None
+    """mon … sun, weekdays or weekend → such times with values."""
+    zone: Zone | None = None
+    """Time zone of the clock; null: that of the run's site, see `power.align`, else UTC."""
+
+    @model_validator(mode="after")
+    def _one_pattern(self) -> Self:
+        if (self.day is None) == (self.week is None):
+            raise ValueError("needs either day or week; give one of the two")
+        return self
+
+
+class LevelsSignal(Section):
+    """A random supply: in each step high with some probability, else low; steps are independent.
+
+    The dissertation on power-modulated datacenters calls it power_avail_rate (Venkataswamy 2023).
+    """
+
+    type: Literal["levels"]
+    """Random levels: in each step high with some probability, else low; seeded."""
+    high_w: AtLeastZero
+    """The high level; in another unit where the place has another."""
+    low_w: AtLeastZero
+    """The low level, likewise."""
+    high_share: Share = 0.9
+    """Probability of the high level in a step."""
+    step: PositiveDuration = 3600.0
+    """Length of a step; steps begin at the run's zero."""
+
+    @model_validator(mode="after")
+    def _low_is_lower(self) -> Self:
+        if self.low_w > self.high_w:
+            text = f"must be at most high_w, {self.high_w:g}, not {self.low_w:g}"
+            raise BrokenRulesError([(("low_w",), text)])
+        return self
+
+
+class SumSignal(Section):
+    """The sum of signals."""
+
+    type: Literal["sum"]
+    """The sum of signals."""
+    signals: Many[Signal]
+    """What is added."""
+
+    @model_validator(mode="after")
+    def _adds_something(self) -> Self:
+        if not self.signals:
+            raise BrokenRulesError([(("signals",), "is empty; give at least one signal")])
+        return self
+
+
+class ScaledSignal(Section):
+    """A signal times a factor."""
+
+    type: Literal["scaled"]
+    """A signal times a factor."""
+    signal: Signal
+    """What is scaled."""
+    factor: AtLeastZero
+    """The factor."""
+
+
+@dataclass(frozen=True)
+class NumberIsConstant:
+    """Marks a signal, so that a plain number is taken for a constant one."""
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Write the number out before pydantic looks for the `type`."""
+        return core_schema.no_info_before_validator_function(self._long_form, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Return the schema of both forms."""
+        return {"anyOf": [{"type": "number"}, handler(schema)]}
+
+    @staticmethod
+    def _long_form(value: object) -> object:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return {"type": "constant", "value": value} if number else value
+
+
+Signal = Annotated[
+    Annotated[
+        ConstantSignal
+        | ScheduleSignal
+        | LevelsSignal
+        | SumSignal
+        | ScaledSignal
+        | CsvSignal
+        | GleammSignal
+        | SampleSignal
+        | NsrdbSignal
+        | WindToolkitSignal
+        | GenerationSignal
+        | CarbonSignal
+        | PriceSignal
+        | PluginSignal,
+        Field(discriminator="type"),
+    ],
+    NumberIsConstant(),
+]
+"""Every kind of signal, told apart by `type`; a number is a constant."""
+
+SumSignal.model_rebuild()
+ScaledSignal.model_rebuild()

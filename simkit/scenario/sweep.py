@@ -1,0 +1,110 @@
+"""The grid of a sweep: one scenario for each combination of the values under `sweep`.
+
+    sweep: {policy.backfill: [none, easy], seed: [0, 1, 2]}
+
+stands for six runs; the keys are taken in the file's order, and the last one changes fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+from simkit.errors import ScenarioError
+from simkit.scenario import Scenario
+from simkit.scenario.file import Document, Source, dotted, split, starts_with
+from simkit.scenario.problems import shown
+from simkit.scenario.yaml import KeyPath, Problem
+
+LARGEST = 100_000
+"""Most combinations of one sweep: a larger one is a slip."""
+
+
+class GridPoint(NamedTuple):
+    """One run of a sweep."""
+
+    assignment: dict[str, Any]
+    """Dotted key → the value it has here, in the file's order."""
+    scenario: Scenario
+    """The scenario with these values, without `sweep`."""
+
+
+class _Axis(NamedTuple):
+    key: str
+    path: KeyPath
+    values: tuple[Any, ...]
+
+
+def expand_sweep(
+    source: Source, *, overrides: Mapping[str, object] | None = None
+) -> list[GridPoint]:
+    """Return the runs of a scenario, in order; a scenario without `sweep` is one run.
+
+    Args:
+        source: path of a YAML file, or a mapping of the same form.
+        overrides: dotted path → value; they win over the file and over the sweep, whose keys at
+            or below such a path drop out.
+
+    Raises ScenarioError with all problems of the scenario and, if it has none, of every
+    combination, each problem told once.
+    """
+    document = Document.read(source, overrides)
+    axes = _axes(document.scenario(), document.overrides)
+    size = prod(len(axis.values) for axis in axes)
+    if size > LARGEST:
+        text = f"stands for {size} runs; at most {LARGEST}: split it"
+        raise ScenarioError(document.locate([Problem(("sweep",), text)]))
+    points, problems = [], []
+    for rows in product(*(range(len(axis.values)) for axis in axes)):
+        chosen = list(zip(axes, rows, strict=True))
+        scenario, found = _point(document, chosen)
+        problems += found
+        if scenario is not None:
+            assignment = {axis.key: axis.values[row] for axis, row in chosen}
+            points.append(GridPoint(assignment, scenario))
+    if problems:
+        raise ScenarioError(document.locate(_each_once(problems)))
+    return points
+
+
+def _axes(scenario: Scenario, overrides: Mapping[KeyPath, Any]) -> list[_Axis]:
+    axes = [_Axis(key, split(key), values) for key, values in scenario.sweep.items()]
+    return [axis for axis in axes if not any(starts_with(axis.path, above) for above in overrides)]
+
+
+def _point(
+    document: Document, chosen: list[tuple[_Axis, int]]
+) -> tuple[Scenario | None, list[Problem]]:
+    """Return the scenario of one combination, or its problems at the sweep's own lines."""
+    unset: list[Problem] = []
+    data = document.laid_over({axis.path: axis.values[row] for axis, row in chosen}, unset)
+    data.pop("sweep", None)
+    scenario, found = document.validate(data)
+    if unset or found:
+        return None, [_in_sweep(problem, chosen) for problem in (*unset, *found)]
+    return scenario, []
+
+
+def _in_sweep(problem: Problem, chosen: list[tuple[_Axis, int]]) -> Problem:
+    """Lead a problem back to the value of the sweep that brought it about."""
+    for axis, row in chosen:
+        if starts_with(problem.path, axis.path):
+            below = problem.path[len(axis.path) :]
+            return Problem(("sweep", axis.key, row, *below), problem.text)
+    for axis, _ in chosen:
+        if starts_with(axis.path, problem.path):
+            return Problem(("sweep", axis.key), f"{dotted(problem.path)}: {problem.text}")
+    values = ", ".join(f"{axis.key}: {shown(axis.values[row])}" for axis, row in chosen)
+    return Problem(problem.path, f"{problem.text} (with {values})")
+
+
+def _each_once(problems: list[Problem]) -> Iterator[Problem]:
+    """Yield problems of distinct places and complaints; a combination is told of by its first."""
+    seen = set()
+    for problem in problems:
+        complaint = (problem.path, problem.text.partition(" (with ")[0])
+        if complaint not in seen:
+            seen.add(complaint)
+            yield problem

@@ -1,0 +1,89 @@
+"""What `simkit evaluate` compares: agents and policies, as a command line names them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from simkit import plugins
+from simkit.errors import PluginError, ScenarioError, did_you_mean
+from simkit.experiment.policy import POLICIES
+from simkit.scenario.file import from_folder
+from simkit.scenario.library import agent_folder
+from simkit.scenario.yaml import parse_scalar
+
+_PARTS = ("order", "backfill", "placement")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something that decides, to be judged beside others on the same job sets."""
+
+    kind: Literal["agent", "policy"]
+    policy: Mapping[str, Any]
+    """The section `policy` of a scenario."""
+    label: str = ""
+    """How tables name it; empty: as the scenario's policy is named."""
+
+
+def agent_candidate(text: str) -> Candidate:
+    """Return the agent of a bundle, a training's folder or a shipped name.
+
+    Raises ScenarioError if there is none.
+    """
+    try:
+        folder = agent_folder(text, Path.cwd())
+    except ValueError as error:
+        raise ScenarioError(f"--agent {text}: {error}") from error
+    return Candidate("agent", {"agent": str(folder)})
+
+
+def policy_candidate(text: str) -> Candidate:
+    """Return the policy that a word, a file's class or a mapping stands for.
+
+    Args:
+        text: ``sjf`` (a policy, an order or a fitness), ``sjf+easy`` (order, backfilling and
+            placement), ``my_policy.py:Mine``, ``package.module:Mine``, or ``{fitness: tetris}`` as
+            a scenario writes it. Relative paths start from the working folder.
+
+    Raises ScenarioError, with the nearest name, if it is none of these.
+    """
+    if text.lstrip().startswith("{"):
+        section = parse_scalar(text)
+        if not isinstance(section, dict):
+            raise ScenarioError(f"--policy {text}: is no mapping; write {{order: sjf}}")
+    elif ":" in text:
+        key = "path" if plugins.split_reference(text)[0].endswith(".py") else "name"
+        section = {key: text}
+    elif "+" in text:
+        section = dict(zip(_PARTS, text.split("+"), strict=False))
+    else:
+        section = {_kind_of(text): text}
+    laid_over: dict[str, Any] = from_folder({"policy": section}, Path.cwd())["policy"]
+    return Candidate("agent" if "agent" in laid_over else "policy", laid_over)
+
+
+def _kind_of(word: str) -> str:
+    """Return the key of a policy's section under which a word is known."""
+    known: list[str] = []
+    for key, kind in {"name": "policy", "order": "order", "fitness": "fitness"}.items():
+        names = plugins.names(POLICIES, kind)
+        if word in names:
+            return key
+        known += names
+    raise PluginError(
+        f"--policy {word}: {word!r} is no policy, order or fitness{did_you_mean(word, known)}"
+    )
+
+
+def labelled(candidates: Sequence[Candidate], labels: Sequence[str]) -> list[str]:
+    """Return labels that differ: of equal ones, all but the first get a number."""
+    found: list[str] = []
+    for candidate, label in zip(candidates, labels, strict=True):
+        name, number = candidate.label or label, 2
+        while name in found:
+            name, number = f"{candidate.label or label}#{number}", number + 1
+        found.append(name)
+    return found

@@ -1,0 +1,301 @@
+"""Judges agents and heuristics on the same held-out job sets, set by set, all jobs counted.
+
+found = evaluate(scenario, [agent_candidate("trainings/mine"), policy_candidate("sjf")])
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from simkit.analysis.intervals import Interval, set_interval
+from simkit.arrays import Floats
+from simkit.errors import NoJobsError, RunError, ScenarioError, SimkitError
+from simkit.experiment import prepare, replay
+from simkit.experiment.policy import policy_label
+from simkit.experiment.sweep import Executor, InProcess, Job, LocalProcesses, Outcome
+from simkit.results.jobs import JobMetric
+from simkit.results.output_folder import reason
+from simkit.scenario import Scenario, refuse_sweep
+from simkit.scenario.file import load_scenario
+from simkit.training.candidates import Candidate, labelled
+from simkit.training.held_out import (
+    NOTHING_JUDGED,
+    TABLES_JUDGED,
+    applied,
+    held_out,
+    judge,
+    judged_metric,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate over all job sets."""
+
+    label: str
+    kind: str
+    """agent or policy."""
+    set_mean: float | None
+    """Mean over the job sets of each set's mean."""
+    interval: Interval
+    """Of that."""
+    pooled_mean: float | None
+    """Mean over all jobs of all sets."""
+    pooled_interval: Interval
+    difference: float | None
+    """Of the means over sets, this candidate's less the reference's; below 0: it is lower. None of
+    the reference itself."""
+    difference_interval: Interval | None
+    wins: int
+    """Sets in which it fares better than the reference."""
+    ties: int
+    submitted: int
+    unfinished: int
+    """Jobs that did not finish, the rejected and the killed among them; they are in the means."""
+    rejected: int
+    killed: int
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Candidates judged on the same job sets."""
+
+    scenario: str
+    metric: str
+    unit: str
+    sets: int
+    """Job sets in which there are jobs."""
+    empty_sets: int
+    """Job sets without a job; they are in no mean."""
+    reference: str
+    """The best heuristic on these sets, or the best candidate where there is no heuristic; that it
+    was chosen on these very sets speaks in its favour."""
+    candidates: tuple[Judged, ...]
+    rows: tuple[Mapping[str, Any], ...]
+    """One a candidate and job set: label, set, seed, sum, jobs, submitted, unfinished, …."""
+
+    def frame(self) -> pl.DataFrame:
+        """Return `rows` as a frame."""
+        import polars as pl
+
+        return pl.DataFrame(list(self.rows))
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain numbers and text, without the rows."""
+        return {key: value for key, value in asdict(self).items() if key != "rows"}
+
+
+def evaluate(
+    scenario: Scenario,
+    candidates: Sequence[Candidate],
+    *,
+    sets: int | None = None,
+    seeds: Sequence[int] | None = None,
+    metric: str = "slowdown",
+    level: float = 0.95,
+    resamples: int = 2000,
+    workers: int | None = None,
+    executor: Executor | None = None,
+    on_end: Callable[[Outcome], None] = lambda _outcome: None,
+) -> Evaluation:
+    """Run every candidate on every job set and compare them, set by set.
+
+    Args:
+        scenario: without a sweep; its policy is replaced by each candidate's.
+        candidates: two or more make a comparison; one is judged by itself.
+        sets: how many held-out job sets; see `simkit.training.held_out`.
+        seeds: seeds that stand for job sets, instead.
+        metric: of single jobs: slowdown, bounded_slowdown, wait_time_s, turnaround_time_s, ….
+        level: of confidence, between 0 and 1.
+        resamples: of the bootstrap over job sets.
+        workers: processes; None: one a core.
+        executor: another place to run in.
+        on_end: is told of every run as it ends.
+
+    Raises ScenarioError, PluginError, … before anything runs, and RunError if a run fails.
+    """
+    refuse_sweep(scenario)
+    if not (0 < level < 1 and resamples >= 1):
+        raise ScenarioError(
+            f"evaluate: level {level:g}, resamples {resamples}; the level lies between 0 and 1, "
+            "and there is at least 1 resample"
+        )
+    if not candidates:
+        raise ScenarioError("evaluate: no candidate; name an agent or a policy")
+    chosen = judged_metric(metric)
+    scenarios = [_with_policy(scenario, candidate) for candidate in candidates]
+    labels = labelled(candidates, [policy_label(one) for one in scenarios])
+    where = held_out(scenario, sets=sets, seeds=seeds)
+    jobs: list[Job] = [
+        ({"label": label, "set": number, **overrides}, applied(one, overrides), "")
+        for label, one in zip(labels, (s.model_dump(mode="json") for s in scenarios), strict=True)
+        for number, overrides in enumerate(where)
+    ]
+    if executor is None:
+        executor = InProcess() if workers == 1 else LocalProcesses(workers)
+    with suppress(NoJobsError):  # of this one set
+        prepare(Scenario.model_validate(jobs[0][1]))  # what is wrong everywhere is told once
+    rows = _run(jobs, chosen, scenario.metrics.tau, executor, on_end)
+    _refuse_equal_sets(rows, len(where))
+    kinds = [candidate.kind for candidate in candidates]
+    return _evaluation(scenario.name, chosen, labels, kinds, rows, (level, resamples))
+
+
+def _with_policy(scenario: Scenario, candidate: Candidate) -> Scenario:
+    """Return the scenario with a candidate as its policy, which is thereby checked."""
+    data = scenario.model_dump(mode="json")
+    return load_scenario({**data, "policy": dict(candidate.policy)})
+
+
+def _run(
+    jobs: Sequence[Job],
+    metric: JobMetric,
+    tau: float,
+    executor: Executor,
+    on_end: Callable[[Outcome], None],
+) -> list[dict[str, Any]]:
+    """Return what came of each run, in the order of `jobs`."""
+    found: dict[int, dict[str, Any]] = {}
+    for row, outcome in executor.run(partial(judge_job, metric=metric.name, tau=tau), jobs):
+        if outcome.state == "failed":
+            where = ", ".join(f"{key} {value}" for key, value in outcome.assignment.items())
+            raise RunError(f"evaluate: {where}: {outcome.error}")
+        found[row] = {**outcome.assignment, **outcome.metrics}
+        on_end(outcome)
+    return [found[row] for row in sorted(found)]
+
+
+def judge_job(job: Job, *, metric: str, tau: float) -> Outcome:
+    """Carry out one run in memory and judge it; whatever goes wrong is in the outcome."""
+    assignment, data, _ = job
+    try:
+        run = replay(prepare(Scenario.model_validate(data)), TABLES_JUDGED)
+        return Outcome(assignment, Path(), "done", metrics=judge(run, judged_metric(metric), tau))
+    except NoJobsError:
+        return Outcome(assignment, Path(), "done", metrics=NOTHING_JUDGED)
+    except SimkitError as error:
+        return Outcome(assignment, Path(), "failed", str(error))
+
+
+def _refuse_equal_sets(rows: Sequence[Mapping[str, Any]], sets: int) -> None:
+    """Raise ScenarioError if all sets hold the same jobs: they are one, not many."""
+    if sets > 1 and rows[0]["submitted"] and len({row["workload"] for row in rows}) == 1:
+        raise ScenarioError(
+            f"evaluate: the {sets} job sets are the same, as the workload is not drawn at random; "
+            "evaluate one with --sets 1, or give the workload `resample: {}` so that every seed "
+            "is another"
+        )
+
+
+def _evaluation(
+    name: str,
+    metric: JobMetric,
+    labels: Sequence[str],
+    kinds: Sequence[str],
+    rows: Sequence[dict[str, Any]],
+    bootstrap: tuple[float, int],
+) -> Evaluation:
+    """Compare candidates, each with the same sets."""
+    by_label = {label: [row for row in rows if row["label"] == label] for label in labels}
+    for mine in by_label.values():
+        if [r["workload"] for r in mine] != [r["workload"] for r in by_label[labels[0]]]:
+            raise RunError("evaluate: candidates saw different jobs; a workload must be repeatable")
+    counts = np.array([[row["jobs"] for row in by_label[label]] for label in labels], np.float64)
+    full = (counts > 0).all(axis=0)  # (S,) sets in which there are jobs
+    sums = np.array([[row["sum"] for row in by_label[label]] for label in labels], np.float64)
+    sums, counts = sums[:, full], counts[:, full]
+    means = sums / counts  # (candidates, S)
+    reference = _reference(means.mean(axis=1), kinds, metric) if full.any() else 0
+    judged = [
+        _judged(label, kind, by_label[label], sums[i], counts[i], means, (i, reference), metric,
+                bootstrap)
+        for i, (label, kind) in enumerate(zip(labels, kinds, strict=True))
+    ]  # fmt: skip
+    return Evaluation(
+        scenario=name,
+        metric=metric.name,
+        unit=metric.unit,
+        sets=int(full.sum()),
+        empty_sets=int((~full).sum()),
+        reference=labels[reference],
+        candidates=tuple(judged),
+        rows=tuple(rows),
+    )
+
+
+def _reference(means: Floats, kinds: Sequence[str], metric: JobMetric) -> int:
+    """Return the row of the best heuristic, or of the best candidate where there is none."""
+    ordered = np.argsort(-means if metric.high_is_good else means, kind="stable").tolist()
+    heuristics = [row for row in ordered if kinds[row] == "policy"]
+    return int((heuristics or ordered)[0])
+
+
+def _judged(
+    label: str,
+    kind: str,
+    rows: Sequence[Mapping[str, Any]],
+    sums: Floats,
+    counts: Floats,
+    means: Floats,
+    who: tuple[int, int],
+    metric: JobMetric,
+    bootstrap: tuple[float, int],
+) -> Judged:
+    """Return what is known of one candidate; `who` are its row of `means` and the reference's."""
+    mine, other = means[who[0]], means[who[1]]
+    apart: Floats = mine - other
+    one: Floats = np.ones(len(mine))
+    is_reference = who[0] == who[1]
+    better = apart > 0 if metric.high_is_good else apart < 0
+
+    def interval(values: Floats, weights: Floats) -> Interval:
+        return set_interval(values, weights, level=bootstrap[0], resamples=bootstrap[1])
+
+    total = {
+        key: sum(row[key] for row in rows)
+        for key in ("submitted", "unfinished", "rejected", "killed")
+    }
+    return Judged(
+        label=label,
+        kind=kind,
+        set_mean=_mean(mine, one),
+        interval=interval(mine, one),
+        pooled_mean=_mean(sums, counts),
+        pooled_interval=interval(sums, counts),
+        difference=None if is_reference else _mean(apart, one),
+        difference_interval=None if is_reference else interval(apart, one),
+        wins=int(better.sum()),
+        ties=int((apart == 0).sum()),
+        **total,
+    )
+
+
+def _mean(sums: Floats, counts: Floats) -> float | None:
+    return float(sums.sum() / counts.sum()) if len(counts) else None
+
+
+def write_evaluation(found: Evaluation, folder: Path) -> None:
+    """Write ``evaluation.json`` and ``sets.parquet``, a row for each candidate and job set.
+
+    Raises RunError if that cannot be done.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(found.as_json(), indent=1, ensure_ascii=False, allow_nan=False)
+        (folder / "evaluation.json").write_text(text + "\n", encoding="utf-8")
+        found.frame().write_parquet(folder / "sets.parquet")
+    except OSError as error:
+        raise RunError(
+            f"{folder}: cannot be written: {reason(error)}; choose another folder with --output"
+        ) from error

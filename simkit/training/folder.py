@@ -1,0 +1,233 @@
+"""The folder of a training: what it is, how far it is, and the agent; a kill leaves it whole.
+
+    training.json     scenario, learner, seed, versions, status, iteration; replaced in one step
+    metrics.parquet   one row an iteration; replaced in one step, never behind the checkpoint
+    checkpoint/       what the learner goes on from
+    agent/            the bundle that a scenario can name
+
+Folders are made beside their place and renamed. Between two renames a kill may leave
+``checkpoint.old`` alone; it is as good as the other, and is what the training then goes on from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from simkit.errors import RunError
+from simkit.results.output_folder import PART, check_place, reason
+from simkit.results.run_writer import claim
+from simkit.scenario.library import AGENT, DESCRIPTION
+from simkit.training.criterion import resized
+
+FORMAT: Final = 1
+"""The version of training folders that this module writes and reads."""
+_INFO: Final = "training.json"
+_METRICS: Final = "metrics.parquet"
+_CHECKPOINT: Final = "checkpoint"
+_OLD: Final = ".old"
+IDENTITY: Final = ("scenario", "device")
+"""Keys of training.json that make it this training and no other."""
+_ALWAYS: Final = ("status", "iteration", "iterations", "arguments", *IDENTITY)
+"""Keys that every training.json has."""
+
+Row = dict[str, float]
+"""What was measured in an iteration, by name."""
+
+
+class TrainingFolder:
+    """The files of a training; locked for this process from `open` to `close`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._lock: int | None = None
+        self._was_empty = False
+
+    def open(
+        self, info: Mapping[str, Any], *, force: bool, extendable: bool = False
+    ) -> dict[str, Any]:
+        """Make the folder, or take over that of the same training; return its training.json.
+
+        Args:
+            info: what makes the training: scenario, learner, seed, device, versions.
+            force: throw away another training that is there, or this one's progress.
+            extendable: whether one that differs in its number of iterations alone may go on to
+                the new number, if it has not come so far; see `simkit.training.Training`.
+
+        Returns what the folder says; ``info`` with status "incomplete" if it is new.
+
+        Raises RunError if it holds something else, cannot be written, or is being written to.
+        """
+        found = self.find(info, force=force, extendable=extendable)
+        self._was_empty = not (self.folder.is_dir() and any(self.folder.iterdir()))
+        self._lock = claim(self.folder)
+        if found:
+            return found
+        self._clear()
+        fresh = {"format": FORMAT, "status": "incomplete", "iteration": 0, **info}
+        self.put_info(fresh)
+        return fresh
+
+    def close(self) -> None:
+        """Let other processes write to the folder again."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def discard(self) -> None:
+        """Take everything away again, if there was nothing before `open`."""
+        if self._was_empty:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def find(
+        self, info: Mapping[str, Any], *, force: bool, extendable: bool = False
+    ) -> dict[str, Any]:
+        """Return what `open` would go on from, empty if it would begin; nothing is written.
+
+        See `open` for arguments and errors.
+        """
+        check_place(self.folder)
+        entries = [e.name for e in self.folder.iterdir()] if self.folder.is_dir() else []
+        others = sorted(name for name in entries if not name.endswith(PART))
+        if _INFO not in others:
+            if others and not force:
+                raise RunError(
+                    f"{self.folder}: holds other things ({', '.join(others[:3])}"
+                    f"{', …' * (len(others) > 3)}) and no training; choose another folder with "
+                    "--output, or --force to write there all the same"
+                )
+            return {}
+        return {} if force else self._of_this_training(info, extendable=extendable)
+
+    def _of_this_training(self, info: Mapping[str, Any], *, extendable: bool) -> dict[str, Any]:
+        """Return the training.json that is there; raises RunError if it is another training's."""
+        found = read_training(self.folder)
+        if extendable:
+            found = resized(found, info)
+        differing = _differences(found, info)
+        if differing:
+            raise RunError(
+                f"{self.folder}: holds another training, which differs in "
+                f"{', '.join(differing)}; choose another folder with --output, or --force to "
+                "throw that one away"
+            )
+        return found
+
+    def _clear(self) -> None:
+        for name in (_CHECKPOINT, AGENT):
+            for end in ("", _OLD, PART):
+                shutil.rmtree(self.folder / (name + end), ignore_errors=True)
+        for name in (_INFO, _METRICS):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def put_info(self, info: Mapping[str, Any]) -> None:
+        """Replace training.json."""
+        text = json.dumps(info, indent=1, ensure_ascii=False, allow_nan=False)
+        self._replace(_INFO, lambda path: path.write_text(text + "\n", encoding="utf-8"))
+
+    def save(self, rows: Sequence[Row], write: Callable[[Path], None]) -> None:
+        """Replace the metrics, then the checkpoint.
+
+        So the metrics may know more than the checkpoint after a kill, and never less; `metrics`
+        gives what belongs to an iteration.
+        """
+        import polars as pl
+
+        table = pl.DataFrame(list(rows), infer_schema_length=None)
+        self._replace(_METRICS, table.write_parquet)
+        self.replace_folder(_CHECKPOINT, write)
+
+    def metrics(self, iteration: int) -> list[Row]:
+        """Return the rows up to an iteration, numbers that were not measured left out."""
+        import polars as pl
+
+        path = self.folder / _METRICS
+        try:
+            table = pl.read_parquet(path).filter(pl.col("iteration") <= iteration)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise RunError(
+                f"{path}: cannot be read ({str(error).splitlines()[0]}); begin anew with --force"
+            ) from error
+        rows = table.iter_rows(named=True)
+        return [{k: v for k, v in row.items() if v is not None} for row in rows]
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The folder to go on from; None if there is none yet."""
+        places = (self.folder / _CHECKPOINT, self.folder / (_CHECKPOINT + _OLD))
+        return next((place for place in places if place.is_dir()), None)
+
+    @property
+    def has_agent(self) -> bool:
+        """Whether the bundle is there."""
+        return (self.folder / AGENT / DESCRIPTION).is_file()
+
+    def replace_folder(self, name: str, write: Callable[[Path], None]) -> None:
+        """Make a folder beside its place, and put it there when it is whole."""
+        place, part, old = (self.folder / (name + end) for end in ("", PART, _OLD))
+        try:
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir()
+            write(part)
+            if place.exists():
+                shutil.rmtree(old, ignore_errors=True)
+                place.rename(old)
+            part.rename(place)
+            shutil.rmtree(old, ignore_errors=True)
+        except OSError as error:
+            raise _unwritten(place, error) from error
+
+    def _replace(self, name: str, write: Callable[[Path], Any]) -> None:
+        part = self.folder / (name + PART)
+        try:
+            write(part)
+            part.replace(self.folder / name)
+        except OSError as error:
+            raise _unwritten(self.folder / name, error) from error
+
+
+def read_training(folder: Path) -> dict[str, Any]:
+    """Return the content of a training.json; raises RunError if it is none of this format."""
+    path = folder / _INFO
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: cannot be read ({error}); begin anew with --force") from error
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        shown = found.get("format") if isinstance(found, dict) else None
+        raise RunError(
+            f"{path}: is of format {shown}, this simkit reads format {FORMAT}; begin anew with "
+            "--force, or go on with the simkit that wrote it"
+        )
+    if missing := [key for key in _ALWAYS if key not in found]:
+        raise RunError(f"{path}: {', '.join(missing)} is missing; begin anew with --force")
+    return found
+
+
+def _unwritten(place: Path, error: OSError) -> RunError:
+    return RunError(
+        f"{place}: cannot be written: {reason(error)}; free some space or choose another folder "
+        "with --output, and start the same command again"
+    )
+
+
+def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Return the dotted keys in which two trainings differ, and both values."""
+    differing = []
+    for name in IDENTITY:
+        a, b = found.get(name), wanted.get(name)
+        differing += list(_apart(a, b, "" if name == "scenario" else name))
+    return differing
+
+
+def _apart(found: Any, wanted: Any, path: str) -> list[str]:
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        keys = sorted(found.keys() | wanted.keys())
+        inside = (_apart(found.get(k), wanted.get(k), f"{path}.{k}".strip(".")) for k in keys)
+        return [text for part in inside for text in part]
+    same = found == wanted
+    return [] if same else [f"{path} ({json.dumps(found)} there, {json.dumps(wanted)} here)"]

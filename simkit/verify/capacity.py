@@ -1,0 +1,324 @@
+"""The capacity audit: at every instant, each machine holds no more than it has.
+
+A sweep over the starts and ends of allocations, machine by machine and resource by resource. The
+reading of equal instants is the engine's written one: what ends at an instant is released first,
+then capacity changes, then things start.
+
+An allocation of length zero starts and ends at one instant, and the rounds of that instant are
+not recorded: it is held against what runs on from before to after the instant, which it has to
+fit beside in whatever round it came.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.verify.audit import Check
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from simkit.verify.folder import RunFolder
+
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class CapacityStep:
+    """From `time_s` on a machine has this capacity."""
+
+    machine_id: int
+    time_s: float
+    capacity: tuple[float, ...]
+    """One number a resource, in the order of the cluster."""
+    forced: bool
+    """True: what runs has to make room (requeue, suspend); False: it may end first (drain)."""
+
+
+def capacity_steps(run: RunFolder, check: Check | None = None) -> list[CapacityStep]:
+    """Return the machines' capacities over time, sorted by machine and time.
+
+    Every machine begins with its capacity at minus infinity. An event of kind ``capacity`` holds a
+    JSON object ``{"capacity": {resource: total}, "running": "drain" | "requeue" | "suspend"}``;
+    resources that it leaves out stay, and so does an absent ``running``.
+
+    Args:
+        run: the run.
+        check: where events that cannot be understood are recorded.
+    """
+    import polars as pl
+
+    steps = {
+        machine: [CapacityStep(machine, -np.inf, capacity, False)]
+        for machine, capacity in sorted(run.capacity.items())
+    }
+    events = run.tables["events"].filter(pl.col("kind") == "capacity")
+    for event in events.iter_rows(named=True):
+        try:
+            detail = json.loads(event["detail"])
+            before = steps[event["machine_id"]][-1]
+            steps[event["machine_id"]].append(_next_step(before, event["time_s"], detail, run))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            if check is not None:
+                check.add("the capacity event cannot be understood", event)
+    return [
+        step for of_machine in steps.values() for step in sorted(of_machine, key=lambda s: s.time_s)
+    ]
+
+
+def _next_step(
+    before: CapacityStep, time_s: float, detail: dict[str, Any], run: RunFolder
+) -> CapacityStep:
+    totals = detail["capacity"]
+    capacity = tuple(
+        float(totals.get(r, old)) for r, old in zip(run.resources, before.capacity, strict=True)
+    )
+    running = detail.get("running")
+    forced = before.forced if running is None else running != "drain"
+    # Only what takes something away makes others leave: what comes back finds them as they are.
+    forced &= any(new < old for new, old in zip(capacity, before.capacity, strict=True))
+    return CapacityStep(before.machine_id, float(time_s), capacity, forced)
+
+
+def check_capacity(run: RunFolder) -> Check:
+    """What starts on a machine fits beside all that runs there, and what must make room does.
+
+    Only work that drains may hold more than the machine still has.
+    """
+    import polars as pl
+
+    check = Check("capacity", "what starts fits beside all that runs; only what drains exceeds")
+    check.examined = run.allocations.height
+    steps = capacity_steps(run, check)
+    rows = run.known.filter(
+        pl.col("machine_id").is_in(list(run.capacity)),
+        pl.col("start_time_s").is_not_null(),
+        pl.col("end_time_s").is_null() | (pl.col("end_time_s") >= pl.col("start_time_s")),
+    )
+    for resource in run.asked:
+        index = run.resources.index(resource)
+        amounts = rows.with_columns(
+            (pl.col("count") * pl.col(f"one_{resource}")).alias("amount")
+        ).filter(pl.col("amount") > 0)
+        sweep = _Sweep(amounts, steps, index)
+        for instants in (sweep.overfull(), sweep.overfull_at_zero_length()):
+            check.add_rows(
+                "more is allocated than there is", _with_starters(instants, amounts, resource)
+            )
+    _check_absent(rows, run, steps, check)
+    return check
+
+
+def _check_absent(
+    rows: pl.DataFrame, run: RunFolder, steps: list[CapacityStep], check: Check
+) -> None:
+    """Nothing that asks for anything starts where nothing is: a machine that is absent or down."""
+    import polars as pl
+
+    asking = rows.filter(pl.any_horizontal(pl.col(f"one_{r}") > 0 for r in run.asked))
+    empty = np.array([not any(step.capacity) for step in steps], dtype=bool)
+    if not empty.any():
+        return
+    ids, times = (np.array([getattr(s, n) for s in steps]) for n in ("machine_id", "time_s"))
+    at = _last_at(asking["machine_id"].to_numpy(), asking["start_time_s"].to_numpy(), ids, times)
+    check.add_rows(
+        "starts on a machine that is absent or down", asking.filter(pl.Series(empty[at]))
+    )
+
+
+class _Sweep:
+    """The use of one resource on all machines, instant by instant.
+
+    I instants, sorted by (machine, time); several changes at one instant are one.
+    """
+
+    def __init__(self, rows: pl.DataFrame, steps: list[CapacityStep], resource: int) -> None:
+        import polars as pl
+
+        self.rows = rows
+        start = rows["start_time_s"].to_numpy()
+        end = rows["end_time_s"].fill_null(np.inf).to_numpy()
+        amount, machine = rows["amount"].to_numpy(), rows["machine_id"].to_numpy()
+        self.brief = rows.with_row_index("row").filter(
+            pl.col("start_time_s") == pl.col("end_time_s")
+        )
+        lasting = end > start
+        held = np.where(lasting, amount, 0.0)
+        zeros = np.zeros(len(steps))
+        machines = np.concatenate([machine, machine, [s.machine_id for s in steps]])
+        times = np.concatenate([start, end, [s.time_s for s in steps]])
+        change = np.concatenate([held, -held, zeros])
+        started = np.concatenate([held, np.zeros(len(end)), zeros])
+        self.machine, self.time, sums = _by_instant(machines, times, change, started)
+        self.started = sums[1]
+        self.used = _running_sum(self.machine, sums[0])
+        # Every machine has a step at minus infinity, so the step in force always exists.
+        ids = np.array([s.machine_id for s in steps])
+        in_force = _last_at(self.machine, self.time, ids, np.array([s.time_s for s in steps]))
+        self.capacity = np.array([s.capacity[resource] for s in steps])[in_force]
+        self.forced = np.array([s.forced for s in steps], dtype=bool)[in_force]
+
+    def overfull(self) -> pl.DataFrame:
+        """Return the instants at which a machine holds more than it has.
+
+        Columns: ``machine_id, time_s, allocated, capacity, started``. After a drain what runs may
+        exceed the capacity, but then nothing may start.
+        """
+        over = (self.used > self.capacity) & (self.forced | (self.started > 0))
+        over &= np.isfinite(self.time)
+        return _instants(self.machine, self.time, self.used, self.capacity, self.started, over)
+
+    def overfull_at_zero_length(self) -> pl.DataFrame:
+        """Return the like for allocations of length zero, each beside what runs on."""
+        import polars as pl
+
+        # The instances of a gang run at once; those of a bag may have come in different rounds.
+        alone = pl.when("gang").then(0).otherwise(pl.col("row"))
+        brief = self.brief.group_by(
+            "machine_id", "job_id", "task_id", "attempt", "start_time_s", alone.alias("alone"),
+            maintain_order=True,
+        ).agg(pl.col("amount").sum())  # fmt: skip
+        machine, time = brief["machine_id"].to_numpy(), brief["start_time_s"].to_numpy()
+        amount = brief["amount"].to_numpy()
+        at = _last_at(machine, time, self.machine, self.time)
+        used = self.used[at] - self.started[at] + amount
+        capacity = self.capacity[at]
+        return _instants(machine, time, used, capacity, amount, used > capacity)
+
+
+def _by_instant(
+    machine: npt.NDArray[Any], time: Floats, *values: Floats
+) -> tuple[Ints, Floats, list[Floats]]:
+    """Return the distinct (machine, time) in order, and each of `values` summed over them."""
+    order = np.lexsort((time, machine))
+    machine, time = machine[order].astype(np.int64), time[order]
+    if not len(order):
+        return machine, time, [value[order] for value in values]
+    new = np.flatnonzero(
+        np.concatenate(([True], (machine[1:] != machine[:-1]) | (time[1:] != time[:-1])))
+    )
+    return machine[new], time[new], [np.add.reduceat(value[order], new) for value in values]
+
+
+def _running_sum(machine: Ints, change: Floats) -> Floats:
+    """Return the sum of changes so far on the same machine; `machine` is sorted."""
+    total = np.cumsum(change)
+    first = np.searchsorted(machine, machine, side="left")
+    return np.asarray(total - (total - change)[first])
+
+
+def _last_at(machine: Ints, time: Floats, key_machine: Ints, key_time: Floats) -> Ints:
+    """Return, for each (machine, time), the index of the last of the sorted keys up to it."""
+    keys = len(key_machine)
+    # A stable sort with the keys first puts every key before the queries equal to it.
+    order = np.lexsort((np.concatenate([key_time, time]), np.concatenate([key_machine, machine])))
+    latest = np.cumsum(order < keys) - 1
+    found = np.empty(len(order), dtype=np.int64)
+    found[order] = latest
+    return found[keys:]
+
+
+def _instants(
+    machine: Ints, time: Floats, used: Floats, capacity: Floats, started: Floats,
+    chosen: npt.NDArray[np.bool_],
+) -> pl.DataFrame:  # fmt: skip
+    import polars as pl
+
+    columns = {
+        "machine_id": machine, "time_s": time, "allocated": used, "capacity": capacity,
+        "started": started,
+    }  # fmt: skip
+    return pl.DataFrame({name: values[chosen] for name, values in columns.items()})
+
+
+def _with_starters(instants: pl.DataFrame, rows: pl.DataFrame, resource: str) -> pl.DataFrame:
+    """Add the resource's name and a task that starts there at that instant, if one does."""
+    import polars as pl
+
+    starters = rows.select(
+        "machine_id", pl.col("start_time_s").alias("time_s"), "job_id", "task_id"
+    ).unique(["machine_id", "time_s"], keep="last", maintain_order=True)
+    named = instants.with_columns(pl.lit(resource).alias("resource"))
+    return named.join(starters, on=["machine_id", "time_s"], how="left", maintain_order="left")
+
+
+# MERGED The timeline audit: what it says is allocated and available follows from the allocations.
+
+
+def check_timeline(run: RunFolder) -> Check:
+    """After each decision, as much is allocated, available and running as the records say.
+
+    Instants at which an allocation of length zero came and went are left out: whether the row was
+    written before or after its end is not recorded. Of several decisions at one instant the last
+    counts.
+    """
+    import polars as pl
+
+    timeline = run.tables["timeline"]
+    check = Check("timeline", "allocated and capacity columns follow from the allocations")
+    start, end = pl.col("start_time_s"), pl.col("end_time_s")
+    check.add_rows("goes back in time", timeline.filter(pl.col("time_s").diff() < 0))
+    known = run.known.filter(start.is_not_null())
+    brief = known.filter(start == end)["start_time_s"].unique()
+    rows = timeline.unique("time_s", keep="last", maintain_order=True)
+    rows = rows.filter(~pl.col("time_s").is_in(brief.implode()))
+    check.examined = rows.height
+    time = rows["time_s"].to_numpy()
+    for index, resource in enumerate(run.resources):
+        one = known[f"one_{resource}"] if resource in run.asked else known["count"] * 0.0
+        amount = (known["count"] * one).to_numpy()
+        expected = {
+            f"allocated_{resource}": _held(known, amount, time),
+            f"capacity_{resource}": _capacity(run, index, time),
+        }
+        for column, values in expected.items():
+            _compare(check, rows, column, values)
+    if known["gang"].all():
+        gangs = run.segments
+        _compare(check, rows, "running", _held(gangs, np.ones(gangs.height), time))
+    return check
+
+
+def _held(spans: pl.DataFrame, amount: Floats, time: Floats) -> Floats:
+    """Return the sum of the amounts with start <= time < end, for each time."""
+    start = spans["start_time_s"].to_numpy()
+    end = spans["end_time_s"].fill_null(np.inf).to_numpy()
+    # Starts and ends in one sum: it stays within the capacity, so it stays exact.
+    return _sum_until(np.concatenate([start, end]), np.concatenate([amount, -amount]), time)
+
+
+def _sum_until(instants: Floats, amount: Floats, time: Floats) -> Floats:
+    """Return the sum of the amounts at instants up to each time, that time included."""
+    order = np.argsort(instants, kind="stable")
+    total = np.concatenate(([0.0], np.cumsum(amount[order])))
+    return np.asarray(total[np.searchsorted(instants[order], time, side="right")])
+
+
+def _capacity(run: RunFolder, index: int, time: Floats) -> Floats:
+    """Return the cluster's capacity of a resource at each time."""
+    changes: list[tuple[float, float]] = []
+    before: dict[int, float] = {}
+    for step in capacity_steps(run):
+        now = step.capacity[index]
+        changes.append((step.time_s, now - before.get(step.machine_id, 0.0)))
+        before[step.machine_id] = now
+    instants, amounts = np.array(changes).T
+    return _sum_until(instants, amounts, time)
+
+
+def _compare(check: Check, rows: pl.DataFrame, column: str, expected: Floats) -> None:
+    import polars as pl
+
+    if column not in rows.columns:
+        check.add(f"the timeline has no column {column}", {"column": column})
+        return
+    found = rows.with_columns(pl.Series("expected", expected))
+    wrong = found.filter(pl.col(column).cast(pl.Float64).ne_missing(pl.col("expected")))
+    check.add_rows(f"{column} is not what the allocations say", wrong)

@@ -1,0 +1,370 @@
+"""A run folder as the auditor sees it: run.json and the tables, read and checked for their form.
+
+What is missing or of the wrong type is an error of the folder (`RunError`), because no rule can be
+held against it; what is merely wrong is left to the checks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from simkit.errors import RunError
+from simkit.verify.audit import Check
+from simkit.verify.pieces import executed, gang_segments, known_allocations, pieces, with_redone
+from simkit.verify.task_inputs import InputTasks, read_input_tasks
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+# MERGED The columns that the auditor reads, with their types: its own list, not the engine's.
+
+
+_TIMES = ("start_time_s", "end_time_s")
+COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "jobs": {
+        "id": ("job_id",),
+        "Float64": (
+            "submit_time_s", *_TIMES, "wait_time_s", "turnaround_time_s", "run_time_s",
+            "requested_time_s", "estimate_s", "trace_run_time_s", "suspended_time_s", "lost_time_s",
+        ),
+        "Int64": ("attempts",),
+        "String": ("status", "reason"),
+    },
+    "tasks": {
+        "id": ("job_id", "task_id"),
+        "Int64": ("instances",),
+        "Boolean": ("gang",),
+        "Float64": _TIMES,
+        "String": ("status",),
+    },
+    "allocations": {
+        "id": ("job_id", "task_id"),
+        "Int64": ("machine_id", "first_instance", "count", "attempt"),
+        "Float64": _TIMES,
+        "String": ("outcome",),
+    },
+    "timeline": {"Float64": ("time_s",), "Int64": ("waiting", "backlog", "running")},
+    "events": {"Float64": ("time_s",), "String": ("kind", "detail"), "Int64": ("machine_id",)},
+}  # fmt: skip
+"""Columns that the checks read: table → type → names; an id is Int64 or String."""
+POWER_COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+    "power": {
+        "Float64": (
+            "start_s", "end_s", "generation_w", "import_w", "discharge_w", "unserved_w", "load_w",
+            "charge_w", "export_w", "curtailment_w", "losses_w", "pue", "price_per_kwh",
+            "export_price_per_kwh", "carbon_gco2_per_kwh", "generation_price_per_kwh",
+            "generation_gco2_per_kwh", "machines_w", "standing_w", "load_renewable_w",
+            "load_battery_w", "load_grid_w", "charge_renewable_w", "charge_grid_w",
+            "load_battery_grid_w", "carbon_g_per_s", "cost_per_s", "load_carbon_g_per_s",
+            "load_cost_per_s", "stored_j", "stored_carbon_g", "stored_cost", "stored_grid_j",
+        ),
+    },
+    "energy": {
+        "id": ("job_id",),
+        "Float64": (
+            "energy_j", "overhead_j", "renewable_j", "battery_j", "grid_j", "carbon_g", "cost",
+        ),
+    },
+}  # fmt: skip
+"""The same of the tables that runs with power have besides."""
+
+
+FORMAT = 1
+"""The format of run folders that this auditor understands."""
+
+_MANIFEST = ("format", "status", "scenario", "cluster", "digest", "inputs", "trace")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The parts of a run folder, as they were read."""
+
+    path: Path
+    manifest: dict[str, Any]
+    """run.json."""
+    metrics: dict[str, Any]
+    """metrics.json; empty where an incomplete run has none."""
+    tables: dict[str, pl.DataFrame]
+    """Table name → rows exactly as written, for the digest."""
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether the run came to its end."""
+        return bool(self.manifest["status"] == "complete")
+
+    @property
+    def scenario(self) -> dict[str, Any]:
+        """The scenario after defaults."""
+        return dict(self.manifest["scenario"])
+
+    def setting(self, *path: str) -> Any:
+        """Return a setting of the scenario, e.g. ``setting("scheduling", "every")``, or None."""
+        value: Any = self.manifest["scenario"]
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        return value
+
+    @cached_property
+    def resources(self) -> tuple[str, ...]:
+        """Names of the cluster's resources, in its order."""
+        return tuple(self.manifest["cluster"]["resources"])
+
+    @cached_property
+    def asked(self) -> tuple[str, ...]:
+        """Names of those resources that the jobs ask for; the tables have no other columns."""
+        return tuple(name for name in self.resources if name in self.tables["tasks"].columns)
+
+    @cached_property
+    def capacity(self) -> dict[int, tuple[float, ...]]:
+        """Machine id → capacity of each resource."""
+        machines = self.manifest["cluster"]["machines"]
+        return {
+            int(machine["id"]): tuple(float(machine["capacity"].get(r, 0)) for r in self.resources)
+            for machine in machines
+        }
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """The table of jobs, NaN read as null."""
+        return self.tables["jobs"].fill_nan(None)
+
+    @cached_property
+    def tasks(self) -> pl.DataFrame:
+        """The table of tasks, NaN read as null."""
+        return self.tables["tasks"].fill_nan(None)
+
+    @cached_property
+    def allocations(self) -> pl.DataFrame:
+        """The table of allocations, NaN read as null."""
+        return self.tables["allocations"].fill_nan(None)
+
+    @cached_property
+    def known(self) -> pl.DataFrame:
+        """The allocations whose job and task exist, with what those say."""
+        return known_allocations(self.jobs, self.tasks, self.allocations, self.asked)
+
+    @cached_property
+    def segments(self) -> pl.DataFrame:
+        """One row per common start of a gang."""
+        return gang_segments(self.known)
+
+    @cached_property
+    def pieces(self) -> pl.DataFrame:
+        """One row per piece of work of an instance, or of a gang as one."""
+        return pieces(self.known, self.segments)
+
+    @cached_property
+    def work(self) -> pl.DataFrame:
+        """One row per attempt of an instance that has ended: what it executed.
+
+        Besides the columns of `verify_pieces.executed`, ``redone_s``: what it executed again, or
+        restarting, after a stop for lack of power; ``executed_s`` is without it.
+        """
+        return with_redone(executed(self.pieces), self)
+
+    @cached_property
+    def input_tasks(self) -> InputTasks:
+        """The tasks of the input, read once more."""
+        return read_input_tasks(self)
+
+
+def read_run_folder(folder: str | Path, *, allow_partial: bool = False) -> RunFolder:
+    """Read a run folder.
+
+    Args:
+        folder: the folder that holds run.json.
+        allow_partial: accept a run that was interrupted or failed half way.
+
+    Raises RunError if the folder is not a run of a known format, is not complete, or lacks a table
+    or column.
+    """
+    path = Path(folder)
+    manifest = _read_manifest(path / "run.json")
+    if manifest["status"] != "complete" and not allow_partial:
+        raise RunError(
+            f"{path}: the run is {manifest['status']}, only a complete run can be verified; "
+            "run it again, or check what is there with --partial (in Python: allow_partial=True)"
+        )
+    tables = {name: _read_table(path, name) for name in _tables_of(path, manifest)}
+    _check_ids(path, tables)
+    _check_resources(path, tables, manifest["cluster"]["resources"])
+    return RunFolder(path, manifest, _read_metrics(path, manifest["status"]), tables)
+
+
+def _tables_of(folder: Path, manifest: dict[str, Any]) -> tuple[str, ...]:
+    """Return the tables that the run should have; one that is not complete may lack bills."""
+    if not isinstance(manifest["scenario"], dict) or manifest["scenario"].get("power") is None:
+        return tuple(COLUMNS)
+    whole = manifest["status"] == "complete"
+    there = (n for n in POWER_COLUMNS if whole or (folder / f"{n}.parquet").is_file())
+    return (*COLUMNS, *there)
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    manifest = _read_json(path)
+    found = manifest.get("format")
+    if found != FORMAT:
+        which = "missing" if found is None else found
+        raise RunError(f"{path}: format is {which}, this version reads format {FORMAT}")
+    needed = [key for key in _MANIFEST if key != "digest" or manifest.get("status") == "complete"]
+    if missing := [key for key in needed if key not in manifest]:
+        raise RunError(f"{path}: no key {', '.join(missing)}; the file is damaged, run it again")
+    cluster = manifest["cluster"]
+    try:
+        [(int(m["id"]), dict(m["capacity"])) for m in cluster["machines"]]
+        list(cluster["resources"])
+    except (KeyError, TypeError, ValueError):
+        raise RunError(
+            f"{path}: the cluster is damaged, it needs resources, and machines with id and "
+            "capacity; run it again"
+        ) from None
+    return manifest
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"{path}: no such file; give the folder that `simkit run` printed") from None
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: cannot be read ({error}); run it again") from None
+    if not isinstance(content, dict):
+        raise RunError(f"{path}: holds a {type(content).__name__}, not an object; run it again")
+    return content
+
+
+def _read_metrics(folder: Path, status: str) -> dict[str, Any]:
+    path = folder / "metrics.json"
+    if status != "complete" and not path.exists():
+        return {}
+    return _read_json(path)
+
+
+def _read_table(folder: Path, name: str) -> pl.DataFrame:
+    import polars as pl
+
+    path = folder / f"{name}.parquet"
+    try:
+        table = pl.read_parquet(path, hive_partitioning=False)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise RunError(f"{path}: cannot be read ({error}); run it again") from None
+    for kind, columns in (COLUMNS | POWER_COLUMNS)[name].items():
+        allowed = ("Int64", "String") if kind == "id" else (kind,)
+        for column in columns:
+            found = str(table.schema[column]) if column in table.columns else "missing"
+            if found not in allowed:
+                wanted = " or ".join(allowed)
+                raise RunError(f"{path}: column {column} is {found}, expected {wanted}")
+    return table
+
+
+def _check_ids(folder: Path, tables: dict[str, pl.DataFrame]) -> None:
+    tables_with = {
+        "job_id": ("jobs", "tasks", "allocations", "energy"),
+        "task_id": ("tasks", "allocations"),
+    }
+    for column, names in tables_with.items():
+        kinds = {name: str(tables[name].schema[column]) for name in names if name in tables}
+        if len(set(kinds.values())) > 1:
+            found = ", ".join(f"{kind} in {name}" for name, kind in kinds.items())
+            raise RunError(f"{folder}: {column} has different types in different tables: {found}")
+
+
+def _check_resources(folder: Path, tables: dict[str, pl.DataFrame], resources: list[str]) -> None:
+    for resource in resources:
+        kinds = [str(tables[table].schema.get(resource)) for table in ("jobs", "tasks")]
+        if kinds not in (["Float64"] * 2, ["None"] * 2):
+            raise RunError(
+                f"{folder}: the resource {resource!r} is {kinds[0]} in jobs and {kinds[1]} in "
+                "tasks, expected Float64 in both or a column in neither"
+            )
+    if not any(resource in tables["tasks"].columns for resource in resources):
+        raise RunError(f"{folder}: the tasks ask for none of the resources {', '.join(resources)}")
+
+
+# MERGED The auditor's own digest of a run: SHA-256 over the canonical values of its tables.
+
+
+DIGESTED_TABLES = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
+
+
+def check_digest(run: RunFolder) -> Check:
+    """The tables and metrics are those whose digest was recorded."""
+    check = Check("digest", "the tables' digest is the recorded one", len(run.tables))
+    recorded = run.manifest.get("digest")
+    if recorded is None and not run.complete:
+        return check.skip("the run is not complete and has no digest")
+    try:
+        found = digest_of(run.tables, run.metrics)
+    except ValueError as error:
+        check.add("a column cannot be digested", {"problem": str(error)})
+        return check
+    if found != recorded:
+        row = {"recorded": recorded, "recomputed": found}
+        check.add("the recomputed digest is another", row)
+    return check
+
+
+def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any) -> str:
+    r"""Return the run's digest as 64 hexadecimal digits.
+
+    For each table in (jobs, tasks, allocations, timeline, events, power, energy) that is present
+    and for each of its columns in file order, the column's digest is SHA-256 over its values in
+    row order:
+
+    - Float64: 8 bytes, little-endian; null is the quiet NaN 0x7ff8000000000000;
+    - Int64: 8 bytes, little-endian; null is -2**63;
+    - Boolean: one byte, 0 or 1; null is 2;
+    - String: the UTF-8 bytes followed by one 0 byte; null is the byte 0xff followed by 0.
+
+    The run's digest is SHA-256 over the lines ``f"{table}.{column}:{hexdigest}\n"`` in that order,
+    followed by the line ``"metrics:" + hexdigest + "\n"``, the SHA-256 of the metrics as canonical
+    JSON (``sort_keys=True, separators=(",", ":")``, in UTF-8).
+
+    Args:
+        tables: table name → frame; tables of other names are left out.
+        metrics: the parsed contents of metrics.json.
+
+    Raises ValueError for a column of another type, naming it.
+    """
+    total = hashlib.sha256()
+    for table in DIGESTED_TABLES:
+        for column in tables[table].iter_columns() if table in tables else ():
+            try:
+                values = canonical_bytes(column)
+            except ValueError as error:
+                raise ValueError(f"{table}.{error}") from None
+            line = f"{table}.{column.name}:{hashlib.sha256(values).hexdigest()}\n"
+            total.update(line.encode())
+    text = json.dumps(metrics, sort_keys=True, separators=(",", ":"))
+    total.update(f"metrics:{hashlib.sha256(text.encode()).hexdigest()}\n".encode())
+    return total.hexdigest()
+
+
+def canonical_bytes(column: pl.Series) -> bytes:
+    """Return a column's values as `digest_of` describes them.
+
+    Raises ValueError for a column that is none of Float64, Int64, Boolean and String.
+    """
+    import polars as pl
+
+    if column.dtype == pl.Float64:
+        return column.fill_null(np.nan).to_numpy().astype("<f8").tobytes()
+    if column.dtype == pl.Int64:
+        return column.fill_null(-(2**63)).to_numpy().astype("<i8").tobytes()
+    if column.dtype == pl.Boolean:
+        return column.cast(pl.UInt8).fill_null(2).to_numpy().tobytes()
+    if column.dtype == pl.String:
+        return b"".join(
+            b"\xff\0" if text is None else text.encode() + b"\0" for text in column.to_list()
+        )
+    raise ValueError(f"{column.name} has type {column.dtype}, not Float64, Int64, Boolean, String")

@@ -1,0 +1,314 @@
+"""The tasks of a run's input, read by the auditor: what each asks for, runs, and waits for."""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.verify.inputs import (
+    LARGEST,
+    LARGEST_ID,
+    MissingInputError,
+    inputs_below,
+    requests_on_grid,
+    times_on_grid,
+    trace_table,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from simkit.verify.folder import RunFolder
+
+
+# MERGED The batch tables of Alibaba's cluster-trace-v2017, read by the auditor with the default rules.
+# MERGED
+# MERGED Left out of batch_task are rows without ids, values that make no sense, tasks that wait or run, that
+# MERGED end before they are created or as they are, that have no instances or no request. Left out of
+# MERGED batch_instance is every attempt but the last, successful one.
+
+
+Floats = npt.NDArray[np.float64]
+
+_ENDED = ("terminated", "failed", "cancelled", "canceled")
+_KEY = ["job_id", "task_id"]
+_HUNDREDTHS = 100.0
+"""plan_cpu counts hundredths of a core."""
+
+
+def read_batch(
+    run: RunFolder, rules: Mapping[str, Any]
+) -> tuple[pl.DataFrame, Floats | None, Floats | None]:
+    """Return the tasks of the trace, and the run times of single instances where it has them.
+
+    Returns:
+        The tasks, and for every instance its run time and the rounding of it; see `InputTasks`.
+
+    Raises ValueError for a table that cannot be read.
+    """
+    place = str(rules["path"])
+    table = trace_table(run, place, "batch_task")
+    if table is None:
+        raise MissingInputError("batch_task is not among the recorded inputs")
+    tasks = _tasks(table, known_run=rules.get("durations", "task") == "task")
+    attempts = None
+    if rules.get("instances", True):
+        attempts = trace_table(run, place, "batch_instance")
+    if attempts is None:
+        return tasks, None, None
+    return _with_instances(tasks, _instances(attempts, tasks))
+
+
+def _tasks(table: pl.DataFrame, *, known_run: bool) -> pl.DataFrame:
+    import polars as pl
+
+    create, end, count = pl.col("create"), pl.col("end"), pl.col("instances")
+    ids = [(pl.col(n).abs() < LARGEST_ID) & (pl.col(n).floor() == pl.col(n)) for n in _KEY]
+    amounts = [(pl.col(name) >= 0) & (pl.col(name) < LARGEST) for name in ("cpu", "mem")]
+    wanted = pl.all_horizontal(
+        *ids, *amounts, create.abs() <= LARGEST / 2, end.abs() < LARGEST, end != 0, end > create,
+        (count >= 1) & (count < LARGEST) & (count.floor() == count),
+        pl.col("status").str.to_lowercase().is_in(_ENDED),
+    )  # fmt: skip
+    rows = table.with_row_index("nth").filter(wanted.fill_null(value=False))
+    rows = rows.with_columns(create.min().over("job_id").alias("submit"))
+    rows = rows.sort("submit", "job_id", "create", "task_id", "nth")
+    wall = times_on_grid(end - create)
+    return rows.select(
+        *(pl.col(name).cast(pl.Int64) for name in _KEY), times_on_grid(pl.col("submit")),
+        count.cast(pl.Int64),
+        (wall if known_run else pl.lit(None, pl.Float64)).alias("run"),
+        (pl.struct("submit", "job_id").rank("dense").cast(pl.Int64) - 1).alias("order"),
+        requests_on_grid(pl.col("cpu") / _HUNDREDTHS), requests_on_grid(pl.col("mem")),
+    )  # fmt: skip
+
+
+def _instances(table: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """Return (task, run): the last good attempts, by task and in the order of their start."""
+    import polars as pl
+
+    start, end = pl.col("start"), pl.col("end")
+    last = (pl.col("seq") < pl.col("total")).fill_null(value=False).not_()
+    good = pl.all_horizontal(
+        pl.col("status").str.to_lowercase() == "terminated", last, start != 0, end != 0,
+        end >= start, start.abs() < LARGEST, end.abs() < LARGEST,
+    )  # fmt: skip
+    rows = table.lazy().with_row_index("nth").filter(good.fill_null(value=False))
+    index = tasks.with_row_index("task").unique(_KEY, keep="first").select(
+        "task", *(pl.col(name).cast(pl.Float64) for name in _KEY), "instances"
+    )  # fmt: skip
+    rows = rows.select(*_KEY, "start", (end - start).alias("run"), "nth").join(
+        index.lazy(), on=_KEY
+    )
+    planned = pl.int_range(pl.len()).over("task") < pl.col("instances")
+    return rows.sort("task", "start", "run", "nth").filter(planned).select("task", "run").collect()
+
+
+def _with_instances(
+    tasks: pl.DataFrame, instances: pl.DataFrame
+) -> tuple[pl.DataFrame, Floats | None, Floats | None]:
+    """Give the instances their run times: first those that are known, then the mean of these."""
+    import polars as pl
+
+    if not instances.height:
+        return tasks, None, None
+    task, own = instances["task"].to_numpy().astype(np.int64), instances["run"].to_numpy()
+    counts = tasks["instances"].to_numpy()
+    known = np.bincount(task, minlength=len(counts))
+    mean = tasks["run"].fill_null(np.nan).to_numpy().copy()
+    shown = known > 0
+    mean[shown] = np.bincount(task, own, len(counts))[shown] / known[shown]
+    mean = np.round(mean * 2**20) / 2**20
+    run_s, slack_s = np.repeat(mean, counts), np.full(int(counts.sum()), 2.0**-20)
+    slack_s[np.repeat(~shown, counts)] = 0.0
+    begun, first = np.cumsum(counts) - counts, np.cumsum(known) - known
+    places = np.arange(len(own)) + np.repeat(begun - first, known)
+    run_s[places], slack_s[places] = np.round(own * 2**20) / 2**20, 0.0
+    return tasks.with_columns(pl.Series("run", mean).fill_nan(None)), run_s, slack_s
+
+
+TASK_TABLES = ("tasks", "alibaba2017")
+"""Types of workload whose rows are tasks."""
+_OPTIONAL = ("task_id", "instances", "requested_time_s", "parents", "user")
+_TEXT = ("job_id", "task_id", "parents", "user")
+
+
+@dataclass(frozen=True)
+class InputTasks:
+    """What the input says; or why nobody asked it."""
+
+    tasks: pl.DataFrame | None = None
+    """job_id, task_id, submit, instances, run (of every instance, null: unknown), order (of the
+    job among all, from 0) and the resources; sorted by job."""
+    parents: pl.DataFrame | None = None
+    """job_id, task_id, parent: one row a dependency; None where there are none."""
+    run_s: npt.NDArray[np.float64] | None = None
+    """(sum of instances,) own run times in the order of `tasks`; None: each has its task's."""
+    slack_s: npt.NDArray[np.float64] | None = None
+    """(sum of instances,) rounding of those that are means of the others, in s."""
+    reason: str = ""
+    """Why it was not read again."""
+    problem: str = ""
+    """Why it could not be read."""
+
+
+def read_input_tasks(run: RunFolder) -> InputTasks:
+    """Return the tasks of the run's workload, by an own reading of its files."""
+    workload = run.setting("workload") or {}
+    if reason := _why_not_reread(workload):
+        return InputTasks(reason=reason)
+    if run.setting("value", "gpu"):
+        return InputTasks(reason="the scenario adds GPUs to the jobs")
+    try:
+        if workload["type"] == "tasks":
+            found = _of_table(run, workload)
+        else:
+            tasks, run_s, slack_s = read_batch(run, workload)
+            found = InputTasks(tasks, run_s=run_s, slack_s=slack_s)
+    except MissingInputError as error:
+        return InputTasks(reason=str(error))
+    except (OSError, EOFError, ValueError, KeyError, zlib.error, tarfile.TarError) as error:
+        return InputTasks(problem=str(error) or type(error).__name__)
+    return _in_window(found, (workload.get("window") or {}).get("jobs"))
+
+
+def _why_not_reread(workload: Mapping[str, Any]) -> str:
+    kind = workload.get("type")
+    if kind not in TASK_TABLES:
+        return f"the workload's type is {kind!r}"
+    changes = {
+        "resample": None, "load": 1.0, "processors_scale": 1.0, "processors_max": None,
+        "run_time_scale": 1.0, "run_time_max": None, "target_load": None,
+    }  # fmt: skip
+    for name, neutral in changes.items():
+        value = workload.get(name)
+        if value and value != neutral:
+            return f"the workload has {name}: {value}"
+    window = workload.get("window") or {}
+    for name in ("start", "end"):
+        if window.get(name) is not None:
+            return f"the window has {name}: {window[name]}"
+    if workload.get("rules"):
+        return f"the workload has rules: {workload['rules']}"
+    return ""
+
+
+def _of_table(run: RunFolder, rules: Mapping[str, Any]) -> InputTasks:
+    path = next(inputs_below(run, str(rules["path"])), None)
+    if path is None:
+        raise MissingInputError("the table is not among the recorded inputs")
+    return read_task_table(path, rules)
+
+
+def read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
+    """Read a table of tasks by the scenario's rules.
+
+    Args:
+        path: CSV, plain or gzipped, or Parquet.
+        rules: the scenario's workload: ``columns``, ``factors``, ``submit``, ``negative_run``,
+            ``zero_run``, ``parent_separator``.
+
+    Raises ValueError for a table that cannot be read or lacks a column.
+    """
+    import polars as pl
+
+    rows = _kept(_columns(path, rules), rules).with_row_index("nth")
+    for name in ("job_id", "task_id"):
+        if name in rows.columns and rows[name].cast(pl.Int64, strict=False).null_count() == 0:
+            rows = rows.with_columns(pl.col(name).cast(pl.Int64))
+    times = pl.col("submit_time_s").sort_by("nth")
+    submit = times.last() if rules.get("submit") == "last" else times.first()
+    rows = rows.with_columns(
+        submit.over("job_id").alias("submit"), pl.col("nth").min().over("job_id").alias("first")
+    ).sort("submit", "first", "nth")
+    if "task_id" not in rows.columns:
+        rows = rows.with_columns(pl.int_range(1, pl.len() + 1).over("job_id").alias("task_id"))
+    tasks = rows.select(
+        "job_id", "task_id", times_on_grid(pl.col("submit")),
+        pl.col("instances").cast(pl.Int64),
+        times_on_grid(pl.col("run_time_s").clip(0)).alias("run"),
+        (pl.struct("submit", "first").rank("dense").cast(pl.Int64) - 1).alias("order"),
+        *(requests_on_grid(pl.col(name)) for name in _resources(rules)),
+    )  # fmt: skip
+    return InputTasks(tasks, _dependencies(rows, rules))
+
+
+def _resources(rules: Mapping[str, Any]) -> list[str]:
+    needed = ("job_id", "submit_time_s", "run_time_s", *_OPTIONAL)
+    return [name for name in rules["columns"] if name not in needed]
+
+
+def _columns(path: Path, rules: Mapping[str, Any]) -> pl.DataFrame:
+    """Return the table's columns under our names; text for ids, multiplied numbers for others."""
+    import polars as pl
+
+    columns, factors = rules["columns"], rules.get("factors") or {}
+    with path.open("rb") as file:
+        parquet = file.read(4) == b"PAR1"
+    try:
+        table = pl.read_parquet(path) if parquet else pl.read_csv(path, infer_schema=False)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(str(error).splitlines()[0]) from None
+    table = table.rename(lambda name: name.strip(' "'))
+    if missing := [name for name in columns.values() if name not in table.columns]:
+        raise ValueError(f"no column {', '.join(missing)}")
+    chosen = []
+    for ours, theirs in columns.items():
+        text = pl.col(theirs).cast(pl.String).str.strip_chars(" \t\r").replace("", None)
+        number = text.cast(pl.Float64, strict=False) * factors.get(ours, 1.0)
+        chosen.append((text if ours in _TEXT else number).alias(ours))
+    return table.select(chosen)
+
+
+def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
+    """Return the rows that are tasks by the scenario's rules."""
+    import polars as pl
+
+    if "instances" not in table.columns:
+        table = table.with_columns(pl.lit(1.0).alias("instances"))
+    run, count = pl.col("run_time_s"), pl.col("instances")
+    wanted = [pl.col(name).is_not_null() for name in ("job_id", "task_id") if name in table.columns]
+    wanted += [pl.col("submit_time_s").abs() <= LARGEST / 2, run.abs() < LARGEST]
+    wanted += [(pl.col(name) >= 0) & (pl.col(name) < LARGEST) for name in _resources(rules)]
+    wanted += [(count >= 1) & (count < LARGEST) & (count.floor() == count)]
+    if rules.get("negative_run", "drop") == "drop":
+        wanted.append(run >= 0)
+    if rules.get("zero_run", "keep") == "drop":
+        wanted.append(run != 0)
+    return table.filter(pl.all_horizontal(wanted).fill_null(value=False))
+
+
+def _dependencies(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame | None:
+    import polars as pl
+
+    if "parents" not in rows.columns:
+        return None
+    separator = rules.get("parent_separator", ";")
+    parent = pl.col("parents").fill_null("").str.split(separator).alias("parent")
+    words = rows.select("job_id", "task_id", parent).explode("parent")
+    words = words.with_columns(pl.col("parent").str.strip_chars()).filter(pl.col("parent") != "")
+    return words.with_columns(pl.col("parent").cast(rows.schema["task_id"]))
+
+
+def _in_window(found: InputTasks, jobs: Any) -> InputTasks:
+    """Return the tasks of the jobs ``first..last`` by order of submission."""
+    import polars as pl
+
+    if jobs is None or found.tasks is None:
+        return found
+    first, _, last = str(jobs).partition("..")
+    inside = pl.col("order").is_between(int(first), int(last))
+    tasks, run_s, slack_s = found.tasks, found.run_s, found.slack_s
+    if run_s is not None and slack_s is not None:
+        chosen = np.repeat(
+            tasks.select(inside).to_series().to_numpy(), tasks["instances"].to_numpy()
+        )
+        run_s, slack_s = run_s[chosen], slack_s[chosen]
+    return replace(found, tasks=tasks.filter(inside), run_s=run_s, slack_s=slack_s)

@@ -1,0 +1,436 @@
+"""A workload: the jobs of a trace in memory, as columns, each job with its tasks.
+
+Job → task → instances. A task asks for a number of instances, each with the same request (a
+vector over the workload's resources). A *gang* starts all its instances together or none (a rigid
+HPC job); the instances of a *bag* start one by one as they fit. Objects are made when a job
+arrives, so a long trace costs its columns and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import TraceError
+from simkit.units import request_on_grid, time_on_grid
+from simkit.workload.parents import find_cycle, slices
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+JOB_COLUMNS = ("user", "group", "executable", "queue", "partition")
+"""Numbers that a log gives a job; -1 where it gives none."""
+
+
+LONGEST_S = 2.0**32
+"""How far from the trace's zero a job may be submitted, in s."""
+
+
+OF_JOBS: Final = ("qos", "value", "deadline_s")
+"""Columns with a number a job; each is there or left out by itself."""
+OF_TASKS: Final = ("value_per_s",)
+"""Columns with a number a task."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Jobs sorted by (submit time, job id), and their tasks, as columns.
+
+    J jobs, T tasks, R resources. Job j owns the tasks ``first_task[j]:first_task[j + 1]``. The row
+    number of a job is its rank in order of submission and settles every tie.
+    """
+
+    resources: tuple[str, ...]
+    """Names of the resources, e.g. ``("processors",)`` or ``("cpu", "mem")``."""
+    job_id: npt.NDArray[Any]
+    """(J,) the trace's own ids: int64, or str objects."""
+    submit_time_s: Floats
+    """(J,) seconds since the trace's zero, ascending."""
+    first_task: Ints
+    """(J + 1,) offsets into the task columns."""
+    task_id: npt.NDArray[Any]
+    """(T,) the trace's own ids: int64, or str objects."""
+    instances: Ints
+    """(T,) number of instances, at least 1."""
+    request: Floats
+    """(T, R) what one instance asks of each resource, at least 0."""
+    run_time_s: Floats
+    """(T,) true run time of every instance, at least 0; policies cannot see it."""
+    requested_time_s: Floats
+    """(T,) the user's own estimate; NaN where the trace has none."""
+    gang: Bools
+    """(T,) True: all instances start together; False: a bag."""
+    user: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """(J,) user number, -1 unknown; likewise the four below."""
+    group: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    executable: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    queue: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    partition: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    first_parent: Ints = field(default_factory=lambda: np.zeros(1, np.int64))
+    """(T + 1,) offsets into `parent`; left out where no task depends on another."""
+    parent: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """Rows of tasks, of the same job, that must have ended before a task may start."""
+    instance_run_time_s: Floats = field(default_factory=lambda: np.empty(0))
+    """(sum of instances,) true run time of every instance, task by task; left out where each
+    instance takes its task's `run_time_s`, which otherwise is their mean."""
+    qos: Floats = field(default_factory=lambda: np.empty(0))
+    """(J,) quality of service that a job's user asks for, in (0, 1]; left out where the trace has
+    none, and so are the next three. `simkit.workload.value` makes them."""
+    value: Floats = field(default_factory=lambda: np.empty(0))
+    """(J,) what a job is worth if it finishes, at least 0; policies see what their estimates
+    make of it."""
+    value_per_s: Floats = field(default_factory=lambda: np.empty(0))
+    """(T,) worth of a second of a task's run time, all instances together; left out where worths
+    do not depend on run times."""
+    deadline_s: Floats = field(default_factory=lambda: np.empty(0))
+    """(J,) when a job should have ended, on the trace's clock; infinite: whenever."""
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names behind a job column's numbers, where the trace has names: ``labels["user"][3]``."""
+    epoch_s: float = float("nan")
+    """Unix time of the trace's zero; NaN if unknown."""
+    time_zone: str | None = None
+    """IANA name of the site's time zone, where the trace tells."""
+    capacity: Mapping[str, float] = field(default_factory=dict)
+    """What the trace's header says of the machine, e.g. ``{"processors": 128}``."""
+
+    def __post_init__(self) -> None:
+        """Fill absent columns with -1, put times and amounts on their grids, check everything.
+
+        Raises TraceError for columns of unequal length, unsorted or non-finite submit times,
+        negative run times, tasks without instances, negative requests, and worths out of range.
+        """
+        jobs = len(self.job_id)
+        for name in JOB_COLUMNS:
+            if len(getattr(self, name)) == 0 and jobs:
+                object.__setattr__(self, name, np.broadcast_to(np.int64(-1), (jobs,)))
+        if len(self.first_parent) == 1 and not len(self.parent):
+            none = np.broadcast_to(np.int64(0), (len(self.task_id) + 1,))
+            object.__setattr__(self, "first_parent", none)
+        for name in (
+            "submit_time_s", "run_time_s", "requested_time_s", "instance_run_time_s", "deadline_s",
+        ):  # fmt: skip
+            object.__setattr__(self, name, time_on_grid(getattr(self, name)))
+        object.__setattr__(self, "request", _amounts(self.request))
+        for problem in self._problems():
+            raise TraceError(f"workload: {problem}")
+
+    def _problems(self) -> list[str]:
+        jobs, tasks, width = len(self.job_id), len(self.task_id), len(self.resources)
+        shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("submit_time_s", *JOB_COLUMNS), (jobs,))
+        shapes |= {"first_task": (jobs + 1,), "request": (tasks, width)}
+        shapes |= {"first_parent": (tasks + 1,)}
+        columns = ("instances", "run_time_s", "requested_time_s", "gang")
+        shapes |= dict.fromkeys(columns, (tasks,)) | _value_shapes(self)
+        wrong = [
+            f"{name} has shape {getattr(self, name).shape}, expected {shape}"
+            for name, shape in shapes.items()
+            if getattr(self, name).shape != shape
+        ]
+        if wrong:
+            return wrong
+        rules = {
+            "resources must be distinct names": len(set(self.resources)) == width > 0,
+            "first_task must rise from 0 to the number of tasks": bool(
+                self.first_task[0] == 0
+                and self.first_task[-1] == tasks
+                and (np.diff(self.first_task) >= 1).all()
+            ),
+            "submit times must be finite": bool(np.isfinite(self.submit_time_s).all()),
+            "submit times must lie within 2**32 s of the trace's zero (subtract the epoch)": bool(
+                (np.abs(self.submit_time_s) <= LONGEST_S).all()
+            ),
+            "jobs must be sorted by submit time": bool((np.diff(self.submit_time_s) >= 0).all()),
+            "run times must be finite and at least 0": bool(
+                (np.isfinite(self.run_time_s) & (self.run_time_s >= 0)).all()
+            ),
+            "requested times must be at least 0, or NaN where unknown": not bool(
+                ((self.requested_time_s < 0) | np.isinf(self.requested_time_s)).any()
+            ),
+            "every task needs at least one instance": bool((self.instances >= 1).all()),
+            "requests must be finite and at least 0": bool(
+                (np.isfinite(self.request) & (self.request >= 0)).all()
+            ),
+            "instance run times must be one for each instance, finite and at least 0": bool(
+                len(self.instance_run_time_s) in (0, self.instances.sum())
+                and np.isfinite(self.instance_run_time_s).all()
+                and (self.instance_run_time_s >= 0).all()
+            ),
+            **_value_rules(self),
+        }
+        return [rule for rule, kept in rules.items() if not kept] + self._dependency_problems()
+
+    def _dependency_problems(self) -> list[str]:
+        """Return what is wrong with the parents of tasks."""
+        if not len(self.parent):
+            return []
+        if not (
+            self.first_parent[0] == 0
+            and self.first_parent[-1] == len(self.parent)
+            and (np.diff(self.first_parent) >= 0).all()
+        ):
+            return ["first_parent must rise from 0 to the number of parents"]
+        job = np.repeat(np.arange(len(self)), np.diff(self.first_task))
+        child = np.repeat(np.arange(self.tasks), np.diff(self.first_parent))
+        inside = (self.parent >= 0) & (self.parent < self.tasks)
+        if not inside.all() or (job[self.parent] != job[child]).any():
+            return ["a task's parents must be tasks of the same job"]
+        if cycle := find_cycle(self.first_parent, self.parent):
+            names = " -> ".join(str(self.task_id[row]) for row in (*cycle, cycle[0]))
+            return [
+                f"tasks of job {self.job_id[job[cycle[0]]]} wait for each other: {names}; "
+                "take one of these dependencies out"
+            ]
+        return []
+
+    @classmethod
+    def trusted(cls, **columns: Any) -> Workload:
+        """Return a workload without checking it: for models that draw many small ones.
+
+        Args:
+            columns: the fields, which keep every rule, with times and amounts on their grids; those
+                in `JOB_COLUMNS` may be left out, and what a plain log leaves out.
+        """
+        workload = object.__new__(cls)
+        jobs, tasks = len(columns["job_id"]), len(columns["task_id"])
+        unknown, none = np.full(jobs, -1), np.zeros(tasks + 1, np.int64)
+        defaults: dict[str, Any] = dict.fromkeys(JOB_COLUMNS, unknown) | {"first_parent": none}
+        workload.__dict__.update({**_LEFT_OUT, **defaults, **columns})
+        return workload
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self.job_id)
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks."""
+        return len(self.task_id)
+
+    @classmethod
+    def from_jobs(
+        cls,
+        jobs: pl.DataFrame | Mapping[str, npt.ArrayLike],
+        *,
+        resource: str = "processors",
+        **facts: Any,
+    ) -> Workload:
+        """Make a workload of rigid jobs, one task each, sorted by (submit time, job id).
+
+        Args:
+            jobs: columns ``job_id``, ``submit_time_s``, ``run_time_s`` and the name in
+                `resource` (whole processors); optionally ``requested_time_s``, ``qos``,
+                ``value``, ``deadline_s`` and the numbers in `JOB_COLUMNS`.
+            resource: the one resource's name.
+            facts: further fields of the workload: ``epoch_s``, ``time_zone``, ``capacity``, ….
+
+        Raises TraceError if a column is missing or breaks a rule.
+        """
+        names = list(jobs.columns if hasattr(jobs, "columns") else jobs)
+        needed = ("job_id", "submit_time_s", "run_time_s", resource)
+        if missing := [name for name in needed if name not in names]:
+            raise TraceError(f"workload: no column {', '.join(missing)}; there are {names}")
+        columns = {name: np.asarray(jobs[name]) for name in names}
+        submit = columns["submit_time_s"].astype(np.float64, copy=False)
+        order: Any = np.lexsort((columns["job_id"], submit))
+        if (np.diff(order) == 1).all():
+            order = slice(None)  # sorted already: views, not copies
+        size = len(submit)
+        unknown = np.broadcast_to(np.nan, (size,))
+        numbers: dict[str, Any] = {
+            name: columns[name][order].astype(np.int64) for name in JOB_COLUMNS if name in columns
+        }
+        numbers |= {
+            name: columns[name][order].astype(np.float64) for name in OF_JOBS if name in columns
+        }
+        return cls(
+            resources=(resource,),
+            job_id=columns["job_id"][order],
+            submit_time_s=submit[order],
+            first_task=np.arange(size + 1),
+            task_id=np.broadcast_to(np.int64(0), (size,)),
+            instances=columns[resource][order].astype(np.int64),
+            request=np.broadcast_to(1.0, (size, 1)),
+            run_time_s=columns["run_time_s"][order],  # times are copied when put on their grid
+            requested_time_s=columns.get("requested_time_s", unknown)[order],
+            gang=np.broadcast_to(np.True_, (size,)),
+            **numbers,
+            **facts,
+        )
+
+    def with_columns(self, **columns: Any) -> Workload:
+        """Return a copy with some fields replaced; it is checked anew.
+
+        Deadlines move along with the submit times.
+        """
+        moved = _moved_deadlines(self.deadline_s, self.submit_time_s, columns)
+        return replace(self, **(columns | moved))
+
+    def take(self, rows: Ints, **changes: Any) -> Workload:
+        """Return the workload of the given jobs, with all their tasks.
+
+        Args:
+            rows: row numbers in the order wanted: ascending, unless `changes` holds submit times
+                that make another order, or repeated rows, right.
+            changes: fields to replace at the same time, as `with_columns` does; deadlines move
+                along with the submit times.
+        """
+        first, tasks = slices(self.first_task, rows)
+        columns: dict[str, Any] = {
+            name: getattr(self, name)[rows] for name in ("job_id", "submit_time_s", *JOB_COLUMNS)
+        }
+        for name in (
+            "task_id", "instances", "request", "run_time_s", "requested_time_s", "gang",
+        ):  # fmt: skip
+            columns[name] = getattr(self, name)[tasks]
+        if len(self.instance_run_time_s):
+            begun = np.concatenate(([0], np.cumsum(self.instances)))
+            columns["instance_run_time_s"] = self.instance_run_time_s[slices(begun, tasks)[1]]
+        columns |= self._parents_of(tasks, np.repeat(first[:-1], np.diff(first)))
+        columns |= _taken(self, rows, tasks)
+        columns |= _moved_deadlines(
+            columns.get("deadline_s", self.deadline_s), columns["submit_time_s"], changes
+        )
+        return replace(self, **(columns | {"first_task": first} | changes))
+
+    def _parents_of(self, tasks: Ints, job_begins: Ints) -> dict[str, Ints]:
+        """Return the dependency columns of whole jobs' tasks, at new rows.
+
+        `tasks` are old rows in their new order; `job_begins` is the new row of the first task of
+        the job that each belongs to.
+        """
+        if not len(self.parent):
+            return {"first_parent": np.zeros(1, np.int64)}
+        first, positions = slices(self.first_parent, tasks)
+        # A job's tasks stay together and in order: all its rows move by the same distance.
+        moved = np.repeat(job_begins - tasks[job_begins], np.diff(first))
+        return {"first_parent": first, "parent": self.parent[positions] + moved}
+
+    def label_of(self, column: str, number: int) -> int | str:
+        """Return the trace's name for the number of a queue or partition; the number if none."""
+        names = self.labels.get(column, ())
+        return names[number] if 0 <= number < len(names) else number
+
+    def longest_run_time_s(self) -> Floats:
+        """Return (T,): the run time of each task's longest instance; a gang takes as long."""
+        if not len(self.instance_run_time_s):
+            return self.run_time_s
+        begun = np.concatenate(([0], np.cumsum(self.instances)[:-1]))
+        longest: Floats = np.maximum.reduceat(self.instance_run_time_s, begun)
+        return longest
+
+    def job_request(self) -> Floats:
+        """Return (J, R): what each job asks for at once, summed over its tasks' instances."""
+        demand = self.request * self.instances[:, None]
+        if len(demand) == len(self):
+            return demand
+        return np.add.reduceat(demand, self.first_task[:-1], axis=0)
+
+
+_LEFT_OUT: Mapping[str, Any] = {
+    one.name: one.default_factory()
+    for one in fields(Workload)
+    if one.default_factory is not MISSING
+}
+"""Field → what stands in it where there is none; plain defaults stand in the class."""
+
+
+def _amounts(request: npt.ArrayLike) -> Floats:
+    """Put requests on their grid, leaving a broadcast column (one row repeated) as it is."""
+    array = np.asarray(request, dtype=np.float64)
+    if array.ndim == 2 and array.strides[0] == 0 and len(array):
+        return np.broadcast_to(request_on_grid(array[0]), array.shape)
+    return request_on_grid(array)
+
+
+@dataclass
+class RowReport:
+    """What became of a trace's rows; every row read is accepted, repaired or dropped, once.
+
+    ``read == accepted + sum(repaired) + sum(dropped)``: `accepted` rows came through unchanged, a
+    row that several rules repaired counts under the first.
+    """
+
+    read: int = 0
+    accepted: int = 0
+    repaired: dict[str, int] = field(default_factory=dict)
+    """Rule name → rows it changed."""
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Rule name → rows it left out."""
+    notes: dict[str, int] = field(default_factory=dict)
+    """Oddities that change no row, e.g. ``out of submit order`` → lines."""
+    lines: dict[str, list[int]] = field(default_factory=dict)
+    """Rule or note → the first line numbers it met, for `simkit trace check`."""
+
+    @property
+    def jobs(self) -> int:
+        """Rows that became jobs."""
+        return self.accepted + sum(self.repaired.values())
+
+    def balanced(self) -> bool:
+        """Tell whether every row read is accounted for."""
+        return self.read == self.jobs + sum(self.dropped.values())
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a reader returns: the workload, what became of the rows, and the files read."""
+
+    workload: Workload
+    report: RowReport
+    """Of the rows that jobs and tasks are made of."""
+    inputs: tuple[Path, ...] = ()
+    tables: Mapping[str, RowReport] = field(default_factory=dict)
+    """Table → what became of its rows, for traces of several tables; `report` is among them."""
+
+
+def _value_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
+    """Return the shape that each column which is there must have."""
+    sizes = dict.fromkeys(OF_JOBS, len(workload.job_id))
+    sizes |= dict.fromkeys(OF_TASKS, len(workload.task_id))
+    return {name: (size,) for name, size in sizes.items() if len(getattr(workload, name))}
+
+
+def _value_rules(workload: Workload) -> dict[str, bool]:
+    """Return rule in words → whether the columns keep it."""
+    qos, due = workload.qos, workload.deadline_s
+    worths = np.concatenate((workload.value, workload.value_per_s))
+    return {
+        "qos must be above 0 and at most 1": bool(((qos > 0) & (qos <= 1)).all()),
+        "values must be finite and at least 0": bool((np.isfinite(worths) & (worths >= 0)).all()),
+        "value_per_s needs the column value beside it": bool(
+            len(workload.value) or not len(workload.value_per_s)
+        ),
+        "deadlines must be times, or infinite where there is none": bool((due > -np.inf).all()),
+    }
+
+
+def _taken(workload: Workload, jobs: Any, tasks: Any) -> dict[str, Floats]:
+    """Return the columns of some rows of jobs and tasks, those that are there."""
+    rows = dict.fromkeys(OF_JOBS, jobs) | dict.fromkeys(OF_TASKS, tasks)
+    return {
+        name: getattr(workload, name)[wanted]
+        for name, wanted in rows.items()
+        if len(getattr(workload, name))
+    }
+
+
+def _moved_deadlines(
+    deadline_s: Floats, submit_time_s: Floats, changes: Mapping[str, Any]
+) -> dict[str, Floats]:
+    """Return the deadlines of jobs that are submitted at other times: as long after as before.
+
+    Args:
+        deadline_s: (J,) or empty.
+        submit_time_s: (J,) the times before.
+        changes: fields that a copy replaces; deadlines among them stay as they are.
+    """
+    if "submit_time_s" not in changes or "deadline_s" in changes or not len(deadline_s):
+        return {}
+    return {"deadline_s": deadline_s + (np.asarray(changes["submit_time_s"]) - submit_time_s)}

@@ -1,0 +1,63 @@
+"""Dependencies between the tasks of a job: rows of slices, and the search for cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simkit.arrays import Ints
+
+
+def slices(first: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Return the offsets and the positions of some rows of a column of slices.
+
+    Args:
+        first: (n + 1,) offsets; row i owns the positions ``first[i]:first[i + 1]``.
+        rows: (m,) rows wanted, in any order, also repeated.
+
+    Returns:
+        (m + 1,) the offsets of the rows wanted, and the positions that they own, row by row.
+    """
+    counts = np.diff(first)[rows]
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    return offsets, np.repeat(first[:-1][rows] - offsets[:-1], counts) + np.arange(offsets[-1])
+
+
+def find_cycle(first_parent: Ints, parent: Ints) -> Sequence[int]:
+    """Return the rows of a cycle, each a parent of the next; empty if there is none.
+
+    Tasks all of whose parents are out of the way are taken away until none is left (Kahn,
+    "Topological sorting of large networks", 1962). What is left has a parent that is left, too, so
+    that following parents must come back to where it was.
+    """
+    if not len(parent):
+        return ()
+    missing = np.diff(first_parent)
+    child = np.repeat(np.arange(len(missing)), missing)
+    order = np.argsort(parent, kind="stable")
+    children, first_child = (
+        child[order],
+        np.searchsorted(parent[order], np.arange(len(missing) + 1)),
+    )
+    left = missing.tolist()
+    free = [row for row, count in enumerate(left) if not count]
+    while free:
+        row = free.pop()
+        for after in children[first_child[row] : first_child[row + 1]].tolist():
+            left[after] -= 1
+            if not left[after]:
+                free.append(after)
+    stuck = [row for row, count in enumerate(left) if count]
+    return _walk_back(stuck, left, first_parent, parent) if stuck else ()
+
+
+def _walk_back(
+    stuck: Sequence[int], left: Sequence[int], first_parent: Ints, parent: Ints
+) -> Sequence[int]:
+    row, path = stuck[0], list[int]()
+    while row not in path:
+        path.append(row)
+        parents = parent[first_parent[row] : first_parent[row + 1]].tolist()
+        row = next(above for above in parents if left[above])
+    return path[path.index(row) :][::-1]

@@ -1,0 +1,54 @@
+"""Algorithm 5 of the RARE dissertation, step by step by hand, as printed and corrected."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rare_battery import RareBattery, as_printed, corrected
+
+from simkit.errors import ScenarioError
+from simkit.power.battery import Battery, BatteryFacts
+
+SMALL = RareBattery(battery_capacity=100, max_load=40, c_rate=20, e_rate=30, initial_level=50)
+
+STEPS = [
+    # renewable, printed (available, level), corrected (available, level)
+    (70, (40, 80), (40, 70)),  # 30 are left over; printed forgets the rate of 20
+    (20, (50, 60), (40, 50)),  # 20 are missing, 30 can be given: printed gives more than the load
+    (0, (40, 20), (30, 20)),  # 40 are missing, 30 can be given: printed gives what it has not
+    (0, (40, -20), (20, 0)),  # printed goes below 0 …
+    (0, (40, -60), (0, 0)),  # … and on, from nothing
+    (40, (40, -60), (40, 0)),  # just enough
+]
+
+
+def test_as_printed() -> None:
+    supply = as_printed(SMALL, [renewable for renewable, _, _ in STEPS])
+    assert list(zip(supply.available, supply.level, strict=True)) == [s[1] for s in STEPS]
+
+
+def test_corrected() -> None:
+    supply = corrected(SMALL, [renewable for renewable, _, _ in STEPS])
+    assert list(zip(supply.available, supply.level, strict=True)) == [s[2] for s in STEPS]
+
+
+@given(st.lists(st.integers(0, 200), max_size=40))
+def test_corrected_is_the_linear_model_held_for_a_step(renewable: list[int]) -> None:
+    """One step is an hour, so that a level of 1 is 1 Wh, and rates are 1/h of 100 Wh."""
+    facts = BatteryFacts(100 * 3600.0, charge_c_rate=0.2, discharge_c_rate=0.3, initial_soc=0.5)
+    battery, supply = Battery(facts), corrected(SMALL, renewable)
+    for step, power in enumerate(renewable):
+        until = 3600.0 * (step + 1)
+        charge, discharge = battery.limits(until)
+        battery_w = max(min(power - 40.0, charge), -discharge)
+        battery.run(battery_w, until)
+        assert battery.energy_j / 3600.0 == pytest.approx(supply.level[step], abs=1e-5)
+        assert min(power - battery_w, 40.0) == pytest.approx(supply.available[step], abs=1e-5)
+
+
+def test_parameters_are_checked() -> None:
+    with pytest.raises(ScenarioError, match="c_rate is -1"):
+        RareBattery(100, 40, -1, 30)
+    with pytest.raises(ScenarioError, match="initial_level 200 is above battery_capacity 100"):
+        RareBattery(100, 40, 20, 30, initial_level=200)

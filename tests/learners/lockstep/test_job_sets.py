@@ -1,0 +1,117 @@
+"""Job sets: workloads told in steps and units, and what cannot be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from simkit.errors import ScenarioError
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learning.slotted import Slotted
+from simkit.traces.models.deeprm import draw_job_sets, generate_deeprm
+from simkit.workload import Workload
+
+
+def workload(submit=(0, 2), run=(1, 3), request=((1, 2), (4, 0)), **changes):
+    jobs = len(submit)
+    columns = {
+        "resources": ("cpu", "mem"),
+        "job_id": np.arange(jobs),
+        "submit_time_s": np.array(submit, float),
+        "first_task": np.arange(jobs + 1),
+        "task_id": np.zeros(jobs, np.int64),
+        "instances": np.ones(jobs, np.int64),
+        "request": np.array(request, float).reshape(jobs, 2),
+        "run_time_s": np.array(run, float),
+        "requested_time_s": np.array(run, float),
+        "gang": np.ones(jobs, np.bool_),
+    }
+    return Workload(**(columns | changes))
+
+
+class TestOf:
+    def test_times_become_steps_and_amounts_units(self):
+        model = Slotted(step_s=60.0, unit=(0.5, 2.0))
+        sets = JobSets.of([workload(submit=(60, 180), run=(120, 60))], model)
+        assert sets.enter.tolist() == [[1, 3]]
+        assert sets.length.tolist() == [[2, 1]]
+        assert sets.size.tolist() == [[[2, 1], [8, 0]]]
+
+    def test_shorter_sets_are_padded_at_the_end(self):
+        one = workload(submit=(5,), run=(2,), request=((1, 1),))
+        sets = JobSets.of([one, workload()], Slotted())
+        assert sets.length.tolist() == [[2, 0], [1, 3]]
+        assert sets.jobs.tolist() == [1, 2]
+        assert sets.there.tolist() == [[True, False], [True, True]]
+
+    def test_all_instances_of_a_gang_together_are_its_size(self):
+        sets = JobSets.of([workload(instances=np.array([3, 1]))], Slotted())
+        assert sets.size.tolist() == [[[3, 6], [4, 0]]]
+
+    def test_no_jobs_make_a_set_of_padding(self):
+        assert JobSets.of([workload((), (), ())], Slotted()).jobs.tolist() == [0]
+
+    @pytest.mark.parametrize("step_s", [1.0, 0.1, 60.0])  # 0.1 s is not on the grid of times
+    def test_a_drawn_set_and_its_workload_are_the_same_jobs(self, step_s):
+        drawn = JobSets(*draw_job_sets(np.random.default_rng(3), sets=2, rate=0.4))
+        trace = generate_deeprm(rate=0.4, step_s=step_s, rng=np.random.default_rng(3))
+        found = JobSets.of([trace.workload], Slotted(step_s=step_s))
+        jobs = drawn.jobs[0]
+        for name in ("enter", "length", "size"):
+            assert (getattr(found, name)[0] == getattr(drawn, name)[0, :jobs]).all()
+
+    def test_all_that_is_wrong_is_told_at_once_with_its_set(self):
+        wrong = [
+            workload(submit=(0.5, 2)),
+            workload(run=(0, 1.5), request=((0.5, 1), (1, 1))),
+            workload(gang=np.zeros(2, np.bool_), instances=np.array([2, 1])),
+            Workload.from_jobs(
+                {"job_id": [1], "submit_time_s": [0], "run_time_s": [1], "processors": [1]}
+            ),
+            workload(  # a job of two tasks, the second after the first
+                job_id=np.array([1]), submit_time_s=np.zeros(1), first_task=np.array([0, 2]),
+                first_parent=np.array([0, 0, 1]), parent=np.array([0]),
+            ),
+        ]  # fmt: skip
+        with pytest.raises(ScenarioError) as error:
+            JobSets.of(wrong, Slotted())
+        assert error.value.problems == (
+            "job set 0: a job is not submitted at a multiple of 1 s",
+            "job set 1: a run time is not a multiple of 1 s",
+            "job set 1: a run time is 0; the slotted model's shortest is a step",
+            "job set 1: a request is not a whole number of units",
+            "job set 2: a bag has several instances; the slotted model takes gangs",
+            "job set 3: jobs ask for processors, the model has 2 resources; give both the same",
+            "job set 4: a job has several tasks; the slotted model takes jobs of one task",
+            "job set 4: a task has parents; the slotted model knows none",
+        )
+
+
+class TestArrays:
+    @pytest.mark.parametrize(
+        ("enter", "length", "message"),
+        [
+            ([[2, 1]], [[1, 1]], "jobs are not in order of arrival"),
+            ([[0, 1]], [[0, 1]], "a job follows padding; pad at the end"),
+            ([[-1, 1]], [[1, 1]], "a job arrives before step 0"),
+            ([[0, 1]], [[1, -1]], "a length is negative"),
+            ([[0, 1, 2]], [[1, 1]], "have the shapes (1, 3), (1, 2) and (1, 2, 1)"),
+        ],
+    )
+    def test_rows_out_of_order_are_told(self, enter, length, message):
+        with pytest.raises(ScenarioError) as error:
+            JobSets(np.array(enter), np.array(length), np.ones((1, 2, 1), np.int64))
+        assert message in str(error.value)
+
+    def test_take_gives_sets_in_the_order_asked_for(self):
+        sets = JobSets(*draw_job_sets(np.random.default_rng(0), sets=4, rate=0.5))
+        taken = sets.take([2, 0, 2])
+        assert len(taken) == 3
+        assert (taken.length == sets.length[[2, 0, 2]]).all()
+
+    def test_a_model_of_other_resources_is_told(self):
+        sets = JobSets.empty(1, 1, 2)
+        with pytest.raises(ScenarioError, match="jobs ask for 2 resources, the model has 1"):
+            sets.check_fit(replace(Slotted(), capacity=(10,)))

@@ -1,0 +1,125 @@
+"""The lock-step environment and the simulation: the same jobs and actions, the same of all else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Rules, Simulation
+from simkit.learners.lockstep import Lockstep
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learning.actions import SlotActions
+from simkit.learning.reward import make_reward
+from simkit.learning.slotted import Slotted
+from simkit.learning.slotted_tracker import SlottedTracker
+from simkit.policy.estimates import Actual
+from simkit.traces.models.deeprm import generate_deeprm
+from simkit.units import time_on_grid
+from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
+
+TINY = Slotted(
+    capacity=(4, 3), slots=2, horizon=7, max_length=6, backlog=1, backlog_shown=3, memory=3
+)
+FIELDS = ("occupied", "length", "size", "backlog", "since_arrival")
+
+
+class Starts:
+    """Keeps when tasks start and end, job by job."""
+
+    def __init__(self) -> None:
+        self.times: dict[int, tuple[float, float]] = {}
+
+    def write(self, table: str, rows: pl.DataFrame) -> None:
+        if table == "allocations":
+            columns = rows.select("job_id", "start_time_s", "end_time_s")
+            self.times |= {job: (start, end) for job, start, end in columns.iter_rows()}
+
+
+def workload(jobs, model):
+    enter, length, *size = (np.array(column) for column in zip(*jobs, strict=True))
+    step_s = time_on_grid(model.step_s)
+    count = len(jobs)
+    return Workload(
+        resources=("cpu", "mem"),
+        job_id=np.arange(count),
+        submit_time_s=enter * step_s,
+        first_task=np.arange(count + 1),
+        task_id=np.zeros(count, np.int64),
+        instances=np.ones(count, np.int64),
+        request=np.column_stack(size).astype(float),
+        run_time_s=length * step_s,
+        requested_time_s=length * step_s,
+        gang=np.ones(count, np.bool_),
+    )
+
+
+def assert_equal_runs(model: Slotted, jobs: Workload, rng: np.random.Generator) -> None:
+    """Play random actions in both and compare all that is seen, and all starts and ends."""
+    env = Lockstep(model, JobSets.of([jobs], model))
+    starts, reward = Starts(), make_reward("slowdown", {"least_run_s": model.step_s / 2})
+    recorder = Recorder(jobs, ("cpu", "mem"), starts)
+    capacity = dict(zip(("cpu", "mem"), map(float, model.capacity), strict=True))
+    rules = Rules(step_s=model.step_s, admission=AdmissionRule(model.slots, model.backlog))
+    simulation = Simulation(
+        jobs, Cluster.pool(capacity), recorder, rules=rules, predictor=Actual(), observer=reward
+    )
+    reward.begin(jobs, simulation.info)
+    tracker, actions = SlottedTracker(model), SlotActions(model)
+    tracker.reset(simulation.info)
+    paid = 0.0
+    for state in simulation.decisions():
+        assert reward.collect(state.now) == pytest.approx(paid, abs=1e-5)  # on the grid of times
+        if not len(env.active):
+            continue  # the simulation's last word: all is done
+        placement = object()
+        while placement is not None:
+            tracker.update(state)
+            seen, view = tracker.view(), env.view()
+            for name in FIELDS:
+                assert getattr(view, name)[0].tolist() == getattr(seen, name).tolist(), name
+            assert (env.mask()[0] == actions.mask(tracker)).all()
+            action = int(rng.integers(model.actions))
+            placement = actions.place(tracker, action)
+            if placement is not None:
+                simulation.apply(placement)
+            (paid,) = env.step([action])
+    recorder.flush()
+    assert len(env.active) == 0
+    step_s = float(time_on_grid(model.step_s))
+    assert {job: (start / step_s, end / step_s) for job, (start, end) in starts.times.items()} == {
+        job: (start, end)
+        for job, start, end in zip(jobs.job_id, env.start[0], env.finish[0], strict=False)
+        if start >= 0
+    }
+
+
+JOB = st.tuples(st.integers(0, 3), st.integers(1, 6), st.integers(1, 4), st.integers(0, 3))
+
+
+@given(
+    jobs=st.lists(JOB, min_size=1, max_size=10),
+    backlog=st.sampled_from([0, 1, 2, None]),
+    step_s=st.sampled_from([1.0, 0.1, 3600.0]),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=40, deadline=None)
+def test_small_sets(jobs, backlog, step_s, seed):
+    """Several jobs at once, full backlogs, steps that are not on the grid of times."""
+    model = replace(TINY, backlog=backlog, step_s=step_s)
+    gaps = np.cumsum([gap for gap, *_ in jobs])
+    jobs = [(gap, *rest) for gap, (_, *rest) in zip(gaps, jobs, strict=True)]
+    assert_equal_runs(model, workload(jobs, model), np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_deeprm_at_130_percent(seed):
+    trace = generate_deeprm(load=1.3, rng=np.random.default_rng(seed))
+    assert_equal_runs(Slotted(), trace.workload, np.random.default_rng(seed))

@@ -1,0 +1,106 @@
+"""By torch, here on its own processor, the network is what it is by NumPy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simkit.errors import ScenarioError
+from simkit.learners.nn import policy_network as devices
+from simkit.learners.nn.input_layers import InputLayer, make_input_layer
+from simkit.learners.nn.perceptron import small_weights
+from simkit.learners.nn.policy_network import check_device, make_network
+from simkit.learners.nn.sofia_layer import SofiaLayer
+from simkit.learning.slotted import Slotted, SlottedView
+from simkit.scenario.file import load_scenario
+from simkit.scenario.library import scenario_path
+from simkit.training.train import train
+
+MODEL = Slotted()
+LAYERS = {
+    "deeprm-image": lambda: make_input_layer("deeprm-image", MODEL)[0],
+    "deeprm-compact": lambda: make_input_layer("deeprm-compact", MODEL)[0],
+    "sofia-units": lambda: SofiaLayer(MODEL, shares=False),
+    "sofia-shares": lambda: SofiaLayer(MODEL, shares=True),
+}
+
+
+def seen(rows: int) -> SlottedView:
+    rng = np.random.default_rng(5)
+    length = rng.integers(0, 16, (rows, 10))
+    return SlottedView(
+        occupied=rng.integers(0, 11, (rows, 20, 2)),
+        length=length,
+        size=rng.integers(1, 11, (rows, 10, 2)) * (length > 0)[..., None],
+        backlog=rng.integers(0, 61, rows),
+        since_arrival=rng.integers(0, 11, rows),
+    )
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("hidden", [[20], [8, 6]])
+def test_logits_and_gradient_are_those_of_numpy(name: str, hidden: list[int]) -> None:
+    pytest.importorskip("torch")
+    from simkit.learners.nn.policy_network import TorchNetwork
+
+    first: InputLayer = LAYERS[name]()
+    drawn = small_weights(np.random.default_rng(1), [first.inputs, *hidden, 11], deviation=0.3)
+    weights = {name: array.astype(np.float64) for name, array in drawn.items()}
+    mine, theirs = make_network(first, weights, "cpu"), TorchNetwork(first, weights, "cpu")
+    stored, slope = first.stored(seen(30)), np.random.default_rng(2).normal(size=(30, 11))
+
+    assert theirs.logits(stored) == pytest.approx(mine.logits(stored), abs=1e-9)
+    expected = mine.gradient(stored, slope)
+    for name, found in theirs.gradient(stored, slope).items():
+        assert found == pytest.approx(expected[name], abs=1e-9), name
+
+    weights["layers.0.weight"] += 1
+    for network in (mine, theirs):
+        network.refresh()
+    assert theirs.logits(stored) == pytest.approx(mine.logits(stored), abs=1e-9)
+
+
+@pytest.mark.parametrize("learner", ["deeprm", "sofia"])
+def test_a_training_by_torch_is_that_by_numpy_but_for_rounding(
+    learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    from simkit.learners.nn.policy_network import TorchNetwork
+
+    sets = {"job_sets": 2, "rollouts": 2, "held_out_sets": 2}
+    scenario = load_scenario(
+        scenario_path(learner),
+        overrides={"learn": {"learner": learner, "iterations": 2, "arguments": sets}},
+    )
+    for_cpu = train(scenario, tmp_path / "numpy").rows
+    monkeypatch.setattr(f"simkit.learners.{learner}.check_device", lambda _device: [])
+    monkeypatch.setattr(
+        f"simkit.learners.{learner}.make_network",
+        lambda first, weights, _device: TorchNetwork(first, weights, "cpu"),
+    )
+    for_gpu = train(scenario, tmp_path / "torch", device="cuda").rows
+    assert [row["return"] for row in for_gpu if "return" in row] == pytest.approx(
+        [row["return"] for row in for_cpu if "return" in row],
+        rel=0.05,  # a last digit may change an action that is drawn, and all that follows
+    )
+
+
+def test_a_device_that_is_not_there_is_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert check_device("cpu") == []
+    with monkeypatch.context() as patch:
+        patch.setattr(devices, "find_spec", lambda _name: None)
+        assert check_device("cuda") == [
+            "device: 'cuda' needs torch: pip install 'simkit-cluster[learn]'"
+        ]
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    (problem,) = check_device("cuda")
+    assert "finds no 'cuda' here; leave --device out" in problem
+    for learner in ("deeprm", "sofia"):
+        scenario = load_scenario(scenario_path(learner), overrides={"learn": {"learner": learner}})
+        with pytest.raises(ScenarioError, match="finds no 'cuda'"):
+            train(scenario, "never", device="cuda")

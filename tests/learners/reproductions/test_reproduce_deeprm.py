@@ -1,0 +1,99 @@
+"""`simkit reproduce deeprm`, as small as it can be: every part of it runs, and goes on."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from simkit.learners.reproductions.deeprm import carry_out
+from simkit.learners.reproductions.deeprm.figures import _ratio, at_load
+from simkit.learners.reproductions.deeprm.study import (
+    HEURISTICS,
+    RESERVING,
+    WITHHOLDING,
+    Setting,
+    tasks,
+)
+from simkit.training.reproduction import Workplace
+
+SMALL = Setting(
+    trained=(70, 130), judged=(70, 130), seeds=1, further_seeds=1, iterations=2, long_iterations=2, job_sets=3,
+    rollouts=2, held_out=3,
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Return the workplace after a reproduction, and what it said."""
+    folder = tmp_path_factory.mktemp("reproduction")
+    work = folder / "work"
+    work.mkdir()
+    said: list[str] = []
+    place = Workplace(folder, work, quick=True, workers=1, say=said.append)
+    carry_out(place, SMALL)
+    return place, said
+
+
+def test_page_tables_and_pictures_are_there(made):
+    place, said = made
+    names = {path.name for path in place.pages.iterdir() if path.is_file()}
+    assert names == {
+        "deeprm.md", "deeprm.csv", "deeprm-curves.csv", "deeprm-load.svg", "deeprm-learning.svg",
+        "deeprm-withheld.svg",
+    }  # fmt: skip
+    assert [line for line in said if line.startswith("trained")] != []
+
+
+def test_the_page_has_a_number_in_every_cell(made):
+    page = (made[0].pages / "deeprm.md").read_text()
+    assert not re.findall(r"\b(?:nan|None|inf)\b", page)
+    assert "quick version" in page
+    assert all(f"]({name})" in page for name in re.findall(r"\]\((deeprm[^)]*)\)", page))
+    assert {"70 %", "130 %"} <= set(re.findall(r"^\| (\d+ %) \|", page, re.MULTILINE))
+
+
+def test_everyone_is_judged_with_all_their_jobs(made):
+    import polars as pl
+
+    table = pl.read_csv(made[0].pages / "deeprm.csv")
+    agents = {task.name for task in tasks(SMALL)}
+    rules = {*HEURISTICS, *RESERVING, *WITHHOLDING}
+    assert set(table["label"]) == agents | rules
+    assert (table.filter(pl.col("label").is_in(list(rules)))["unfinished"] == 0).all()
+    assert (table["mean_slowdown"] >= 1).all()
+
+
+def test_what_is_whole_is_not_done_again(made):
+    place, said = made
+    trained = {path: path.stat().st_mtime_ns for path in place.work.rglob("weights.safetensors")}
+    judged = {path: path.stat().st_mtime_ns for path in (place.work / "judged").iterdir()}
+    before = (place.pages / "deeprm.md").read_bytes()
+    said.clear()
+    carry_out(place, SMALL)
+    assert (place.pages / "deeprm.md").read_bytes() == before
+    assert {path: path.stat().st_mtime_ns for path in trained} == trained
+    assert {path: path.stat().st_mtime_ns for path in judged} == judged
+    assert not any(line.startswith("judged") for line in said)
+
+
+def test_a_gain_is_of_all_jobs_and_paired():
+    import numpy as np
+
+    agent, rule = np.array([10.0, 30.0, 20.0]), np.array([20.0, 40.0, 40.0])
+    found = _ratio(agent, rule, 1.0, -1.0)
+    assert found.value == pytest.approx(0.4)
+    assert found.low <= found.value <= found.high
+    alike = _ratio(0.5 * rule, rule, 1.0, -1.0)  # half in every set: nothing is uncertain
+    assert (alike.low, alike.value, alike.high) == pytest.approx((0.5, 0.5, 0.5))
+
+
+def test_opponents_are_the_papers_and_the_best_of_them_is_taken(made):
+    import polars as pl
+
+    judged = pl.read_parquet(next((made[0].work / "judged").glob("70-*.parquet")))
+    found = at_load(judged, 70, SMALL)
+    assert found.best in set(HEURISTICS) - {"Random"}
+    assert found.means[found.best] == min(
+        found.means[label] for label in HEURISTICS if label != "Random"
+    )

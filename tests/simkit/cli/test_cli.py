@@ -1,0 +1,562 @@
+"""The command line: what it prints, what it writes, how it fails."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pytest
+
+from simkit.cli import main
+from simkit.experiment.api import simulate
+from simkit.results.run_folder import open_run
+
+SWF_ROW = "{job} {submit} -1 {run} {procs} -1 -1 {procs} {requested} -1 1 1 -1 -1 -1 -1 -1 -1"
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def simkit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., Result]:
+    """Return a function that runs a command in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> Result:
+        monkeypatch.setattr(sys, "argv", ["simkit", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        out, err = capsys.readouterr()
+        return Result(int(exit_.value.code or 0), out, err)
+
+    return call
+
+
+def swf(path: Path, *jobs: tuple[int, int, int, int], header: str = "; MaxProcs: 4\n") -> Path:
+    """Write a log of (submit, run, processors, requested time)."""
+    rows = [
+        SWF_ROW.format(job=i, submit=s, run=r, procs=p, requested=q)
+        for i, (s, r, p, q) in enumerate(jobs, 1)
+    ]
+    path.write_text(header + "\n".join(rows) + "\n")
+    return path
+
+
+def scenario(path: Path, log: str = "log.swf", more: str = "") -> Path:
+    path.write_text(f"workload: {{type: swf, path: {log}}}\n{more}")
+    return path
+
+
+# --- what works ------------------------------------------------------------------------------
+
+
+def test_run_prints_what_was_read_the_metrics_and_the_folder(simkit: Callable[..., Result]) -> None:
+    result = simkit("run", "quickstart")
+    assert (result.code, result.err) == (0, "")
+    for text in (
+        "lublin_1000.swf.gz",
+        "1,000 rows read = 1,000 accepted + 0 repaired + 0 dropped",
+        "128 processors",
+        "fcfs+easy, estimates requested, walltime ignore, seed 0",
+        "wait_time_s",
+        "1,000 submitted: 1,000 finished",
+        "Run folder  runs/quickstart-",
+    ):
+        assert text in result.out
+    folder = Path(result.out.split("Run folder")[1].strip())
+    assert open_run(folder).status == "complete"
+
+
+def test_a_piped_table_is_not_cut(simkit: Callable[..., Result]) -> None:
+    assert "…" not in simkit("run", "quickstart").out
+
+
+def test_json_is_all_that_goes_to_stdout(simkit: Callable[..., Result]) -> None:
+    result = simkit("run", "quickstart", "--json", "-o", "here")
+    printed = json.loads(result.out)
+    assert printed["run"] == "here"
+    assert printed["digest"] == open_run("here").digest
+    assert printed["metrics"]["wait_time_s"]["unit"] == "s"
+    assert printed["metrics"]["wait_time_s"]["count"] == 1000
+
+
+def test_set_and_seed_override_the_file(simkit: Callable[..., Result]) -> None:
+    simkit("run", "quickstart", "-o", "run", "--set", "policy.order=sjf", "--seed", "7")
+    info = open_run("run").info
+    assert info["scenario"]["policy"]["order"] == "sjf"
+    assert info["seed"] == info["scenario"]["seed"] == 7
+
+
+def test_a_run_in_its_default_folder_is_replaced(simkit: Callable[..., Result]) -> None:
+    first, second = simkit("run", "quickstart"), simkit("run", "quickstart")
+    assert first.out.splitlines()[-1] == second.out.splitlines()[-1]
+    assert len(list(Path("runs").iterdir())) == 1
+
+
+def test_rejected_jobs_are_counted(simkit: Callable[..., Result], tmp_path: Path) -> None:
+    swf(tmp_path / "log.swf", (0, 10, 4, 10), (1, 10, 5, 10))
+    result = simkit("run", scenario(tmp_path / "s.yaml"), "-o", "run")
+    assert result.code == 0
+    assert "note: larger than the machine 1" in result.out
+    assert "2 submitted: 1 finished, 1 rejected" in result.out
+    rejected = open_run("run").jobs.filter(pl.col("status") == "rejected")
+    assert rejected["job_id"].to_list() == [2]
+    assert "asks for 5" in rejected["reason"].item()
+
+
+def test_validate_and_show(simkit: Callable[..., Result]) -> None:
+    assert simkit("validate", "quickstart").code == 0
+    shown = simkit("show", "quickstart", "--set", "policy.order=saf")
+    assert "order: saf" in shown.out
+    Path("again.yaml").write_text(shown.out)
+    assert simkit("show", "again.yaml").out == shown.out
+    assert json.loads(simkit("show", "quickstart", "--json").out)["name"] == "quickstart"
+
+
+def test_every_scenario_that_comes_along_is_valid(
+    simkit: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    names = json.loads(simkit("scenarios", "--json").out)
+    assert "quickstart" in names
+    assert all(names.values()), "each file begins with a line that says what it is"
+    from simkit.scenario.library import scenario_path
+
+    for name in names:
+        for path in re.findall(r"\$\{SIMKIT_DATA\}/([\w./-]+)", scenario_path(name).read_text()):
+            (tmp_path / path).parent.mkdir(exist_ok=True)
+            (tmp_path / path).touch()
+    monkeypatch.setenv("SIMKIT_DATA", str(tmp_path))
+    for name in names:
+        assert simkit("validate", name) == (0, f"{scenario_path(name)} is a valid scenario" + (
+            ", a sweep of 90 runs\n" if "sweep" in name else "\n"), "")  # fmt: skip
+
+
+def test_policies_lists_every_part(simkit: Callable[..., Result]) -> None:
+    found = json.loads(simkit("policies", "--json").out)
+    assert {"fcfs", "sjf"} <= set(found["policy.order"])
+    assert {"none", "easy"} <= set(found["policy.backfill"])
+    assert {"first-fit", "tetris", "drf"} <= set(found["policy.fitness"])
+    assert {"requested", "actual", "user-mean", "perturbed"} == set(found["estimates"])
+    assert "sjf" in simkit("policies").out
+
+
+def test_schema_and_version(simkit: Callable[..., Result]) -> None:
+    assert "workload" in json.loads(simkit("schema").out)["properties"]
+    assert simkit("version").out.startswith("simkit ")
+    assert simkit("--version").out == simkit("version").out
+
+
+def test_verify_finds_nothing_then_what_was_changed(simkit: Callable[..., Result]) -> None:
+    simkit("run", "quickstart", "-o", "run")
+    good = simkit("verify", "run")
+    assert good.code == 0
+    assert good.out.endswith("run: every rule holds (20 rules hold, 17 do not apply)\n")
+    table = Path("run/jobs.parquet")
+    jobs = pl.read_parquet(table).with_columns(start_time_s=pl.col("start_time_s") - 1e6)
+    jobs.write_parquet(table)
+    bad = simkit("verify", "run", "--json")
+    assert bad.code == 1
+    assert {c["name"] for c in json.loads(bad.out)["checks"] if c["violations"]} >= {
+        "digest",
+        "causality",
+    }
+
+
+def test_compare_export_plot(simkit: Callable[..., Result]) -> None:
+    simkit("run", "quickstart", "-o", "a")
+    simkit("run", "quickstart", "-o", "b", "--set", "policy.order=sjf")
+    assert "wait_time_s" in simkit("compare", "a", "b").out
+    assert json.loads(simkit("compare", "a", "b", "--json").out)["differences"]
+    assert simkit("compare", "a").code == 2
+    assert simkit("export", "a", "a.swf").out == "a.swf written (swf)\n"
+    assert simkit("export", "a", "a.csv").out == "a.csv written (batsim)\n"
+    assert pl.read_csv("a.csv").height == 1000
+    pytest.importorskip("matplotlib")
+    assert simkit("plot", "a", "b", "-o", "both.png").out == "picture: both.png\n"
+    assert Path("both.png").stat().st_size > 10_000
+
+
+def test_trace_commands(simkit: Callable[..., Result], tmp_path: Path) -> None:
+    made = simkit("trace", "generate", "lublin", "log.swf.gz", "--jobs", 200, "--set", "users=5")
+    assert made.out == "log.swf.gz written: 200 jobs\n"
+    assert json.loads(simkit("trace", "info", "log.swf.gz", "--json").out)["users"] == 5
+    assert "Nothing is wrong" in simkit("trace", "check", "log.swf.gz").out
+    assert simkit("trace", "convert", "log.swf.gz", "copy.swf").code == 0
+    assert simkit("trace", "info", "copy.swf").code == 0
+    swf(tmp_path / "odd.swf", (0, 10, 1, 5), (1, 0, 1, 5))
+    checked = simkit("trace", "check", "odd.swf", "--fix", "clean.swf")
+    assert "run time 0: 1 row (line 3)" in checked.out
+    assert "requested time raised: 1 row (line 2)" in checked.out
+    again = json.loads(simkit("trace", "check", "clean.swf", "--json").out)
+    assert (again["read"], again["accepted"], again["rules"]) == (1, 1, [])
+    assert "SDSC-SP2" in simkit("trace", "list").out
+
+
+# --- what a user gets wrong ------------------------------------------------------------------
+
+
+def _truncated(path: Path) -> None:
+    swf(path, *[(i, 10, 1, 10) for i in range(2000)])
+    path.write_bytes(gzip.compress(path.read_bytes())[:-200])
+
+
+def _text(content: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(content)
+
+
+BAD_LOGS = [
+    # what the file holds, what the message says besides the file's name
+    (_truncated, ("cut off",)),
+    (lambda path: path.write_bytes(bytes(range(256)) * 40), ("log.swf",)),
+    (_text("1 0 -1 10 1\n"), ("log.swf:1:", "5 fields")),
+    (_text(""), ("no jobs",)),
+    (_text("; MaxProcs: 4\n"), ("no jobs",)),
+    (lambda path: swf(path, (0, 10, -1, 10)), ("no jobs", "processors missing 1")),
+]
+
+
+@pytest.mark.parametrize(("make", "texts"), BAD_LOGS)
+def test_a_bad_log_is_told_in_a_sentence(
+    simkit: Callable[..., Result],
+    tmp_path: Path,
+    make: Callable[[Path], object],
+    texts: tuple[str, ...],
+) -> None:
+    make(tmp_path / "log.swf")
+    result = simkit("run", scenario(tmp_path / "s.yaml"), "-o", "run")
+    assert result.code == 3
+    assert "Traceback" not in result.err
+    assert all(text in result.err for text in ("log.swf", *texts)), result.err
+    assert not Path("run").exists()
+
+
+def test_nan_and_negative_processors_are_left_out_and_counted(
+    simkit: Callable[..., Result], tmp_path: Path
+) -> None:
+    log = swf(tmp_path / "log.swf", (0, 10, 1, 10), (1, 10, 2, 10), (2, 10, -3, 10))
+    log.write_text(log.read_text().replace("2 1 -1 10 2", "2 1 -1 nan 2"))
+    result = simkit("run", scenario(tmp_path / "s.yaml"), "-o", "run")
+    assert result.code == 0
+    assert "3 rows read = 1 accepted + 0 repaired + 2 dropped" in result.out
+    assert "dropped: not a number 1" in result.out
+    assert "dropped: processors missing 1" in result.out
+
+
+BAD_SCENARIOS = [
+    # text added to the scenario, exit code, what the message says
+    ("policy: {order: fcsf}", 2,
+     "s.yaml:2: policy.order: 'fcsf' is not known as an order; did you mean 'fcfs'?"),
+    ("polcy: {order: fcfs}", 2, "s.yaml:2: polcy: unknown key; did you mean 'policy'?"),
+    ("seed: -1", 2, "s.yaml:2: seed"),
+    ("sweep: {seed: [0, 1]}", 2, "simkit sweep"),
+    ("policy: {order: {type: multifactor, aeg: 1}}", 2,
+     "takes no argument 'aeg'; did you mean 'age'?"),
+    ("policy: {name: 'no.such:Policy'}", 2, "there is no module 'no'"),
+    ("policy: {name: 'math:pi'}", 2, "must be a class or function"),
+    ("policy: {name: 'collections:Counter'}", 4,
+     "'collections:Counter' has no reset and no schedule"),
+    ("cluster: {processors: 4, maintenance: [{start: 0s, duration: 1h, processors: 5}]}", 2,
+     "at most"),
+    ("estimates: {type: perturbed, factor: -1}", 2, "factor is -1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("more", "code", "text"), BAD_SCENARIOS)
+def test_a_bad_scenario_is_told_in_a_sentence(
+    simkit: Callable[..., Result], tmp_path: Path, more: str, code: int, text: str
+) -> None:
+    swf(tmp_path / "log.swf", (0, 10, 1, 10))
+    scenario(tmp_path / "s.yaml", more=more)
+    result = simkit("run", "s.yaml", "-o", "run")
+    assert text in result.err
+    assert result.code == code
+    assert "Traceback" not in result.err
+    assert not Path("run").exists()
+
+
+def test_a_log_without_a_machine_needs_a_cluster(
+    simkit: Callable[..., Result], tmp_path: Path
+) -> None:
+    swf(tmp_path / "log.swf", (0, 10, 7, 10), header="; Note: no size\n")
+    result = simkit("run", scenario(tmp_path / "s.yaml"))
+    assert result.code == 2
+    assert "the largest job asks for 7 processors; add `cluster: {processors: N}`" in result.err
+    assert simkit("run", "s.yaml", "--set", "cluster.processors=8").code == 0
+
+
+POLICIES = [
+    # the body of `schedule`, what the message says
+    ("yield simkit.Place(state.queue[0], ((9, 1),))", "there is no machine 9"),
+    ("yield 'go'", "'go' is no action"),
+    ("1 / 0\n        yield", "mine.py:5: Mine failed at 0 s: ZeroDivisionError: division by zero"),
+]
+
+
+@pytest.mark.parametrize(("body", "text"), POLICIES)
+def test_a_policy_that_breaks_a_rule(
+    simkit: Callable[..., Result], tmp_path: Path, body: str, text: str
+) -> None:
+    swf(tmp_path / "log.swf", (0, 10, 1, 10))
+    Path("mine.py").write_text(
+        "import simkit\nclass Mine:\n    def reset(self, info, rng): pass\n"
+        f"    def schedule(self, state):\n        {body}\n"
+    )
+    scenario(tmp_path / "s.yaml", more="policy: {path: mine.py:Mine}")
+    result = simkit("run", "s.yaml", "-o", "run")
+    assert result.code == 4
+    assert text in result.err
+    assert "Traceback" not in result.err
+    failed = open_run("run", allow_partial=True)
+    assert failed.status == "failed"
+    assert text in failed.info["error"]
+    assert failed.jobs["status"].to_list() == ["waiting"]
+
+
+def test_another_scenarios_run_is_left_alone(simkit: Callable[..., Result]) -> None:
+    simkit("run", "quickstart", "-o", "run", "--set", "name=mine")
+    refused = simkit("run", "quickstart", "-o", "run")
+    assert refused.code == 2
+    assert "run: holds the run of another scenario, 'mine'" in refused.err
+    assert "--force" in refused.err
+    assert open_run("run").name == "mine"
+    assert simkit("run", "quickstart", "-o", "run", "--force").code == 0
+    assert open_run("run").name == "quickstart"
+
+
+LATE_FAILURES = [
+    # what ends the second run: before the simulation, in it
+    ["--set", "metrics.warmup=30d"],
+    ["--set", "policy={path: mine.py:Mine}"],
+]
+
+
+@pytest.mark.parametrize("settings", LATE_FAILURES)
+def test_the_run_before_survives_one_that_fails(
+    simkit: Callable[..., Result], settings: list[str]
+) -> None:
+    Path("mine.py").write_text(
+        "class Mine:\n    def reset(self, info, rng): pass\n"
+        "    def schedule(self, state):\n        1 / 0\n"
+    )
+    simkit("run", "quickstart", "-o", "run")
+    before = open_run("run").digest
+    failed = simkit("run", "quickstart", "-o", "run", *settings)
+    assert failed.code in (2, 4)
+    assert open_run("run").digest == before
+    assert simkit("verify", "run").code == 0
+
+
+IDLE = """
+class Idle:
+    def reset(self, info, rng): pass
+    def schedule(self, state): return ()
+"""
+
+
+def test_jobs_left_waiting_are_told_on_stderr(simkit: Callable[..., Result]) -> None:
+    Path("idle.py").write_text(IDLE)
+    idle = ("--set", "policy={path: idle.py:Idle}", "-o", "run")
+    told = "warning: all 1,000 jobs still wait at the end of the run: the policy idle.py:Idle"
+    plain = simkit("run", "quickstart", *idle)
+    assert plain.code == 0
+    assert told in plain.err
+    as_json = simkit("run", "quickstart", "--json", *idle)
+    assert json.loads(as_json.out)["metrics"]["jobs"]["waiting"] == 1000
+    assert told in as_json.err
+    swept = simkit(
+        "sweep", "quickstart", "-j", 1, "--json", "--set", "sweep={seed: [0]}", *idle[:2]
+    )
+    assert json.loads(swept.out)["runs"]
+    assert "1,000 jobs still wait at the end of the run" in swept.err
+
+
+def test_a_path_on_the_command_line_starts_from_the_working_folder(
+    simkit: Callable[..., Result], tmp_path: Path
+) -> None:
+    (tmp_path / "far").mkdir()
+    swf(tmp_path / "far" / "log.swf", (0, 10, 1, 10))
+    scenario(tmp_path / "far" / "s.yaml", more="policy: {path: far.py:Idle}")
+    Path("far", "far.py").write_text(IDLE)
+    Path("near.py").write_text(IDLE)
+    simkit("run", "far/s.yaml", "-o", "run", "--set", "policy.path=near.py:Idle")
+    policy = open_run("run").info["scenario"]["policy"]
+    assert policy["path"] == str(tmp_path / "near.py:Idle")
+
+
+@pytest.mark.parametrize("command", ["run", "sweep", "validate", "show"])
+def test_a_log_in_place_of_a_scenario(
+    simkit: Callable[..., Result], tmp_path: Path, command: str
+) -> None:
+    swf(tmp_path / "x.swf", (0, 10, 1, 10))
+    result = simkit(command, "x.swf")
+    assert result.code == 2
+    assert "x.swf: this is a log, not a scenario" in result.err
+    assert "workload: {type: swf, path: x.swf}" in result.err
+
+
+def test_a_partial_run_is_refused_with_the_option_that_takes_it(
+    simkit: Callable[..., Result],
+) -> None:
+    simkit("run", "quickstart", "-o", "a")
+    simkit("run", "quickstart", "-o", "b")
+    info = json.loads(Path("b/run.json").read_text())
+    Path("b/run.json").write_text(json.dumps(info | {"status": "interrupted"}))
+    for command in (["compare", "a", "b"], ["export", "b", "b.swf"], ["verify", "b"]):
+        refused = simkit(*command)
+        assert refused.code == 2
+        assert "--partial" in refused.err
+        assert simkit(*command, "--partial").code == 0
+
+
+def test_outputs_are_tried_before_the_work(simkit: Callable[..., Result], tmp_path: Path) -> None:
+    swf(tmp_path / "broken.swf", (0, 10, 1, 10)).write_text("1 2 3\n")
+    scenario(tmp_path / "s.yaml", "broken.swf")
+    (tmp_path / "file").write_text("")
+    result = simkit("run", "s.yaml", "-o", "file/run")
+    assert "file is a file, and a run is a folder" in result.err  # not: the log is broken
+    swept = simkit("sweep", "quickstart", "--set", "sweep={seed: [0]}", "-o", "file/sweep")
+    assert (swept.code, swept.out) == (2, "")
+    assert "file is a file, and a run is a folder" in swept.err
+    simkit("run", "quickstart", "-o", "run")
+    assert "there is no folder no; make it" in simkit("export", "run", "no/x.swf").err
+    assert "there is no folder no; make it" in simkit("plot", "run", "-o", "no/x.png").err
+
+
+def test_verify_says_which_rules_it_did_not_audit_and_why(simkit: Callable[..., Result]) -> None:
+    simkit(
+        "run", "quickstart", "-o", "run",
+        "--set", "cluster={processors: 128, maintenance: [{start: 1d, duration: 1h}]}",
+    )  # fmt: skip
+    audit = simkit("verify", "run")
+    assert "not audited: because maintenance changes the capacity" in audit.out
+    assert audit.out.endswith(
+        "run: every rule that was audited holds (20 rules hold, 15 do not apply, "
+        "2 were not audited)\n"
+    )
+    checks = {c["name"]: c for c in json.loads(simkit("verify", "run", "--json").out)["checks"]}
+    assert checks["head-delay"]["not_audited"].startswith("maintenance")
+    assert checks["head-delay"]["not_applicable"] is None
+    assert checks["fcfs-order"]["not_applicable"] == "backfilling is easy"
+
+
+def test_folders_that_cannot_be_used(simkit: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("")
+    assert simkit("run", "quickstart", "-o", "mine").code == 2
+    (tmp_path / "file").write_text("")
+    result = simkit("run", "quickstart", "-o", "file/run")
+    assert result.code == 2
+    assert "cannot be written" in result.err
+    assert simkit("verify", "nowhere").code == 2
+    assert simkit("compare", "nowhere", "mine").code == 2
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["rum", "x"], ["run", "quickstart", "--sed", "1"]])
+def test_wrong_usage_is_2(simkit: Callable[..., Result], arguments: list[str]) -> None:
+    assert simkit(*arguments).code == 2
+
+
+# --- in a process of its own -----------------------------------------------------------------
+
+
+def start(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", "from simkit.cli import main; main()", *arguments]
+    return subprocess.Popen(
+        command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options
+    )  # fmt: skip
+
+
+def test_a_full_disk_half_way(tmp_path: Path) -> None:
+    """The limit on the size of files stands for the full disk: the error is of the same kind."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    process = start(tmp_path, "run", "quickstart", "-o", "run", preexec_fn=limit)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1, err
+    assert "marked as not complete" in err
+    assert "Traceback" not in err
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["run.json"]
+    assert open_run(tmp_path / "run", allow_partial=True).status == "failed"
+
+
+SLOW_POLICY = """
+import os, pathlib, time
+class Slow:
+    def reset(self, info, rng): pass
+    def schedule(self, state):
+        for task in list(state.queue):
+            if on := state.fit(task):
+                yield __import__("simkit").Place(task, on)
+        if len(state.running) > 3:
+            pathlib.Path("busy").touch()
+            time.sleep(0.002)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "how"),
+    [(False, signal.SIGINT), (True, signal.SIGINT), (False, signal.SIGTERM)],
+)
+def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path, before: bool, how: signal.Signals) -> None:
+    """They are in the folder, or in one inside it where that holds a finished run."""
+    kept = "run/unfinished" if before else "run"
+    if before:
+        simulate("quickstart", overrides={"name": "s"}, output=tmp_path / "run")
+    (tmp_path / "slow.py").write_text(SLOW_POLICY)
+    scenario(tmp_path / "s.yaml", "'sample:lublin_1000'", "policy: {path: slow.py:Slow}")
+    process = start(tmp_path, "run", "s.yaml", "-o", "run")
+    end = time.monotonic() + 30
+    while not (tmp_path / "busy").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.send_signal(how)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert f"{kept} holds the results so far" in err
+    run = open_run(tmp_path / kept, allow_partial=True)
+    assert run.status == "interrupted"
+    assert 0 < run.jobs.height < 1000
+    counts = dict(run.jobs["status"].value_counts().rows())
+    assert counts.keys() <= {"finished", "running", "waiting"}
+    assert counts["finished"]
+    assert counts["running"]  # all that had been submitted is there
+    outcomes = dict(run.allocations["outcome"].value_counts().rows())
+    assert outcomes == {name: counts[name] for name in ("finished", "running")}
+    assert not list((tmp_path / kept).glob("*.part"))
+    if before:
+        assert "run still holds the run before" in err
+        assert open_run(tmp_path / "run").status == "complete"
+
+
+@pytest.mark.parametrize("hash_seed", ["0", "1", "2"])
+def test_the_digest_does_not_depend_on_the_hash_seed(tmp_path: Path, hash_seed: str) -> None:
+    """Two processes at once, each seed: all give the digest of this process."""
+    options = {"policy.order": "multifactor", "estimates": "user-mean"}
+    settings = [part for key, value in options.items() for part in ("--set", f"{key}={value}")]
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    processes = [
+        start(tmp_path, "run", "quickstart", "--json", "-o", name, *settings, env=environment)
+        for name in ("a", "b")
+    ]
+    found = {json.loads(process.communicate(timeout=60)[0])["digest"] for process in processes}
+    assert found == {simulate("quickstart", overrides=options).digest}

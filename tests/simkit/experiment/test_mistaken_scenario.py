@@ -1,0 +1,75 @@
+"""A log or a run where a scenario belongs is recognised, and the remedy that is shown works."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from simkit.cli.options import overrides
+from simkit.errors import ScenarioError
+from simkit.experiment.api import log_type, scenario_file
+from simkit.scenario.file import load_scenario
+from simkit.scenario.library import scenario_path
+
+SWF = "; MaxProcs: 4\n" + "1 0 -1 10 1 -1 -1 1 10 -1 1 1 -1 -1 -1 -1 -1 -1\n"
+SACCT = "JobID|User|Submit\n1|ann|2024-05-01T00:00:00\n"
+FILES = [
+    # name, content, the type of log that it is
+    ("x.swf", SWF, "swf"),
+    ("x.txt", SWF, "swf"),  # told by its rows
+    ("empty.swf", "", "swf"),  # told by its name
+    ("jobs.csv", "job_id,submit_time_s\n1,0\n", "jobs"),
+    ("x.txt", SACCT, "sacct"),
+    ("x.csv", SACCT, "sacct"),
+    ("s.yaml", "workload: {type: swf, path: x.swf}\n", ""),
+    ("s.txt", "workload: {type: swf, path: x.swf}\n", ""),  # a scenario under another name
+    ("odd.yaml", SWF, ""),  # says to be a scenario: the YAML reader judges it
+]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("name", "content", "kind"), FILES)
+def test_logs_are_told_from_scenarios(
+    tmp_path: Path, name: str, content: str, kind: str, packed: bool
+) -> None:
+    path = tmp_path / (name + ".gz" * packed)
+    path.write_bytes(gzip.compress(content.encode()) if packed else content.encode())
+    assert log_type(path) == kind
+
+
+@pytest.mark.parametrize("name", ["x.swf", "my log; 2.swf", "it's.swf.gz"])
+def test_a_log_is_answered_by_what_would_run_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    content = SWF.encode()
+    Path(name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with pytest.raises(ScenarioError, match="this is a log, not a scenario") as error:
+        scenario_file(name)
+    shown = [line.strip() for line in str(error.value).splitlines() if line.startswith("    ")]
+    Path("s.yaml").write_text("\n".join(shown[:2]))
+    assert load_scenario("s.yaml").workload.path == str(tmp_path / name)
+    words = shlex.split(shown[2])
+    assert words[:3] == ["simkit", "run", "quickstart"]
+    loaded = load_scenario(scenario_path("quickstart"), overrides=overrides(words[4::2], None))
+    assert loaded.workload.path == str(tmp_path / name)
+
+
+def test_a_run_is_answered_by_what_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps({"name": "mine"}))
+    (tmp_path / "jobs.parquet").write_text("")
+    with pytest.raises(ScenarioError, match=r"a run folder, not a scenario.*'mine'.*simkit verify"):
+        scenario_file(str(tmp_path))
+    with pytest.raises(ScenarioError, match="a table of a run, not a scenario"):
+        scenario_file(str(tmp_path / "jobs.parquet"))
+
+
+def test_scenarios_pass(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("workload: {type: poisson}")
+    assert scenario_file(str(tmp_path / "s.yaml")) == tmp_path / "s.yaml"
+    assert scenario_file("quickstart") == scenario_path("quickstart")
+    assert scenario_file("nowhere.swf") == Path("nowhere.swf")  # the reader says it is not there

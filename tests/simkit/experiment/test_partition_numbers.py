@@ -1,0 +1,84 @@
+"""Queues and partitions by number or by the trace's names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import simkit
+from simkit.errors import ScenarioError
+from simkit.experiment.cluster import partition_numbers
+from simkit.workload import Workload
+
+JOBS = {"job_id": [1], "submit_time_s": [0.0], "run_time_s": [1.0], "processors": [1]}
+NAMED = Workload.from_jobs(JOBS, labels={"queue": ("high", "low"), "partition": ("gpu", "7")})
+NUMBERED = Workload.from_jobs(JOBS)
+
+
+def test_names_become_the_traces_numbers_and_numbers_stay() -> None:
+    places = [
+        ("a", "queue", ("low", "high")),
+        ("b", "partition", ("7", 5)),  # a text of digits is a name
+        ("c", "queue", ()),
+    ]
+    assert partition_numbers(places, NAMED) == [{0, 1}, {1, 5}, frozenset()]
+    assert partition_numbers([("a", "queue", (3, 4))], NUMBERED) == [{3, 4}]
+
+
+def test_unknown_names_are_told_all_at_once_with_a_suggestion() -> None:
+    places = [("p.0.queues", "queue", ("hihg", 0)), ("p.1.partitions", "partition", ("gpu", "x"))]
+    with pytest.raises(ScenarioError) as caught:
+        partition_numbers(places, NAMED)
+    assert caught.value.problems == (
+        "p.0.queues: the trace has no queue called 'hihg'; did you mean 'high'?",
+        "p.1.partitions: the trace has no partition called 'x'; known: 7, gpu",
+    )
+    with pytest.raises(ScenarioError, match="'low' is a name, but the trace only numbers its"):
+        partition_numbers([("p", "queue", ("low",))], NUMBERED)
+
+
+@pytest.mark.parametrize(
+    ("number", "column", "name"),
+    [(1, "queue", "low"), (0, "partition", "gpu"), (5, "queue", 5), (-1, "queue", -1)],
+)
+def test_a_number_has_the_traces_name_where_there_is_one(
+    number: int, column: str, name: int | str
+) -> None:
+    assert NAMED.label_of(column, number) == name
+    assert NUMBERED.label_of(column, number) == number
+
+
+SWF_ROW = "{job} 0 -1 10 1 -1 -1 1 10 -1 1 -1 -1 -1 {queue} {partition} -1 -1"
+LOG = [(5, 7), (5, 8), (6, 7), (6, 8)]  # queue and partition of the jobs 1 to 4
+
+TAKEN = [
+    # what the first partition names, the jobs that come to it
+    ({"queues": [5]}, [1, 2]),
+    ({"partitions": [7]}, [1, 3]),
+    ({"queues": [5], "partitions": [7]}, [1, 2, 3]),  # either will do
+    ({"queues": [5, 6]}, [1, 2, 3, 4]),
+    ({"queues": [9]}, []),
+    ({}, [1, 2, 3, 4]),  # it names none: all
+]
+
+
+@pytest.mark.parametrize(("names", "jobs"), TAKEN)
+def test_jobs_come_to_the_first_partition_that_names_them(
+    names: dict[str, list[int]], jobs: list[int], tmp_path: Path
+) -> None:
+    rows = [SWF_ROW.format(job=n, queue=q, partition=p) for n, (q, p) in enumerate(LOG, 1)]
+    (tmp_path / "log.swf").write_text("\n".join((*rows, "")))
+    machines = [{"name": name, "processors": 4} for name in ("left", "right")]
+    partitions = [
+        {"name": "named", "machines": ["left"], **names},
+        {"name": "rest", "machines": ["right"]},
+    ]
+    run = simkit.simulate(
+        {
+            "workload": {"type": "swf", "path": str(tmp_path / "log.swf")},
+            "cluster": {"machines": machines, "partitions": partitions},
+        }
+    )
+    held = run.allocations
+    assert sorted(held.filter(held["machine_id"] == 0)["job_id"]) == jobs

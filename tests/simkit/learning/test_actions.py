@@ -1,0 +1,58 @@
+"""An action is a slot to place, or the void action."""
+
+from __future__ import annotations
+
+import pytest
+
+from simkit.errors import PolicyError
+from simkit.learning.actions import SlotActions
+from simkit.learning.slotted import Slotted
+from simkit.policy import Place
+from simkit.policy.task import Task
+
+TASK = Task(0, 0, 0.0, (1.0, 1.0))
+
+
+class Slots:
+    """Slot 0 is empty, slot 1 fits now, slot 2 in two steps."""
+
+    def earliest(self, slot: int) -> int:
+        return (-1, 0, 2)[slot]
+
+    def possible(self) -> bytearray:
+        return bytearray([0, 1, 1, 1])
+
+    def place(self, slot: int) -> Place | None:
+        return (None, Place(TASK, ((0, 1),)), Place(TASK, ((0, 1),), 2.0))[slot]
+
+
+ACTIONS = SlotActions(Slotted(slots=3))
+
+
+@pytest.mark.parametrize(
+    ("action", "place"),
+    [
+        (0, None),  # an empty slot: time goes on
+        (1, Place(TASK, ((0, 1),))),  # now
+        (2, Place(TASK, ((0, 1),), 2.0)),  # a reservation
+        (3, None),  # void
+    ],
+)
+def test_what_an_action_does(action, place):
+    assert ACTIONS.place(Slots(), action) == place
+
+
+def test_the_mask_shows_what_places_something_and_the_void_action():
+    assert ACTIONS.mask(Slots()).tolist() == [False, True, True, True]
+
+
+@pytest.mark.parametrize("action", [-1, 4])
+def test_a_number_that_is_no_action(action):
+    with pytest.raises(PolicyError, match=f"action {action} is none of 0 … 3"):
+        ACTIONS.place(Slots(), action)
+
+
+def test_other_actions_are_told_apart():
+    other = SlotActions(Slotted(slots=5))
+    assert ACTIONS.differences(ACTIONS.as_json()) == []
+    assert ACTIONS.differences(other.as_json())[0] == "actions slots: 3 here, 5 there"

@@ -1,0 +1,94 @@
+"""A place for results is tried before the work, refused in words, and left as it was."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from simkit.errors import RunError
+from simkit.results.output_folder import check_file, check_run_folder, reason
+
+
+def run_of(folder: Path, name: str, status: str = "complete") -> Path:
+    folder.mkdir(parents=True)
+    (folder / "run.json").write_text(json.dumps({"name": name, "status": status}))
+    return folder
+
+
+def test_a_good_place_is_left_as_it_was(tmp_path: Path) -> None:
+    check_run_folder(tmp_path / "new" / "deep" / "run", "mine")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "empty").mkdir()
+    check_run_folder(tmp_path / "empty", "mine")
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+@pytest.mark.parametrize("status", ["complete", "interrupted"])
+def test_a_run_of_the_same_scenario_may_be_replaced(tmp_path: Path, status: str) -> None:
+    check_run_folder(run_of(tmp_path / "run", "mine", status), "mine")
+
+
+@pytest.mark.parametrize("status", ["complete", "interrupted"])
+def test_another_scenarios_run_may_not(tmp_path: Path, status: str) -> None:
+    folder = run_of(tmp_path / "run", "other", status)
+    with pytest.raises(RunError, match=r"run of another scenario, 'other'.*'mine'.*--force"):
+        check_run_folder(folder, "mine")
+    check_run_folder(folder, "mine", force=True)
+
+
+def test_a_damaged_run_json_says_nothing_of_whose_it_is(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(RunError, match="a run.json that is damaged"):
+        check_run_folder(tmp_path, "mine")
+
+
+def test_what_a_full_disk_left_of_a_first_run_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / "run.json.part").write_text("")
+    check_run_folder(tmp_path, "mine")
+
+
+def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "deep" / "run"):
+        with pytest.raises(RunError, match="file is a file, and a run is a folder; choose another"):
+            check_run_folder(folder, "mine")
+
+
+def test_a_name_that_is_too_long(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="cannot be written: the name is too long"):
+        check_run_folder(tmp_path / ("x" * 300), "mine")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc here")
+def test_a_place_where_nothing_can_be_made() -> None:
+    with pytest.raises(RunError, match="/proc/x: cannot be written: nothing can be made at that"):
+        check_run_folder(Path("/proc/x"), "mine")
+
+
+FILES = [
+    # the file, what the message says
+    ("missing/log.swf", "there is no folder .*missing; make it"),
+    ("folder", "is a folder; name a file in it"),
+]
+
+
+@pytest.mark.parametrize(("name", "text"), FILES)
+def test_a_file_that_cannot_be_written(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(RunError, match=text):
+        check_file(tmp_path / name)
+
+
+def test_a_file_that_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "old.swf").write_text("old")
+    for name in ("old.swf", "new.swf"):
+        check_file(tmp_path / name)
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("old.swf", "old")]
+
+
+def test_the_systems_own_words_stay_where_there_are_no_better() -> None:
+    assert reason(OSError(errno.EROFS, "EROFS")) == "the file system is read-only"
+    assert reason(OSError(errno.EIO, "Input/output error")) == "Input/output error"

@@ -1,0 +1,216 @@
+"""A run folder is whole, or says that it is not; its tables are valid in any case."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+from simkit.errors import RunError
+from simkit.results.digest import TABLES
+from simkit.results.run_folder import open_run
+from simkit.results.run_writer import ROW_GROUP, FailedRunError, RunWriter
+
+INFO = {"format": 1, "name": "test"}
+
+
+def rows(count: int = 3) -> pl.DataFrame:
+    return pl.DataFrame({"job_id": list(range(count)), "end_time_s": [1.0] * count})
+
+
+def status(folder: Path) -> str:
+    return str(json.loads((folder / "run.json").read_text())["status"])
+
+
+def written(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_nothing_has_its_name_before_it_is_whole(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "run", INFO)
+    for table in TABLES:
+        writer.write(table, rows())
+    assert status(tmp_path / "run") == "incomplete"
+    assert written(tmp_path / "run") == sorted(["run.json", *(f"{t}.parquet.part" for t in TABLES)])
+    writer.close_tables()
+    assert status(tmp_path / "run") == "incomplete"
+    writer.complete({"jobs": 3}, {"m": {"value": 1}})
+    tables = sorted(f"{table}.parquet" for table in TABLES)
+    assert written(tmp_path / "run") == sorted(["run.json", "metrics.json", *tables])
+    run = open_run(tmp_path / "run")
+    assert (run.status, run.info["jobs"], run.metrics) == ("complete", 3, {"m": {"value": 1}})
+    assert len(run.digest) == 64
+
+
+def test_rows_come_back_in_order_in_row_groups_of_bounded_size(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "run", INFO)
+    for first in range(0, 100_000, 10_000):
+        writer.write("jobs", pl.DataFrame({"job_id": range(first, first + 10_000)}))
+    writer.close_tables()
+    file = pq.ParquetFile(tmp_path / "run" / "jobs.parquet")
+    groups = [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)]
+    assert sum(groups) == 100_000
+    assert max(groups) < ROW_GROUP + 10_000
+    assert len(groups) <= 4
+    frame = pl.read_parquet(tmp_path / "run" / "jobs.parquet")
+    assert frame["job_id"].to_list() == list(range(100_000))
+
+
+@pytest.mark.parametrize("how", ["interrupted", "failed"])
+def test_an_abandoned_run_keeps_valid_tables_and_says_so(tmp_path: Path, how: str) -> None:
+    writer = RunWriter(tmp_path / "run", INFO)
+    writer.write("jobs", rows())
+    writer.write("jobs", rows(2))
+    writer.abandon(how, "why", {"peak_memory_bytes": 1})
+    assert status(tmp_path / "run") == how
+    assert pl.read_parquet(tmp_path / "run" / "jobs.parquet").height == 5
+    with pytest.raises(RunError, match=f"the run is {how} \\(why\\)"):
+        open_run(tmp_path / "run")
+    assert open_run(tmp_path / "run", allow_partial=True).status == how
+
+
+def finished(folder: Path, count: int = 3, **info: Any) -> RunWriter:
+    """Write a whole run of so many jobs."""
+    writer = RunWriter(folder, INFO | info)
+    writer.write("jobs", rows(count))
+    writer.close_tables()
+    writer.complete({}, {"m": {"value": count}})
+    return writer
+
+
+def test_a_finished_run_stays_until_the_new_one_is_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    finished(folder, 3)
+    (folder / "notes.txt").write_text("mine")
+    second = RunWriter(folder, INFO)
+    second.write("jobs", rows(5))
+    second.write("events", rows(1))
+    second.close_tables()
+    assert (status(folder), status(folder / "unfinished")) == ("complete", "incomplete")
+    assert pl.read_parquet(folder / "jobs.parquet").height == 3
+    second.complete({}, {"m": {"value": 5}})
+    names = ["events.parquet", "jobs.parquet", "metrics.json", "notes.txt", "run.json"]
+    assert written(folder) == names
+    assert (status(folder), pl.read_parquet(folder / "jobs.parquet").height) == ("complete", 5)
+    assert json.loads((folder / "metrics.json").read_text()) == {"m": {"value": 5}}
+
+
+def test_a_run_that_fails_leaves_the_finished_one_and_the_next_one_cleans_up(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "run"
+    finished(folder, 3)
+    second = RunWriter(folder, INFO)
+    second.write("jobs", rows(5))
+    second.abandon("interrupted", "why", {})
+    assert (status(folder), status(folder / "unfinished")) == ("complete", "interrupted")
+    assert pl.read_parquet(folder / "unfinished" / "jobs.parquet").height == 5
+    finished(folder, 4)
+    assert written(folder) == ["jobs.parquet", "metrics.json", "run.json"]
+    assert pl.read_parquet(folder / "jobs.parquet").height == 4
+
+
+def test_a_run_that_is_not_whole_is_replaced_at_once(tmp_path: Path) -> None:
+    first = RunWriter(tmp_path / "run", INFO)
+    first.write("jobs", rows())
+    first.abandon("failed", "", {})
+    second = RunWriter(tmp_path / "run", INFO)
+    assert written(tmp_path / "run") == ["run.json"]
+    second.abandon("failed", "", {})
+
+
+def test_a_full_disk_does_not_take_the_finished_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished(tmp_path / "run")
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", _full_disk(0))
+    writer = RunWriter(tmp_path / "run", INFO)
+    with pytest.raises(FailedRunError, match="unfinished: cannot be written: no space is left"):
+        writer.write("jobs", rows())
+    assert status(tmp_path / "run") == "complete"
+    assert status(tmp_path / "run" / "unfinished") == "failed"
+
+
+def test_another_scenarios_run_is_replaced_by_force_alone(tmp_path: Path) -> None:
+    finished(tmp_path / "run", name="other")
+    with pytest.raises(RunError, match="holds the run of another scenario, 'other'"):
+        RunWriter(tmp_path / "run", INFO)
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["name"] == "other"
+    forced = RunWriter(tmp_path / "run", INFO, force=True)
+    forced.close_tables()
+    forced.complete({}, {})
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["name"] == "test"
+
+
+def test_a_folder_with_other_things_is_refused_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(RunError, match=r"holds other things \(thesis.tex\).*--force"):
+        RunWriter(tmp_path, INFO)
+    assert written(tmp_path) == ["thesis.tex"]
+    RunWriter(tmp_path, INFO, force=True).abandon("failed", "", {})
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_two_writers_do_not_share_a_folder(tmp_path: Path) -> None:
+    first = RunWriter(tmp_path / "run", INFO)
+    with pytest.raises(RunError, match="another process is writing"):
+        RunWriter(tmp_path / "run", INFO)
+    first.abandon("interrupted", "", {})
+    RunWriter(tmp_path / "run", INFO).abandon("interrupted", "", {})
+
+
+def test_a_file_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    with pytest.raises(RunError, match="cannot be written"):
+        RunWriter(tmp_path / "run", INFO)
+
+
+def _full_disk(after: int) -> Callable[..., Any]:
+    """Return a `write_table` that finds the disk full after some calls."""
+    write, calls = pq.ParquetWriter.write_table, [0]
+
+    def write_table(self: Any, *args: Any, **kwargs: Any) -> None:
+        calls[0] += 1
+        if calls[0] > after:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        write(self, *args, **kwargs)
+
+    return write_table
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_full_disk_leaves_no_half_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", _full_disk(after))
+    writer = RunWriter(tmp_path / "run", INFO)
+    for table in TABLES[:after]:
+        writer.write(table, rows())
+    with pytest.raises(
+        FailedRunError, match=r"no space is left on the disk.*marked as not complete"
+    ):
+        writer.write(TABLES[after], rows())
+    assert written(tmp_path / "run") == ["run.json"]
+    assert status(tmp_path / "run") == "failed"
+
+
+def test_a_disk_too_full_even_for_the_mark_leaves_incomplete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = RunWriter(tmp_path / "run", INFO)
+    monkeypatch.setattr(pq.ParquetWriter, "write_table", _full_disk(0))
+
+    def no_text(*_args: Any, **_kwargs: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", no_text)
+    with pytest.raises(FailedRunError):
+        writer.write("jobs", rows())
+    assert status(tmp_path / "run") == "incomplete"

@@ -1,0 +1,278 @@
+"""A user's mistakes about power: told clearly before the run, with nothing written."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from simkit.cli import main
+from simkit.results.run_folder import open_run
+
+HOURS = 96
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def simkit(capsys, monkeypatch, tmp_path):
+    """Return a function that runs a command in a folder with files of power."""
+    monkeypatch.chdir(tmp_path)
+    write_files()
+
+    def call(*arguments: str) -> Result:
+        monkeypatch.setattr(sys, "argv", ["simkit", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        out, err = capsys.readouterr()
+        return Result(int(exit_.value.code or 0), out, err)
+
+    return call
+
+
+def write_files() -> None:
+    """Write a site's four days, with several things wrong; every seventh hour is 0 kW."""
+    rows = [f"2020-01-{1 + h // 24:02d} {h % 24:02d}:00,{h % 7}" for h in range(HOURS)]
+    files = {
+        "site.csv": ["time,kw", *rows],
+        "megawatt.csv": ["time,Wind [MW]", *rows],
+        "zoned.csv": ["time,kw", *(row.replace(",", "+01:00,") for row in rows)],
+        "gap.csv": ["time,kw", *rows[:10], *rows[16:]],
+        "night.csv": ["time,kw", *(row.replace(",0", ",-2") for row in rows)],
+        "empty.csv": [],
+    }
+    for name, lines in files.items():
+        Path(name).write_text("".join(f"{line}\n" for line in lines))
+
+
+def csv(**keys: str | None) -> str:
+    """Return a signal from a file, in YAML."""
+    usual = {"type": "csv", "path": "site.csv", "column": "kw", "unit": "kW", "zone": "UTC"}
+    shown = {key: value for key, value in (usual | keys).items() if value is not None}
+    return "{" + ", ".join(f"{key}: {value}" for key, value in shown.items()) + "}"
+
+
+def scenario(**keys: str) -> None:
+    """Write bad.yaml: a small run on the wind of a file, with these keys of `power`."""
+    usual = {
+        "machines": "{idle_w: 10, full_w: 20}",
+        "align": "{type: epoch, zero: 2020-01-01T00:00:00+00:00}",
+        "sources": "{wind: {signal: " + csv() + "}}",
+    }
+    lines = [f"  {key}: {value}" for key, value in (usual | keys).items()]
+    head = "workload: {type: lublin, jobs: 20, processors: 16, offered_load: 1.0}\npower:"
+    Path("bad.yaml").write_text("\n".join([head, *lines]) + "\n")
+
+
+def wind(text: str) -> dict[str, str]:
+    return {"sources": "{wind: {signal: " + text + "}}"}
+
+
+WIND = "power.sources.wind"
+# keys of the scenario; all that the message must say: thing, value, rule and remedy
+BY_THE_SCENARIO = [
+    # a path that does not exist
+    (wind(csv(path="sit.csv")),
+     (f"bad.yaml:5: {WIND}.signal.path", "there is no file", "did you mean 'site.csv'?")),
+    # a path with a variable that is not set
+    (wind(csv(path='"${NO_SUCH_FOLDER}/x.csv"')),
+     (f"{WIND}.signal.path", "NO_SUCH_FOLDER is not set", "export NO_SUCH_FOLDER=")),
+    # a kind of signal that there is not
+    (wind(csv(type="cvs")), (f"{WIND}.signal.type", "'cvs'", "did you mean 'csv'?")),
+    # a key that there is not, and one that is missing
+    (wind(csv(coloumn="kw", column=None)),
+     ("signal.coloumn: unknown key; did you mean 'column'?", "signal.column: is missing")),
+    ({"batery": "{capacity_kwh: 10}"},
+     ("bad.yaml:6: power.batery: unknown key; did you mean 'battery'?",)),
+    # a zone that there is not
+    (wind(csv(zone="America/Chicgo")),
+     (f"{WIND}.signal.zone", "'America/Chicgo' is no time zone", "write UTC")),
+    # a battery with its floor above its ceiling
+    ({"battery": "{capacity_kwh: 10, floor: 0.9, ceiling: 0.6}"},
+     ("bad.yaml:6: power.battery.floor", "must be below the ceiling, 0.6, not 0.9")),
+    # a battery that starts above its ceiling
+    ({"battery": "{capacity_kwh: 10, ceiling: 0.6, initial_soc: 0.8}"},
+     ("bad.yaml:6: power.battery.initial_soc: must be at most the ceiling, 0.6, not 0.8",)),
+    # a negative capacity
+    ({"battery": "{capacity_kwh: -10}"},
+     ("bad.yaml:6: power.battery.capacity_kwh: must be more than 0, not -10",)),
+    # power that comes out of nothing
+    ({"battery": "{capacity_kwh: 10, model: rare}"},
+     ("power.battery.model: rare cannot serve a run", "write model: linear")),
+    # negative generation
+    (wind("-5e3"), (f"{WIND}.signal", "must be at least 0, not -5000")),
+    # machines that draw less when busy
+    ({"machines": "{idle_w: 20, full_w: 10}"},
+     ("power.machines.full_w: must be at least idle_w, 20, not 10",)),
+    # nothing that supplies the site
+    ({"sources": "{}"}, ("bad.yaml:2: power: nothing supplies the site", "add sources, or `grid")),
+    # a controller that there is not
+    ({"controller": "source-oder"},
+     ("power.controller: 'source-oder' is not known", "did you mean 'source-order'?")),
+    # a duration for a date; a date without its zone
+    ({"align": "{zero: 3d}"}, ("power.align.zero: must be a date such as", "not a duration")),
+    ({"align": "{zero: 2020-01-01T00:00:00}"},
+     ("power.align.zero", "has no time zone; write 2020-01-01T00:00:00+00:00")),
+    # steps of a forecast that are longer than all of it
+    ({"forecast": "{type: perfect, horizon: 1h, step: 2h}"},
+     ("power.forecast.step: must be at most the horizon, 3600 s, not 7200 s",)),
+    # limits and loads below 0
+    ({"grid": "{import_limit_w: -1}"}, ("power.grid.import_limit_w: must be at least 0, not -1",)),
+    ({"critical_w": "-4"}, ("power.critical_w: must be at least 0, not -4",)),
+    # a PUE by which a site draws less than its machines
+    ({"pue": "0.9"}, ("power.pue", "must be at least 1, not 0.9")),
+    # checkpoints of which nobody says how often
+    ({"supply": "{running: checkpoint}"}, ("power.supply", "needs checkpoints", "{every: 1h}")),
+]  # fmt: skip
+
+BY_THE_FILES = [
+    # another unit than the column's name says; an unknown one; one of something else
+    (wind(csv(path="megawatt.csv", column='"Wind [MW]"')),
+     ("megawatt.csv: column 'Wind [MW]' names MW, but unit 'kW' is declared", "declare MW")),
+    (wind(csv(unit="kw")), (f"{WIND}: ", "unit 'kw' is unknown; did you mean 'kW'?")),
+    ({"grid": "{price_per_kwh: " + csv() + "}"},
+     ("power.grid.price_per_kwh: ", "values in W, but a price is in price/kWh", "give another")),
+    # no zone; another zone than the times say
+    (wind(csv(zone=None)), (f"{WIND}: ", "times without a time zone; declare zone: UTC")),
+    (wind(csv(path="zoned.csv")),
+     ("the times carry their own distance from UTC, but zone 'UTC' is declared", "leave zone out")),
+    # a gap where none may be; one that is longer than may be
+    (wind(csv(path="gap.csv")),
+     ("gap.csv: kw: gaps from 2020-01-01 10:00 UTC for 06:00:00", "the rule allows none",
+      "fill them with the rule hold")),
+    (wind(csv(path="gap.csv", gaps="hold")),
+     ("for 06:00:00; gaps up to 03:00:00 are allowed; raise longest",)),
+    # the truth, and a forecast of one's own, shorter than the horizon
+    ({"forecast": "{type: perfect, horizon: 30d}"},
+     (f"{WIND}: is known from 0 to 345600 s of the run, but the forecast looks from 0 to",
+      "its horizon of 2592000 s", "give a shorter horizon, a longer file")),
+    (wind("1e3") | {"forecast": "{type: given, horizon: 30d, signal: " + csv() + "}"},
+     ("power.forecast: is known from 0 to 345600 s", "give a shorter horizon")),
+    # a file that does not last as long as the jobs
+    ({"align": "{offset: 3d20h}"}, (f"{WIND}: is known from", "the jobs are there from 0 to")),
+    # less than a year by the calendar
+    ({"align": "{zero: 2020-01-01T00:00:00+00:00}"},
+     ("site.csv: kw: is known from 2020-01-01 00:00 to 2020-01-05 00:00",
+      "the run needs power from 2020-01-01 00:00 to 2020-01-01",
+      "align calendar needs every hour of a year", "align by epoch or offset")),
+    # a run without a date
+    ({"align": "calendar"}, ("needs the date of the run's zero", "add power.align: {zero:")),
+    # a column that is not there; an empty file
+    (wind(csv(column="kv")), ("site.csv:1: no column 'kv'; known: kw, time",)),
+    (wind(csv(path="empty.csv")), ("empty.csv: 0 lines",)),
+    # negative generation in a file, and in a pattern
+    (wind(csv(path="night.csv")),
+     ("night.csv: kw: 14 values below 0, the least is -2000 W", "negative: zero")),
+    (wind("{type: schedule, day: {7:00: -3}}"),
+     (f"{WIND}: is -3 W; power must be at least 0", "without a sign")),
+    # power by a resource that nobody has
+    ({"machines": "{idle_w: 10, per_resource: {gpu: 300}}"},
+     ("power.machines: draws power by 'gpu', which no machine has; known: processors",)),
+    # an argument that the controller does not take
+    ({"controller": "{type: source-order, reserv: 0.2}"},
+     ("power.controller: 'source-order' takes no argument 'reserv'; did you mean 'reserve'?",)),
+    # the default controller, with an argument that may not be so
+    ({"controller": "{reserve: 2}"},
+     ("power.controller: reserve is 2; it must be in 0..1",)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("keys", "said"), [*BY_THE_SCENARIO, *BY_THE_FILES])
+def test_a_run_is_refused_before_it_begins_and_nothing_is_written(simkit, keys, said):
+    scenario(**keys)
+    before = sorted(Path().rglob("*"))
+    refused = simkit("run", "bad.yaml", "--output", "out")
+    assert (refused.code, refused.out) == (2, "")
+    assert [part for part in said if part not in refused.err] == []
+    assert "Traceback" not in refused.err
+    assert sorted(Path().rglob("*")) == before
+
+
+@pytest.mark.parametrize(("keys", "said"), BY_THE_SCENARIO)
+def test_validate_tells_what_needs_no_files(simkit, keys, said):
+    scenario(**keys)
+    refused = simkit("validate", "bad.yaml")
+    assert (refused.code, refused.out) == (2, "")
+    assert [part for part in said if part not in refused.err] == []
+
+
+def test_a_run_without_mistakes_is_run(simkit):
+    """What the tables above differ from."""
+    scenario()
+    done = simkit("run", "bad.yaml", "--output", "out")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_all_that_is_wrong_with_the_files_is_told_at_once(simkit):
+    scenario(
+        machines="{idle_w: 10, per_resource: {gpu: 300}}",
+        sources="{a: {signal: " + csv(unit="kw") + "}, b: {signal: " + csv(path="gap.csv") + "}}",
+        controller="{type: source-order, reserv: 0.2}",
+    )
+    lines = simkit("run", "bad.yaml", "--output", "out").err.splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [
+        "power.machines", "power.sources.a", "power.sources.b", "power.controller",
+    ]  # fmt: skip
+
+
+SLOW = """
+import time
+from pathlib import Path
+from simkit import Place
+
+
+class Slow:
+    def reset(self, info, rng):
+        self.calls = 0
+
+    def schedule(self, state):
+        self.calls += 1
+        if self.calls > 40:
+            Path("busy").touch()
+            time.sleep(0.05)
+        for task in state.queue:
+            if on := state.fit(task):
+                yield Place(task, on)
+"""
+
+
+def test_ctrl_c_keeps_the_results_so_far_with_their_power(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_files()
+    scenario(**wind("1e6"))
+    Path("slow.py").write_text(SLOW)
+    text = Path("bad.yaml").read_text().replace("jobs: 20", "jobs: 2000")
+    Path("bad.yaml").write_text(f"{text}policy: {{path: slow.py:Slow}}\n")
+    program = "from simkit.cli import main; main()"
+    command = [sys.executable, "-c", program, "run", "bad.yaml", "-o", "run"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ)
+    )
+    end = time.monotonic() + 30
+    while not Path("busy").exists() and time.monotonic() < end:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "run holds the results so far" in err
+    run = open_run("run", allow_partial=True)
+    assert run.status == "interrupted"
+    assert json.loads(Path("run/run.json").read_text())["power"]["machines.full_w"] == 320.0
+    rows = run.power
+    assert rows.height > 0
+    # the ledger goes from the start without gaps, and is closed in every row
+    assert rows["start_s"][1:].to_list() == rows["end_s"][:-1].to_list()
+    assert (rows["load_w"] + rows["curtailment_w"] == rows["generation_w"]).all()

@@ -1,0 +1,593 @@
+import json
+from copy import deepcopy
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit import plugins
+from simkit.errors import ScenarioError
+from simkit.scenario import scenario_hash
+from simkit.scenario.file import check_names, load_scenario, parse_overrides
+from simkit.scenario.show import scenario_to_yaml
+
+LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
+WORKLOAD = "workload: {type: lublin, jobs: 100, processors: 64}\n"
+INSTALLED = {
+    "simkit.policies": [
+        "order.fcfs", "order.sjf", "order.multifactor", "backfill.none", "backfill.easy",
+        "placement.first-fit", "policy.random",
+    ],
+    "simkit.predictors": ["requested", "actual", "perturbed"],
+    "simkit.readers": ["swf", "my-reader"],
+    "simkit.controllers": ["source-order"],
+}  # fmt: skip
+
+
+def installed(group: str) -> list[EntryPoint]:
+    return [EntryPoint(name, "collections:Counter", group) for name in INSTALLED.get(group, ())]
+
+
+@pytest.fixture(autouse=True)
+def entry_points(monkeypatch):
+    monkeypatch.setattr(plugins, "entry_points", installed)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch) -> Path:
+    """The working directory, with a log and a policy in it."""
+    (tmp_path / "log.swf").write_text("; a log\n")
+    (tmp_path / "mine.py").write_text("class Mine: pass\n")
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(text: str | bytes, name: str = "s.yaml") -> str:
+    Path(name).write_bytes(text.encode() if isinstance(text, str) else text)
+    return name
+
+
+def problems(source, **overrides) -> list[str]:
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(source, overrides=overrides)
+    return list(caught.value.problems)
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def test_a_file_and_a_mapping_give_the_same_scenario():
+    text = WORKLOAD + "name: a\nseed: 3\npolicy: {order: sjf, backfill: easy}\n"
+    mapping = {
+        "name": "a", "workload": LUBLIN, "seed": 3, "policy": {"order": "sjf", "backfill": "easy"},
+    }  # fmt: skip
+    assert load_scenario(write(text)) == load_scenario(mapping)
+    assert load_scenario(Path(write(text))) == load_scenario(mapping)
+
+
+def test_a_scenario_is_called_after_its_file_unless_it_has_a_name():
+    assert load_scenario(write(WORKLOAD, "my run (2).yaml")).name == "my-run-2"
+    assert load_scenario(write(WORKLOAD + "name: x\n")).name == "x"
+    assert load_scenario({"workload": LUBLIN}).name == "scenario"
+
+
+def test_paths_start_from_the_scenarios_folder():
+    text = "workload: {type: swf, path: ../log.swf}\npolicy: {path: '../mine.py:Mine'}\n"
+    scenario = load_scenario(write(text, "sub/s.yaml"))
+    assert Path(scenario.workload.path).samefile("log.swf")
+    path, name = scenario.policy.path.split(":")
+    assert (Path(path).samefile("mine.py"), name) == (True, "Mine")
+    assert Path(path).is_absolute()
+    assert Path(scenario.workload.path).is_absolute()
+
+
+def test_every_place_for_a_plugin_takes_a_file():
+    text = (
+        "workload: {type: plugin, reader: '../mine.py:Mine'}\n"
+        "policy: {order: {type: '../mine.py:Mine', age: 1}}\n"
+        "estimates: ../mine.py:Mine\n"
+    )
+    scenario = load_scenario(write(text, "sub/s.yaml"))
+    names = (scenario.workload.reader, scenario.policy.order.type, scenario.estimates.type)
+    assert all(Path(name).is_absolute() for name in names)
+    assert check_names(scenario) == []
+
+
+def test_variables_are_expanded_and_plain_ones_get_their_type(monkeypatch, folder):
+    monkeypatch.setenv("HERE", str(folder))
+    monkeypatch.setenv("SEED", "7")
+    text = 'seed: ${SEED}\nname: "run-${SEED}"\nworkload: {type: swf, path: "${HERE}/log.swf"}\n'
+    scenario = load_scenario(write(text))
+    assert (scenario.seed, scenario.name) == (7, "run-7")
+    assert scenario.workload.path == str(folder / "log.swf")
+
+
+def test_a_mapping_may_hold_what_python_has(folder, monkeypatch):
+    monkeypatch.setenv("NAME", "x")
+    scenario = load_scenario(
+        {
+            "name": "${NAME}",
+            "seed": np.int64(3),
+            "workload": {"type": "swf", "path": folder / "log.swf", "load": np.float64(2)},
+            "sweep": {"seed": (0, 1)},
+        }
+    )
+    assert (scenario.name, scenario.seed, scenario.workload.load) == ("x", 3, 2.0)
+    assert scenario.sweep == {"seed": (0, 1)}
+
+
+def test_anchors_and_merges_work_and_later_keys_win():
+    text = WORKLOAD + (
+        "cluster:\n"
+        "  machines:\n"
+        "    - &big {name: big, cpu: 64, mem: 1}\n"
+        "    - {<<: *big, name: small, cpu: 2}\n"
+        "    - {<<: [*big], name: third}\n"
+    )
+    groups = load_scenario(write(text)).cluster.machines
+    assert [(group.name, group.capacity) for group in groups] == [
+        ("big", {"cpu": 64.0, "mem": 1.0}),
+        ("small", {"cpu": 2.0, "mem": 1.0}),
+        ("third", {"cpu": 64.0, "mem": 1.0}),
+    ]
+
+
+def test_dates_need_no_quotes():
+    text = WORKLOAD[:-2] + ", window: {start: 2004-05-31T12:00:00Z}}\n"
+    assert load_scenario(write(text)).workload.window.start.isoformat() == (
+        "2004-05-31T12:00:00+00:00"
+    )
+
+
+def test_a_byte_order_mark_is_no_problem():
+    assert load_scenario(write(b"\xef\xbb\xbf" + WORKLOAD.encode())).seed == 0
+
+
+# --- overrides ---------------------------------------------------------------------------------
+
+
+def test_overrides_win_and_make_absent_sections():
+    text = WORKLOAD + "seed: 1\npolicy: {order: sjf}\n"
+    scenario = load_scenario(
+        write(text),
+        overrides={"seed": 5, "policy.backfill": "easy", "admission.slots": 3, "walltime": "kill"},
+    )
+    assert (scenario.seed, scenario.admission.slots, scenario.walltime) == (5, 3, "kill")
+    assert (scenario.policy.order.type, scenario.policy.backfill.type) == ("sjf", "easy")
+
+
+def test_an_override_writes_a_short_form_out_and_reaches_into_lists():
+    text = WORKLOAD + "policy: {order: multifactor}\ncluster: {machines: [{cpu: 1}, {cpu: 2}]}\n"
+    scenario = load_scenario(
+        write(text), overrides={"policy.order.age": 2.0, "cluster.machines.1.cpu": 8}
+    )
+    assert scenario.policy.order.args == {"age": 2.0}
+    assert [group.capacity["cpu"] for group in scenario.cluster.machines] == [1.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        ({"polcy.order": "sjf"}, ["override: polcy: unknown key; did you mean 'policy'?"]),
+        ({"policy.ordr": "sjf"}, ["override: policy.ordr: unknown key; did you mean 'order'?"]),
+        ({"seed": "x"}, ["override: seed: must be a whole number, not 'x'"]),
+        ({"seed.x": 1}, ["override: seed.x: seed is 3, which holds no keys"]),
+        (
+            {"cluster.machines.5.cpu": 1},
+            ["override: cluster.machines.5.cpu: cluster.machines has no row 5; it has 1, from 0"],
+        ),
+        (
+            {"workload.path": "${NO_SUCH_VARIABLE}"},
+            ["override: workload.path: the environment variable NO_SUCH_VARIABLE is not set; "
+             "export NO_SUCH_VARIABLE=..."],
+        ),
+        # what is missing in a section that the override alone has made
+        (
+            {"power.machines": {"idle_w": 1, "full_w": 2}, "power.grid": {},
+             "power.battery.floor": 0.1},
+            ["override: power.battery.capacity_kwh: is missing; add it: Energy between state of "
+             "charge 0 and 1."],
+        ),
+        # what the file has wrong keeps its line, and the override's problem comes last
+        (
+            {"seed": -1, "walltime": "x"},
+            ["override: seed: must be at least 0, not -1",
+             "override: walltime: unknown value 'x'; known: ignore, kill"],
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_override_says_that_it_is_one(overrides, expected):
+    text = WORKLOAD + "seed: 3\ncluster: {machines: [{cpu: 1}]}\n"
+    assert problems(write(text), **overrides) == expected
+
+
+def test_the_files_own_problems_stay_beside_those_of_overrides():
+    assert problems(write(WORKLOAD + "walltme: kill\n"), seed="x") == [
+        "s.yaml:2: walltme: unknown key; did you mean 'walltime'?",
+        "override: seed: must be a whole number, not 'x'",
+    ]
+
+
+def test_texts_of_the_command_line_become_overrides():
+    texts = ["seed=3", "policy.order = {type: sjf}", "name=a=b", "sweep.seed=[0, 1]", "walltime="]
+    assert parse_overrides(texts) == {
+        "seed": 3, "policy.order": {"type": "sjf"}, "name": "a=b", "sweep.seed": [0, 1],
+        "walltime": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("seed", "'seed' sets nothing; write a dotted key and a value: seed=3"),
+        ("=3", "'=3' sets nothing; write a dotted key and a value: seed=3"),
+        ("a..b=3", "'a..b=3' sets nothing; write a dotted key and a value: seed=3"),
+        (
+            "a=[1",
+            "'[1':1: not valid YAML: expected ',' or ']', but got '<stream end>' while parsing a "
+            "flow sequence; mend the text here or just above",
+        ),
+    ],
+)
+def test_a_text_that_sets_nothing_is_refused(text, expected):
+    with pytest.raises(ScenarioError) as caught:
+        parse_overrides([text])
+    assert str(caught.value) == expected
+
+
+# --- problems of the file ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", "s.yaml: the file is empty; write at least `workload:`"),
+        ("# nothing but a comment\n", "s.yaml: the file is empty; write at least `workload:`"),
+        ("- 1\n- 2\n", "s.yaml:1: must be a mapping of keys to values, not [1, 2]"),
+        ("\njust words\n", "s.yaml:2: must be a mapping of keys to values, not 'just words'"),
+        (
+            "seed: 1\npolicy:\n\torder: sjf\n",
+            "s.yaml:3: a tab begins a value or an indentation; use spaces",
+        ),
+        (
+            "seed: [1\nname: x\n",
+            "s.yaml:2: not valid YAML: expected ',' or ']', but got ':' while parsing a flow "
+            "sequence; mend the text here or just above",
+        ),
+        (
+            "policy: *nowhere\n",
+            "s.yaml:1: not valid YAML: found undefined alias 'nowhere'; mend the text here or just "
+            "above",
+        ),
+        (
+            "seed: 1\n---\nseed: 2\n",
+            "s.yaml:2: not valid YAML: but found another document expected a single document in "
+            "the stream; mend the text here or just above",
+        ),
+        (b"\x1f\x8b\x08\x00\xff", "s.yaml: this is no text; a scenario is a YAML file in UTF-8"),
+        (b"PK\x03\x04\x00\x00", "s.yaml: this is no text; a scenario is a YAML file in UTF-8"),
+        (b"a: \x01\n", "s.yaml: holds a control character; a scenario is a YAML file in UTF-8"),
+        ("[" * 5000, "s.yaml: is nested too deeply; a scenario is flatter"),
+    ],
+)
+def test_a_file_that_is_no_scenario(content, expected):
+    assert problems(write(content)) == [expected]
+
+
+def test_a_missing_file_suggests_its_neighbour(folder):
+    write(WORKLOAD, "easy.yaml")
+    assert problems("eazy.yaml") == [
+        f"eazy.yaml: there is no file {folder}/eazy.yaml; did you mean 'easy.yaml'?"
+    ]
+    assert problems("qqqqqqqqqqqq") == [f"qqqqqqqqqqqq: there is no file {folder}/qqqqqqqqqqqq"]
+    assert problems("sub") == [f"sub: {folder}/sub is a folder; name a file in it"]
+    assert problems("no/where/s.yaml") == [
+        f"no/where/s.yaml: there is no file {folder}/no/where/s.yaml; "
+        f"the folder {folder} has no 'no'"
+    ]
+
+
+def test_a_file_that_may_not_be_read(monkeypatch):
+    def refuse(path):
+        raise PermissionError(13, "Permission denied")
+
+    write(WORKLOAD)
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert problems("s.yaml") == ["s.yaml: cannot be read: Permission denied"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # --- keys, at their lines
+        (
+            "seed: 1\nworkload:\n  type: lublin\n  jobs: 5\n  procesors: 8\n",
+            [
+                "s.yaml:2: workload.processors: is missing; add it: The machine's size, and so the "
+                "most processors of a job.",
+                "s.yaml:5: workload.procesors: unknown key; did you mean 'processors'?",
+            ],
+        ),
+        ("seed: 1\n", ["s.yaml:1: workload: is missing; add it: Which jobs arrive."]),
+        (
+            WORKLOAD + "seed: 1\n\nseed: 2\n",
+            ["s.yaml:4: seed: the key is there twice, first on line 2; keep one"],
+        ),
+        (WORKLOAD + "? [a]\n: 1\n", ["s.yaml:1: a key is a list or a mapping; keys are words"]),
+        (
+            WORKLOAD + "admission: {<<: 3}\n",
+            ["s.yaml:2: admission: << merges mappings only; give it an alias of a mapping"],
+        ),
+        (
+            WORKLOAD + "sweep: {seed: &a [*a]}\n",
+            ["s.yaml:2: sweep.seed.0: an alias holds itself; write the value out"],
+        ),
+        (
+            WORKLOAD + "name: !mine x\n",
+            ["s.yaml:2: name: the tag !mine has no place in a scenario; leave it out"],
+        ),
+        (WORKLOAD + "seed: !!int x\n", ["s.yaml:2: seed: 'x' is no int; put text in quotes"]),
+        # --- variables
+        (
+            "workload:\n  type: swf\n  path: ${NO_SUCH_VARIABLE}/x.swf\n",
+            ["s.yaml:3: workload.path: the environment variable NO_SUCH_VARIABLE is not set; "
+             "export NO_SUCH_VARIABLE=..."],
+        ),
+        (
+            WORKLOAD + "name: ${a b}\n",
+            ["s.yaml:2: name: ${a b} names no environment variable; write ${NAME}"],
+        ),
+        # --- files
+        (
+            "workload:\n  type: swf\n  path: lgo.swf\n",
+            ["s.yaml:3: workload.path: there is no file {folder}/lgo.swf; did you mean 'log.swf'?"],
+        ),
+        (
+            WORKLOAD + "policy: {path: 'min.py:Mine'}\n",
+            ["s.yaml:2: policy.path: there is no file {folder}/min.py; did you mean 'mine.py'?"],
+        ),
+        # --- names of plug-ins, in short and long form
+        (
+            WORKLOAD + "policy:\n  order: fcsf\n  backfill:\n    type: eazy\nestimates: actul\n",
+            [
+                "s.yaml:3: policy.order: 'fcsf' is not known as an order; did you mean 'fcfs'?",
+                "s.yaml:5: policy.backfill.type: 'eazy' is not known as a backfilling rule; did "
+                "you mean 'easy'?",
+                "s.yaml:6: estimates: 'actul' is not known as a run-time estimator; did you mean "
+                "'actual'?",
+            ],
+        ),
+        (
+            WORKLOAD + "policy: {name: randm}\n",
+            ["s.yaml:2: policy.name: 'randm' is not known as a policy; did you mean 'random'?"],
+        ),
+        (
+            "workload: {type: plugin, reader: my-reder}\n",
+            ["s.yaml:1: workload.reader: 'my-reder' is not known as a reader; did you mean "
+             "'my-reader'?"],
+        ),
+        # --- rows of lists
+        (
+            WORKLOAD + "cluster:\n  machines:\n    - {cpu: 1}\n    - cpu: 2\n      count: 0\n",
+            ["s.yaml:6: cluster.machines.1.count: must be at least 1, not 0"],
+        ),
+        # --- everything at once, in the order of the lines
+        (
+            "sed: 1\nname: a b\nworkload: {type: swf, path: zzzz.bin}\npolicy: {order: fcsf}\n"
+            "name: c\n",
+            [
+                "s.yaml:1: sed: unknown key; did you mean 'seed'?",
+                "s.yaml:2: name: must be letters, digits, '.', '_' and '-' alone, not 'a b'",
+                "s.yaml:3: workload.path: there is no file {folder}/zzzz.bin",
+                "s.yaml:4: policy.order: 'fcsf' is not known as an order; did you mean 'fcfs'?",
+                "s.yaml:5: name: the key is there twice, first on line 2; keep one",
+            ],
+        ),
+    ],
+)  # fmt: skip
+def test_every_problem_has_its_line_and_all_come_at_once(text, expected, folder):
+    assert problems(write(text)) == [line.replace("{folder}", str(folder)) for line in expected]
+
+
+WRONG = [
+    None, True, -1, 0, 10**400, 1e308, float("inf"), float("nan"), "", "x", "~nobody/x", "\0",
+    "x" * 5000, "-1h", "2004-01-01", "${NO_SUCH_VARIABLE}", "swf", [], [1], {}, {"type": "x"},
+    {1: 2}, {"a": {"b": 1}}, set(), object(), b"x",
+]  # fmt: skip
+
+
+def places(value, path=()):
+    """Yield the path of every value inside a scenario as written."""
+    inside = enumerate(value) if isinstance(value, list) else getattr(value, "items", tuple)()
+    for key, part in inside:
+        yield (*path, key)
+        yield from places(part, (*path, key))
+
+
+@given(data=st.data())
+def test_whatever_a_key_holds_the_outcome_is_a_scenario_or_its_problems(data):
+    source = deepcopy(FULL)
+    path = data.draw(st.sampled_from(list(places(source))))
+    inside = source
+    for step in path[:-1]:
+        inside = inside[step]
+    inside[path[-1]] = data.draw(st.sampled_from(WRONG))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugins, "entry_points", installed)
+        told: tuple[str, ...] = ()
+        try:
+            load_scenario(source)
+        except ScenarioError as error:
+            told = error.problems
+    assert all(": " in line for line in told)
+
+
+def test_arguments_that_no_file_can_hold_are_refused():
+    assert problems({"workload": LUBLIN, "policy": {"name": "random", "args": {"a": {1, 2}}}}) == [
+        "policy.args.a: must be text, a number, true, false, null, a list or a mapping, not {1, 2}"
+    ]
+
+
+def test_a_mappings_problems_have_no_file():
+    assert problems({"workload": LUBLIN, "sed": 1}) == ["sed: unknown key; did you mean 'seed'?"]
+
+
+def test_a_sweep_is_refused_at_its_line_where_one_run_is_wanted():
+    path = write(WORKLOAD + "sweep: {seed: [0, 1]}\n")
+    assert load_scenario(path).sweep == {"seed": (0, 1)}
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(path, single=True)
+    assert str(caught.value) == (
+        "s.yaml:2: sweep: stands for several runs; start them with `simkit sweep`, or leave the "
+        "key out"
+    )
+
+
+def test_check_names_imports_what_a_scenario_names():
+    write("class Other: pass\n", "bad.py")
+    scenario = load_scenario(
+        {
+            "workload": {"type": "plugin", "reader": "nosuchmodule:read"},
+            "policy": {"order": "bad.py:Othr", "backfill": "easy"},
+        }
+    )
+    assert check_names(scenario) == [
+        "workload.reader: there is no module 'nosuchmodule'; install its package, or write "
+        "file.py:attribute",
+        f"policy.order.type: {Path.cwd()}/bad.py defines no 'Othr'; did you mean 'Other'?",
+    ]
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+FULL = {
+    "name": "full",
+    "workload": {"type": "swf", "path": "log.swf", "window": {"start": "10d", "jobs": 7}},
+    "cluster": {
+        "machines": [{"name": "big", "cpu": 64}],
+        "maintenance": [{"start": "2004-01-01T00:00:00Z", "duration": "8h", "machines": ["big"]}],
+    },
+    "policy": {"order": {"type": "multifactor", "age": 1.5, "zone": "2004-01-01", "no": None}},
+    "sweep": {"seed": [0, 1], "policy.backfill": ["none", "easy"]},
+}
+
+
+def test_show_prints_the_scenario_after_defaults_with_units(folder):
+    text = scenario_to_yaml(load_scenario(FULL))
+    assert text == (
+        f"""name: full
+seed: 0
+workload:
+  type: swf
+  window:
+    start: 864000.0  # s = 10d 00:00:00
+    end: null
+    jobs: 0..6
+  load: 1.0
+  processors_scale: 1.0
+  processors_max: null
+  run_time_scale: 1.0
+  run_time_max: null
+  resample: null
+  target_load: null
+  path: {folder}/log.swf
+  processors: allocated
+  requested_time: max
+  keep_zero_run: false
+value: null
+cluster:
+  processors: null
+  machines:
+  - name: big
+    count: 1
+    cpu: 64.0
+  trace: null
+  overcommit: {{}}
+  containers: null
+  failures: null
+  maintenance:
+  - start: '2004-01-01T00:00:00+00:00'
+    end: null
+    duration: 28800.0  # s = 08:00:00
+    every: null
+    processors: null
+    machines:
+    - big
+    running: drain
+  partitions: []
+power: null
+policy:
+  order:
+    type: multifactor
+    age: 1.5
+    zone: '2004-01-01'
+    no: null
+  backfill: none
+  placement: first-fit
+estimates: requested
+walltime: ignore
+admission:
+  slots: null
+  backlog: null
+  refill: at_once
+  order: fifo
+scheduling:
+  every: null
+  step: null
+metrics:
+  tau: 10.0  # s
+  warmup: 0.0 # s
+  cooldown: 0.0 # s
+learn: null
+sweep:
+  seed:
+  - 0
+  - 1
+  policy.backfill:
+  - none
+  - easy
+"""
+    )
+
+
+def test_what_show_prints_is_the_same_scenario():
+    for source in (FULL, {"workload": LUBLIN}, {"workload": LUBLIN, "policy": {"name": "json:x"}}):
+        scenario = load_scenario(source)
+        assert load_scenario(write(scenario_to_yaml(scenario))) == scenario
+
+
+def test_the_json_of_a_run_loads_to_an_equal_scenario_from_anywhere(monkeypatch, folder):
+    scenario = load_scenario(FULL)
+    text = json.dumps(scenario.model_dump(mode="json"))
+    monkeypatch.chdir(folder / "sub")
+    again = load_scenario(json.loads(text))
+    assert again == scenario
+    assert scenario_hash(again) == scenario_hash(scenario)
+    assert load_scenario(write(text, "run.json")) == scenario
+
+
+PLAIN = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="$")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc"), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(args=st.dictionaries(st.text("abcde", min_size=1), PLAIN, max_size=3))
+def test_whatever_arguments_a_policy_has_come_back_from_json_and_yaml(args):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugins, "entry_points", installed)
+        scenario = load_scenario({"workload": LUBLIN, "policy": {"name": "random", "args": args}})
+        assert scenario.policy.args == args
+        assert load_scenario(json.loads(json.dumps(scenario.model_dump(mode="json")))) == scenario
+        text = scenario_to_yaml(scenario)
+        assert load_scenario(write(text, "args.yaml")) == scenario

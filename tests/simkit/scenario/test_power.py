@@ -1,0 +1,325 @@
+"""The scenario's power section: short forms, defaults, and every rule with its place and remedy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from simkit.errors import ScenarioError
+from simkit.power.battery import BatteryFacts
+from simkit.scenario import Scenario, json_schema, scenario_hash
+from simkit.scenario.file import load_scenario
+from simkit.scenario.library import scenario_path
+from simkit.scenario.power import Power
+from simkit.scenario.show import scenario_to_yaml
+
+LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
+MACHINES = {"idle_w": 100, "full_w": 250}
+GREEN = ("green-quickstart", "green-texas", "green-carbon")
+
+
+def power(**keys) -> Power:
+    return scenario(**keys).power
+
+
+def scenario(**keys) -> Scenario:
+    section = {"machines": MACHINES, "grid": {}} | keys
+    return load_scenario({"workload": LUBLIN, "power": section})
+
+
+def problems(**keys) -> list[str]:
+    with pytest.raises(ScenarioError) as caught:
+        scenario(**keys)
+    return [line.removeprefix("power.") for line in caught.value.problems]
+
+
+def source(signal, **keys):
+    return {"sources": {"roof": {"signal": signal} | keys}}
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    """A file with a name; what is in it is read only when the site is built."""
+    monkeypatch.chdir(tmp_path)
+    Path("site.csv").touch()
+    return "site.csv"
+
+
+FILES = [
+    {"type": "csv", "column": "kw", "unit": "kW", "zone": "America/Chicago", "label": "end",
+     "sampling": "instant", "step": "5m", "gaps": {"rule": "hold", "longest": "1h"}},
+    {"type": "gleamm", "part": "wind", "zone": "UTC-6", "gaps": "interpolate"},
+    {"type": "nsrdb", "rated_w": 100e3, "tilt_deg": 30},
+    {"type": "wind-toolkit", "rated_w": 2e6, "cut_in_m_s": 4, "turbines": 3, "past_end": "wrap"},
+    {"type": "wind-toolkit", "turbine": "E-53/800"},
+    {"type": "generation", "source": "wind", "negative": "zero"},
+    {"type": "carbon"},
+    {"type": "price", "column": "price", "zone": "UTC"},
+]  # fmt: skip
+OTHERS = [
+    1500,
+    {"type": "constant", "value": 1500},
+    {"type": "schedule", "day": {"7:00": 3, "22:30": 1, "9h": 2}},
+    {"type": "schedule", "week": {"weekdays": {"0:00": 1}, "weekend": {"0:00": 2}}},
+    {"type": "levels", "high_w": 1e5, "low_w": 0},
+    {"type": "sum", "signals": [1, {"type": "scaled", "signal": {"type": "levels", "high_w": 2,
+                                                                 "low_w": 1}, "factor": 0.5}]},
+    {"type": "gleamm-sample", "part": "solar"},
+    {"type": "plugin", "reader": "my.module:read", "args": {"year": 2020}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("signal", [*FILES, *OTHERS], ids=str)
+def test_every_kind_of_signal_reads_back_as_its_json_and_as_its_yaml(signal, file):
+    if signal in FILES:
+        signal = signal | {"path": file}
+    first = scenario(**source(signal))
+    again = Scenario.model_validate(json.loads(json.dumps(first.model_dump(mode="json"))))
+    assert again == first
+    assert scenario_hash(again) == scenario_hash(first)
+    Path("shown.yaml").write_text(scenario_to_yaml(first))
+    assert load_scenario("shown.yaml") == first
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        # a number is a constant signal
+        ({"critical_w": 5e3}, {"critical_w": {"type": "constant", "value": 5000}}),
+        # YAML's keys are text; times of day are seconds
+        (
+            source({"type": "schedule", "day": {"7:00": 1, "8h": 2}}),
+            source({"type": "schedule", "day": {"25200": 1, "28800.0": 2}}),
+        ),
+        (source({"type": "gleamm-sample", "gaps": "hold"}),
+         source({"type": "gleamm-sample", "gaps": {"rule": "hold", "longest": "3h"}})),
+        ({"align": "epoch"}, {"align": {"type": "epoch"}}),
+        ({"align": {"offset": "10d"}}, {"align": {"type": "offset", "offset": 864_000}}),
+        ({"pue": 1.3}, {"pue": {"ratio": 1.3}}),
+        ({"controller": "source-order"}, {"controller": {"type": "source-order"}}),
+        (
+            {"controller": {"name": "source-order", "args": {"reserve": 0.2}}},
+            {"controller": {"type": "source-order", "reserve": 0.2}},
+        ),
+    ],
+)  # fmt: skip
+def test_short_forms_equal_their_long_forms(short, long):
+    assert scenario(**short) == scenario(**long)
+
+
+def test_power_is_absent_by_default():
+    assert load_scenario({"workload": LUBLIN}).power is None
+
+
+def test_numbers_with_an_exponent_are_numbers(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        f"workload: {json.dumps(LUBLIN)}\n"
+        "power: {machines: {idle_w: 1e2, full_w: 2.5e+2}, grid: {import_limit_w: 120e3}}\n"
+    )
+    grid = load_scenario(path).power.grid
+    assert grid.import_limit_w.value == 120_000
+
+
+BATTERY = {"capacity_kwh": 100}
+LEVELS = {"type": "levels", "high_w": 2, "low_w": 1}
+SAMPLE = {"type": "gleamm-sample"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        # --- sources
+        (source({"type": "solar"}),
+         ["sources.roof.signal.type: unknown value 'solar'; known: carbon, constant, csv, "
+          "generation, gleamm, gleamm-sample, levels, nsrdb, plugin, price, scaled, schedule, sum, "
+          "wind-toolkit"]),
+        (source(SAMPLE | {"zone": "UTC"}),
+         ["sources.roof.signal.zone: does not go with gleamm-sample; it is a key of schedule"]),
+        (source(SAMPLE, peak_w=1, times_load=1),
+         ["sources.roof: has both peak_w and times_load; leave one of the two out"]),
+        (source(5, peak_w=1),
+         ["sources.roof.peak_w: scales a recorded signal; a constant one has a size of its own: "
+          "leave peak_w out"]),
+        (source(SAMPLE, times_load=-1), ["sources.roof.times_load: must be more than 0, not -1"]),
+        ({"sources": {"a b": {"signal": 1}, "c": 2}},
+         ["sources.a b: must be named with letters, digits, '_' and '-'",
+          "sources.c: must be a mapping of keys to values, not 2"]),
+        ({"sources": [1]}, ["sources: must be a mapping of keys to values, not [1]"]),
+        ({"grid": None},
+         ["nothing supplies the site; add sources, or `grid: {}` for as much as is needed"]),
+        # --- signals
+        (source({"type": "sum", "signals": [1, LEVELS | {"low_w": 3}]}),
+         ["sources.roof.signal.signals.1.low_w: must be at most high_w, 2, not 3"]),
+        (source({"type": "sum", "signals": []}),
+         ["sources.roof.signal.signals: is empty; give at least one signal"]),
+        (source(LEVELS | {"high_share": 90}),
+         ["sources.roof.signal.high_share: must be at most 1, not 90"]),
+        (source({"type": "schedule"}),
+         ["sources.roof.signal: needs either day or week; give one of the two"]),
+        (source({"type": "schedule", "day": {"24:00": 1, "7:00": "x", "7h": 2, "420m": 3}}),
+         ["sources.roof.signal.day.24:00: '24:00' is no time of day; write 0:00 to 23:59",
+          "sources.roof.signal.day.7:00: must be a number, not 'x'",
+          "sources.roof.signal.day.420m: the same time is there twice; keep one"]),
+        (source({"type": "schedule", "week": {"monday": {"0:00": 1}}}),
+         ["sources.roof.signal.week: 'monday': no such days; write mon, tue, wed, thu, fri, sat, "
+          "sun, weekdays, weekend"]),
+        (source(SAMPLE | {"gaps": "fill"}),
+         ["sources.roof.signal.gaps: unknown value 'fill'; known: error, hold, interpolate, "
+          "zero"]),
+        (source({"type": "csv", "path": "none.csv", "column": "a", "unit": "kW", "zone": "Mars"}),
+         ["sources.roof.signal.zone: 'Mars' is no time zone; write UTC, UTC-06:00 for a clock that "
+          "is never put forward, or a name such as America/Chicago",
+          "sources.roof.signal.path: there is no file "]),
+        # --- grid and critical load
+        ({"grid": {"import_limit_w": -1, "carbon_gco2_per_kwh": -2, "price_per_kwh": -3}},
+         ["grid.import_limit_w: must be at least 0, not -1",
+          "grid.carbon_gco2_per_kwh: must be at least 0, not -2"]),
+        ({"critical_w": -5}, ["critical_w: must be at least 0, not -5"]),
+        # --- battery
+        ({"battery": {"capacity_kwh": -5}}, ["battery.capacity_kwh: must be more than 0, not -5"]),
+        ({"battery": BATTERY | {"floor": 0.9, "ceiling": 0.2, "initial_soc": 0.1}},
+         ["battery.floor: must be below the ceiling, 0.2, not 0.9"]),
+        ({"battery": BATTERY | {"ceiling": 0.4, "initial_soc": 0.5}},
+         ["battery.initial_soc: must be at most the ceiling, 0.4, not 0.5"]),
+        ({"battery": BATTERY | {"charge_slope_h": 0.1}},
+         ["battery.charge_slope_h: goes with model: clc, not linear"]),
+        ({"battery": BATTERY | {"model": "clc"}},
+         ["battery.model: clc needs charge_slope_h or discharge_slope_h above 0"]),
+        # --- the dissertation's battery makes power out of nothing
+        ({"battery": BATTERY | {"model": "rare"}}, ["battery.model: rare cannot serve a run: "]),
+        # --- controller
+        ({"controller": "source-ordr"},
+         ["controller: 'source-ordr' is not known as a controller; did you mean 'source-order'?"]),
+        # --- machines
+        ({"machines": {"idle_w": 100, "full_w": 50}},
+         ["machines.full_w: must be at least idle_w, 100, not 50"]),
+        ({"machines": {"table": [100, 90]}},
+         ["machines.table: has 90 W in use, below the 100 W when idle; begin with the power when "
+          "idle"]),
+        ({"machines": {"table": [5]}},
+         ["machines.table: has no line to draw; give W at 0, 10, …, 100 %, at least two numbers"]),
+        ({"machines": {"idle_w": 1, "per_resource": {"gpu": -1}}},
+         ["machines.per_resource.gpu: must be at least 0, not -1"]),
+        ({"machines": {"groups": {"big": {"idle_w": 5, "full_w": 1}, "rest": {"idle_w": 5}}}},
+         ["machines.groups.big.full_w: must be at least idle_w, 5, not 1",
+          "machines.groups.rest.full_w: is missing; add it: Power when the resource is all in "
+          "use."]),
+        # --- PUE
+        ({"pue": 0.9}, ["pue: must be at least 1, not 0.9"]),
+        ({"pue": {"by_load": {"0": 1.5, "1": 0.9}, "temperature": 20}},
+         ["pue.by_load: has a ratio below 1; a site draws what it runs",
+          "pue: needs both temperature and added_by_temperature, or neither"]),
+        ({"pue": {"by_load": {"low": 1.5}}}, ["pue.by_load.low: must be a finite number"]),
+        # --- supply
+        ({"supply": {"running": "checkpoint"}},
+         ["supply: running: checkpoint needs checkpoints; add {every: 1h}"]),
+        ({"supply": {"checkpoints": {"every": "1h"}, "peak_w": 5}},
+         ["supply.checkpoints: goes with running: checkpoint, not suspend",
+          "supply.peak_w: goes with limit: resources, not none"]),
+        # --- forecast
+        ({"forecast": {"type": "perfect", "horizon": "1h", "step": "2h"}},
+         ["forecast.step: must be at most the horizon, 3600 s, not 7200 s"]),
+        ({"forecast": {"type": "perfect", "period": "1d"}},
+         ["forecast.period: does not go with perfect; it is a key of persistence"]),
+        ({"forecast": {"type": "given"}},
+         ["forecast.signal: is missing; add it: The power of all sources together, as it was "
+          "foreseen."]),
+        # --- align
+        ({"align": "year"}, ["align: unknown value 'year'; "]),
+        ({"align": {"type": "epoch", "offset": "1d", "zero": "5d"}},
+         ["align.offset: goes with type offset, not epoch",
+          "align.zero: must be a date such as 2019-06-01T00:00:00-06:00, not a duration"]),
+    ],
+)  # fmt: skip
+def test_a_broken_rule_is_told_with_path_value_and_remedy(keys, expected):
+    found = [line.removeprefix("power: ") for line in problems(**keys)]
+    assert len(found) == len(expected)
+    for line, start in zip(sorted(found), sorted(expected), strict=True):
+        assert line.startswith(start)
+
+
+@pytest.mark.parametrize(
+    ("window", "start"),
+    [
+        ({}, 0.5),
+        ({"ceiling": 0.4}, 0.4),  # as much as may be in it
+        ({"floor": 0.6}, 0.6),  # as little
+        ({"floor": 0.1, "ceiling": 0.9}, 0.5),
+        ({"floor": 0.6, "initial_soc": 0.2}, 0.2),  # as it is said
+    ],
+)
+def test_a_battery_starts_half_full_or_as_near_to_it_as_its_window_lets(window, start):
+    section = power(battery=BATTERY | window).battery
+    assert section.initial_soc == section.model_dump()["initial_soc"] == start
+    assert BatteryFacts(1.0, floor=section.floor, ceiling=section.ceiling, initial_soc=start)
+
+
+def test_arguments_without_a_type_are_the_default_controllers():
+    section = power(controller={"reserve": 0.2}).controller
+    assert (section.type, section.args) == ("source-order", {"reserve": 0.2})
+    assert section.model_dump() == {"type": "source-order", "reserve": 0.2}
+
+
+def test_a_windows_own_mistakes_are_told_alone():
+    for window, said in (
+        ({"ceiling": 1.4}, "battery.ceiling"),
+        ({"floor": "low"}, "battery.floor"),
+    ):
+        (found,) = problems(battery=BATTERY | window)
+        assert found.startswith(said)
+
+
+def test_the_date_of_the_runs_zero_is_kept_as_it_is_written():
+    align = power(align={"zero": "2019-04-01T00:00:00-06:00"}).align
+    assert align.model_dump(mode="json")["zero"] == "2019-04-01T00:00:00-06:00"
+    assert power(align=align.model_dump(mode="json")).align == align
+    assert power(align={"zero": " 2019-04-01T06:00:00Z "}).align.zero == align.zero  # one instant
+
+
+def test_problems_are_told_with_their_lines(tmp_path):
+    path = tmp_path / "s.yaml"
+    path.write_text(
+        f"workload: {json.dumps(LUBLIN)}\n"
+        "power:\n"
+        "  machines: {idle_w: 1, full_w: 2}\n"
+        "  sources:\n"
+        "    roof:\n"
+        "      signal: {type: gleamm-sample, part: sun}\n"
+        "    farm:\n"
+        "      signal: 1\n"
+        "      peak_W: 3\n"
+    )
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(path)
+    assert caught.value.problems == (
+        f"{path}:6: power.sources.roof.signal.part: unknown value 'sun'; known: both, solar, wind",
+        f"{path}:9: power.sources.farm.peak_W: unknown key; did you mean 'peak_w'?",
+    )
+
+
+def test_a_value_inside_a_source_can_be_laid_over():
+    base = {"workload": LUBLIN, "power": {"machines": MACHINES} | source(SAMPLE, times_load=1)}
+    key = "power.sources.roof.times_load"
+    assert load_scenario(base, overrides={key: 0.5}).power.sources["roof"].times_load == 0.5
+    with pytest.raises(ScenarioError, match=f"^override: {key}: must be more than 0, not -1$"):
+        load_scenario(base, overrides={key: -1})
+
+
+def test_the_schema_takes_a_number_for_a_signal():
+    kinds = json_schema()["$defs"]["Power"]["properties"]["critical_w"]["anyOf"]
+    assert {"type": "number"} in kinds
+
+
+@pytest.mark.parametrize("name", GREEN)
+def test_ready_scenarios_are_valid(name, tmp_path, monkeypatch):
+    text = scenario_path(name).read_text(encoding="utf-8")
+    for word in text.split('"'):
+        if word.startswith("${SIMKIT_DATA}/"):
+            place = tmp_path / word.removeprefix("${SIMKIT_DATA}/")
+            place.parent.mkdir(exist_ok=True)
+            place.touch()
+    monkeypatch.setenv("SIMKIT_DATA", str(tmp_path))
+    assert load_scenario(scenario_path(name)).power is not None

@@ -1,0 +1,269 @@
+"""Who may import whom: the order of the rooms, no circles, small rooms; and how light a start is.
+
+The lists follow from the folders: a new room that `ORDER` does not name fails the first test.
+Every import counts, those inside functions and those for type checkers too.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("simkit", "traces", "policies", "learners", "scenarios")
+MOST_FILES = 20
+HEAVY = ("polars", "pandas", "scipy", "torch", "pyarrow", "pooch", "matplotlib")
+
+ORDER = (
+    "cli", "training", "learning", "analysis", "experiment", "results", "scenario", "engine",
+    "power", "policy", "workload", "face",
+)  # fmt: skip
+"""Rooms of simkit from the top floor down; each may import what comes after it. The files of
+simkit/ itself are the face, but for the two of `ABOVE`."""
+ABOVE = {"simkit", "simkit.env"}
+"""Stand above all rooms: the table of public names, and the Gymnasium environment."""
+AUDITOR = {"simkit.errors", "simkit.text"}
+"""All that the auditor takes from simkit, so that it shares no code with what it audits."""
+
+FLOORS: dict[str, set[str]] = {
+    "traces": {"traces", "power", "workload", "face"},
+    "policies": {"policies", "learning", "policy", "power", "workload", "face"},
+    "learners": {"learners", "traces", *ORDER} - {"cli"},
+    "scenarios": set(),
+    "verify": {"verify", "face"},
+    **{room: {*ORDER[place:]} for place, room in enumerate(ORDER)},
+    "cli": {*ORDER, "verify"},
+}
+"""Room → the rooms that it may import."""
+
+
+def module_name(path: Path) -> str:
+    """Return the import name of a file of the repository."""
+    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    if parts[0] != "simkit":
+        parts.insert(0, "simkit")
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(p): p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*.py"))}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Yield what a file imports; a name that is a module of simkit as this module."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import"
+            for alias in node.names:
+                module = f"{node.module}.{alias.name}"
+                yield module if module in FILES else str(node.module)
+
+
+IMPORTS: Mapping[str, frozenset[str]] = {
+    name: frozenset(imported(path)) - {name} for name, path in FILES.items()
+}
+
+
+def room_of(module: str) -> str:
+    """Return the room of a module of simkit: ``engine``, ``face``, ``traces``, …."""
+    parts = module.split(".")
+    is_room = len(parts) > 1 and (len(parts) > 2 or FILES[module].name == "__init__.py")
+    return parts[1] if is_room else "face"
+
+
+def test_every_room_has_its_floor() -> None:
+    assert {room_of(module) for module in FILES} == set(FLOORS)
+
+
+def test_imports_go_down() -> None:
+    up = [
+        f"{module} imports {other}"
+        for module, others in IMPORTS.items()
+        for other in others & FILES.keys()
+        if module not in ABOVE
+        and (other in ABOVE or room_of(other) not in FLOORS[room_of(module)])
+        and not (other == "simkit" and module.startswith("simkit.scenarios"))
+    ]
+    assert up == []
+
+
+def test_no_circles() -> None:
+    def reached(module: str) -> set[str]:
+        seen: set[str] = set()
+        todo = [module]
+        while todo:
+            for other in IMPORTS[todo.pop()] & FILES.keys():
+                if other not in seen:
+                    seen.add(other)
+                    todo.append(other)
+        return seen
+
+    assert [module for module in FILES if module in reached(module)] == []
+
+
+def test_rooms_are_small() -> None:
+    rooms: dict[Path, int] = {}
+    for path in FILES.values():
+        rooms[path.parent] = rooms.get(path.parent, 0) + (path.name != "__init__.py")
+    crowded = {str(r.relative_to(ROOT)): n for r, n in rooms.items() if n > MOST_FILES}
+    assert crowded == {}
+
+
+def test_the_auditor_shares_no_code() -> None:
+    shared = {
+        f"{module} imports {other}"
+        for module, others in IMPORTS.items()
+        if room_of(module) == "verify"
+        for other in others
+        if other.split(".")[0] == "simkit" and room_of(other) != "verify" and other not in AUDITOR
+    }
+    assert shared == set()
+
+
+def test_policies_see_only_a_view_of_power() -> None:
+    beyond = {
+        f"{module} imports {other}"
+        for module, others in IMPORTS.items()
+        if room_of(module) == "policies"
+        for other in others & FILES.keys()
+        if (room_of(other) == "power" and other != "simkit.power.site_checks")
+        or (room_of(other) == "learning" and not other.startswith("simkit.learning.slotted"))
+    }
+    assert beyond == set()
+
+
+def test_agents_do_not_import_each_other() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    begins = project["entry-points"]["simkit.learners"].values()
+    agents = {place.partition(":")[0] for place in begins}
+    crossed = [
+        f"{module} imports {other}"
+        for module, others in IMPORTS.items()
+        for mine in agents
+        for other in others
+        if module.startswith(mine)
+        for theirs in agents - {mine}
+        if other.startswith(theirs)
+    ]
+    assert crossed == []
+
+
+def outside(*packages: str) -> set[tuple[str, str]]:
+    """Return (module, package) wherever a module imports one of these packages."""
+    return {
+        (module, package)
+        for module, others in IMPORTS.items()
+        for other in others
+        for package in packages
+        if other == package or other.startswith(f"{package}.")
+    }
+
+
+def test_only_the_event_loop_knows_simpy() -> None:
+    assert {m for m, _ in outside("simpy")} == {"simkit.engine.events", "simkit.engine.simulation"}
+
+
+def test_only_learners_know_torch() -> None:
+    assert {room_of(module) for module, _ in outside("torch")} <= {"learners"}
+
+
+def test_only_the_environment_knows_gymnasium() -> None:
+    assert {m for m, _ in outside("gymnasium")} <= {"simkit.env", "simkit.learning.arguments"}
+
+
+def test_policies_and_contracts_know_no_tables() -> None:
+    light = {"policies", "policy", "power", "workload"}
+    tables = outside("polars", "pandas")
+    assert {m for m, _ in tables if room_of(m) in light} - {"simkit.workload"} == set()
+
+
+def test_no_second_copy_of_a_class() -> None:
+    tests = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").rglob("*.py"), *FILES.values()]
+    copies = [
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in tests
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for module in [node.module or ""]
+        if module.split(".")[0] in FOLDERS[1:]
+    ]
+    assert copies == []
+
+
+def folder_of(module: str) -> str:
+    """Return the folder of the repository in which a module lies."""
+    return FILES[module].relative_to(ROOT).parts[0]
+
+
+def constant_imports(module: str) -> Iterator[str]:
+    """Yield constant strings that name a module of another folder.
+
+    The folders know each other by import or by entry point, never by a name in a string. The name
+    of a whole folder is that of its group of entry points, or of its data.
+    """
+    for node in ast.walk(ast.parse(FILES[module].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named, _, attribute = node.value.partition(":")
+            is_module = attribute or (named.count(".") > 1 and "samples" not in named)
+            if named in FILES and is_module and folder_of(named) != folder_of(module):
+                yield f"{module}:{node.lineno}: {node.value}"
+
+
+def test_nobody_imports_by_a_constant_string() -> None:
+    assert [text for module in FILES for text in constant_imports(module)] == []
+
+
+def loaded_by(code: str) -> set[str]:
+    out = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return {name.partition(".")[0] for name in out.stdout.split()}
+
+
+def test_import_simkit_is_light() -> None:
+    assert not loaded_by("import simkit") & {*HEAVY, "numpy", "pydantic", "typer", "rich"}
+
+
+@pytest.mark.parametrize("command", ["--help", "run --help", "trace --help"])
+def test_help_loads_nothing_heavy(command: str) -> None:
+    code = (
+        "import contextlib, io, sys\nsys.argv = ['simkit', *" + repr(command.split()) + "]\n"
+        "from simkit.cli import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
+        "    main()"
+    )
+    assert not loaded_by(code) & {*HEAVY, "numpy", "simpy"}
+
+
+def test_every_public_name_can_be_imported() -> None:
+    import simkit
+
+    missing = [name for name in simkit.__all__ if not hasattr(simkit, name)]
+    assert missing == []
+    with pytest.raises(AttributeError, match="no attribute 'simulat'"):
+        simkit.simulat  # noqa: B018 - the lookup is the test
+
+
+KEPT = (
+    "simkit.policy", "simkit.workload", "simkit.scenario", "simkit.experiment", "simkit.training",
+    "simkit.verify", "simkit.errors", "simkit.units", "simkit.env", "simkit.cli:main",
+    "simkit.traces.swf:read_swf", "simkit.traces.power:read_power",
+    "simkit.traces.alibaba2017:read_alibaba2017", "simkit.learners.deeprm:begin",
+    "simkit.learners.sofia:begin",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", KEPT)
+def test_documented_import_paths_stay(path: str) -> None:
+    from importlib import import_module
+
+    module, _, name = path.partition(":")
+    assert not name or callable(getattr(import_module(module), name))

@@ -1,0 +1,246 @@
+"""`simkit evaluate`: the same job sets for everybody, and every job counted."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from simkit.analysis.intervals import set_interval
+from simkit.cli import main
+from simkit.errors import PluginError, RunError, ScenarioError, SimkitError
+from simkit.experiment.api import simulate
+from simkit.scenario import Scenario
+from simkit.scenario.file import load_scenario
+from simkit.scenario.library import scenario_path
+from simkit.training.candidates import Candidate, policy_candidate
+from simkit.training.evaluate import Evaluation, evaluate
+from simkit.training.held_out import held_out, judge, judged_metric, parse_seeds
+
+NEVER = '''
+class Never:
+    """Starts short jobs alone; the others wait for ever."""
+    def reset(self, info, rng):
+        pass
+    def schedule(self, state):
+        from simkit.policy import Place
+        for task in list(state.queue):
+            if task.estimate_s < 2000 and (on := state.fit(task)):
+                yield Place(task, on)
+'''
+
+
+@pytest.fixture
+def scenario() -> Scenario:
+    return load_scenario(
+        {
+            "name": "small",
+            "workload": {"type": "lublin", "jobs": 40, "processors": 16},
+            "cluster": {"processors": 16},
+            "estimates": "actual",
+        }
+    )
+
+
+def judged(found: Evaluation) -> dict[str, Any]:
+    return {one.label: one for one in found.candidates}
+
+
+def test_means_and_differences_are_those_of_the_runs(scenario: Scenario) -> None:
+    names = ("sjf", "fcfs", "fcfs+easy")
+    found = evaluate(scenario, [*map(policy_candidate, names)], seeds=range(5), workers=1)
+    sums = {
+        name: [
+            simulate(scenario, policy=dict(policy_candidate(name).policy), seed=seed)
+            .jobs["turnaround_time_s", "run_time_s"]
+            .select(pl.col("turnaround_time_s") / pl.col("run_time_s"))
+            .to_series()
+            .to_numpy()
+            for seed in range(5)
+        ]
+        for name in names
+    }
+    by_label = judged(found)
+    for name, sets in sums.items():
+        assert by_label[name].set_mean == pytest.approx(np.mean([s.mean() for s in sets]))
+        assert by_label[name].pooled_mean == pytest.approx(np.concatenate(sets).mean())
+    best = min(names, key=lambda name: by_label[name].set_mean)
+    assert found.reference == best
+    for name in set(names) - {best}:
+        apart = [a.mean() - b.mean() for a, b in zip(sums[name], sums[best], strict=True)]
+        assert by_label[name].difference == pytest.approx(np.mean(apart))
+        assert by_label[name].wins == sum(x < 0 for x in apart)
+    assert by_label[best].difference is None
+
+
+def test_jobs_that_never_end_count_with_their_slowdown_so_far(
+    tmp_path: Path, scenario: Scenario
+) -> None:
+    (tmp_path / "never.py").write_text(NEVER)
+    text = f"{tmp_path}/never.py:Never"
+    found = judged(evaluate(scenario, [policy_candidate(text)], sets=5, workers=1))["Never"]
+    assert 0 < found.unfinished < found.submitted == 5 * 40
+    run = simulate(scenario, policy={"path": text}, seed=0)
+    jobs = run.jobs
+    last = max(run.timeline["time_s"].max(), jobs["end_time_s"].max())
+    end = jobs["end_time_s"].fill_null(last)
+    slowdown = (end - jobs["submit_time_s"]) / jobs["trace_run_time_s"]
+    assert jobs["end_time_s"].null_count() > 0
+    told = judge(run, judged_metric("slowdown"), 10.0)
+    assert told["sum"] == pytest.approx(slowdown.sum())
+    assert told["unfinished"] == jobs["end_time_s"].null_count()
+
+
+def test_rejected_jobs_are_counted(scenario: Scenario) -> None:
+    crowded = load_scenario(
+        {**scenario.model_dump(mode="json"), "admission": {"slots": 1, "backlog": 0}}
+    )
+    found = judged(evaluate(crowded, [policy_candidate("fcfs")], sets=2, workers=1))["fcfs"]
+    assert 0 < found.rejected <= found.unfinished
+
+
+def test_the_reference_is_a_heuristic_even_if_an_agent_is_better(scenario: Scenario) -> None:
+    better = Candidate("agent", {"order": "sjf"}, "agent")
+    worse = Candidate("policy", {"order": "ljf"})
+    found = evaluate(scenario, [better, worse], sets=5, workers=1)
+    assert found.reference == "ljf"
+    one = judged(found)["agent"]
+    assert one.difference is not None
+    assert one.difference < 0
+    assert one.difference_interval is not None
+    assert one.difference_interval.low is not None
+    assert one.difference_interval.low <= one.difference <= one.difference_interval.high  # type: ignore[operator]
+
+
+def test_processes_give_the_same_as_one(scenario: Scenario) -> None:
+    candidates = [policy_candidate("sjf"), policy_candidate("fcfs")]
+    alone = evaluate(scenario, candidates, sets=2, workers=1)
+    assert evaluate(scenario, candidates, sets=2, workers=2) == alone
+
+
+def test_a_log_gives_one_job_set_only() -> None:
+    log = load_scenario({"workload": {"type": "swf", "path": "sample:lublin_1000"}})
+    with pytest.raises(ScenarioError, match="the 3 job sets are the same"):
+        evaluate(log, [policy_candidate("sjf")], sets=3, workers=1)
+    assert evaluate(log, [policy_candidate("sjf")], sets=1, workers=1).sets == 1
+
+
+def test_a_run_that_fails_is_told_with_its_set(tmp_path: Path, scenario: Scenario) -> None:
+    (tmp_path / "bad.py").write_text(NEVER.replace("from simkit", "1 / 0; from simkit"))
+    with pytest.raises(RunError, match=r"label Never, set 0, seed 0: .*ZeroDivisionError"):
+        evaluate(scenario, [policy_candidate(f"{tmp_path}/bad.py:Never")], sets=2, workers=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "section"),
+    [
+        ("sjf", {"order": "sjf"}),
+        # an order before a fitness of that name; a fitness where there is no such order
+        ("tetris", {"fitness": "tetris"}),
+        ("fcfs+easy", {"order": "fcfs", "backfill": "easy"}),
+        ("sjf+none+best-fit", {"order": "sjf", "backfill": "none", "placement": "best-fit"}),
+        ("{fitness: packer}", {"fitness": "packer"}),
+        ("package.module:Mine", {"name": "package.module:Mine"}),
+    ],
+)
+def test_what_a_policy_may_be_called(text: str, section: dict[str, Any]) -> None:
+    assert policy_candidate(text) == Candidate("policy", section)
+
+
+def test_a_policys_file_is_relative_to_where_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert policy_candidate("mine.py:Mine").policy == {"path": f"{tmp_path}/mine.py:Mine"}
+
+
+def test_an_unknown_policy_is_told() -> None:
+    with pytest.raises(PluginError, match="did you mean 'sjf'"):
+        policy_candidate("sfj")
+
+
+def test_equal_labels_are_numbered(scenario: Scenario) -> None:
+    twice = [policy_candidate("fcfs"), policy_candidate("fcfs")]
+    assert [c.label for c in evaluate(scenario, twice, sets=1, workers=1).candidates] == [
+        "fcfs", "fcfs#2",
+    ]  # fmt: skip
+
+
+def test_job_sets(scenario: Scenario) -> None:
+    assert held_out(scenario) == [{"seed": seed} for seed in range(10)]
+    assert held_out(scenario, seeds=[3, 7]) == [{"seed": 3}, {"seed": 7}]
+    assert parse_seeds("0..3, 7") == [0, 1, 2, 3, 7]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda s: held_out(s, sets=0), "at least 1"),
+        (lambda s: held_out(s, seeds=[1, 1]), "only once"),
+        (lambda s: held_out(s, sets=2, seeds=[1]), "both given"),
+        (lambda s: parse_seeds("0-9"), "'0-9' is no seed; write 0..9"),
+        (lambda s: evaluate(s, []), "no candidate"),
+        (lambda s: evaluate(s, [policy_candidate("sjf")], level=1.0), "lies between 0 and 1"),
+        (lambda s: evaluate(s, [policy_candidate("sjf")], metric="slowdwn"), "mean 'slowdown'"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_told(
+    scenario: Scenario, call: Callable[[Scenario], Any], text: str
+) -> None:
+    with pytest.raises(SimkitError, match=text):
+        call(scenario)
+
+
+def test_set_interval_covers_the_mean_as_often_as_it_says() -> None:
+    rng = np.random.default_rng(0)
+    one = np.ones(30)
+    hits = 0
+    for number in range(300):
+        interval = set_interval(rng.exponential(size=30), one, resamples=400, seed=number)
+        hits += interval.low <= 1.0 <= interval.high  # type: ignore[operator]
+    assert 0.90 <= hits / 300 <= 0.985
+    assert set_interval(one[:4], one[:4]).low is None
+
+
+def test_the_command(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(
+        "workload: {type: lublin, jobs: 30, processors: 16}\ncluster: {processors: 16}\n"
+    )
+    command = ["evaluate", "s.yaml", "-p", "sjf", "-p", "fcfs", "--seeds", "0..5", "-j", "1"]
+    for extra in ([], ["--json", "-o", "out"]):
+        monkeypatch.setattr(sys, "argv", ["simkit", *command, *extra])
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        assert not exit_.value.code
+        out = capsys.readouterr().out
+        if not extra:
+            assert "Reference" in out
+            assert "bootstrap over 6 job sets" in out
+        else:
+            told = json.loads(out)
+            assert told == json.loads((tmp_path / "out" / "evaluation.json").read_text())
+            assert len(pl.read_parquet(tmp_path / "out" / "sets.parquet")) == 12
+
+
+def test_sets_without_a_job_are_counted_and_left_out():
+    found = evaluate(
+        load_scenario(
+            scenario_path("deeprm"), overrides={"workload": {"type": "deeprm", "rate": 0.0542}}
+        ),
+        [Candidate("policy", {"name": "slotted-sjf"}, "SJF")],
+        sets=17,
+        workers=1,
+    )
+    assert (found.sets, found.empty_sets) == (16, 1)
+    assert found.candidates[0].submitted == sum(row["jobs"] for row in found.rows)

@@ -1,0 +1,538 @@
+"""`simkit train`: a training stops and goes on, and comes to the same as one that never stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from simkit.cli import main
+from simkit.errors import PluginError, RunError, ScenarioError
+from simkit.scenario import Scenario
+from simkit.scenario.file import load_scenario
+from simkit.training.train import train
+
+LEARNER = '''
+"""A learner of one number: a random walk whose generator is part of a checkpoint."""
+import json, math, time
+import numpy as np
+from simkit.plugins import construct
+from simkit.errors import ScenarioError
+
+def begin(scenario, arguments, *, seed, device):
+    return construct("learn.arguments", Walk, {"seed": seed, **arguments})
+
+class Walk:
+    less_is_better = ("energy",)
+
+    def __init__(self, seed, iterations=20, course=(), pause=0.0, fails_at=-1, extendable=False,
+                 broken_at=-1):
+        if iterations > 1000:
+            raise ScenarioError("learn.arguments: iterations is too many")
+        self.iteration, self.iterations = 0, iterations
+        self.course, self.pause, self.fails_at = list(course), pause, fails_at
+        self.extendable, self.broken_at = extendable, broken_at
+        self.rng, self.x = np.random.default_rng(seed), 0.0
+
+    def step(self):
+        time.sleep(self.pause)
+        if self.iteration == self.fails_at:
+            raise KeyboardInterrupt
+        if self.iteration == self.broken_at:
+            raise ScenarioError("broken")
+        self.x += float(self.rng.normal())
+        self.iteration += 1
+        return {"return": self.x, "decisions": 10, "mean_of_nothing": math.nan}
+
+    def held_out(self):
+        at = min(self.iteration, len(self.course) - 1)
+        slowdown = float(self.course[at]) if self.course else abs(self.x)
+        return {"slowdown": slowdown, "unfinished": 0, "return": self.x, "energy": 1.0}
+
+    def save(self, folder):
+        state = {"i": self.iteration, "x": self.x, "rng": self.rng.bit_generator.state}
+        (folder / "state.json").write_text(json.dumps(state))
+
+    def load(self, folder):
+        state = json.loads((folder / "state.json").read_text())
+        self.iteration, self.x = state["i"], state["x"]
+        self.rng.bit_generator.state = state["rng"]
+
+    def write_agent(self, folder, curve_end):
+        text = json.dumps({"x": self.x, "iteration": curve_end["iteration"], "row": curve_end})
+        (folder / "agent.json").write_text(text)
+
+class Unjudged(Walk):
+    def held_out(self):
+        return {}
+
+def unjudged(scenario, arguments, *, seed, device):
+    return Unjudged(seed, **arguments)
+
+nothing = 3
+def without_torch(scenario, arguments, *, seed, device):
+    raise ModuleNotFoundError("No module named 'torch'", name="torch")
+'''
+WALL = ("wall_time_s", "decisions_per_s")
+"""Columns that differ from one run to the next."""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Callable[..., Scenario]:
+    """Return a scenario with the learner and other settings of `learn`."""
+    path = tmp_path / "walk.py"
+    path.write_text(LEARNER)
+
+    def make(function: str = "begin", seed: int = 0, **learn: Any) -> Scenario:
+        return load_scenario(
+            {
+                "workload": {"type": "swf", "path": "sample:lublin_1000"},
+                "seed": seed,
+                "learn": {"learner": f"{path}:{function}", **learn},
+            }
+        )
+
+    return make
+
+
+def result(folder: Path) -> tuple[list[dict[str, Any]], Any]:
+    """Return the metrics, times of the wall aside, and the agent."""
+    rows = pl.read_parquet(folder / "metrics.parquet").drop(WALL).to_dicts()
+    agent = json.loads((folder / "agent" / "agent.json").read_text())
+    return rows, {key: agent[key] for key in ("x", "iteration")}
+
+
+def stop_after(iterations: int) -> Callable[..., None]:
+    """Return a watch that sends this process a Ctrl-C at the end of an iteration."""
+
+    def watch(training: Any, _row: Any) -> None:
+        if training.iteration == iterations:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    return watch
+
+
+def test_a_row_an_iteration_and_held_out_numbers_where_they_are_due(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    train(scenario(iterations=7, held_out_every=3), tmp_path / "t")
+    rows, agent = result(tmp_path / "t")
+    assert [row["iteration"] for row in rows] == list(range(8))
+    looked = [row["iteration"] for row in rows if row["held_out_slowdown"] is not None]
+    assert looked == [0, 3, 6, 7]  # before the first, every third, and at the end
+    assert agent == {"x": rows[-1]["return"], "iteration": 7}
+
+
+@pytest.mark.parametrize("keep", ["last", "best"])
+@pytest.mark.parametrize("stops", [(1,), (4,), (3, 8)])
+def test_an_interrupted_training_ends_as_one_that_was_not(
+    tmp_path: Path, scenario: Callable[..., Scenario], keep: str, stops: tuple[int, ...]
+) -> None:
+    made = scenario(iterations=10, held_out_every=2, keep=keep)
+    train(made, tmp_path / "whole")
+    for number in stops:
+        with pytest.raises(KeyboardInterrupt):
+            train(made, tmp_path / "parts", watch=stop_after(number))
+        info = json.loads((tmp_path / "parts" / "training.json").read_text())
+        assert (info["status"], info["iteration"]) == ("interrupted", number)
+    done = train(made, tmp_path / "parts")
+    assert result(tmp_path / "parts") == result(tmp_path / "whole")
+    assert [row["iteration"] for row in done.rows] == list(range(11))
+
+
+def test_a_killed_training_goes_on_from_its_checkpoint(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    """SIGKILL leaves no time for anything; what is there is whole."""
+    made = scenario(iterations=30, held_out_every=4, arguments={"pause": 0.03})
+    train(made, tmp_path / "whole")
+    code = (
+        "import sys, json; from simkit.scenario import Scenario; from simkit.training.train import train\n"
+        f"s = Scenario.model_validate(json.loads({made.model_dump_json()!r}))\n"
+        f"train(s, {str(tmp_path / 'killed')!r}, checkpoint_every_s=0.001)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code])
+    state = tmp_path / "killed" / "checkpoint" / "state.json"
+    deadline = time.monotonic() + 30
+    while not (state.is_file() and time.monotonic() < deadline):
+        time.sleep(0.01)
+    time.sleep(0.15)
+    process.kill()
+    process.wait()
+    assert json.loads((tmp_path / "killed" / "training.json").read_text())["iteration"] < 30
+    done = train(made, tmp_path / "killed")
+    assert not done.was_finished
+    assert result(tmp_path / "killed") == result(tmp_path / "whole")
+
+
+def test_metrics_ahead_of_the_checkpoint_are_taken_back(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    """A kill between the two leaves rows of iterations that are done again; none is doubled."""
+    made = scenario(iterations=6)
+    train(made, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(made, tmp_path / "t", watch=stop_after(2))
+    whole = pl.read_parquet(tmp_path / "whole" / "metrics.parquet")
+    whole.head(5).write_parquet(tmp_path / "t" / "metrics.parquet")
+    train(made, tmp_path / "t")
+    assert result(tmp_path / "t") == result(tmp_path / "whole")
+
+
+def test_a_kill_between_two_renames_leaves_the_old_checkpoint(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    made = scenario(iterations=6)
+    train(made, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(made, tmp_path / "t", watch=stop_after(3))
+    (tmp_path / "t" / "checkpoint").rename(tmp_path / "t" / "checkpoint.old")
+    train(made, tmp_path / "t")
+    assert result(tmp_path / "t") == result(tmp_path / "whole")
+    assert not (tmp_path / "t" / "checkpoint.old").exists()
+
+
+COURSE = [5.0, 4.0, 3.0, 3.5, 3.0, 3.2, 2.0]
+"""Held-out slowdown after 0, 1, … iterations; equal is no gain."""
+
+
+@pytest.mark.parametrize(
+    ("patience", "last", "best"),
+    [
+        (1, 3, 2),  # the first look without a gain is the last
+        (2, 4, 2),  # 3.5 and 3.0 are none
+        (3, 5, 2),
+        (4, 6, 6),  # it lasts to the end
+        (None, 6, 6),
+    ],
+)
+def test_early_stopping(
+    tmp_path: Path,
+    scenario: Callable[..., Scenario],
+    patience: int | None,
+    last: int,
+    best: int,
+) -> None:
+    made = scenario(
+        iterations=6, held_out_every=1, patience=patience, keep="best", arguments={"course": COURSE}
+    )
+    done = train(made, tmp_path / "t")
+    assert done.rows[-1]["iteration"] == last
+    assert done.info["best"]["iteration"] == best
+    assert result(tmp_path / "t")[1]["iteration"] == best
+    assert done.info["stopped"] == ("no further gain" if last < 6 else "all iterations done")
+
+
+def test_a_finished_training_is_left_as_it_is(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    made = scenario(iterations=3)
+    assert not train(made, tmp_path / "t").was_finished
+    before = {p: p.stat().st_mtime_ns for p in (tmp_path / "t").rglob("*") if p.is_file()}
+    assert train(made, tmp_path / "t").was_finished
+    assert {p: p.stat().st_mtime_ns for p in before} == before
+
+
+def test_the_folder_of_another_training_is_refused_by_what_differs(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    train(scenario(iterations=3), tmp_path / "t")
+    with pytest.raises(RunError, match=r"learn.iterations \(3 there, 4 here\), seed \(0 there, 1"):
+        train(scenario(iterations=4, seed=1), tmp_path / "t")
+    with pytest.raises(RunError, match="device"):
+        train(scenario(iterations=3), tmp_path / "t", device="cuda")
+    assert train(scenario(iterations=4), tmp_path / "t", force=True).rows[-1]["iteration"] == 4
+
+
+def test_agents_of_one_seed_are_the_same_to_the_byte(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    """What the clock says of the last iteration stays in the metrics."""
+    written = []
+    for name in ("a", "b"):
+        train(scenario(iterations=2), tmp_path / name)
+        written.append((tmp_path / name / "agent" / "agent.json").read_text())
+    assert written[0] == written[1]
+    assert set(json.loads(written[0])["row"]).isdisjoint(WALL)
+
+
+@pytest.mark.parametrize("stop", [2, None])
+@pytest.mark.parametrize("keep", ["last", "best"])
+def test_more_iterations_later_are_as_all_at_once(
+    tmp_path: Path, scenario: Callable[..., Scenario], keep: str, stop: int | None
+) -> None:
+    """Interrupted or at its end: the agent is that of a training that was to have six at once."""
+    set_ = {"held_out_every": 2, "keep": keep, "arguments": {"extendable": True}}
+    train(scenario(iterations=6, **set_), tmp_path / "whole")
+    if stop is None:
+        train(scenario(iterations=4, **set_), tmp_path / "t")
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            train(scenario(iterations=4, **set_), tmp_path / "t", watch=stop_after(stop))
+    done = train(scenario(iterations=6, **set_), tmp_path / "t")
+    assert (done.was_finished, done.info["status"], done.info["iterations"]) == (
+        False, "complete", 6
+    )  # fmt: skip
+    assert result(tmp_path / "t") == result(tmp_path / "whole")
+    assert train(scenario(iterations=6, **set_), tmp_path / "t").was_finished
+
+
+REFUSED_LENGTHS: list[tuple[dict[str, Any], int]] = [
+    # it has come further already
+    ({}, 3),
+    # the agent was looked at after iteration 4, which a longer training would not do
+    ({"held_out_every": 3, "keep": "best"}, 6),
+    ({"held_out_every": 3, "patience": 9}, 6),
+    # not the length alone
+    ({"seed": 1}, 6),
+]
+
+
+@pytest.mark.parametrize(("set_", "iterations"), REFUSED_LENGTHS)
+def test_another_length_that_would_be_another_training_is_refused(
+    tmp_path: Path, scenario: Callable[..., Scenario], set_: dict[str, Any], iterations: int
+) -> None:
+    set_ = {"arguments": {"extendable": True}, **set_}
+    train(scenario(iterations=4, **{**set_, "seed": 0}), tmp_path / "t")
+    with pytest.raises(RunError, match=r"another training.*(iterations|seed) \("):
+        train(scenario(iterations=iterations, **set_), tmp_path / "t")
+
+
+@pytest.mark.parametrize(
+    ("learn", "text"),
+    [
+        ({"criterion": "slowdwn"}, "did you mean 'slowdown'"),
+        ({"criterion": "slowdown_of_sets"}, "not among the held-out numbers"),
+        # the worst return would have been kept as the best
+        ({"criterion": "return"}, "'return' is no number of which less is better"),
+        (
+            {"criterion": "jobs", "keep": "best"},
+            "as the best; known: energy, slowdown, turnaround, unfinished",
+        ),
+        # a mean over no job
+        ({"arguments": {"course": ["nan"]}}, "the held-out slowdown is nan"),
+        ({"arguments": {"broken_at": 0}}, "broken"),
+    ],
+)
+def test_what_is_refused_leaves_no_folder_in_the_way(
+    tmp_path: Path, scenario: Callable[..., Scenario], learn: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ScenarioError, match=text):
+        train(scenario(**{"iterations": 3, **learn}), tmp_path / "t")
+    assert not (tmp_path / "t").exists()
+    train(scenario(iterations=3), tmp_path / "t")
+
+
+def test_a_refused_criterion_throws_nothing_away(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    train(scenario(iterations=3), tmp_path / "t")
+    before = result(tmp_path / "t")
+    with pytest.raises(ScenarioError, match="not among"):
+        train(scenario(iterations=3, criterion="slowdown_of_sets"), tmp_path / "t", force=True)
+    assert result(tmp_path / "t") == before
+
+
+def test_a_failure_after_a_checkpoint_leaves_the_folder(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    made = scenario(iterations=5, arguments={"broken_at": 3})
+    with pytest.raises(ScenarioError, match="broken"):
+        train(made, tmp_path / "t", checkpoint_every_s=1e-6)
+    assert json.loads((tmp_path / "t" / "checkpoint" / "state.json").read_text())["i"] == 3
+
+
+def test_a_learner_may_say_of_what_less_is_better(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    done = train(scenario(iterations=2, criterion="energy"), tmp_path / "t")
+    assert done.info["best"] == {"held_out_energy": 1.0, "iteration": 0}
+
+
+def test_numbers_that_are_none_are_left_out_of_the_metrics(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    assert all("mean_of_nothing" not in row for row in train(scenario(), tmp_path / "t").rows)
+
+
+def test_a_finished_training_without_its_checkpoint_is_finished(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    whole = train(scenario(iterations=3), tmp_path / "t")
+    shutil.rmtree(tmp_path / "t" / "checkpoint")
+    again = train(scenario(iterations=3), tmp_path / "t")
+    assert (again.was_finished, again.rows) == (True, whole.rows)
+    shutil.rmtree(tmp_path / "t" / "agent")
+    with pytest.raises(RunError, match="checkpoint is gone.*iteration 3; restore.*--force"):
+        train(scenario(iterations=3), tmp_path / "t")
+
+
+def test_a_checkpoint_that_was_taken_away_is_not_trained_over(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train(scenario(iterations=6), tmp_path / "t", watch=stop_after(2))
+    shutil.rmtree(tmp_path / "t" / "checkpoint")
+    with pytest.raises(RunError, match="checkpoint is gone, so it cannot go on from iteration 2"):
+        train(scenario(iterations=6), tmp_path / "t")
+
+
+def test_an_agent_that_was_taken_away_is_written_again_if_it_can_be(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    def again(**learn: Any) -> None:
+        made = scenario(iterations=6, held_out_every=1, **learn)
+        train(made, tmp_path / "t", force=True)
+        before = result(tmp_path / "t")
+        shutil.rmtree(tmp_path / "t" / "agent")
+        assert train(made, tmp_path / "t").was_finished
+        assert result(tmp_path / "t") == before
+
+    again()
+    again(keep="best", arguments={"course": [5.0, 4.0, 3.0, 2.0, 1.5, 1.2, 1.0]})
+    with pytest.raises(
+        RunError, match="agent of iteration 2 is gone.*checkpoint is of iteration 6"
+    ):
+        again(keep="best", arguments={"course": [5.0, 4.0, 3.0, 3.5, 3.5, 3.5, 3.5]})
+
+
+@pytest.mark.parametrize("key", ["status", "iteration", "scenario"])
+def test_a_training_json_that_lacks_something_is_told(
+    tmp_path: Path, scenario: Callable[..., Scenario], key: str
+) -> None:
+    train(scenario(iterations=1), tmp_path / "t")
+    path = tmp_path / "t" / "training.json"
+    stated = json.loads(path.read_text())
+    path.write_text(json.dumps({k: v for k, v in stated.items() if k != key}))
+    with pytest.raises(RunError, match=f"{key} is missing; begin anew with --force"):
+        train(scenario(iterations=1), tmp_path / "t")
+
+
+def test_a_folder_with_other_things_is_refused(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "mine.txt").write_text("dear")
+    with pytest.raises(RunError, match="holds other things"):
+        train(scenario(iterations=1), tmp_path / "t")
+    train(scenario(iterations=1), tmp_path / "t", force=True)
+    assert (tmp_path / "t" / "mine.txt").read_text() == "dear"
+
+
+def test_what_cannot_be_trained_is_told(tmp_path: Path, scenario: Callable[..., Scenario]) -> None:
+    cases: list[tuple[Scenario, type[Exception], str]] = [
+        (scenario("nothing"), PluginError, "is no learner"),
+        (scenario("without_torch"), PluginError, r"needs torch.*install simkit-cluster\[learn\]"),
+        (scenario(iterations=2000), ScenarioError, "too many"),
+        (scenario(arguments={"paus": 1}), ScenarioError, "did you mean 'pause'"),
+        (scenario(criterion="slowdwn"), ScenarioError, "did you mean 'slowdown'"),
+        (scenario().model_copy(update={"learn": None}), ScenarioError, "learn: is missing"),
+    ]
+    for number, (made, kind, text) in enumerate(cases):
+        with pytest.raises(kind, match=text):
+            train(made, tmp_path / str(number))
+
+
+def test_iterations_given_twice_are_refused(scenario: Callable[..., Scenario]) -> None:
+    with pytest.raises(ScenarioError, match=r"learn.arguments.iterations: is given twice"):
+        scenario(iterations=3, arguments={"iterations": 4})
+
+
+def test_a_learner_whose_module_lacks_torch_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "lacks.py").write_text("import torch_is_not_here")
+    (tmp_path / "torchless.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')"
+    )
+    for name, text in (("lacks", "cannot be loaded"), ("torchless", r"simkit-cluster\[learn\]")):
+        made = load_scenario(
+            {
+                "workload": {"type": "swf", "path": "sample:lublin_1000"},
+                "learn": {"learner": f"{tmp_path / name}.py:begin"},
+            }
+        )
+        with pytest.raises(PluginError, match=text):
+            train(made, tmp_path / f"{name}-out")
+
+
+# --- the command -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def simkit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs a command where there is a scenario, ``s.yaml``."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "walk.py").write_text(LEARNER)
+    (tmp_path / "s.yaml").write_text("workload: {type: swf, path: 'sample:lublin_1000'}\n")
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["simkit", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        return (int(exit_.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+def test_the_command_trains_and_says_where_the_agent_is(
+    simkit: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    options = ("--learner", "walk.py:begin", "--iterations", 3, "--seed", 4, "-o", "t")
+    code, out, _ = simkit("train", "s.yaml", *options)
+    assert code == 0
+    assert "3 of 3" in out
+    assert "t/agent" in out
+    code, out, _ = simkit("train", "s.yaml", *options, "--json")
+    told = json.loads(out)
+    assert (told["was_finished"], told["seed"], told["iteration"]) == (True, 4, 3)
+
+
+def test_an_unknown_learner_is_told(simkit: Callable[..., tuple[int, str, str]]) -> None:
+    code, _, err = simkit("train", "s.yaml", "--learner", "deprm")
+    assert code == 2
+    assert "learn.learner: 'deprm' is not known as a learner" in err
+
+
+def test_ctrl_c_says_where_it_stands(
+    simkit: Callable[..., tuple[int, str, str]], tmp_path: Path
+) -> None:
+    settings = ("--set", "learn.arguments.fails_at=2", "--iterations", 5, "-o", "t")
+    code, _, err = simkit("train", "s.yaml", "--learner", "walk.py:begin", *settings)
+    assert code == 130
+    assert "the same command goes on from there" in err
+
+
+def test_the_best_agent_of_a_learner_that_judges_nothing_is_the_last(
+    simkit: Callable[..., tuple[int, str, str]],
+) -> None:
+    options = ("--learner", "walk.py:unjudged", "--iterations", 2, "--set", "learn.keep=best")
+    code, out, _ = simkit("train", "s.yaml", *options, "-o", "t")
+    assert (code, "t/agent (of the last iteration)" in out) == (0, True)
+
+
+def test_ctrl_c_while_the_command_line_is_loaded_is_no_traceback() -> None:
+    code = (
+        "import sys\n"
+        "class Pressed:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Pressed())\n"
+        "from simkit.cli import main\n"
+        "main()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (130, "interrupted\n")

@@ -1,0 +1,86 @@
+"""Estimates are worked out once more: requested, actual, user means; perturbed ones are bounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from simkit.verify import verify_run
+from simkit.verify.estimates import user_means
+
+
+def told(kit: Any, estimators: Any, estimates: list[float]) -> Any:
+    """Four jobs one after the other, 10, 20, 30 and 40 s long, that ask for 100 s each."""
+    jobs = [
+        kit.rigid(n, 100 * n, 10 * n, 8, 100)._replace(estimate=estimate)
+        for n, estimate in enumerate(estimates, 1)
+    ]
+    segments = [kit.Segment(n, 0, 0, 0, 8, 100.0 * n, 100.0 * n + 10 * n) for n in range(1, 5)]
+    world = kit.build(jobs, segments, [{"processors": 8.0}], estimates=estimators)
+    users = pl.lit(7, pl.Int64).alias("user")
+    world.tables["jobs"] = world.tables["jobs"].with_columns(users)
+    return kit.with_utilisation(world)
+
+
+ESTIMATES = [
+    # estimator, what the policy was told of runs of 10, 20, 30 and 40 s, whether that is right
+    ("requested", [100, 100, 100, 100], True),
+    ("requested", [100, 100, 100, 40], False),
+    ("actual", [10, 20, 30, 40], True),
+    ("actual", [10, 20, 30, 41], False),
+    ("user-mean", [100, 100, 15, 25], True),
+    ({"type": "user-mean", "last": 3}, [100, 100, 100, 20], True),
+    ("user-mean", [100, 100, 15, 15], False),  # the mean of the first two, not of the last
+    ("user-mean", [100, 10, 15, 25], False),  # one job is too few
+    ({"type": "perturbed", "factor": 2.0}, [10, 60, 45, 120], True),
+    ({"type": "perturbed", "factor": 2.0}, [9, 60, 45, 120], False),
+    ({"type": "perturbed", "factor": 2.0}, [10, 61, 45, 120], False),
+    ("perturbed", [60, 20, 30, 240], True),  # a factor of 5 unless said otherwise
+    ("perturbed", [61, 20, 30, 240], False),
+]
+
+
+@pytest.mark.parametrize(("estimator", "estimates", "right"), ESTIMATES)
+def test_the_policy_is_told_what_the_scenario_says(
+    estimator: Any, estimates: list[float], right: bool, kit: Any, tmp_path: Path
+) -> None:
+    audit = verify_run(told(kit, estimator, estimates).save(tmp_path / "run"))
+    assert set(audit.found) == (set() if right else {"estimates"})
+    assert "estimates" in {check.name for check in audit.done}
+
+
+def test_an_estimator_of_ones_own_is_not_audited(kit: Any, tmp_path: Path) -> None:
+    world = told(kit, {"type": "mine.py:Guess"}, [1, 2, 3, 4])
+    audit = verify_run(world.save(tmp_path / "run"))
+    assert "mine.py:Guess" in audit.not_audited["estimates"]
+
+
+def ended(*rows: tuple[object, float, float, float]) -> pl.DataFrame:
+    """Jobs (user, submit, start, end) in order of end; they ask for 1000 s."""
+    columns = ("user", "submit_time_s", "start_time_s", "end_time_s")
+    frame = pl.DataFrame(rows, schema=columns, orient="row")
+    return frame.with_columns(
+        job_id=pl.int_range(pl.len()),
+        run_time_s=pl.col("end_time_s") - pl.col("start_time_s"),
+        requested_time_s=pl.lit(1000.0),
+        trace_run_time_s=pl.lit(1.0),
+    )
+
+
+HISTORIES = [
+    # jobs (user, submit, start, end) in order of end, the estimate of the last, by two jobs
+    ([(1, 0.0, 0.0, 10.0), (1, 0.0, 0.0, 20.0), (1, 20.0, 20.0, 21.0)], 15.0),  # ends count at once
+    ([(1, 0.0, 0.0, 10.0), (2, 0.0, 0.0, 20.0), (1, 20.0, 20.0, 21.0)], 1000.0),  # another user's
+    ([(-1, 0.0, 0.0, 10.0), (-1, 0.0, 0.0, 20.0), (-1, 20.0, 20.0, 21.0)], 1000.0),  # unknown
+    ([("ann", 0.0, 0.0, 10.0), ("ann", 0.0, 0.0, 20.0), ("ann", 20.0, 20.0, 21.0)], 15.0),
+    # what is submitted and ends at one instant ends after the arrivals of that instant
+    ([(1, 0.0, 0.0, 10.0), (1, 20.0, 20.0, 20.0), (1, 20.0, 20.0, 21.0)], 1000.0),
+]
+
+
+@pytest.mark.parametrize(("rows", "estimate"), HISTORIES)
+def test_a_user_mean_is_over_what_has_ended(rows: Any, estimate: float) -> None:
+    assert user_means(ended(*rows), 2)[-1] == estimate

@@ -1,0 +1,122 @@
+"""The audit of worth: a run with values is good, and every change of one is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from simkit.experiment import carry_out, prepare
+from simkit.experiment.workload import valued
+from simkit.results.digest import RunDigest
+from simkit.scenario import Scenario
+from simkit.traces.models import generate_uniform
+from simkit.verify import verify_run
+
+SCENARIO = {
+    "seed": 3,
+    "workload": {"type": "uniform", "jobs": 60, "processors": 8, "offered_load": 1.5},
+    "cluster": {"machines": [{"processors": 8, "gpu": 5}]},
+    "value": {"deadlines": "slack", "gpu": {"share": 0.5}, "prices": {"processors": 2, "gpu": 3},
+              "time_unit": "10m", "knob": 0.1},
+    "admission": {"slots": 3, "backlog": 10, "order": "qos"},
+    "walltime": "kill",
+}  # fmt: skip
+
+
+def run_in(folder: Path, **changes) -> Path:
+    scenario = Scenario.model_validate(SCENARIO | changes)
+    trace = generate_uniform(
+        jobs=60, processors=8, load=1.5, estimates="modal", rng=np.random.default_rng(0)
+    )
+    load = valued(trace.workload, scenario.value, scenario.seed) if scenario.value else None
+    carry_out(prepare(scenario, workload=load or trace.workload), folder)
+    return folder
+
+
+def changed(folder: Path, **columns: pl.Expr) -> Path:
+    """Change columns of the jobs, and bring the digest up to date."""
+    jobs = pl.read_parquet(folder / "jobs.parquet")
+    jobs.with_columns(**columns).write_parquet(folder / "jobs.parquet")
+    info = json.loads((folder / "run.json").read_text())
+    digest = RunDigest()
+    for table in ("jobs", "tasks", "allocations", "timeline", "events"):
+        digest.update(table, pl.read_parquet(folder / f"{table}.parquet"))
+    metrics = json.loads((folder / "metrics.json").read_text())
+    info["digest"] = digest.finish(metrics)
+    (folder / "run.json").write_text(json.dumps(info))
+    return folder
+
+
+def messages(folder: Path, name: str = "value") -> set[str]:
+    return {v.message for v in verify_run(folder).violations if v.check == name}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"value": {"qos": 0.5, "deadlines": {"type": "qos", "of": "actual"}},
+         "cluster": {"processors": 8}},
+        {"value": {"gpu": {"per": "processor", "amount": [1, 2]}},
+         "cluster": {"machines": [{"processors": 8, "gpu": 16}]}},
+        {"metrics": {"warmup": "1h", "cooldown": "1h"}},
+    ],
+)  # fmt: skip
+def test_a_run_with_values_is_good(tmp_path, changes):
+    audit = verify_run(run_in(tmp_path / "run", **changes))
+    assert audit.ok, audit.violations
+    assert "value" not in audit.not_applicable
+    assert audit.not_audited.keys() <= {"admission", "head-fits", "head-delay"}
+
+
+def test_the_rule_is_not_about_plain_runs(tmp_path):
+    folder = run_in(tmp_path / "run", value=None, cluster={"processors": 8})
+    assert verify_run(folder).not_applicable["value"] == "jobs have no value"
+
+
+FIRST = pl.int_range(pl.len()) == 0
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "expected"),
+    [
+        ("qos", 0.0, "the QoS is not above 0 and at most 1"),
+        ("qos", 0.512, "the QoS is not what the seed draws"),
+        ("value", -1.0, "the value is not finite and at least 0"),
+        ("value", 9.5, "the value is not amounts * prices * run time * QoS"),
+        ("deadline_s", 5.0, "the deadline is not what the scenario says"),
+        ("deadline_s", None, "the deadline is not what the scenario says"),
+        ("gpu", 4.5, "the GPUs are not what the seed draws"),
+    ],
+)
+def test_a_changed_number_is_found(tmp_path, column, value, expected):
+    new = pl.when(FIRST).then(pl.lit(value)).otherwise(pl.col(column))
+    assert expected in messages(changed(run_in(tmp_path / "run"), **{column: new}))
+
+
+def test_a_column_that_is_missing_is_found(tmp_path):
+    folder = run_in(tmp_path / "run")
+    jobs = pl.read_parquet(folder / "jobs.parquet").drop("value")
+    jobs.write_parquet(folder / "jobs.parquet")
+    assert messages(folder) == {"the scenario gives jobs a value, but jobs have no column value"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "number"),
+    [
+        ("job_value", "value"), ("job_value", "in_time"), ("value_ratio", "value"),
+        ("completion_ratio", "value"), ("value_ratio", "by_last_submit"), ("qos_violations", "share"), ("qos_violations", "censored"),
+        ("deadline_misses", "value"), ("delay_cost", "value"),
+    ],
+)  # fmt: skip
+def test_a_changed_metric_is_found(tmp_path, metric, number):
+    folder = run_in(tmp_path / "run")
+    metrics = json.loads((folder / "metrics.json").read_text())
+    metrics[metric][number] += 1
+    (folder / "metrics.json").write_text(json.dumps(metrics))
+    found = [v.row for v in verify_run(folder).violations if v.check == "metrics"]
+    assert [(row["metric"], row["number"]) for row in found] == [(metric, number)]

@@ -1,0 +1,84 @@
+"""Dependencies between tasks: cycles are found and named, and jobs keep theirs when moved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit.errors import TraceError
+from simkit.workload import Workload
+from simkit.workload.parents import find_cycle, slices
+
+
+def _columns(parents: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    first = np.concatenate(([0], np.cumsum([len(row) for row in parents]))).astype(np.int64)
+    return first, np.array([row for rows in parents for row in rows], dtype=np.int64)
+
+
+def _workload(jobs: list[list[list[int]]]) -> Workload:
+    """Return jobs of tasks, each given as its parents' rows within the job."""
+    sizes = [len(job) for job in jobs]
+    first_task = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+    rows = [
+        [above + int(first) for above in task]
+        for job, first in zip(jobs, first_task, strict=False)
+        for task in job
+    ]
+    first_parent, parent = _columns(rows)
+    tasks = sum(sizes)
+    instances = np.arange(1, tasks + 1)
+    return Workload(
+        resources=("cpu",),
+        job_id=np.arange(len(jobs)),
+        submit_time_s=np.arange(len(jobs), dtype=float),
+        first_task=first_task,
+        task_id=np.concatenate([np.arange(size) for size in sizes]),
+        instances=instances,
+        request=np.ones((tasks, 1)),
+        run_time_s=np.ones(tasks),
+        requested_time_s=np.full(tasks, np.nan),
+        gang=np.zeros(tasks, dtype=bool),
+        first_parent=first_parent,
+        parent=parent,
+        instance_run_time_s=np.arange(instances.sum(), dtype=float),
+    )
+
+
+@given(st.lists(st.lists(st.integers(0, 6), max_size=3), min_size=7, max_size=7))
+def test_a_cycle_is_found_exactly_if_no_order_of_the_tasks_exists(parents: list[list[int]]) -> None:
+    done: set[int] = set()
+    while more := {i for i, row in enumerate(parents) if i not in done and set(row) <= done}:
+        done |= more
+    cycle = find_cycle(*_columns(parents))
+    assert bool(cycle) == (len(done) < len(parents))
+    for above, below in zip(cycle, [*cycle[1:], *cycle[:1]], strict=True):
+        assert above in parents[below]
+
+
+def test_slices_are_those_of_the_rows_wanted() -> None:
+    offsets, positions = slices(np.array([0, 2, 2, 5]), np.array([2, 0, 2]))
+    assert offsets.tolist() == [0, 3, 5, 8]
+    assert positions.tolist() == [2, 3, 4, 0, 1, 2, 3, 4]
+
+
+def test_a_cycle_is_an_error_that_names_the_job_and_the_tasks() -> None:
+    with pytest.raises(TraceError, match=r"tasks of job 1 wait for each other: .*0 -> .*1"):
+        _workload([[[], [0]], [[1], [0]]])
+
+
+def test_parents_must_be_of_the_same_job() -> None:
+    with pytest.raises(TraceError, match="same job"):
+        _workload([[[]], [[-1]]])
+
+
+def test_jobs_keep_their_parents_and_instances_when_taken() -> None:
+    whole = _workload([[[], [0]], [[], [0], [0, 1]], [[], []]])
+    some = whole.take(np.array([1, 2]))
+    assert some.first_parent.tolist() == [0, 0, 1, 3, 3, 3]
+    assert some.parent.tolist() == [0, 0, 1]
+    begun = int(whole.instances[:2].sum())
+    assert some.instance_run_time_s.tolist() == whole.instance_run_time_s[begun:].tolist()
+    again = whole.take(np.array([1, 1]), submit_time_s=np.array([5.0, 6.0]))
+    assert again.parent.tolist() == [0, 0, 1, 3, 3, 4]

@@ -1,0 +1,636 @@
+"""Generated Alibaba traces: like the real tables where these are known, whole and consistent."""
+
+import gzip
+import os
+import time
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simkit.errors import TraceError
+from simkit.seeds import stream
+from simkit.traces import alibaba2017_generator as generator
+from simkit.traces.alibaba2017 import (
+    read_alibaba2017,
+    read_containers,
+    read_machine_events,
+    read_usage,
+)
+from simkit.traces.alibaba2017.layout import COLUMNS
+from simkit.traces.alibaba2017_generator import default_machines, generate_alibaba2017, model
+from simkit.traces.alibaba2017_generator import model as instance_model
+from simkit.traces.alibaba2017_generator.instances import Attempts, draw_attempts, run_shares
+from simkit.traces.alibaba2017_generator.machines import BatchLoad, draw_machines
+from simkit.traces.alibaba2017_generator.model import Marginal
+from simkit.traces.alibaba2017_generator.tasks import STATUSES, TERMINATED, draw_tasks
+
+DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data"))
+DATA = DATA / "alibaba"
+real = pytest.mark.skipif(
+    not (DATA / "batch_task.csv.gz").exists(), reason="no batch_task.csv.gz under SIMKIT_DATA"
+)
+
+
+def generate(folder, jobs=30, seed=0, **choices):
+    """Write a trace with usage at two points of time, and return the rows of each table."""
+    choices = {"usage_interval_s": 21_600} | choices
+    return generate_alibaba2017(folder, jobs=jobs, rng=np.random.default_rng(seed), **choices)
+
+
+def table(folder, name):
+    """Return a table as it is written, every column by its kind in the layout."""
+    kinds = {"id": pl.Int64, "number": pl.Float64, "text": pl.String}
+    schema = {column: kinds[kind] for column, kind in COLUMNS[name].items()}
+    return pl.read_csv(folder / f"{name}.csv", has_header=False, schema=schema)
+
+
+def distance(sample, other):
+    """The largest difference of two samples' cumulative shares (Kolmogorov and Smirnov's)."""
+    from scipy.stats import ks_2samp
+
+    return ks_2samp(np.asarray(sample), np.asarray(other)).statistic
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A trace of 100 jobs, written once for all tests that only look at it."""
+    folder = tmp_path_factory.mktemp("made") / "trace"
+    generate(folder, jobs=100, seed=1)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tasks():
+    """As many jobs as the trace has."""
+    return draw_tasks(model.JOBS, np.random.default_rng(1))
+
+
+# ---- a marginal ---------------------------------------------------------------------------------
+
+
+def test_a_marginal_gives_its_knots_their_shares():
+    fitted = Marginal(((1, 0.5), (2, 0.75), (100, 1)))
+    assert fitted.whole_at(np.array([0, 0.5, 0.51, 0.75, 0.76, 1])).tolist() == [1, 1, 2, 2, 3, 100]
+    assert [fitted.share_upto(value) for value in (0.5, 1, 2, 100, 101)] == [0, 0.5, 0.75, 1, 1]
+    held = Marginal(((1, 0), (2, 0.2), (2, 0.6), (3, 1)))  # 2 stands for 40 %
+    assert held.at(np.array([0.2, 0.4, 0.6])) == pytest.approx([2, 2, 2])
+
+
+@given(st.floats(0, 1))
+def test_a_share_leads_to_a_value_and_back(level):
+    fitted = model.INSTANCES_PER_TASK
+    value = int(fitted.whole_at(np.array([level]))[0])
+    assert fitted.share_upto(value - 1) <= level + 1e-9
+    assert level <= fitted.share_upto(value) + 1e-9
+
+
+# ---- the tables of a generated trace ------------------------------------------------------------
+
+
+def test_all_six_tables_are_written_in_the_layout(tmp_path):
+    rows = generate(tmp_path / "new" / "trace")
+    folder = tmp_path / "new" / "trace"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(f"{n}.csv" for n in COLUMNS)
+    for name, columns in COLUMNS.items():
+        lines = (folder / f"{name}.csv").read_text().splitlines()
+        assert len(lines) == rows[name] > 0
+        assert {line.count(",") for line in lines} == {len(columns) - 1}
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["trace"]
+
+
+def test_a_seed_decides_every_byte(tmp_path):
+    for name, seed in (("a", 7), ("b", 7), ("c", 8)):
+        generate(tmp_path / name, jobs=10, seed=seed)
+    for name in COLUMNS:
+        first, same, other = ((tmp_path / f / f"{name}.csv").read_bytes() for f in "abc")
+        assert first == same
+        assert first != other
+
+
+def test_packed_tables_hold_the_same(tmp_path):
+    generate(tmp_path / "plain", jobs=3)
+    generate(tmp_path / "packed", jobs=3, packed=True)
+    for name in COLUMNS:
+        packed = (tmp_path / "packed" / f"{name}.csv.gz").read_bytes()
+        assert gzip.decompress(packed) == (tmp_path / "plain" / f"{name}.csv").read_bytes()
+        assert packed[4:8] == bytes(4), "the gzip header must hold no time of making"
+
+
+def test_the_pieces_are_told_and_the_other_tables_do_not_depend_on_them(tmp_path, monkeypatch):
+    rows = generate(tmp_path / "whole", jobs=40)
+    monkeypatch.setattr("simkit.traces.alibaba2017_generator.instances._INSTANCES_AT_ONCE", 500)
+    seen = []
+    again = generate(tmp_path / "pieces", jobs=40, progress=lambda *now: seen.append(now))
+    assert len(seen) > 10
+    assert seen[-1][0] == seen[-1][1]
+    planned = table(tmp_path / "pieces", "batch_task")["instances"].sum()
+    assert seen[-1][1] == planned
+    for name in set(COLUMNS) - {"batch_instance", "server_usage"}:
+        assert rows[name] == again[name]
+
+
+def test_the_readers_accept_what_is_generated(made):
+    trace = read_alibaba2017(made)
+    for report in trace.tables.values():
+        assert report.read == report.accepted + sum(report.repaired.values()) + sum(
+            report.dropped.values()
+        )
+    foreign = {"task not in batch_task", "more instances than planned", "unknown status"}
+    foreign |= {"ends before it starts", "unknown machine id", "value not usable"}
+    for report in trace.tables.values():
+        assert not foreign & (set(report.dropped) | set(report.notes))
+    assert read_machine_events(made).machines().size == default_machines(100)
+    containers = read_containers(made)
+    assert not set(containers.report.dropped) | set(containers.report.notes)
+    for subject in ("machines", "containers", "instances"):
+        assert read_usage(made, subject).collect().height > 0
+
+
+# ---- instances belong to tasks ------------------------------------------------------------------
+
+
+def attempts_with_tasks(folder):
+    """Return the rows of batch_instance beside those of their tasks; rows of nobody left out."""
+    rows, owners = table(folder, "batch_instance"), table(folder, "batch_task")
+    return rows.drop_nulls("job_id").join(owners, on=["job_id", "task_id"], suffix="_task")
+
+
+def test_every_planned_instance_has_one_last_attempt(made):
+    last = attempts_with_tasks(made).filter(pl.col("seq_no") == pl.col("total_seq_no"))
+    counts = last.group_by("job_id", "task_id").agg(pl.len(), pl.col("instances").first())
+    assert counts.height == table(made, "batch_task").height
+    assert (counts["len"] == counts["instances"]).all()
+
+
+def test_attempts_are_numbered_from_one_without_gaps(made):
+    rows = attempts_with_tasks(made).filter(pl.col("status") != "Waiting")
+    for total, group in rows.group_by("total_seq_no"):
+        counts = group["seq_no"].value_counts()
+        assert sorted(counts["seq_no"].to_list()) == list(range(1, int(total[0]) + 1))
+        assert counts["count"].n_unique() == 1
+
+
+def test_attempts_lie_within_their_task(made):
+    rows = attempts_with_tasks(made).filter(pl.col("status") != "Waiting")
+    assert (rows["start_time_s"] >= rows["create_time_s"]).all()
+    ended = rows.filter(pl.col("end_time_s") != 0, pl.col("end_time_s_task") != 0)
+    assert (ended["end_time_s"] >= ended["start_time_s"]).all()
+    assert (ended["end_time_s"] <= ended["end_time_s_task"]).all()
+
+
+def test_an_ended_task_ends_with_its_last_instance(made):
+    rows = attempts_with_tasks(made).filter(pl.col("status_task") == "Terminated")
+    last = rows.filter(pl.col("status") == "Terminated").group_by("job_id", "task_id")
+    ends = last.agg(pl.col("end_time_s").max(), pl.col("end_time_s_task").first())
+    assert (ends["end_time_s"] == ends["end_time_s_task"]).all()
+
+
+STATUS_TABLE = [
+    # status of the task, statuses that the last attempts of its instances may have, and one must
+    ("Terminated", {"Terminated"}, "Terminated"),
+    ("Failed", {"Terminated", "Failed"}, "Failed"),
+    ("Running", {"Terminated", "Running"}, "Running"),
+    ("Waiting", {"Waiting"}, "Waiting"),
+]
+
+
+@pytest.mark.parametrize(("status", "allowed", "needed"), STATUS_TABLE)
+def test_instances_end_up_as_their_task_says(made, status, allowed, needed):
+    rows = attempts_with_tasks(made).filter(
+        pl.col("status_task") == status, pl.col("seq_no") == pl.col("total_seq_no")
+    )
+    assert rows.height > 0
+    assert set(rows["status"].unique()) <= allowed
+    tasks = rows.group_by("job_id", "task_id").agg((pl.col("status") == needed).any())
+    assert tasks["status"].all()
+
+
+TIMES_TABLE = [
+    # status of an attempt, is there a start, is there an end: as the trace's description says
+    ("Terminated", True, True),
+    ("Interrupted", True, True),
+    ("Failed", True, False),
+    ("Running", True, False),
+    ("Waiting", False, False),
+]
+
+
+@pytest.mark.parametrize(("status", "start", "end"), TIMES_TABLE)
+def test_a_time_that_there_is_not_is_zero(made, status, start, end):
+    rows = attempts_with_tasks(made).filter(pl.col("status") == status)
+    assert rows.height > 0
+    assert (rows["start_time_s"] != 0).all() == start
+    assert (rows["end_time_s"] != 0).all() == end
+
+
+def test_machines_of_attempts_exist_and_a_retry_moves_on(made):
+    rows = table(made, "batch_instance")
+    known = table(made, "server_event")["machine_id"]
+    waits = rows["status"] == "Waiting"
+    assert rows.filter(~waits)["machine_id"].is_in(known.implode()).all()
+    assert rows.filter(waits)["machine_id"].is_null().all()
+    retried = rows.filter(pl.col("total_seq_no") > 1)["machine_id"].to_numpy()
+    seq = rows.filter(pl.col("total_seq_no") > 1)["seq_no"].to_numpy()
+    assert (retried[1:] != retried[:-1])[seq[1:] > 1].all()
+
+
+def test_usage_is_shown_within_the_measured_hours_alone(made):
+    rows = table(made, "batch_instance")
+    shown = rows.drop_nulls("cpu_mean")
+    assert shown["start_time_s"].is_between(39_600, 82_800).all()
+    assert (shown["cpu_max"] >= shown["cpu_mean"]).all()
+    assert (shown["mem_max"] >= shown["mem_mean"]).all()
+    within = rows.filter(
+        pl.col("start_time_s").is_between(39_600, 82_799), pl.col("status") == "Terminated"
+    )
+    assert within["cpu_mean"].null_count() / within.height == pytest.approx(0.01, abs=0.005)
+
+
+def test_rows_of_nobody_have_their_known_share(made):
+    rows = table(made, "batch_instance")
+    nobodys = rows.filter(pl.col("job_id").is_null())
+    assert nobodys["task_id"].is_null().all()
+    assert nobodys.height / rows.height == pytest.approx(0.0131, abs=1e-4)
+    assert nobodys["status"].unique().to_list() == ["Running"]
+    late = nobodys["start_time_s"].is_between(60_000, 89_000).mean()
+    assert late == pytest.approx(0.85, abs=0.2)  # some forty groups
+
+
+# ---- machines, containers, usage ----------------------------------------------------------------
+
+
+def test_as_many_machines_as_the_trace_and_their_errors():
+    site = draw_machines(model.MACHINES, np.random.default_rng(0))
+    frame = site.frame()
+    adds = frame.filter(pl.col("event") == "add")
+    assert adds["machine_id"].to_list() == list(range(1, model.MACHINES + 1))
+    assert (adds["time_s"] == 0).all()
+    usual = (site.mem > 0.6899) & (site.mem < 0.6901) & (site.disk == 1)
+    assert usual.mean() == pytest.approx(1_298 / 1_313, abs=0.01)
+    errors = frame.filter(pl.col("event") == "softerror")
+    assert errors["machine_id"].n_unique() == 7
+    assert errors.select("cpu", "mem", "disk").unique().rows() == [(0, "0", "0")]
+    assert errors["time_s"].is_between(1, model.DAY_S, closed="left").all()
+
+
+@pytest.mark.parametrize("machines", [1, 5, 187, 188])
+def test_a_small_cluster_has_a_faulty_machine_too(machines):
+    site = draw_machines(machines, np.random.default_rng(3))
+    assert len(np.unique(site.error_machine)) == (1 if machines <= 187 else 2)
+
+
+def test_containers_share_no_core_and_leave_room(made):
+    rows = table(made, "container_event").filter(pl.col("event") == "Create")
+    sets = rows.with_columns(core=pl.col("cpu_set").str.split("|"))
+    assert (sets["core"].list.len() == sets["cpu"]).all()
+    cores = sets.explode("core")
+    assert cores.select("machine_id", "core").is_duplicated().sum() == 0
+    held = rows.group_by("machine_id").agg(pl.col("cpu", "mem", "disk").sum())
+    size = table(made, "server_event").filter(pl.col("event") == "add")
+    both = held.join(size, on="machine_id", suffix="_size")
+    for name in ("cpu", "mem", "disk"):
+        assert (both[name] <= 0.9 * both[f"{name}_size"] + 1e-9).all()
+
+
+def test_some_usage_is_of_containers_without_an_event(made):
+    known = table(made, "container_event")["container_id"].unique()
+    used = table(made, "container_usage")["container_id"].unique()
+    strange = used.filter(~used.is_in(known.implode()))
+    assert len(strange) == -(-round(1e6 * len(used) * 24_570 / 1_480_906) // 1_000_000)
+
+
+def test_usage_covers_the_twelve_hours(tmp_path):
+    generate(tmp_path / "t", jobs=1, machines=3, usage_interval_s=7_200)
+    rows = table(tmp_path / "t", "server_usage")
+    assert rows["time_s"].unique(maintain_order=True).to_list() == list(
+        range(39_600, 82_800, 7_200)
+    )
+    assert rows.group_by("time_s").len()["len"].to_list() == [3] * 6
+    for name in ("cpu_percent", "mem_percent", "disk_percent"):
+        assert rows[name].is_between(0, 100).all()
+
+
+def one_attempt(start, end, machine=1, cpu=2.0, mem=0.5):
+    whole = {"job": 1, "task": 1, "status": TERMINATED, "seq": 1, "total": 1}
+    times = {"start_s": start, "end_s": end, "machine": machine}
+    columns = {name: np.array([value]) for name, value in (whole | times).items()}
+    return Attempts(
+        **columns, cpu=np.array([cpu]), mem=np.array([mem]), peak=np.ones(1), measured=np.ones(1)
+    )
+
+
+LOAD_TABLE = [
+    # start, end of an attempt of 2 cores; mean cores from 10 s to 20 s, and from 20 s to 30 s
+    (10, 20, [2, 0]),
+    (15, 25, [1, 1]),
+    (0, 100, [2, 2]),
+    (0, 10, [0, 0]),
+    (5, 15, [1, 0]),
+    (28, 40, [0, 0.4]),
+    (30, 40, [0, 0]),
+]
+
+
+@pytest.mark.parametrize(("start", "end", "cores"), LOAD_TABLE)
+def test_load_is_spread_over_the_run_of_an_instance(start, end, cores):
+    load = BatchLoad(2, np.array([10.0, 20.0, 30.0]))
+    load.add(one_attempt(start, end, machine=2))
+    cpu, mem = load.means()
+    assert cpu == pytest.approx(np.array([[0, 0], cores]))
+    assert mem == pytest.approx(np.array([[0, 0], cores]) / 4)
+
+
+# ---- distributions, against the fitted tables ---------------------------------------------------
+
+
+def within(values, marginal, tolerance):
+    """Compare how large a part of the values is up to each knot with the knot's share."""
+    found = np.searchsorted(np.sort(values), [value for value, _ in marginal.knots], side="right")
+    last = dict(marginal.knots)  # of a value that stands twice the upper share
+    for (value, _), count in zip(marginal.knots, found, strict=True):
+        assert count / len(values) == pytest.approx(last[value], abs=tolerance), value
+
+
+def test_jobs_have_the_fitted_kinds_and_tasks(tasks):
+    size = np.bincount(tasks.job)[1:]
+    assert len(size) == model.JOBS
+    first = tasks.status[np.cumsum(size) - size]
+    waiting = first == STATUSES.index("Waiting")
+    assert waiting.mean() == pytest.approx(937 / 12_951, abs=0.01)
+    within(size[waiting], model.TASKS_PER_JOB["waiting"], 0.06)
+    within(size[~waiting], model.TASKS_PER_JOB["finished"], 0.04)  # a tenth is broken jobs
+    assert (size == 1).sum() == pytest.approx(3_066, rel=0.05)
+    assert size.max() <= 156
+
+
+def test_tasks_have_the_fitted_instances_and_memory(tasks):
+    waiting = tasks.status == STATUSES.index("Waiting")
+    within(tasks.instances[~waiting], model.INSTANCES_PER_TASK, 0.012)
+    within(tasks.instances[waiting], model.INSTANCES_OF_WAITING, 0.03)
+    assert np.median(tasks.instances) == 2
+    assert np.quantile(tasks.instances, 0.99) == pytest.approx(1_661, rel=0.1)
+    assert tasks.instances.max() <= 64_486
+    assert (tasks.cpu == 50).mean() == pytest.approx(0.74, abs=0.02)
+    within(np.round(tasks.mem[tasks.cpu < 100], 9), model.MEMORY["small"], 0.015)
+    within(np.round(tasks.mem[tasks.cpu >= 100], 9), model.MEMORY["large"], 0.015)
+
+
+SHARE_TABLE = [
+    # status, its share of the tasks, and how far a seed's may be off
+    ("Terminated", 67_013 / 80_553, 0.02),
+    ("Waiting", 8_847 / 80_553, 0.015),
+    ("Running", 3_567 / 80_553, 0.008),
+    ("Failed", 1_126 / 80_553, 0.003),
+]
+
+
+@pytest.mark.parametrize(("status", "share", "tolerance"), SHARE_TABLE)
+def test_statuses_have_their_shares_and_wall_times(tasks, status, share, tolerance):
+    rows = tasks.status == STATUSES.index(status)
+    assert rows.mean() == pytest.approx(share, abs=tolerance)
+    within(tasks.wall_s[rows], model.WALL_S[status], 0.06)
+
+
+def test_known_problems_have_their_rates(tasks):
+    running = tasks.status == STATUSES.index("Running")
+    assert ((tasks.end_s == 0) <= running).all()
+    assert (tasks.end_s[running] == 0).mean() == pytest.approx(208 / 3_567, abs=0.02)
+    assert tasks.no_request[running].mean() == pytest.approx(159 / 3_567, abs=0.02)
+    assert tasks.no_request[tasks.status == STATUSES.index("Waiting")].all()
+    assert tasks.no_request.sum() == pytest.approx(9_017, rel=0.15)
+    frame = tasks.frame()
+    assert (frame["plan_cpu"].is_null().to_numpy() == tasks.no_request).all()
+    assert (frame["plan_mem"].is_null().to_numpy() == tasks.no_request).all()
+    steps = np.diff(tasks.create_s)
+    assert (steps >= 0).mean() == pytest.approx(0.935, abs=0.01), "the rows are not in order"
+
+
+def test_jobs_before_the_trace_have_negative_times():
+    early = [
+        len(np.unique(drawn.job[drawn.create_s < 0]))
+        for seed in range(12)
+        for drawn in (draw_tasks(4_000, np.random.default_rng(seed)),)
+    ]
+    assert np.sum(early) == pytest.approx(19 / 12_951 * 48_000, rel=0.6)  # they come in bursts
+
+
+def test_a_task_late_for_its_job_is_rare(tasks):
+    size = np.bincount(tasks.job)[1:]
+    first = tasks.create_s[np.repeat(np.cumsum(size) - size, size)]
+    late = (tasks.create_s - first)[np.repeat(size > 1, size)]
+    assert late.min() == 0
+    assert (late > 0).mean() == pytest.approx(0.089, abs=0.02)
+
+
+def test_jobs_come_in_bursts():
+    """The variance of the number of jobs a minute is 4.4 times its mean in the trace."""
+    create = draw_tasks(60_000, np.random.default_rng(0))
+    size = np.bincount(create.job)[1:]
+    submit = create.create_s[np.cumsum(size) - size]
+    counts = np.histogram(submit, np.arange(45_000, 52_201, 60))[0]
+    single = 60_000 / model.JOBS  # more jobs have more bursts, not larger ones
+    assert counts.mean() > 20 * single / 2
+    assert counts.var() / counts.mean() == pytest.approx(4.4, rel=0.5)
+
+
+# ---- distributions, against the published tables ------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def published():
+    """The real batch_task."""
+    names = list(COLUMNS["batch_task"])
+    return pl.read_csv(DATA / "batch_task.csv.gz", new_columns=names).with_columns(
+        pl.col("plan_mem").cast(pl.String).str.strip_chars().cast(pl.Float64, strict=False)
+    )
+
+
+@real
+def test_tasks_are_like_the_published_ones(tasks, published):
+    frame = tasks.frame()
+    bounds = {"instances": 0.012, "plan_cpu": 0.02, "plan_mem": 0.02}
+    for name, bound in bounds.items():
+        assert distance(frame[name].drop_nulls(), published[name].drop_nulls()) < bound, name
+    jobs = [each["job_id"].value_counts()["count"] for each in (frame, published)]
+    assert distance(*jobs) < 0.015
+    for status in STATUSES:
+        one, other = (each.filter(pl.col("status") == status) for each in (frame, published))
+        walls = [each["end_time_s"] - each["create_time_s"] for each in (one, other)]
+        assert distance(*walls) < 0.06, status
+    for level in (0.5, 0.9, 0.99):
+        one, other = (each["instances"].quantile(level) for each in (frame, published))
+        assert one == pytest.approx(other, rel=0.15)
+
+
+@real
+def test_arrivals_follow_the_published_day(published):
+    submitted = [
+        each.group_by("job_id").agg(pl.col("create_time_s").min())["create_time_s"]
+        for each in (draw_tasks(100_000, np.random.default_rng(0)).frame(), published)
+    ]
+    assert distance(*submitted) < 0.03
+
+
+@real
+def test_correlations_are_the_published_ones(tasks, published):
+    from scipy.special import ndtri
+
+    def scores(frame):
+        """Correlate instances, wall time and memory after giving each a normal distribution."""
+        ended = frame.filter(
+            pl.col("status") == "Terminated", pl.col("plan_cpu").is_not_null()
+        ).select("instances", pl.col("end_time_s") - pl.col("create_time_s"), "plan_mem")
+        ranks = [column.rank().to_numpy() / (len(column) + 1) for column in ended]
+        return np.corrcoef(ndtri(ranks))
+
+    assert scores(tasks.frame()) == pytest.approx(scores(published), abs=0.04)
+
+
+@real
+def test_run_times_of_instances_are_those_of_cloudsimpy(published):
+    if not (DATA / "cloudsimpy_jobs.csv.gz").exists():
+        pytest.skip("no cloudsimpy_jobs.csv.gz under SIMKIT_DATA")
+    jobs = pl.read_csv(DATA / "cloudsimpy_jobs.csv.gz")
+    both = published.join(jobs, on=["job_id", "task_id"]).with_columns(
+        wall=pl.col("end_time_s") - pl.col("create_time_s")
+    )
+    both = both.filter(pl.col("wall") > 0)
+    wall, counts = both["wall"].to_numpy(), both["instances"].to_numpy()
+    run = run_shares(counts, wall, np.random.default_rng(0)) * wall
+    assert distance(run, both["duration"]) < 0.08
+    work = (counts * run).sum() / (counts * both["duration"].to_numpy()).sum()
+    assert 0.6 < work < 1.6  # a few tasks of 10,000 instances decide
+
+
+def test_means_of_generated_runs_are_those_that_were_drawn(tasks):
+    """Rounding, and the bounds of a task, leave the mean run time of its instances as it is."""
+    pieces = draw_attempts(tasks, 10, np.random.default_rng(0))
+    piece = next(pieces)
+    ended = (piece.status == TERMINATED) & (piece.total == piece.seq)
+    run = (piece.end_s - piece.start_s)[ended]
+    assert run.min() >= 0
+    shares = run_shares(tasks.instances, tasks.wall_s, np.random.default_rng(0))
+    done = np.isin(tasks.task, piece.task) & (tasks.status == TERMINATED)
+    drawn = (shares * tasks.wall_s * tasks.instances)[done].sum() / tasks.instances[done].sum()
+    assert 0.5 < run.mean() / drawn < 2  # another draw of the shares
+    assert len(piece.seq) / tasks.instances[np.isin(tasks.task, piece.task)].sum() == pytest.approx(
+        instance_model.ATTEMPTS, rel=0.1
+    )
+
+
+# ---- what a person gets wrong -------------------------------------------------------------------
+
+ERROR_TABLE = [
+    # arguments, what the message says
+    ({"jobs": 0}, "jobs is 0; give a whole number from 1 on"),
+    ({"jobs": 1.5}, "jobs is 1.5; give a whole number from 1 on"),
+    ({"machines": 0}, "machines is 0; give a whole number from 1 on"),
+    ({"usage_interval_s": 5}, "usage_interval_s is 5; give a whole number from 60 on"),
+    ({"usage_interval_s": 50_000}, "usage covers 43200 s, so give at most 43200"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "words"), ERROR_TABLE)
+def test_arguments_out_of_range_are_named(tmp_path, wrong, words):
+    with pytest.raises(TraceError, match=words):
+        generate(tmp_path / "x", **wrong)
+    assert not list(tmp_path.iterdir())
+
+
+def test_all_wrong_arguments_are_told_at_once(tmp_path):
+    with pytest.raises(TraceError) as caught:
+        generate(tmp_path / "x", jobs=0, machines=0, usage_interval_s=1)
+    assert str(caught.value).count("\n") == 2
+
+
+def test_a_folder_with_things_in_it_is_left_alone(tmp_path):
+    (tmp_path / "mine.txt").write_text("precious")
+    with pytest.raises(TraceError, match=r"holds other things \(mine.txt\); name a new"):
+        generate(tmp_path)
+    with pytest.raises(TraceError, match="is a file; name a new"):
+        generate(tmp_path / "mine.txt")
+    with pytest.raises(TraceError, match="cannot be written"):
+        generate(tmp_path / "mine.txt" / "below")
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_an_empty_folder_is_filled(tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert generate(tmp_path / "empty", jobs=1)["server_event"] > 5
+    names = sorted(path.name for path in (tmp_path / "empty").iterdir())
+    assert names == sorted(f"{name}.csv" for name in COLUMNS)
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
+def test_nothing_is_left_of_what_fails(tmp_path, monkeypatch):
+    def fails(*_arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(generator, "draw_usage", fails)
+    with pytest.raises(TraceError, match="No space left on device; choose another folder or make"):
+        generate(tmp_path / "x")
+    monkeypatch.setattr(
+        generator, "draw_usage", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        generate(tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
+# ---- sizes --------------------------------------------------------------------------------------
+
+
+@settings(max_examples=25, deadline=None)
+@given(jobs=st.integers(1, 12), machines=st.integers(1, 6), seed=st.integers(0, 2**32))
+def test_any_small_trace_is_whole(tmp_path_factory, jobs, machines, seed):
+    folder = tmp_path_factory.mktemp("any") / "trace"
+    rows = generate(folder, jobs=jobs, machines=machines, seed=seed)
+    owners, attempts = table(folder, "batch_task"), table(folder, "batch_instance")
+    assert owners["job_id"].n_unique() == owners["job_id"].max() == jobs
+    last = attempts.drop_nulls("job_id").filter(pl.col("seq_no") == pl.col("total_seq_no"))
+    assert last.height == owners["instances"].sum()
+    assert attempts["machine_id"].drop_nulls().is_between(1, machines).all()
+    assert table(folder, "server_event")["machine_id"].max() == machines
+    assert rows["server_usage"] == 2 * machines
+
+
+def test_machines_follow_the_jobs_unless_given():
+    assert [default_machines(jobs) for jobs in (1, 49, 100, 12_951)] == [5, 5, 10, 1_313]
+
+
+@pytest.mark.slow
+def test_as_many_jobs_as_the_trace_in_three_minutes(tmp_path):
+    begin = time.perf_counter()
+    rows = generate(tmp_path / "all", jobs=model.JOBS, usage_interval_s=300)
+    assert time.perf_counter() - begin < 180
+    assert rows["server_usage"] == 1_313 * 144
+    assert rows["container_usage"] == pytest.approx(1_480_906, rel=0.1)
+    assert rows["batch_instance"] == pytest.approx(16_130_000, rel=0.15)
+
+
+# ---- the sample ---------------------------------------------------------------------------------
+
+SAMPLE = Path(str(resources.files("simkit.traces.samples") / "alibaba2017"))
+
+
+def test_the_sample_is_made_by_its_command(tmp_path):
+    generate_alibaba2017(
+        tmp_path / "new", jobs=60, usage_interval_s=3_600, packed=True, rng=stream(527, "workload")
+    )
+    for name in COLUMNS:  # the packed bytes depend on the version of zlib
+        new, shipped = (folder / f"{name}.csv.gz" for folder in (tmp_path / "new", SAMPLE))
+        assert gzip.decompress(new.read_bytes()) == gzip.decompress(shipped.read_bytes()), name
+
+
+def test_the_sample_is_small_and_reads():
+    assert sum(path.stat().st_size for path in SAMPLE.iterdir()) < 400_000
+    trace = read_alibaba2017(SAMPLE)
+    assert len(trace.tables) == 3
+    assert (trace.tables["batch_task"].read, trace.workload.tasks) == (333, 283)
+    assert 10_000 < len(trace.workload.instance_run_time_s) < 14_000
+    assert read_machine_events(SAMPLE).machines().size == 6

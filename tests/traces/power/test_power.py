@@ -1,0 +1,316 @@
+"""Power from CSV files: units, zones and daylight saving; every row is accounted for."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simkit.errors import TraceError
+from simkit.power.signal_trace import Gaps, pieces_of
+from simkit.traces.power import read_gleamm, read_power, read_sources
+from simkit.traces.power.grid import read_carbon, read_generation, read_price
+from simkit.traces.power.rules import MEANINGS
+from simkit.traces.power.units import UNITS, named_unit
+
+DALLAS = "America/Chicago"
+
+
+@pytest.fixture
+def table(tmp_path):
+    def write(*lines, name="site.csv"):
+        path = tmp_path / name
+        path.write_text("".join(f"{line}\n" for line in lines))
+        return path
+
+    return write
+
+
+def refused(read, *args, **options):
+    with pytest.raises(TraceError) as caught:
+        read(*args, **options)
+    return str(caught.value)
+
+
+def clock(trace, zone):
+    return [f"{datetime.fromtimestamp(t, ZoneInfo(zone)):%d %H:%M %z}" for t in trace.time_s]
+
+
+def test_columns_become_watts_at_unix_times(table):
+    path = table("x,time,kw", "?,2012-07-01 00:00:00,1.5", "?,2012-07-01T01:00,2")
+    trace = read_power(path, column="kw", unit="kW", time_zone=DALLAS)
+    assert trace.value.tolist() == [1500, 2000]
+    assert clock(trace, DALLAS) == ["01 00:00 -0500", "01 01:00 -0500"]
+    assert (trace.unit, trace.step_s, trace.time_zone) == ("W", 3600, DALLAS)
+    assert (trace.label, trace.sampling, trace.inputs) == ("start", "mean", (path,))
+    assert trace.report.read == trace.report.accepted == 2
+
+
+def test_gzip_is_told_by_content(table, tmp_path):
+    path = table("time,kw", "2012-01-01 00:00,1", "2012-01-01 00:05,2")
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    both = [read_power(file, column="kw", unit="kW", time_zone="UTC") for file in (path, packed)]
+    assert both[0].time_s.tolist() == both[1].time_s.tolist()
+    assert both[1].value.tolist() == [1000, 2000]
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "expected", "becomes"),
+    [
+        ("W", 3, 3, "W"),
+        ("MW", 3, 3e6, "W"),
+        ("kWh", 3, 6e3, "W"),  # in half an hour
+        ("MWh", 3, 6e6, "W"),
+        ("gCO2/kWh", 3, 3, "gCO2/kWh"),
+        ("tCO2/MWh", 0.3, 300, "gCO2/kWh"),
+        ("lbCO2/MWh", 1000, 453.59237, "gCO2/kWh"),
+        ("price/MWh", 40, 0.04, "price/kWh"),
+    ],
+)
+def test_units(table, unit, value, expected, becomes):
+    path = table("time,x", f"2012-01-01 00:00,{value}", f"2012-01-01 00:30,{value}")
+    trace = read_power(path, column="x", unit=unit, time_zone="UTC")
+    assert trace.unit == becomes
+    assert trace.value.tolist() == pytest.approx([expected, expected])
+
+
+@pytest.mark.parametrize(
+    ("column", "unit"),
+    [
+        ("kw", "kW"),
+        ("solar_kw", "kW"),
+        ("Wind [MW]", "MW"),
+        ("MWh", "MWh"),
+        ("load (W)", "W"),
+        ("Carbon intensity gCO₂eq/kWh (direct)", "gCO2/kWh"),
+        ("ghi W/m2", None),
+        ("WND", None),
+        ("power", None),
+        ("new wave", None),
+    ],
+)
+def test_a_column_may_name_its_unit(column, unit):
+    assert named_unit(column) == unit
+    assert unit is None or unit in UNITS
+
+
+def test_another_unit_or_zone_than_the_file_says_is_refused(table):
+    path = table("time,solar_kw,Datetime (UTC)", "2012-01-01 00:00+00:00,1,2012-01-01 00:00")
+    text = refused(read_power, path, column="solar_kw", unit="MW", time_zone="UTC")
+    assert text == (
+        f"{path}: column 'solar_kw' names kW, but unit 'MW' is declared; declare kW, or read the "
+        "column that is in MW"
+    )
+    text = refused(read_power, path, column="solar_kw", unit="kW", time_zone=DALLAS)
+    assert "times carry their own distance from UTC, but time_zone 'America/Chicago'" in text
+    text = refused(
+        read_power, path, column="solar_kw", unit="kW", time="Datetime (UTC)", time_zone=DALLAS
+    )
+    assert "column 'Datetime (UTC)' is in UTC, but time_zone 'America/Chicago' is declared" in text
+    assert "unit 'kw' is unknown; did you mean 'kW'" in refused(
+        read_power, path, column="solar_kw", unit="kw"
+    )
+
+
+def test_times_without_a_zone_are_refused(table):
+    path = table("time,kw", "2012-01-01 00:00,1", "2012-01-01 01:00,1")
+    assert refused(read_power, path, column="kw", unit="kW") == (
+        f"{path}: time: times without a time zone; declare time_zone: UTC, UTC-06:00 if the clock "
+        "is never put forward, or a name such as America/Chicago"
+    )
+
+
+@pytest.mark.parametrize("time", ["2012-01-01 00:30:00+01:00", "2011-12-31T23:30Z"])
+def test_times_that_carry_their_zone_need_none(table, time):
+    path = table("time,kw", f"{time},1", "2012-01-01 01:30:00+01:00,2")
+    trace = read_power(path, column="kw", unit="kW", site_zone=DALLAS)
+    assert np.diff(trace.time_s) == 3600
+    assert trace.time_zone == DALLAS
+
+
+def test_the_second_time_of_an_hour_is_told_by_the_order_of_rows(table):
+    hours = ["00:30", "01:00", "01:30", "01:00", "01:30", "02:00"]
+    path = table("time,kw", *(f"2022-11-06 {hour},{n}" for n, hour in enumerate(hours)))
+    trace = read_power(path, column="kw", unit="kW", time_zone=DALLAS)
+    assert np.diff(trace.time_s).tolist() == [1800] * 5
+    assert trace.value.tolist() == [0, 1000, 2000, 3000, 4000, 5000]
+    assert clock(trace, DALLAS)[1:4] == ["06 01:00 -0500", "06 01:30 -0500", "06 01:00 -0600"]
+    assert trace.report.notes == {"hour repeated by the clock": 2}
+
+
+def test_a_file_that_has_the_repeated_hour_once_has_a_gap(table):
+    path = table("time,kw", *(f"2022-11-06 0{hour}:00,1" for hour in range(4)))
+    trace = read_power(path, column="kw", unit="kW", time_zone=DALLAS)
+    assert np.diff(trace.time_s).tolist() == [3600, 7200, 3600]
+    with pytest.raises(TraceError, match=r"gaps from 2022-11-06 01:00 CST for 01:00:00"):
+        pieces_of(trace, Gaps())
+
+
+def test_an_hour_that_the_clock_skipped_is_left_out(table):
+    path = table("time,kw", *(f"2022-03-13 0{hour}:00,{hour}" for hour in range(5)))
+    trace = read_power(path, column="kw", unit="kW", time_zone=DALLAS)
+    assert trace.value.tolist() == [0, 1000, 3000, 4000]
+    assert np.diff(trace.time_s).tolist() == [3600] * 3
+    assert trace.report.dropped == {"time skipped by the clock": 1}
+    assert trace.report.lines == {"time skipped by the clock": [4]}
+    standard = read_power(path, column="kw", unit="kW", time_zone="UTC-06:00")
+    assert standard.report.accepted == 5
+
+
+def test_a_year_on_a_clock_with_daylight_saving_has_every_hour_once(table):
+    first = datetime(2022, 1, 1, tzinfo=ZoneInfo(DALLAS)).timestamp()
+    hours = first + 3600.0 * np.arange(8760)
+    shown = [f"{datetime.fromtimestamp(t, ZoneInfo(DALLAS)):%Y-%m-%d %H:%M},1" for t in hours]
+    trace = read_power(table("time,kw", *shown), column="kw", unit="kW", time_zone=DALLAS)
+    assert (trace.time_s == hours).all()
+
+
+def test_rows_are_accepted_or_left_out_by_rule(table):
+    path = table(
+        "time,kw",
+        "2012-01-01 02:00,3",
+        "2012-01-01 00:00,1",  # out of order
+        "2012-01-01 00:00,7",  # repeated
+        "2012-01-01 01:00,",  # no value
+        "2012-01-01 03:00,nan",
+        "2012-01-01 04:00,x",
+        "noon,5",
+        ",5",
+        "2012-01-01 05:00,-2",  # a plant that consumes
+    )
+    trace = read_power(path, column="kw", unit="kW", time_zone="UTC", step_s=3600.0)
+    assert trace.value.tolist() == [1000, 3000, -2000]
+    report = trace.report
+    assert report.balanced()
+    assert (report.read, report.accepted) == (9, 3)
+    assert report.dropped == {"time unreadable": 2, "value missing": 3, "repeated time": 1}
+    assert report.notes == {"out of time order": 1, "negative power": 1}
+    assert report.lines["value missing"] == [5, 6, 7]
+    assert set(report.lines) <= MEANINGS.keys()
+
+
+IRREGULAR = ("00:00,0", "00:10,1", "00:20,2", "00:35,3", "00:50,4", "01:20,5")
+
+
+@pytest.mark.parametrize(
+    ("label", "minutes", "lines"),
+    [
+        # the row at 00:50 stands beside a gap: it has the regular step, as has the last
+        ("start", (10, 10, 15, 15, 10, 10), [4, 5]),
+        ("end", (10, 10, 10, 15, 15, 10), [5, 6]),
+    ],
+)
+def test_energy_is_divided_by_the_interval_that_a_row_has(table, label, minutes, lines):
+    path = table("time,kwh", *(f"2012-01-01 {row}" for row in IRREGULAR))
+    trace = read_power(path, column="kwh", unit="kWh", time_zone="UTC", label=label)
+    assert trace.step_s == 600
+    assert trace.value == pytest.approx([60e3 * n / m for n, m in enumerate(minutes)])
+    starts, values, end = pieces_of(trace, Gaps("zero"))
+    assert values @ np.diff(starts, append=end) == pytest.approx(15 * 3.6e6)
+    assert trace.report.notes == {"interval of another length": 2}
+    assert trace.report.lines["interval of another length"] == lines
+    assert set(trace.report.lines) <= MEANINGS.keys()
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1e6)), min_size=2, max_size=30))
+def test_a_file_of_energies_holds_as_much_when_it_is_read(tmp_path_factory, rows):
+    minutes = np.cumsum([minute for minute, _ in rows]).tolist()
+    lines = [f"2012-01-{1 + m // 1440:02d} {m // 60 % 24:02d}:{m % 60:02d}" for m in minutes]
+    path = tmp_path_factory.mktemp("energy") / "energy.csv"
+    shown = [f"{time},{kwh!r}" for time, (_, kwh) in zip(lines, rows, strict=True)]
+    path.write_text("\n".join(["time,kwh", *shown]) + "\n")
+    trace = read_power(path, column="kwh", unit="kWh", time_zone="UTC")
+    starts, values, end = pieces_of(trace, Gaps("zero", float("inf")))
+    energy = values @ np.diff(starts, append=end)
+    assert energy == pytest.approx(3.6e6 * sum(kwh for _, kwh in rows), rel=1e-9, abs=1e-3)
+
+
+def test_an_energy_is_no_reading_at_an_instant(table):
+    path = table("time,kwh", "2012-01-01 00:00,1", "2012-01-01 01:00,2")
+    text = refused(read_power, path, column="kwh", unit="kWh", time_zone="UTC", sampling="instant")
+    assert text.startswith(f"{path}: kwh: an energy is that of an interval")
+
+
+def test_a_single_row_tells_what_became_of_the_others(table):
+    path = table(
+        "time,kw", "2012-01-01 00:00,1", "2012-01-01 01:00,", "noon,3", "2012-01-01 02:00,x"
+    )
+    assert refused(read_power, path, column="kw", unit="kW", time_zone="UTC") == (
+        f"{path}: kw: a single row does not tell its step; 3 of 4 rows are left out: time "
+        "unreadable 1 (line 4), value missing 2 (line 3, 5); give step_s, the length of an interval"
+    )
+    alone = table("time,kw", "2012-01-01 00:00,1", name="alone.csv")
+    assert "its step; give step_s" in refused(
+        read_power, alone, column="kw", unit="kW", time_zone="UTC"
+    )
+    assert read_power(path, column="kw", unit="kW", time_zone="UTC", step_s=600).step_s == 600
+
+
+def test_other_forms_of_times(table):
+    path = table("when,kw", "1/31/2012 1:05 PM,1", "1/31/2012 2:05 PM,2")
+    form = {"time": "when", "time_format": "%m/%d/%Y %I:%M %p", "time_zone": "UTC"}
+    trace = read_power(path, column="kw", unit="kW", **form)
+    assert clock(trace, "UTC") == ["31 13:05 +0000", "31 14:05 +0000"]
+    assert "the first is '1/31/2012 1:05 PM'; write 2012-01-31 13:05:00, or give time_format" in (
+        refused(read_power, path, column="kw", unit="kW", time="when", time_zone="UTC")
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "what"),
+    [
+        (["time,kW", "2012-01-01 00:00,1"], ":1: no column 'kw'; did you mean 'kW'"),
+        (["time,kw,kw", "2012-01-01 00:00,1,2"], ":1: column 'kw' is there 2 times; rename one"),
+        (["time,kw"], ": no rows below the header"),
+        (["time,kw", "2012-01-01 00:00,1,2"], ":2: 3 fields, the header has 2"),
+        (["time,kw", "2012-01-01 00:00,"], "no row is left: value missing 1; check the column"),
+        (["time,kw", "2012-01-01 00:00,4"], "a single row does not tell its step; give step_s"),
+    ],
+)
+def test_files_that_are_none(table, lines, what):
+    path = table(*lines)
+    text = refused(read_power, path, column="kw", unit="kW", time_zone="UTC")
+    assert text.startswith(str(path))
+    assert what in text
+
+
+def test_a_missing_file_is_named(tmp_path):
+    assert "no such file" in refused(read_power, tmp_path / "no.csv", column="kw", unit="kW")
+
+
+def test_several_columns_at_once_and_the_layout_of_a_site(table):
+    path = table("time,solar_kw,wind_kw", "2019-06-01 12:00,120,", "2019-06-01 12:10,110,600",
+                 "2019-06-01 12:20,100,500")  # fmt: skip
+    solar, wind = read_gleamm(path, time_zone="UTC-06:00")
+    assert solar.value.tolist() == [120e3, 110e3, 100e3]
+    assert wind.value.tolist() == [600e3, 500e3]
+    assert (solar.report.accepted, wind.report.dropped) == (3, {"value missing": 1})
+    named = read_sources(path, {"pv": "solar_kw"}, unit="kW", time_zone="UTC-06:00")
+    assert named["pv"].value.tolist() == solar.value.tolist()
+    text = refused(read_gleamm, path, columns={"sun": "solar_kw"}, time_zone="UTC")
+    assert "columns 'sun'; a site's file has time, solar and wind" in text
+
+
+def test_the_grid(table):
+    eia = table("timestamp,WND,SUN,avg_CI", "2022-01-01 00:00:00+00:00,16317,50,334.2",
+                "2022-01-01 01:00:00+00:00,18425,0,311.3")  # fmt: skip
+    sources = read_generation(eia, site_zone=DALLAS)
+    assert {name: t.value.tolist() for name, t in sources.items()} == {
+        "wind": [16317e6, 18425e6], "solar": [50e6, 0],
+    }  # fmt: skip
+    assert read_carbon(eia).value.tolist() == [334.2, 311.3]
+    prices = table("time,spot", "2022-01-01 00:00,-5", "2022-01-01 01:00,40", name="price.csv")
+    assert read_price(prices, column="spot", time_zone="UTC").value.tolist() == [-0.005, 0.04]
+    assert "none of the columns WND" in refused(read_generation, prices)
+    assert "of no known layout of carbon intensity" in refused(read_carbon, prices)
+    assert read_carbon(prices, column="spot", time="time", time_zone="UTC").value.tolist() == [
+        -5,
+        40,
+    ]

@@ -1,0 +1,183 @@
+"""The readers that a scenario names: each is found by its name and returns one trace."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simkit import plugins
+from simkit.errors import PluginError, TraceError
+from simkit.power.signal_trace import PowerTrace
+from simkit.traces.power import read_total
+from simkit.traces.power.site import read_sample_site, sample_site_path
+
+DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "power"
+NSRDB = "NSRDB_dallas_701624_32.77_-96.82_2012.csv.gz"
+WTK = "WTK_dallas_1247689_32.79_-96.79_2012.csv.gz"
+CURVES = "windpowerlib_power_curves.csv"
+ERCOT = "ERCO_2022_generation_carbon.csv.gz"
+
+
+def read(name, *args, **fields) -> PowerTrace:
+    return plugins.find("simkit.signals", name)(*args, **fields)
+
+
+def real(name):
+    if not (DATA / name).exists():
+        pytest.skip(f"{name} is absent; set SIMKIT_DATA to the folder of real data")
+    return DATA / name
+
+
+def refused(name, *args, **fields):
+    with pytest.raises(TraceError) as caught:
+        read(name, *args, **fields)
+    return str(caught.value)
+
+
+@pytest.fixture
+def site(tmp_path):
+    path = tmp_path / "site.csv"
+    path.write_text("time,solar_kw,wind_kw\n2019-06-01 12:00,120,\n2019-06-01 12:10,110,600\n"
+                    "2019-06-01 12:20,100,500\n2019-06-01 12:30,,400\n")  # fmt: skip
+    return path
+
+
+@pytest.fixture
+def wind(tmp_path):
+    """An hour of the WIND Toolkit's form, at 50 m."""
+    path = tmp_path / "wind.csv"
+    path.write_text("SiteID,1,Site Timezone,-6,Data Timezone,-6\n"
+                    "Year,Month,Day,Hour,Minute,wind speed at 50m (m/s)\n"
+                    "2012,1,1,0,0,4\n2012,1,1,0,30,12\n2012,1,1,1,0,30\n")  # fmt: skip
+    return path
+
+
+NAMES = ("carbon", "csv", "generation", "gleamm", "gleamm-sample", "nsrdb", "price", "wind-toolkit")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reader_takes_keywords_that_a_scenario_can_write(name):
+    reader = plugins.find("simkit.signals", name)
+    fields = list(inspect.signature(reader).parameters.values())
+    positional = [f.name for f in fields if f.kind is not inspect.Parameter.KEYWORD_ONLY]
+    assert positional in (["path"], [])
+    plain = {"str", "float", "int", "Label", "Sampling", "Part", "PathLike[str]", "None"}
+    assert {word for f in fields for word in f.annotation.split(" | ")} <= plain
+
+
+def test_kinds_of_signals_are_no_kinds_of_logs():
+    assert not set(NAMES) & set(plugins.names("simkit.readers"))
+    with pytest.raises(PluginError, match="'nsrbd' is not known as a kind of signal; did you mean"):
+        plugins.find("simkit.signals", "nsrbd")
+
+
+@pytest.mark.parametrize(
+    ("part", "watts", "first"),
+    [
+        ("solar", [120e3, 110e3, 100e3], "12:00"),
+        ("wind", [600e3, 500e3, 400e3], "12:10"),
+        ("both", [710e3, 600e3], "12:10"),  # rows that have both
+    ],
+)
+def test_parts_of_a_site(site, part, watts, first):
+    trace = read("gleamm", site, part=part, time_zone="UTC-06:00")
+    assert trace.value.tolist() == watts
+    assert trace.time_s[0] == np.datetime64(f"2019-06-01T{first}", "s").astype(int) + 6 * 3600
+    assert trace.report.dropped == {"value missing": 4 - len(watts)}
+    assert trace.report.balanced()
+
+
+def test_columns_of_a_site_may_have_other_names(tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("when,pv,wt\n2019-06-01 12:00,1,2\n2019-06-01 13:00,3,4\n")
+    names = {"time": "when", "solar": "pv", "wind": "wt", "unit": "MW", "label": "end"}
+    trace = read("gleamm", path, time_zone="UTC", site_zone="America/Chicago", **names)
+    assert trace.value.tolist() == [3e6, 7e6]
+    assert (trace.label, trace.time_zone, trace.step_s) == ("end", "America/Chicago", 3600)
+    assert "part 'sun' is none" in refused("gleamm", path, part="sun", time_zone="UTC", **names)
+
+
+def test_the_sample_in_parts():
+    whole = read_sample_site()
+    assert read("gleamm-sample", part="solar").value.tolist() == whole.solar.value.tolist()
+    both = read("gleamm-sample")
+    assert both.value == pytest.approx(whole.solar.value + whole.wind.value)
+    assert both.inputs == (sample_site_path(),)
+
+
+def test_a_total_is_in_the_unit_of_its_columns(site):
+    total = read_total(site, ["solar_kw", "wind_kw"], unit="kW", time_zone="UTC")
+    assert (total.unit, total.name) == ("W", f"{site}: solar_kw + wind_kw")
+    with pytest.raises(TraceError, match="no column is named"):
+        read_total(site, [], unit="kW", time_zone="UTC")
+    assert "names kW, but unit 'W' is declared" in refused("csv", site, column="solar_kw", unit="W")
+
+
+def test_a_generic_turbine(wind):
+    trace = read("wind-toolkit", wind, rated_w=200e3, turbines=3)
+    still = (4**3 - 3**3) / (11**3 - 3**3)  # the cube of the speed, from 3 to 11 m/s
+    assert trace.value == pytest.approx([3 * 200e3 * still, 600e3, 0], rel=0.01)  # 30 m/s: off
+    assert trace.sampling == "instant"
+
+
+def test_the_wind_is_stronger_at_the_hub(wind):
+    turbine = {"rated_w": 200e3, "rated_m_s": 13.0}
+    assert read("wind-toolkit", wind, **turbine).value[1] < 200e3  # 12 m/s at 50 m …
+    higher = read("wind-toolkit", wind, hub_height_m=100.0, **turbine)
+    assert higher.value[1] == 200e3  # … are 13.25 at 100 m
+    still = read("wind-toolkit", wind, hub_height_m=100.0, shear_exponent=0.0, **turbine)
+    assert still.value[1] < 200e3
+
+
+def test_a_turbine_of_a_table(wind, tmp_path):
+    table = tmp_path / "curves.csv"
+    table.write_text("turbine_type,3.0,12.0,25.0\nT-1/500,0,500000,500000\n")
+    trace = read("wind-toolkit", wind, turbine="T-1/500", curves=table)
+    assert trace.value == pytest.approx([500e3 / 9, 500e3, 0])
+    assert trace.inputs == (wind, table)
+
+
+@pytest.mark.parametrize(
+    ("fields", "what"),
+    [
+        ({}, "no turbine is named; give turbine, or rated_w alone for a generic curve"),
+        ({"cut_in_m_s": 3.0}, "no turbine is named"),
+        ({"curves": "x.csv", "rated_w": 1e3}, "no turbine is named"),
+        ({"turbine": "T", "rated_w": 1e3}, "turbine 'T' has a curve of its own, and rated_w is"),
+        ({"rated_w": -1.0}, "powers of 0 or more"),
+        ({"rated_w": 1e3, "cut_in_m_s": 12.0}, "ascending speeds"),
+        ({"rated_w": 1e3, "turbines": 0}, "0 turbines"),
+    ],
+)
+def test_turbines_that_are_none(wind, fields, what):
+    assert what in refused("wind-toolkit", wind, **fields)
+
+
+def test_generation_by_source(tmp_path):
+    path = tmp_path / "grid.csv"
+    path.write_text("timestamp,WND,SUN\n2022-01-01 00:00:00+00:00,16317,50\n"
+                    "2022-01-01 01:00:00+00:00,18425,0\n")  # fmt: skip
+    solar = read("generation", path, source="solar", site_zone="America/Chicago")
+    assert solar.value.tolist() == [50e6, 0]
+    assert "no source 'winds'; did you mean 'wind'" in refused("generation", path, source="winds")
+
+
+def test_real_files_by_name():
+    wind = read("wind-toolkit", real(WTK), turbine="E-53/800", curves=real(CURVES))
+    assert wind.value.max() == 810e3
+    assert len(wind.inputs) == 2
+    assert read("generation", real(ERCOT), source="wind").value.max() == 26_871e6
+    assert read("carbon", real(ERCOT)).unit == "gCO2/kWh"
+
+
+def test_sun_of_texas_by_name():
+    pytest.importorskip("pvlib", reason="pvlib (extra power) is not installed")
+    fixed = read("nsrdb", real(NSRDB), rated_w=150e3)
+    assert 0.14 < fixed.value.mean() / 150e3 < 0.22
+    steep = read("nsrdb", real(NSRDB), rated_w=150e3, tilt_deg=80.0)
+    assert steep.value.mean() < fixed.value.mean()
+    assert "tilt_deg is 100.0" in refused("nsrdb", real(NSRDB), rated_w=150e3, tilt_deg=100.0)

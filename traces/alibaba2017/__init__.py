@@ -1,0 +1,172 @@
+"""Alibaba's cluster-trace-v2017: reads its batch jobs as a workload of bags of instances.
+
+The trace holds 24 hours of a production cluster in which services (containers) and batch jobs
+share the machines: Alibaba Cluster Trace Program, cluster-trace-v2017. A batch job has tasks, a
+task has instances with one request; which task waits for which is not published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.errors import TraceError
+from simkit.traces.alibaba2017 import rules as names
+from simkit.traces.alibaba2017.files import TableFile, find_tables
+from simkit.traces.alibaba2017.instances import (
+    Durations,
+    InstanceTimes,
+    read_instance_times,
+    task_index,
+)
+from simkit.traces.alibaba2017.machines import machine_events, read_containers, read_machine_events
+from simkit.traces.alibaba2017.rules import Rules
+from simkit.traces.alibaba2017.tasks import Tasks, read_tasks
+from simkit.traces.alibaba2017.usage import read_usage
+from simkit.traces.rules import Tally, summary
+from simkit.workload import RowReport, Trace, Workload
+from simkit.workload.parents import slices
+
+__all__ = ["read_alibaba2017", "read_containers", "read_machine_events", "read_usage"]
+
+RESOURCES: Final = ("cpu", "mem")
+"""Cores, and memory as a share of the largest machine's."""
+
+
+def read_alibaba2017(
+    path: str | PathLike[str],
+    *,
+    rules: Mapping[str, str] | None = None,
+    durations: str | Mapping[str, Any] = "task",
+    instances: bool = True,
+) -> Trace:
+    """Read the batch jobs of cluster-trace-v2017.
+
+    A job is submitted when its first task is created; jobs are sorted by (that time, job id), the
+    tasks of a job by (creation, task id), so that the order of the rows has no influence. Tasks
+    are bags. Requests are in cores (the trace has hundredths) and in memory relative to the
+    largest machine. There are no requested times and no users.
+
+    Run times are those of `batch_instance` where the folder or archive has that table: each
+    instance its own (last attempt that ended well, in the order of starts), the task their mean.
+    Instances that the table lacks take the mean of their task's others. Without the table, and
+    for tasks without rows in it, `durations` says how long instances run.
+
+    Args:
+        path: a folder with the tables (``batch_task.csv``, ``.csv.gz``, or an archive that holds
+            them), a ``.tar.gz`` or ``.tgz`` archive, or the single table batch_task (then no
+            other table is looked for).
+        rules: treatments of known problems that differ from the defaults, by the names of
+            `alibaba2017_rules.Rules`: ``{"running": "keep"}``.
+        durations: ``task`` (end − creation of the task, also for each of its instances), or
+            ``share``, a measured or given part of it: see `alibaba2017_durations.Durations`.
+        instances: read `batch_instance` where it is there.
+
+    Returns:
+        The workload and the reports: `report` is batch_task's, `tables` has each table's.
+
+    Raises TraceError, with file and line, for a missing table, a table of another trace, damaged
+    files, unknown rules, and if no row becomes a task.
+    """
+    chosen, model = Rules.of(rules or {}), Durations.of(durations)
+    found = find_tables(Path(path), "batch_task")
+    tally = Tally()
+    tasks = read_tasks(found["batch_task"], chosen, tally)
+    _refuse_empty(found["batch_task"], tally, len(tasks.job))
+    workload, order = _workload(tasks, model)
+    used, reports = [found["batch_task"]], {"batch_task": tally.report}
+    if instances and "batch_instance" in found:
+        machines = _machines(found, used, reports)
+        rows = Tally()
+        index = task_index((tasks.job[order], tasks.task[order]), tasks.left_out)
+        times = read_instance_times(
+            found["batch_instance"], index, workload.instances, chosen, machines, rows
+        )
+        workload = _with_instance_times(workload, times, rows)
+        used.append(found["batch_instance"])
+        reports["batch_instance"] = rows.report
+    inputs = tuple(dict.fromkeys(table.path for table in used))
+    return Trace(workload, tally.report, inputs, reports)
+
+
+def _workload(tasks: Tasks, model: Durations) -> tuple[Workload, Ints]:
+    """Return the workload, and the rows of `tasks` in its order."""
+    order = np.lexsort((tasks.line, tasks.task, tasks.create_s, tasks.job))
+    job, create = tasks.job[order], tasks.create_s[order]
+    begins = np.flatnonzero(np.concatenate(([True], job[1:] != job[:-1])))
+    ranked = np.lexsort((job[begins], create[begins]))
+    first, rows = slices(np.append(begins, len(job)), ranked)
+    order = order[rows]
+    size = len(order)
+    workload = Workload(
+        resources=RESOURCES,
+        job_id=job[begins][ranked],
+        submit_time_s=create[begins][ranked],
+        first_task=first,
+        task_id=tasks.task[order],
+        instances=tasks.instances[order],
+        request=tasks.request[order],
+        run_time_s=model.run_time_s(tasks.run_s, tasks.instances)[order],
+        requested_time_s=np.broadcast_to(np.nan, (size,)),
+        gang=np.broadcast_to(np.False_, (size,)),
+    )
+    return workload, order
+
+
+def _with_instance_times(workload: Workload, times: InstanceTimes, rows: Tally) -> Workload:
+    """Give every instance its run time; those not shown take their task's mean, and are noted."""
+    shown = times.known > 0
+    if not shown.any():
+        rows.report.notes[names.TASKS_WITHOUT_ROWS] = workload.tasks
+        return workload
+    owner = np.repeat(np.arange(workload.tasks), times.known)
+    mean = workload.run_time_s.copy()
+    mean[shown] = np.bincount(owner, times.run_s, workload.tasks)[shown] / times.known[shown]
+    own = _positions(workload, times)
+    run = np.repeat(mean, workload.instances)
+    run[own] = times.run_s
+    lacking = int((workload.instances - times.known)[shown].sum())
+    for note, count in (
+        (names.MISSING_INSTANCES, lacking),
+        (names.TASKS_WITHOUT_ROWS, int(np.count_nonzero(~shown))),
+    ):
+        if count:
+            rows.report.notes[note] = count
+    return workload.with_columns(run_time_s=mean, instance_run_time_s=run)
+
+
+def _positions(workload: Workload, times: InstanceTimes) -> Ints:
+    """Return where the shown instances stand among all: the first ones of their tasks."""
+    planned = np.cumsum(workload.instances) - workload.instances
+    begun = np.cumsum(times.known) - times.known
+    shift = np.repeat(planned - begun, times.known)
+    positions: Ints = np.arange(len(times.run_s)) + shift
+    return positions
+
+
+def _machines(
+    found: Mapping[str, TableFile], used: list[TableFile], reports: dict[str, RowReport]
+) -> Floats | None:
+    """Return the ids of the machines, where there is a table of them."""
+    if "server_event" not in found:
+        return None
+    events = machine_events(found["server_event"], RESOURCES)
+    used.append(found["server_event"])
+    reports["server_event"] = events.report
+    return events.machines().astype(np.float64)
+
+
+def _refuse_empty(file: TableFile, tally: Tally, tasks: int) -> None:
+    report = tally.report
+    if report.read == 0:
+        raise TraceError(f"{file}: no tasks: the table is empty; check it")
+    if tasks == 0:
+        raise TraceError(
+            f"{file}: no tasks: all {report.read} rows are left out ({summary(report)}); "
+            "`simkit trace check` explains these rules"
+        )

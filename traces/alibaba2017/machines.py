@@ -1,0 +1,264 @@
+"""The table server_event: which machines an Alibaba trace has, and when they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import TraceError, did_you_mean
+from simkit.traces.alibaba2017 import rules as names
+from simkit.traces.alibaba2017.files import LINE, TableFile, find_tables, table_rows
+from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, first_that_applies
+from simkit.traces.rules import Tally, summary
+from simkit.workload.capacity import KINDS, Containers, MachineEvents
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+AMOUNTS: Final = ("cpu", "mem", "disk")
+"""The resources of machines and containers: cores; the others relative to the largest machine's."""
+
+
+def read_machine_events(
+    path: str | PathLike[str], *, resources: Sequence[str] = ("cpu", "mem")
+) -> MachineEvents:
+    """Read server_event: machines that are added or removed, software and hardware errors.
+
+    Events are sorted by time, those of one instant stay in the order of the file. In the trace all
+    machines are added at 0, which means: before it. An error carries the capacity 0: that is not
+    the machine's size, which is taken from its add.
+
+    Args:
+        path: a folder, an archive, or the single table; see `read_alibaba2017`.
+        resources: which of cpu, mem and disk count.
+
+    Raises TraceError, with file and line, if there is no such table or no machine in it.
+    """
+    check_resources(resources)
+    return machine_events(find_tables(Path(path), "server_event")["server_event"], resources)
+
+
+def check_resources(resources: Sequence[str]) -> None:
+    """Raise TraceError for a resource that the trace does not have, or that is named twice."""
+    for name in resources:
+        if name not in AMOUNTS:
+            raise TraceError(f"resources: the trace has no {name!r}{did_you_mean(name, AMOUNTS)}")
+    if len(set(resources)) != len(resources) or not resources:
+        raise TraceError(f"resources: {list(resources)}; name one or more of cpu, mem, disk, once")
+
+
+def machine_events(file: TableFile, resources: Sequence[str]) -> MachineEvents:
+    """Read server_event from where it lies; see `read_machine_events`."""
+    import polars as pl
+
+    tally = Tally()
+    blocks = list(table_rows(file, "server_event", ("time_s", "machine_id", "event", *AMOUNTS)))
+    if not blocks:
+        raise TraceError(f"{file}: no machines: the table is empty; check it")
+    events = _Events(pl.concat(blocks), resources)
+    kept = events.judge(tally)
+    if not (events.kind[kept] == "add").any():
+        raise TraceError(
+            f"{file}: no machines: none of the {len(events.line)} rows adds one "
+            f"({summary(tally.report)}); check the table"
+        )
+    capacity = events.held(kept, tally)
+    return MachineEvents(
+        resources=tuple(resources),
+        time_s=events.time[kept],
+        machine_id=events.machine[kept].astype(np.int64),
+        kind=events.kind[kept],
+        capacity=capacity,
+        report=tally.report,
+        inputs=(file.path,),
+    )
+
+
+class _Events:
+    """The columns of server_event, NaN where a field is empty."""
+
+    def __init__(self, rows: pl.DataFrame, resources: Sequence[str]) -> None:
+        def numbers(name: str) -> Floats:
+            return rows[name].fill_null(np.nan).to_numpy()
+
+        self.line: Ints = rows[LINE].to_numpy()
+        self.time, self.machine = numbers("time_s"), numbers("machine_id")
+        kind = rows["event"].fill_null("").str.strip_chars().str.to_lowercase()
+        self.kind: npt.NDArray[Any] = kind.to_numpy().astype(object)
+        self.capacity = np.column_stack([numbers(name) for name in resources])
+
+    def judge(self, tally: Tally) -> Ints:
+        """Count the rows to leave out; return the others in the order of time."""
+        line, machine, capacity = self.line, self.machine, self.capacity
+        is_add = self.kind == "add"
+        unusable = ~(np.abs(self.time) < LARGEST) | (np.abs(machine) >= LARGEST_ID)
+        unusable |= (np.floor(machine) < machine) | (capacity < 0).any(axis=1)
+        unusable |= (capacity >= LARGEST).any(axis=1)
+        drops = {
+            names.NO_MACHINE: np.isnan(machine),
+            names.NOT_A_NUMBER: unusable,
+            names.UNKNOWN_EVENT: ~np.isin(self.kind.astype(str), KINDS),
+            names.NO_CAPACITY: is_add & ~(capacity > 0).any(axis=1),
+        }
+        tally.read(len(line))
+        left = first_that_applies(drops, line, tally.drop)
+        strange: Bools = left & ~np.isin(machine, machine[left & is_add])
+        tally.drop(names.UNKNOWN_MACHINE, line[strange])
+        kept = np.flatnonzero(left & ~strange)
+        time = self.time[kept]
+        tally.note(names.EVENT_ORDER, line[kept][time < np.maximum.accumulate(time)])
+        ordered: Ints = kept[np.argsort(time, kind="stable")]
+        return ordered
+
+    def held(self, kept: Ints, tally: Tally) -> Floats:
+        """Return (E, R) what the machine of each event has.
+
+        An event without capacity has that of its machine's latest add, or, where none came before,
+        of the first.
+        """
+        capacity, machine = np.nan_to_num(self.capacity[kept]), self.machine[kept].tolist()
+        kind, line = self.kind[kept].tolist(), self.line[kept]
+        size: dict[float, Floats] = {}
+        for row in range(len(kind) - 1, -1, -1):
+            if kind[row] == "add":
+                size[machine[row]] = capacity[row]  # in the end the first
+        present: set[float] = set()
+        bare, again = np.zeros((2, len(kind)), dtype=bool)
+        for row, name in enumerate(machine):
+            if kind[row] == "add":
+                again[row], size[name] = name in present, capacity[row]
+                present.add(name)
+                continue
+            if kind[row] == "remove":
+                present.discard(name)
+            if not capacity[row].any():
+                bare[row], capacity[row] = True, size[name]
+        tally.note(names.ADDED_AGAIN, np.sort(line[again]))
+        tally.repair(names.CAPACITY_KNOWN, np.sort(line[bare]))
+        tally.accept(int(np.count_nonzero(~bare)))
+        return capacity
+
+
+# MERGED The table container_event: the services that hold part of an Alibaba trace's machines.
+
+
+_COLUMNS: Final = ("time_s", "event", "container_id", "machine_id", *AMOUNTS)
+_EVENTS: Final = {"create": True, "remove": False}
+
+
+def read_containers(
+    path: str | PathLike[str], *, resources: Sequence[str] = ("cpu", "mem")
+) -> Containers:
+    """Read container_event: each container from its creation to its removal, if it has one.
+
+    A creation and the removal of the same container make one row. Containers are sorted by (start,
+    container id); a start of 0 means: before the trace. Machines that server_event lacks, where
+    that table lies beside this one, are noted and kept.
+
+    Args:
+        path: a folder, an archive, or the single table; see `read_alibaba2017`.
+        resources: which of cpu, mem and disk count.
+
+    Raises TraceError, with file and line, if there is no such table, or it is damaged.
+    """
+    import polars as pl
+
+    check_resources(resources)
+    found, tally = find_tables(Path(path), "container_event"), Tally()
+    file = found["container_event"]
+    blocks = list(table_rows(file, "container_event", _COLUMNS))
+    if not blocks:
+        raise TraceError(f"{file}: no containers: the table is empty; check it")
+    events = _ContainerEvents(pl.concat(blocks), resources)
+    kept = events.judge(tally)
+    inputs = [file.path]
+    if "server_event" in found:
+        events.note_machines(kept, found["server_event"], tally)
+        inputs.append(found["server_event"].path)
+    start, end = events.paired(kept, tally)
+    ended = np.where(end >= 0, events.time[end], np.inf)
+    order = np.lexsort((events.container[start], events.time[start]))
+    start = start[order]
+    return Containers(
+        resources=tuple(resources),
+        container_id=events.container[start].astype(np.int64),
+        machine_id=events.machine[start].astype(np.int64),
+        start_time_s=events.time[start],
+        end_time_s=ended[order],
+        request=events.request[start],
+        report=tally.report,
+        inputs=tuple(dict.fromkeys(inputs)),
+    )
+
+
+class _ContainerEvents:
+    """The columns of container_event, NaN where a field is empty."""
+
+    def __init__(self, rows: pl.DataFrame, resources: Sequence[str]) -> None:
+        def numbers(name: str) -> Floats:
+            return rows[name].fill_null(np.nan).to_numpy()
+
+        self.line: Ints = rows[LINE].to_numpy()
+        self.time, self.container = numbers("time_s"), numbers("container_id")
+        self.machine = numbers("machine_id")
+        kind = rows["event"].fill_null("").str.strip_chars().str.to_lowercase()
+        self.is_create: Bools = (kind == "create").to_numpy()
+        self.known: Bools = kind.is_in(list(_EVENTS)).to_numpy()
+        self.request = np.column_stack([numbers(name) for name in resources])
+
+    def judge(self, tally: Tally) -> Ints:
+        """Count the rows to leave out; return the others in the order of time."""
+        line, create = self.line, self.is_create
+        unusable = ~(np.abs(self.time) < LARGEST)
+        for ids in (self.container, self.machine):
+            unusable |= (np.abs(ids) >= LARGEST_ID) | (np.floor(ids) < ids)
+        fits = ((self.request >= 0) & (self.request < LARGEST)).all(axis=1)
+        drops = {
+            names.NO_CONTAINER: np.isnan(self.container),
+            names.NOT_A_NUMBER: unusable,
+            names.UNKNOWN_EVENT: ~self.known,
+            names.NO_MACHINE: create & np.isnan(self.machine),
+            names.BAD_REQUEST: create & ~fits,
+        }
+        tally.read(len(line))
+        kept = np.flatnonzero(first_that_applies(drops, line, tally.drop))
+        time = self.time[kept]
+        tally.note(names.EVENT_ORDER, line[kept][time < np.maximum.accumulate(time)])
+        ordered: Ints = kept[np.argsort(time, kind="stable")]
+        return ordered
+
+    def note_machines(self, kept: Ints, file: TableFile, tally: Tally) -> None:
+        """Note creations on machines that the table of machines does not have."""
+        machines = machine_events(file, ("cpu", "mem")).machines()
+        created = np.sort(kept[self.is_create[kept]])
+        strange = ~np.isin(self.machine[created], machines)
+        tally.note(names.UNKNOWN_MACHINE, self.line[created][strange])
+
+    def paired(self, kept: Ints, tally: Tally) -> tuple[Ints, Ints]:
+        """Return (C,) the row of each creation, and of the removal that ends it, -1 for none."""
+        present: dict[float, int] = {}
+        end: dict[int, int] = {}
+        again, absent = [], []
+        for row in kept.tolist():
+            container = self.container[row]
+            if self.is_create[row]:
+                if container in present:
+                    again.append(row)
+                else:
+                    present[container] = row
+                    end[row] = -1
+            elif container in present:
+                end[present.pop(container)] = row
+            else:
+                absent.append(row)
+        tally.drop(names.CREATED_AGAIN, self.line[again])
+        tally.drop(names.NOT_CREATED, self.line[absent])
+        tally.accept(len(kept) - len(again) - len(absent))
+        return np.array(list(end), np.int64), np.array(list(end.values()), np.int64)

@@ -1,0 +1,117 @@
+"""Facts of a workload of tasks: what a person would first ask of it, as plain numbers."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.workload import RowReport, Workload
+
+QUANTILES: Final = {"min": 0.0, "p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+HOUR_S: Final = 3600.0
+
+
+def spread(values: Floats, weights: Floats | None = None) -> dict[str, float]:
+    """Return mean and quantiles of at least one value.
+
+    Args:
+        values: (n,) numbers.
+        weights: (n,) how often each stands for itself, at least 0 and not all 0; None: once.
+
+    A quantile is the smallest value up to which that share of all lies (definition 1 of Hyndman
+    and Fan, "Sample quantiles in statistical packages", 1996): a number that occurs.
+    """
+    weights = np.ones(len(values)) if weights is None else weights
+    order = np.argsort(values, kind="stable")
+    values, weights = values[order], weights[order]
+    values, weights = values[weights > 0], weights[weights > 0]
+    up_to = np.cumsum(weights)
+    rows = np.searchsorted(up_to, np.array(list(QUANTILES.values())) * up_to[-1] * (1 - 1e-15))
+    mean = float((values * weights).sum() / up_to[-1])
+    quantiles = dict(zip(QUANTILES, values[rows].tolist(), strict=True))
+    return {"mean": mean, **quantiles}
+
+
+def workload_facts(workload: Workload) -> dict[str, Any]:
+    """Return counts, span, arrivals, sizes, requests and run times of at least one job.
+
+    Times are seconds on the trace's clock, rates are an hour; ``busiest_hour`` is that of all
+    hours from the trace's zero in which most jobs are submitted. ``…_per_instance`` and
+    ``run_time_s`` count every instance, ``…_by_task`` every task once; ``work`` is in
+    resource-seconds.
+    """
+    submit, instances = workload.submit_time_s, workload.instances.astype(np.float64)
+    first, last = float(submit[0]), float(submit[-1])
+    facts: dict[str, Any] = {
+        "jobs": len(workload),
+        "tasks": workload.tasks,
+        "instances": int(workload.instances.sum()),
+        "first_submit_s": first,
+        "last_submit_s": last,
+        "span_s": last - first,
+        "arrivals_per_h": _arrivals(workload),
+        "busiest_hour": _busiest_hour(submit),
+        "tasks_per_job": spread(np.diff(workload.first_task).astype(np.float64)),
+        "instances_per_task": spread(instances),
+    }
+    for r, name in enumerate(workload.resources):
+        asked = np.ascontiguousarray(workload.request[:, r])
+        facts[f"{name}_per_instance"] = spread(asked, instances)
+        facts[f"{name}_per_instance_by_task"] = spread(asked)
+    own = workload.instance_run_time_s
+    facts["run_time_s"] = spread(own) if len(own) else spread(workload.run_time_s, instances)
+    facts["run_time_s_by_task"] = spread(workload.run_time_s)
+    work = zip(workload.resources, _work(workload).tolist(), strict=True)
+    facts["work"] = dict(work)
+    if len(workload.parent):
+        facts["dependencies"] = len(workload.parent)
+    return facts
+
+
+def offered_load(workload: Workload, capacity: dict[str, float]) -> dict[str, float]:
+    """Return requested / offered resource-seconds between the first and the last submit.
+
+    Args:
+        workload: at least one job.
+        capacity: total of each resource over the machines; what is missing or 0 is left out.
+
+    Empty if all jobs are submitted at one instant.
+    """
+    span = float(workload.submit_time_s[-1] - workload.submit_time_s[0])
+    if not span:
+        return {}
+    pairs = zip(workload.resources, _work(workload).tolist(), strict=True)
+    return {name: area / (capacity[name] * span) for name, area in pairs if capacity.get(name)}
+
+
+def rows_facts(report: RowReport) -> dict[str, Any]:
+    """Return what became of a table's rows, by rule."""
+    return {
+        "rows": report.read,
+        "accepted": report.accepted,
+        "repaired": dict(report.repaired),
+        "dropped": dict(report.dropped),
+        "notes": dict(report.notes),
+    }
+
+
+def _work(workload: Workload) -> Floats:
+    """Return (R,) the resource-seconds that all instances ask for."""
+    seconds = workload.instances * workload.run_time_s
+    work: Floats = (workload.request * seconds[:, None]).sum(axis=0)
+    return work
+
+
+def _arrivals(workload: Workload) -> dict[str, float | None]:
+    hours = float(workload.submit_time_s[-1] - workload.submit_time_s[0]) / HOUR_S
+    counts = {"jobs": len(workload), "tasks": workload.tasks,
+              "instances": int(workload.instances.sum())}  # fmt: skip
+    return {what: count / hours if hours else None for what, count in counts.items()}
+
+
+def _busiest_hour(submit: Floats) -> dict[str, float | int]:
+    hours, counts = np.unique(np.floor(submit / HOUR_S), return_counts=True)
+    most = int(np.argmax(counts))
+    return {"start_s": float(hours[most]) * HOUR_S, "jobs": int(counts[most])}

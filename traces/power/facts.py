@@ -1,0 +1,77 @@
+"""What a trace of power, carbon intensity or prices holds: span, step, gaps and size."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.power.signal_trace import LONGEST_REGULAR_STEP, PowerTrace
+from simkit.power.signal_zone import parse_zone
+from simkit.traces.facts import rows_facts
+
+GAPS_NAMED: Final = 5
+"""So many gaps are named, the longest first."""
+
+
+def power_facts(trace: PowerTrace) -> dict[str, Any]:
+    """Return what a trace holds, as plain numbers and text.
+
+    Returns:
+        unit, time_zone, sampling, label; values, step_s, span_s (to the end of the last interval,
+        gaps included), first and last (times on the clock of the place); mean, min and max of the
+        values in `unit`, negative (how many); gaps: count, total_s, longest_s, and the longest of
+        them with start and length_s; rows: what became of those of the file, None if unknown.
+    """
+    values = trace.value
+    return {
+        "name": trace.name,
+        "unit": trace.unit,
+        "time_zone": trace.time_zone,
+        "sampling": trace.sampling,
+        "label": trace.label,
+        "values": len(trace),
+        "step_s": trace.step_s,
+        "span_s": float(trace.time_s[-1] - trace.time_s[0]) + trace.step_s,
+        "first": _clock(trace, trace.time_s[0]),
+        "last": _clock(trace, trace.time_s[-1]),
+        "mean": float(values.mean()),
+        "min": float(values.min()),
+        "max": float(values.max()),
+        "negative": int(np.count_nonzero(values < 0)),
+        "gaps": _gaps(trace),
+        "rows": rows_facts(trace.report) if trace.report is not None else None,
+    }
+
+
+def _gaps(trace: PowerTrace) -> dict[str, Any]:
+    """Return where rows are missing: distances above `LONGEST_REGULAR_STEP` steps, less a step."""
+    distance = np.diff(trace.time_s)
+    rows: Ints = np.flatnonzero(distance > LONGEST_REGULAR_STEP * trace.step_s)
+    lengths: Floats = distance[rows] - trace.step_s
+    longest = rows[np.argsort(-lengths, kind="stable")][:GAPS_NAMED]
+    return {
+        "count": len(rows),
+        "total_s": float(lengths.sum()),
+        "longest_s": float(lengths.max(initial=0.0)),
+        "longest": [
+            {
+                "start": _clock(trace, _covered_until(trace, row)),
+                "length_s": float(distance[row] - trace.step_s),
+            }
+            for row in longest.tolist()
+        ],
+    }
+
+
+def _covered_until(trace: PowerTrace, row: int) -> float:
+    """Return where what a row tells ends: at its time if that is the end of its interval."""
+    at_end = trace.sampling == "mean" and trace.label == "end"
+    return float(trace.time_s[row]) + (0.0 if at_end else trace.step_s)
+
+
+def _clock(trace: PowerTrace, time_s: float) -> str:
+    """Return an instant as the clock of the place shows it."""
+    return f"{datetime.fromtimestamp(time_s, parse_zone(trace.time_zone)):%Y-%m-%d %H:%M %Z}"

@@ -1,0 +1,193 @@
+"""Weather of the National Renewable Energy Laboratory: NSRDB (sun) and WIND Toolkit (wind)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from os import PathLike
+from pathlib import Path
+from typing import Any, Final
+from warnings import catch_warnings, simplefilter
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.errors import SimkitError, TraceError
+from simkit.power.signal_trace import PowerTrace
+from simkit.power.signal_zone import fixed_zone
+from simkit.traces.power import KeptRows, keep_rows
+from simkit.traces.power.table import Table, head_lines, read_table
+from simkit.traces.power.times import on_clock
+from simkit.workload import RowReport
+
+_DATE: Final = ("Year", "Month", "Day", "Hour", "Minute")
+_SUN: Final = ("GHI", "DNI", "DHI", "Temperature", "Wind Speed")
+_WIND: Final = re.compile(r"wind speed at (\d+)m \(m/s\)")
+_AIR: Final = re.compile(r"air temperature at (\d+)m \(C\)")
+
+
+@dataclass(frozen=True)
+class SolarWeather:
+    """Sunshine at a place, (n,) each, read at instants."""
+
+    name: str
+    """How messages call it."""
+    time_s: Floats
+    """Ascending Unix times in s."""
+    ghi_w_m2: Floats
+    """Global irradiance on a horizontal plane."""
+    dni_w_m2: Floats
+    """Direct irradiance on a plane that faces the sun."""
+    dhi_w_m2: Floats
+    """Diffuse irradiance on a horizontal plane."""
+    temperature_c: Floats
+    """Of the air, 2 m above ground."""
+    wind_m_s: Floats
+    """Wind speed near the ground, which cools the modules."""
+    latitude: float
+    """Degrees, north above 0."""
+    longitude: float
+    """Degrees, east above 0."""
+    elevation_m: float
+    """Above the sea."""
+    time_zone: str
+    """Of the place."""
+    report: RowReport | None = None
+    """What became of the rows of the file."""
+    inputs: tuple[Path, ...] = ()
+    """The files read."""
+
+
+@dataclass(frozen=True)
+class WindWeather:
+    """Wind at a place, (n,) each, read at instants."""
+
+    speed: PowerTrace
+    """Wind speed in m/s, with its times and the report."""
+    height_m: float
+    """Height above ground at which it was taken."""
+    temperature_c: Floats
+    """Of the air at that height; NaN where unknown."""
+
+
+def read_nsrdb(path: str | PathLike[str]) -> SolarWeather:
+    """Read a file of the National Solar Radiation Database (PSM version 3), plain or gzipped.
+
+    Two lines tell the place and the units, the third names the columns. Times are the clock of the
+    zone that the file names, without daylight saving.
+
+    Raises TraceError if the file is not so, or has none of the columns.
+    """
+    path = Path(path)
+    names, facts, _ = head_lines(path, 3)
+    place = dict(zip(names, facts, strict=False))
+    zone = fixed_zone(3600 * _number(place, "Time Zone", path, 2))
+    table = read_table(path, [*_DATE, *_SUN], header_line=3)
+    ghi, dni, dhi, air, wind = (table.numbers(name) for name in _SUN)
+    kept = _kept(table, ghi + dni + dhi + air + wind, zone)
+    return SolarWeather(
+        name=str(path),
+        time_s=kept.time_s,
+        ghi_w_m2=ghi[kept.row],
+        dni_w_m2=dni[kept.row],
+        dhi_w_m2=dhi[kept.row],
+        temperature_c=air[kept.row],
+        wind_m_s=wind[kept.row],
+        latitude=_number(place, "Latitude", path, 2),
+        longitude=_number(place, "Longitude", path, 2),
+        elevation_m=_number(place, "Elevation", path, 2),
+        time_zone=fixed_zone(3600 * _number(place, "Local Time Zone", path, 2)),
+        report=kept.report,
+        inputs=(path,),
+    )
+
+
+def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
+    """Read a file of the WIND Toolkit, plain or gzipped.
+
+    The first line tells the place (``SiteID,1247689,Site Timezone,-6,…``), the second names the
+    columns; the height is that of the column of wind speed. Times are the clock of the zone that
+    the file names, without daylight saving.
+
+    Raises TraceError if the file is not so.
+    """
+    path = Path(path)
+    facts, names = head_lines(path, 2)
+    place = dict(zip(facts[::2], facts[1::2], strict=False))
+    zone = fixed_zone(3600 * _number(place, "Data Timezone", path, 1))
+    wind, height = _at_height(names, _WIND)
+    if not wind:
+        raise TraceError(
+            f"{path}:2: no column 'wind speed at …m (m/s)'; a file of the WIND Toolkit has one: "
+            "check which file it is, or read it with read_power"
+        )
+    air, _ = _at_height(names, _AIR)
+    table = read_table(path, [*_DATE, wind, *([air] if air else [])], header_line=2)
+    speeds = table.numbers(wind)
+    kept = _kept(table, speeds, zone)
+    speed = PowerTrace(
+        time_s=kept.time_s,
+        value=speeds[kept.row],
+        unit="m/s",
+        time_zone=fixed_zone(3600 * _number(place, "Site Timezone", path, 1)),
+        sampling="instant",
+        name=f"{path}: {wind}",
+        report=kept.report,
+        inputs=(path,),
+    )
+    temperature = table.numbers(air)[kept.row] if air else np.full(len(speed), np.nan)
+    return WindWeather(speed, height, temperature)
+
+
+def _at_height(names: Sequence[str], pattern: re.Pattern[str]) -> tuple[str, float]:
+    """Return the first column of a kind and its height in m; empty if there is none."""
+    found = (match for name in names if (match := pattern.fullmatch(name)))
+    return next(((match[0], float(match[1])) for match in found), ("", 0.0))
+
+
+def _kept(table: Table, usable: Floats, zone: str) -> KeptRows:
+    """Return the rows whose date and values are whole, by time."""
+    year, month, day, hour, minute = (table.numbers(name) for name in _DATE)
+    naive = np.full(len(year), np.nan)
+    whole = np.isfinite(year + month + day + hour + minute)
+    months = (year[whole] - 1970) * 12 + month[whole] - 1
+    first = months.astype("datetime64[M]").astype("datetime64[s]").astype(np.int64)
+    naive[whole] = first + (day[whole] - 1) * 86_400 + hour[whole] * 3600 + minute[whole] * 60
+    return keep_rows(on_clock(naive, zone), usable, table.line, str(table.path))
+
+
+def _number(place: dict[str, str], name: str, path: Path, line: int) -> float:
+    try:
+        return float(place[name])
+    except (KeyError, ValueError):
+        raise TraceError(
+            f"{path}:{line}: {name} is {place.get(name, 'missing')!r}; the head of such a file "
+            "gives it as a number: check which file it is"
+        ) from None
+
+
+# MERGED The libraries of the extra `power`, imported only where they are used.
+
+
+def extra(name: str, purpose: str) -> Any:
+    """Return a module: pvlib, windpowerlib or what they rest on.
+
+    Raises SimkitError, beginning with `purpose`, if it is not installed.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise SimkitError(
+            f"{purpose}: {name} is not installed; pip install 'simkit-cluster[power]'"
+        ) from error
+
+
+@contextmanager
+def deprecations_apart() -> Iterator[None]:
+    """Hide that these libraries use what pandas will drop one day: their authors' matter."""
+    with catch_warnings():
+        simplefilter("ignore", DeprecationWarning)
+        yield

@@ -1,0 +1,105 @@
+"""Text tables of measured series: chosen columns by name, whatever stands above and beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.errors import TraceError
+from simkit.text import counted
+from simkit.traces.files import text_blocks
+from simkit.traces.power.units import near_name
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+@dataclass(frozen=True)
+class Table:
+    """The rows of a file as text."""
+
+    path: Path
+    columns: dict[str, pl.Series]
+    """Name -> (n,) words; empty ones are null."""
+    line: Ints
+    """(n,) the line of each row."""
+
+    def numbers(self, name: str) -> Floats:
+        """Return a column as numbers, (n,); NaN where a word is none."""
+        import polars as pl
+
+        column = self.columns[name].cast(pl.Float64, strict=False)
+        return column.fill_null(np.nan).to_numpy().astype(np.float64)
+
+
+def head_lines(path: Path, number: int) -> list[list[str]]:
+    """Return the words of the first lines of a file, split at commas."""
+    first = next(iter(text_blocks(path)), None)
+    lines = first.text.decode("utf-8", "replace").splitlines() if first else []
+    if len(lines) < number:
+        raise TraceError(
+            f"{path}: {counted(len(lines), 'line')}, its head alone has {number}; check which file "
+            "it is"
+        )
+    return [[word.strip(' "') for word in line.split(",")] for line in lines[:number]]
+
+
+def read_table(path: Path, wanted: Sequence[str], *, header_line: int = 1) -> Table:
+    """Read columns of a CSV file, plain or gzipped, as text.
+
+    Args:
+        path: the file.
+        wanted: names of columns.
+        header_line: the line with the names, from 1; what stands above is passed over.
+
+    Raises TraceError if a column is missing, a name is there twice, or the rows are no table.
+    """
+    import polars as pl
+
+    names = head_lines(path, header_line)[-1]
+    chosen = [_position(name, names, path, header_line) for name in dict.fromkeys(wanted)]
+    text = b"".join(block.text for block in text_blocks(path))
+    for _ in range(header_line):
+        text = text.partition(b"\n")[2]
+    if not text.strip():
+        raise TraceError(f"{path}: no rows below the header; check the file")
+    labels = [str(number) for number in range(len(names))]
+    try:
+        frame = pl.read_csv(
+            text,
+            has_header=False,
+            schema=dict.fromkeys(labels, pl.String),
+            columns=sorted(chosen),
+        )
+    except pl.exceptions.PolarsError:
+        raise _misshapen(text, len(names), header_line + 1, path) from None
+    columns = {
+        name: frame[str(row)].str.strip_chars().replace("", None)
+        for name, row in zip(dict.fromkeys(wanted), chosen, strict=True)
+    }
+    return Table(path, columns, np.arange(frame.height, dtype=np.int64) + header_line + 1)
+
+
+def _position(name: str, names: list[str], path: Path, line: int) -> int:
+    if (found := names.count(name)) != 1:
+        what = f"column {name!r} is there {found} times" if found else f"no column {name!r}"
+        near = "; rename one" if found else near_name(name, filter(None, names))
+        raise TraceError(f"{path}:{line}: {what}{near}")
+    return names.index(name)
+
+
+def _misshapen(text: bytes, width: int, first_line: int, path: Path) -> TraceError:
+    for number, row in enumerate(text.splitlines(), first_line):
+        if (fields := row.count(b",") + 1) > width:
+            return TraceError(
+                f"{path}:{number}: {counted(fields, 'field')}, the header has {width}; give every "
+                "line one field a column"
+            )
+    return TraceError(
+        f"{path}:{first_line}: not a table of {counted(width, 'column')}; check the file"
+    )

@@ -1,0 +1,157 @@
+"""Times in files of power and weather: from words to Unix times, daylight saving included.
+
+A time is either complete (``2022-01-01 00:00:00+00:00``) or the reading of a clock, which means
+nothing without its time zone. In autumn such a clock shows an hour twice: the second time is told
+by the order of the rows. In spring it never shows an hour that some files hold all the same.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from simkit.arrays import Bools, Floats
+from simkit.errors import TraceError
+from simkit.power.signal_zone import parse_zone, utc_offset_s
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_PARTS: Final = (
+    r"^(?<day>\d{4}-\d{2}-\d{2})[ T](?<clock>\d{2}:\d{2})(?<seconds>:\d{2}(?:\.\d+)?)?\s*"
+    r"(?<zone>Z|[+-]\d{2}:?\d{2})?$"
+)
+
+
+class Instants(NamedTuple):
+    """Instants of rows, (n,) each."""
+
+    time_s: Floats
+    """Unix times; NaN where there is none."""
+    skipped: Bools
+    """The clock never showed this time."""
+    second: Bools
+    """The clock showed it twice, and this is the second time."""
+
+
+def instants(
+    words: pl.Series, time_zone: str | None, place: str, time_format: str | None = None
+) -> Instants:
+    """Return the instants that words stand for.
+
+    Args:
+        words: (n,) dates with times of day, in the order of the file.
+        time_zone: zone of the clock (see `signal_zone.parse_zone`); None if the words say it.
+        place: file and column, for messages.
+        time_format: form of the words, as `datetime.strptime` has it; None: ISO 8601.
+
+    Raises TraceError if no word is of that form, if a zone is needed and not declared, or declared
+    and in the words as well.
+    """
+    naive, offset = _clock(words, time_format)
+    if not np.isfinite(naive).any():
+        example = next((word for word in words.to_list() if word), "")
+        raise TraceError(
+            f"{place}: no time can be read, the first is {example!r}; "
+            + (f"it must be of the form {time_format!r}" if time_format else _REMEDY)
+        )
+    known = np.isfinite(offset)
+    if known.any():
+        if time_zone is not None:
+            raise TraceError(
+                f"{place}: the times carry their own distance from UTC, but time_zone "
+                f"{time_zone!r} is declared; leave time_zone out"
+            )
+        return Instants(naive - offset, np.zeros(len(naive), bool), np.zeros(len(naive), bool))
+    if time_zone is None:
+        raise TraceError(
+            f"{place}: times without a time zone; declare time_zone: UTC, UTC-06:00 if the clock "
+            "is never put forward, or a name such as America/Chicago"
+        )
+    return on_clock(naive, time_zone)
+
+
+_REMEDY: Final = "write 2012-01-31 13:05:00, or give time_format"
+
+
+def on_clock(naive_s: Floats, time_zone: str) -> Instants:
+    """Return the instants at which a zone's clock shows given times.
+
+    Args:
+        naive_s: (n,) what the clock shows, as seconds since 1970 if it were UTC; NaN is kept.
+        time_zone: of the clock.
+    """
+    zone = parse_zone(time_zone)
+    # The offset is looked up a day before and a day after: where they agree there is no doubt.
+    hours, row = np.unique(np.floor(naive_s / 3600), return_inverse=True)
+    hours = hours[np.isfinite(hours)]
+    before, after = _offsets(hours, -24, zone), _offsets(hours, 24, zone)
+    row = np.minimum(row, max(len(hours) - 1, 0))
+    early = naive_s - before[row]  # read with the offset of before a change
+    late = naive_s - after[row]
+    first, last = _shows(early, naive_s, zone), _shows(late, naive_s, zone)
+    twice = first & last & (early != late)
+    second = twice & (naive_s <= _highest_before(naive_s))
+    time = np.where(first & ~second, early, late)
+    skipped = np.isfinite(naive_s) & ~first & ~last
+    return Instants(np.where(first | last, time, np.nan), skipped, second)
+
+
+def _offsets(hours: Floats, distance: int, zone: tzinfo) -> Floats:
+    """Return the zone's offset in s so many hours from each of the hours since 1970."""
+    days, row = np.unique((hours + distance) // 24, return_inverse=True)
+    of_day = np.array([_day_offset(float(day), zone) for day in days])
+    return of_day[row] if len(days) else np.zeros(1)
+
+
+def _day_offset(day: float, zone: tzinfo) -> float:
+    return utc_offset_s(zone, day * 86_400.0 + 43_200.0)
+
+
+def _shows(time_s: Floats, naive_s: Floats, zone: tzinfo) -> Bools:
+    """Tell at which instants the clock does show a time."""
+    known = np.flatnonzero(np.isfinite(time_s))
+    hours, row = np.unique(np.floor(time_s[known] / 900), return_inverse=True)
+    offset = np.array([utc_offset_s(zone, quarter * 900.0) for quarter in hours.tolist()])
+    shown = np.zeros(len(time_s), dtype=bool)
+    if len(known):
+        shown[known] = time_s[known] + offset[row] == naive_s[known]
+    return shown
+
+
+def _highest_before(values: Floats) -> Floats:
+    """Return the largest of the values above each; minus infinity for the first."""
+    known = np.where(np.isfinite(values), values, -np.inf)
+    return np.concatenate(([-np.inf], np.maximum.accumulate(known)[:-1]))
+
+
+def _clock(words: pl.Series, time_format: str | None) -> tuple[Floats, Floats]:
+    """Return what the clock shows (s since 1970, as if UTC) and its offset in s, NaN if unsaid."""
+    import polars as pl
+
+    if time_format is not None:
+        return _by_format(words, time_format)
+    parts = words.str.extract_groups(_PARTS).struct.unnest()
+    text = parts["day"] + " " + parts["clock"] + parts["seconds"].fill_null(":00")
+    shown = text.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", strict=False, time_unit="us")
+    naive = shown.dt.epoch("us").cast(pl.Float64) / 1e6
+    zone = parts["zone"].replace("Z", "+00:00").str.replace(":", "")
+    sign = zone.str.head(1).replace_strict({"+": 1.0, "-": -1.0}, default=None)
+    minutes = zone.str.slice(1, 2).cast(pl.Float64) * 60 + zone.str.slice(3, 2).cast(pl.Float64)
+    offset = sign.cast(pl.Float64) * minutes * 60
+    return naive.fill_null(np.nan).to_numpy(), offset.fill_null(np.nan).to_numpy()
+
+
+def _by_format(words: pl.Series, time_format: str) -> tuple[Floats, Floats]:
+    naive, offset = np.full(len(words), np.nan), np.full(len(words), np.nan)
+    for row, word in enumerate(words.to_list()):
+        try:
+            read = datetime.strptime(word or "", time_format)
+        except ValueError:
+            continue
+        naive[row] = read.replace(tzinfo=UTC).timestamp()
+        if (said := read.utcoffset()) is not None:
+            offset[row] = said.total_seconds()
+    return naive, offset

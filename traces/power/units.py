@@ -1,0 +1,85 @@
+"""Units of power files: what a declared unit is in the units of simkit, and what a header says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from simkit.errors import TraceError, did_you_mean
+from simkit.power.signal import CARBON, PRICE, WATT
+
+HOUR_S: Final = 3600.0
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A unit of a file."""
+
+    name: str
+    """The unit of simkit that it becomes."""
+    factor: float
+    """Values are multiplied by it."""
+    per_interval: bool = False
+    """An energy for each interval, which its length in s divides."""
+
+
+_POWER: Final = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
+UNITS: Final[dict[str, Unit]] = {
+    **{name: Unit(WATT, factor) for name, factor in _POWER.items()},
+    **{
+        f"{name}h": Unit(WATT, factor * HOUR_S, per_interval=True)
+        for name, factor in _POWER.items()
+    },
+    "gCO2/kWh": Unit(CARBON, 1.0),
+    "kgCO2/MWh": Unit(CARBON, 1.0),
+    "tCO2/MWh": Unit(CARBON, 1000.0),
+    "lbCO2/MWh": Unit(CARBON, 0.45359237),  # the pound is defined as 0.45359237 kg
+    "price/kWh": Unit(PRICE, 1.0),
+    "price/MWh": Unit(PRICE, 1e-3),
+    "m/s": Unit("m/s", 1.0),
+    "W/m2": Unit("W/m2", 1.0),
+    "degC": Unit("degC", 1.0),
+    "share": Unit("share", 1.0),
+}
+"""Declared unit -> unit of simkit. Prices keep their currency, whatever it is."""
+
+_BY_FOLDED_NAME = {name.casefold(): name for name in UNITS}
+_FOLDED_NAME = re.compile(
+    r"(?<![a-z0-9])(?:g|kg|t|lb)co2(?:eq)?/[km]wh(?![a-z0-9])|(?<![a-z0-9])[kmg]?wh?(?![a-z0-9/])"
+)
+
+
+def unit_of(name: str, place: str) -> Unit:
+    """Return a declared unit. Raises TraceError, beginning with `place`, if it is unknown."""
+    try:
+        return UNITS[name]
+    except KeyError:
+        raise TraceError(f"{place}: unit {name!r} is unknown{near_name(name, UNITS)}") from None
+
+
+def near_name(name: str, known: Iterable[str]) -> str:
+    """Return a suggestion for a name that is not among those known, first by its letters alone."""
+    names = list(known)
+    for other in names:
+        if other.casefold() == name.casefold():
+            return f"; did you mean {other!r}?"
+    return did_you_mean(name, names)
+
+
+def named_unit(column: str) -> str | None:
+    """Return the unit that a column's name ends with or holds, such as kW in ``solar_kw``."""
+    folded = column.casefold().replace("₂", "2").replace("_", " ")
+    found = _FOLDED_NAME.findall(folded)
+    return _BY_FOLDED_NAME.get(found[-1].replace("eq", "")) if found else None
+
+
+def check_declared(column: str, unit: str, place: str) -> None:
+    """Raise TraceError if a column's name says another unit than is declared."""
+    said = named_unit(column)
+    if said is not None and UNITS[said] != unit_of(unit, place):
+        raise TraceError(
+            f"{place}: column {column!r} names {said}, but unit {unit!r} is declared; declare "
+            f"{said}, or read the column that is in {unit}"
+        )

@@ -1,0 +1,164 @@
+"""Wind power: from wind speed through the power curve of a turbine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from os import PathLike
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.errors import TraceError, did_you_mean
+from simkit.power.signal import WATT
+from simkit.power.signal_trace import PowerTrace
+from simkit.traces.power.nrel import WindWeather, deprecations_apart, extra
+from simkit.traces.power.table import head_lines, read_table
+
+SHEAR_EXPONENT: Final = 1 / 7
+"""Of Hellmann's power law over open land."""
+
+
+@dataclass(frozen=True)
+class TurbineCurve:
+    """What a turbine gives at a wind speed: points joined by straight lines, 0 beyond them.
+
+    Raises TraceError unless speeds ascend from 0 m/s or above and powers are not negative.
+    """
+
+    name: str
+    speed_m_s: Floats
+    """(n,) ascending wind speeds at the hub."""
+    power_w: Floats
+    """(n,) power."""
+
+    def __post_init__(self) -> None:
+        """Check the points."""
+        speed, power = self.speed_m_s, self.power_w
+        fits = len(speed) == len(power) >= 2 and np.isfinite(speed).all()
+        if not (fits and speed[0] >= 0 and (np.diff(speed) > 0).all() and (power >= 0).all()):
+            raise TraceError(
+                f"turbine {self.name}: {len(speed)} speeds and {len(power)} powers; a curve needs "
+                "two points or more, ascending speeds and powers of 0 or more"
+            )
+
+    @property
+    def rated_w(self) -> float:
+        """The largest power."""
+        return float(self.power_w.max())
+
+    def power(self, speed_m_s: Floats) -> Floats:
+        """Return the power in W at (n,) wind speeds at the hub."""
+        return np.interp(speed_m_s, self.speed_m_s, self.power_w, left=0.0, right=0.0)
+
+
+def cubic_turbine(
+    rated_w: float, *, cut_in_m_s: float = 3.0, rated_m_s: float = 11.0, cut_out_m_s: float = 25.0
+) -> TurbineCurve:
+    """Return a generic curve: between cut-in and rated speed the power grows as the speed cubed.
+
+    The power in the wind through a circle is proportional to the cube of its speed (A. Betz,
+    "Wind-Energie und ihre Ausnutzung durch Windmühlen", 1926).
+
+    Args:
+        rated_w: power from the rated speed to the cut-out speed.
+        cut_in_m_s: below, the turbine stands still.
+        rated_m_s: from here on it is held at its rated power.
+        cut_out_m_s: above, it is turned out of the wind.
+    """
+    rising = np.linspace(cut_in_m_s, rated_m_s, 33)
+    share = (rising**3 - cut_in_m_s**3) / (rated_m_s**3 - cut_in_m_s**3)
+    return TurbineCurve(
+        f"generic {rated_w / 1000:g} kW",
+        np.append(rising, cut_out_m_s),
+        rated_w * np.append(share, 1.0),
+    )
+
+
+def read_turbine(path: str | PathLike[str], turbine: str) -> TurbineCurve:
+    """Read a turbine's curve from a table of curves, as windpowerlib and the OEDB library have it.
+
+    Args:
+        path: a CSV file: ``turbine_type`` and one column for each wind speed in m/s; power in W,
+            empty where a curve has no point.
+        turbine: its type, such as ``E-53/800``.
+
+    Raises TraceError, with the nearest name, if it is not in the table.
+    """
+    path = Path(path)
+    names = head_lines(path, 1)[0]
+    speeds = [name for name in names if name.replace(".", "", 1).isdigit()]
+    table = read_table(path, ["turbine_type", *speeds])
+    types = table.columns["turbine_type"].to_list()
+    if turbine not in types:
+        known = [str(name) for name in types if name]
+        raise TraceError(f"{path}: no turbine {turbine!r}{did_you_mean(turbine, known)}")
+    row = types.index(turbine)
+    power = np.array([table.numbers(speed)[row] for speed in speeds])
+    known_points = np.isfinite(power)
+    return TurbineCurve(turbine, np.array(speeds, np.float64)[known_points], power[known_points])
+
+
+def library_turbine(turbine: str) -> TurbineCurve:
+    """Return a turbine's curve from windpowerlib.
+
+    Raises SimkitError without windpowerlib, TraceError if it knows no such turbine.
+    """
+    library = extra("windpowerlib", "wind power")
+    # Of a name that it does not know the library makes a turbine without a curve.
+    with deprecations_apart():
+        types = library.get_turbine_types(print_out=False)
+    known = types.loc[types["has_power_curve"], "turbine_type"].tolist()
+    if turbine not in known:
+        near = did_you_mean(turbine, known)
+        raise TraceError(f"windpowerlib has no power curve of {turbine!r}{near}")
+    with deprecations_apart():
+        curve = library.WindTurbine(turbine_type=turbine, hub_height=100.0).power_curve
+    return TurbineCurve(
+        turbine,
+        curve["wind_speed"].to_numpy(dtype=np.float64),
+        curve["value"].to_numpy(dtype=np.float64),
+    )
+
+
+def wind_power(
+    weather: WindWeather,
+    turbine: TurbineCurve | str,
+    *,
+    turbines: int = 1,
+    hub_height_m: float | None = None,
+    shear_exponent: float = SHEAR_EXPONENT,
+) -> PowerTrace:
+    """Turn wind speed into power.
+
+    The speed at the hub follows Hellmann's power law (G. Hellmann, "Über die Bewegung der Luft in
+    den untersten Schichten der Atmosphäre", 1915): it grows with the height to the power of the
+    exponent. Losses in the wake of other turbines and of density are left out.
+
+    Args:
+        weather: wind at one height.
+        turbine: a curve, or the name of one in windpowerlib.
+        turbines: how many stand there.
+        hub_height_m: height of the hubs in m; None: that of the weather.
+        shear_exponent: of the power law.
+
+    Returns:
+        The power of all turbines together in W, read at instants.
+
+    Raises TraceError if the turbine is unknown, or a number not above 0.
+    """
+    height = weather.height_m if hub_height_m is None else hub_height_m
+    if turbines < 1 or not 0 < height < np.inf:
+        raise TraceError(
+            f"wind power: {turbines!r} turbines at {height!r} m; there must be at least one, above "
+            "the ground"
+        )
+    curve = library_turbine(turbine) if isinstance(turbine, str) else turbine
+    speed = weather.speed.value * (height / weather.height_m) ** shear_exponent
+    return replace(
+        weather.speed,
+        value=turbines * curve.power(speed),
+        unit=WATT,
+        name=f"{weather.speed.name}: {turbines} x {curve.name}",
+    )

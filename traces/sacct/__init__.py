@@ -1,0 +1,199 @@
+r"""Slurm's accounting: reads what ``sacct --parsable2`` prints, the log that operators hold.
+
+Columns are found by the names in the header line, so any ``--format`` will do that has a job, a
+submit time, a run time and processors, for example::
+
+    sacct --allusers --allocations --parsable2 --starttime 2024-01-01 --format JobID,User,\
+    Account,Partition,QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,ReqMem
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.arrays import Floats
+from simkit.errors import TraceError
+from simkit.traces import rules
+from simkit.traces.rigid_jobs import (
+    JobRules,
+    KeptJobs,
+    Processors,
+    RawJobs,
+    RequestedTime,
+    RigidJobs,
+    first_that_applies,
+)
+from simkit.traces.rules import Tally
+from simkit.traces.sacct.columns import ARRAY_TASKS, SacctRows
+from simkit.traces.sacct.table import LINE, sacct_tables
+from simkit.traces.swf import refuse_empty
+from simkit.traces.swf.blocks import is_time_zone
+from simkit.workload import JOB_COLUMNS, Trace, Workload
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Watch = Callable[["pl.DataFrame", "pl.DataFrame"], None]
+
+LABELLED: Final = {
+    "user": ("User", "UID"),
+    "group": ("Account", "Group", "GID"),
+    "executable": ("JobName",),
+    "queue": ("QOS",),
+    "partition": ("Partition",),
+}
+"""Our job columns ← Slurm's fields: the first that the header has."""
+
+
+def read_sacct(
+    path: str | PathLike[str],
+    *,
+    time_zone: str | None = None,
+    processors: Processors = "allocated",
+    requested_time: RequestedTime = "max",
+    keep_zero_run: bool = False,
+    memory: bool = False,
+) -> Trace:
+    """Read the output of ``sacct --parsable2`` (or ``--parsable``) as a workload of rigid jobs.
+
+    The trace's zero is the first job's submission. Job ids are JobIDRaw where the log has it, else
+    JobID: whole numbers, or text as soon as one is text (``12_3``, an array's task). Users,
+    accounts (else groups), job names, QOS and partitions are numbered in order of appearance;
+    their names are the workload's `labels`. Rows of job steps, of jobs that have not started or
+    not ended, and of jobs cancelled before they started are left out and counted.
+
+    Args:
+        path: the file, plain or gzipped.
+        time_zone: IANA name of the zone in which sacct printed its times; without it they are
+            read as if they were UTC, and a change to summer time is off by an hour.
+        processors: ``allocated`` (AllocCPUS, NCPUS, AllocTRES) or ``requested`` (ReqCPUS,
+            ReqTRES) first; the other where that one is missing. Without any of these columns the
+            number of machines is taken, and noted.
+        requested_time: ``max`` of Timelimit and run time (the run time where the limit is
+            UNLIMITED or unknown), or ``raw``, NaN there.
+        keep_zero_run: keep jobs with a run time of 0.
+        memory: make ReqMem a second resource, ``mem``, in GiB a processor (0 where unknown).
+
+    Returns:
+        The workload, sorted by submit time and job number, and the report of its rows.
+
+    Raises TraceError, with file and line, if the file is no such table or has no jobs.
+    """
+    chosen = JobRules(processors, requested_time, keep_zero_run)
+    return scan_sacct(Path(path), chosen, time_zone=time_zone, memory=memory)[0]
+
+
+def scan_sacct(
+    path: Path,
+    chosen: JobRules,
+    *,
+    time_zone: str | None = None,
+    memory: bool = False,
+    parser: type[SacctRows] = SacctRows,
+    watch: Watch | None = None,
+) -> tuple[Trace, Any]:
+    """Read a table as `read_sacct` does, for a reader that wants more of its columns.
+
+    Args:
+        path: the file.
+        chosen: which rows are kept, and how they are repaired.
+        time_zone: see `read_sacct`.
+        memory: see there.
+        parser: makes the columns.
+        watch: is shown every block: all its rows, and those that became jobs.
+
+    Returns:
+        The trace, and the index that brings columns of the watched jobs into its order.
+    """
+    tally, jobs = Tally(), RigidJobs()
+    if time_zone is not None and not is_time_zone(time_zone):
+        raise TraceError(f"time_zone: {time_zone!r} is no IANA time zone; write Europe/Berlin, …")
+    names: list[pl.Series] = []
+    labels: dict[str, dict[str, int]] = {}
+    for table in sacct_tables(path, tally):
+        parsed = parser(table, path).parse(time_zone, tally)
+        rows = _jobs_that_ended(parsed, tally)
+        kept = chosen.apply(_raw(rows), tally)
+        rows = rows[kept.row]
+        if watch is not None:
+            watch(parsed, rows)
+        if rows.height:
+            jobs.add(_columns(rows, kept, memory) | _numbered(rows, labels))
+            names.append(rows["id"])
+    refuse_empty(path, tally, len(jobs))
+    jobs.note_oddities(tally, {})
+    order = jobs.order()
+    return Trace(_workload(jobs, names, labels, time_zone), tally.report, (path,)), order
+
+
+def _jobs_that_ended(rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:
+    """Leave out, and count, what is no job or has no run time yet."""
+    order = (
+        rules.JOB_STEP, rules.PENDING_ARRAY, rules.CANCELLED, rules.NOT_STARTED,
+        rules.STILL_RUNNING,
+    )  # fmt: skip
+    masks = {rule: rows[rule].fill_null(value=False).to_numpy() for rule in order}
+    left = first_that_applies(masks, rows[LINE].to_numpy(), tally.drop)
+    tally.read(int(np.count_nonzero(~left)))
+    return rows[np.flatnonzero(left)]
+
+
+def _raw(rows: pl.DataFrame) -> RawJobs:
+    names = ("job", "submit", "run", "allocated", "requested", "requested_time")
+    columns = {name: rows[name].fill_null(-1.0).to_numpy() for name in names}
+    return RawJobs(line=rows[LINE].to_numpy(), **columns)
+
+
+def _columns(rows: pl.DataFrame, kept: KeptJobs, memory: bool) -> dict[str, Floats]:
+    columns = {name: rows[name].to_numpy() for name in (LINE, "job", "submit", "run")}
+    columns |= {"processors": kept.processors, "requested_time": kept.requested_time}
+    if memory:
+        columns["memory"] = rows["memory"].fill_null(0.0).to_numpy()
+    return columns
+
+
+def _numbered(rows: pl.DataFrame, labels: dict[str, dict[str, int]]) -> dict[str, npt.NDArray[Any]]:
+    """Number the users, accounts, …; names met for the first time get the next number."""
+    numbered = {}
+    lower = {name.lower(): name for name in rows.columns}
+    for column, fields in LABELLED.items():
+        field = next((lower[name.lower()] for name in fields if name.lower() in lower), None)
+        if field is None:
+            numbered[column] = np.full(rows.height, -1)
+            continue
+        known = labels.setdefault(column, {})
+        for name in rows[field].unique(maintain_order=True):
+            if name:
+                known.setdefault(name, len(known))
+        numbers = {"": -1} | known
+        numbered[column] = rows[field].replace_strict(numbers, default=-1).to_numpy()
+    return numbered
+
+
+def _workload(
+    jobs: RigidJobs,
+    names: list[pl.Series],
+    labels: dict[str, dict[str, int]],
+    time_zone: str | None,
+) -> Workload:
+    import polars as pl
+
+    job = jobs.column("job")
+    if (job % ARRAY_TASKS == 0).all():
+        ids = (job // ARRAY_TASKS).astype(np.int64)
+    else:
+        ids = pl.concat(names).to_numpy().astype(object)
+    first = float(jobs.column("submit").min())
+    return jobs.workload(
+        zero_s=first,
+        job_id=ids,
+        epoch_s=first,
+        time_zone=time_zone,
+        labels={name: tuple(labels[name]) for name in JOB_COLUMNS if name in labels},
+    )

@@ -1,0 +1,185 @@
+"""What the rows of a sacct table say of a job, as numbers, and which rows are no finished jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from simkit.errors import TraceError
+from simkit.traces import rules
+from simkit.traces.rules import Tally
+from simkit.traces.sacct.table import (
+    LINE,
+    MACHINES,
+    duration_s,
+    instant_s,
+    is_nothing,
+    memory_gib,
+    number,
+    processors_of_resources,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ARRAY_TASKS: Final = 2.0**22
+"""A job's number for sorting is JobID times this, plus the array task's index plus 1 (Slurm allows
+four million tasks an array)."""
+
+_UNFINISHED: Final = r"^(RUNNING|SUSPENDED|COMPLETING|RESIZING|STOPPED|SIGNALING|STAGE_OUT)"
+_WAITING: Final = r"^(PENDING|CONFIGURING|REQUEUED|REQUEUE_HOLD|REQUEUE_FED|RESV_DEL_HOLD)"
+_DURATION_FORM: Final = "1-02:03:04, 02:03:04 or 03:04"
+_INSTANT_FORM: Final = "2024-05-01T12:00:00 (SLURM_TIME_FORMAT=standard)"
+
+
+class SacctRows:
+    """Rows of text on their way to numbers: columns are added to `frame` one after the other.
+
+    Attributes:
+        frame: the table's own columns, then ours in lower case.
+    """
+
+    def __init__(self, table: pl.DataFrame, path: Path) -> None:
+        self.frame, self.path = table, path
+        self._names = {name.lower(): name for name in table.columns if name != LINE}
+
+    def parse(self, time_zone: str | None, tally: Tally) -> pl.DataFrame:
+        """Add all columns; null (False for rules) where Slurm gives no value.
+
+        Float64: job (for sorting), submit, start, end (Unix seconds), run, requested_time
+        (seconds), allocated, requested (processors), memory (GiB a processor). String: id.
+        Boolean: one for each rule that leaves out rows which are no finished jobs.
+
+        Raises TraceError for values that cannot be read, with the line.
+        """
+        self._identity()
+        self._instants(time_zone)
+        self._durations()
+        self._processors(tally)
+        self._memory()
+        self._state()
+        return self.frame
+
+    def _name(self, *choices: str) -> str | None:
+        """Return the first of these columns that the table has."""
+        found = (self._names.get(choice.lower()) for choice in choices)
+        return next((name for name in found if name is not None), None)
+
+    def _needed(self, *choices: str) -> str:
+        """Return the first of columns of which the header was found to have one."""
+        name = self._name(*choices)
+        assert name is not None, f"the header was let through without {choices}"
+        return name
+
+    def _add(self, name: str, values: pl.Expr) -> None:
+        self.frame = self.frame.with_columns(values.alias(name))
+
+    def _read(self, name: str, column: str, values: pl.Expr, form: str) -> None:
+        """Add a column read from text; refuse text that is neither a value nor a word for none."""
+        import polars as pl
+
+        self._add(name, values.cast(pl.Float64))
+        self._refuse(pl.col(name).is_null() & ~is_nothing(pl.col(column)), column, form)
+
+    def _refuse(self, broken: pl.Expr, column: str, form: str) -> None:
+        first = self.frame.filter(broken).head(1)
+        if first.height:
+            line, text = first[LINE][0], first[column][0]
+            raise TraceError(
+                f"{self.path}:{line}: {column} is {text!r}; it should look like {form}"
+            )
+
+    def _nothing(self, name: str) -> None:
+        import polars as pl
+
+        self._add(name, pl.lit(None, pl.Float64))
+
+    def _identity(self) -> None:
+        import polars as pl
+
+        column, shown = self._needed("JobIDRaw", "JobID"), self._needed("JobID", "JobIDRaw")
+        self._add(rules.JOB_STEP, pl.col(column).str.contains(".", literal=True))
+        self._add(rules.PENDING_ARRAY, pl.col(shown).str.contains("[", literal=True))
+        parts = pl.col(column).str.extract_groups(r"^(\d+)(?:[_+](\d+))?$").struct
+        job, task = (parts.field(str(i)).cast(pl.Float64, strict=False) for i in (1, 2))
+        self._add("job", job * ARRAY_TASKS + (task + 1).fill_null(0))
+        self._add("id", pl.col(column))
+        job_row = ~(pl.col(rules.JOB_STEP) | pl.col(rules.PENDING_ARRAY))
+        self._refuse(pl.col("job").is_null() & job_row, column, "12, 12_3 or 12+1")
+
+    def _instants(self, time_zone: str | None) -> None:
+        import polars as pl
+
+        for name in ("Submit", "Start", "End"):
+            if (column := self._name(name)) is None:
+                self._nothing(name.lower() + "_s")
+                continue
+            values = instant_s(pl.col(column), time_zone)
+            if time_zone is None:
+                self._read(name.lower() + "_s", column, values, _INSTANT_FORM)
+            else:  # a time that the zone's clock skips is no reading error
+                self._read(name.lower() + "_s", column, instant_s(pl.col(column), None), "")
+                self._add(name.lower() + "_s", values)
+        self._add("submit", pl.col("submit_s"))
+
+    def _durations(self) -> None:
+        import polars as pl
+
+        if column := self._name("ElapsedRaw"):
+            self._read("run", column, number(pl.col(column)), "3600 (seconds)")
+        elif column := self._name("Elapsed"):
+            self._read("run", column, duration_s(pl.col(column)), _DURATION_FORM)
+        else:
+            self._add("run", pl.col("end_s") - pl.col("start_s"))
+        if column := self._name("TimelimitRaw"):
+            self._read("requested_time", column, number(pl.col(column)) * 60, "120 (minutes)")
+        elif column := self._name("Timelimit"):
+            self._read("requested_time", column, duration_s(pl.col(column)), _DURATION_FORM)
+        else:
+            self._nothing("requested_time")
+
+    def _processors(self, tally: Tally) -> None:
+        import polars as pl
+
+        for name, columns, resources in (
+            ("allocated", ("AllocCPUS", "NCPUS"), "AllocTRES"),
+            ("requested", ("ReqCPUS",), "ReqTRES"),
+        ):
+            if column := self._name(*columns):
+                self._read(name, column, number(pl.col(column)), "16")
+            elif column := self._name(resources):
+                self._add(name, processors_of_resources(pl.col(column)))
+            else:
+                self._nothing(name)
+        if self._name("AllocCPUS", "NCPUS", "AllocTRES", "ReqCPUS", "ReqTRES") is None:
+            column = self._needed(*MACHINES)
+            self._read("allocated", column, number(pl.col(column)), "4")
+            tally.note(rules.NODES_COUNTED, self.frame[LINE].to_numpy())
+
+    def _memory(self) -> None:
+        import polars as pl
+
+        if (column := self._name("ReqMem")) is None:
+            return self._nothing("memory")
+        machines = self._name(*MACHINES)
+        count = number(pl.col(machines)).fill_null(1.0) if machines else pl.lit(1.0)
+        processors = (
+            pl.when(pl.col("allocated") > 0)
+            .then("allocated")
+            .when(pl.col("requested") > 0)
+            .then("requested")
+            .otherwise(1.0)  # the row will be left out
+        )
+        values = memory_gib(pl.col(column), processors, count)
+        return self._read("memory", column, values, "4000M, 4Gc or 16Gn")
+
+    def _state(self) -> None:
+        import polars as pl
+
+        state = pl.col(column) if (column := self._name("State")) else pl.lit("")
+        started = pl.col("start_s").is_not_null() if self._name("Start") else pl.lit(value=True)
+        ended = pl.col("end_s").is_not_null() if self._name("End") else pl.lit(value=True)
+        idle = ~started | (pl.col("run").fill_null(0) == 0)
+        self._add(rules.CANCELLED, state.str.starts_with("CANCELLED") & idle)
+        self._add(rules.NOT_STARTED, ~started | state.str.contains(_WAITING))
+        self._add(rules.STILL_RUNNING, ~ended | state.str.contains(_UNFINISHED))

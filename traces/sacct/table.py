@@ -1,0 +1,233 @@
+"""The table that ``sacct --parsable2`` prints: a header line of names, then rows of text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from simkit.errors import TraceError
+from simkit.text import counted
+from simkit.traces import rules
+from simkit.traces.files import Block, text_blocks
+from simkit.traces.rules import Tally
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+# MERGED The header line of a sacct table: names its columns, and tells which needed ones are missing.
+
+
+MACHINES: Final = ("NNodes", "AllocNodes", "ReqNodes")
+"""Columns that count machines: the first that is there."""
+
+PROCESSORS: Final = ("AllocCPUS", "NCPUS", "AllocTRES", "ReqCPUS", "ReqTRES", *MACHINES)
+"""Columns that tell how large a job is; where there are only machines, these are counted."""
+
+RUN_TIME: Final = ("Elapsed", "ElapsedRaw")
+
+COMMAND: Final = (
+    "sacct --allusers --allocations --parsable2 --format=JobID,JobIDRaw,User,Account,Partition,"
+    "QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,ReqMem,TotalCPU"
+)
+"""The command whose table has all that is read (without --allocations also the memory used)."""
+
+
+def column_names(header: bytes, number: int, path: Path) -> list[str]:
+    """Return the names in a header line; after ``--parsable``, which ends in |, the last is empty.
+
+    Raises TraceError, with the line `number`, if it is no header, names a column twice, or lacks
+    columns: all that are missing are named.
+    """
+    names = [name.strip() for name in header.decode("utf-8", "replace").split("|")]
+    lower = [name.lower() for name in names]
+    if "jobid" not in lower and "jobidraw" not in lower:
+        raise TraceError(
+            f"{path}:{number}: the first line names no column JobID or JobIDRaw, so it is no "
+            "header of sacct; print with --parsable2 and without --noheader"
+        )
+    if twice := next((name for name in names if lower.count(name.lower()) > 1), None):
+        raise TraceError(f"{path}:{number}: two columns {twice}; name each once in --format")
+    if missing := _missing(lower):
+        raise TraceError(
+            f"{path}:{number}: no column {', no column '.join(missing)}; print the table again "
+            f"with {COMMAND}"
+        )
+    return names
+
+
+def _missing(lower: Sequence[str]) -> list[str]:
+    """Return what is needed and not there, each with the columns that would do instead."""
+
+    def has(*names: str) -> bool:
+        return any(name.lower() in lower for name in names)
+
+    missing = []
+    if not has("Submit"):
+        missing.append("Submit")
+    if not has(*RUN_TIME) and not (has("Start") and has("End")):
+        missing.append("Elapsed (or ElapsedRaw, or both Start and End)")
+    if not has(*PROCESSORS):
+        missing.append(f"{PROCESSORS[0]} (or {', '.join(PROCESSORS[1:])})")
+    return missing
+
+
+LINE: Final = "line"
+"""The column of line numbers; Slurm has no field of that name in lower case."""
+
+
+def sacct_tables(path: Path, tally: Tally) -> Iterator[pl.DataFrame]:
+    """Yield the rows, block by block: the column `LINE`, then the header's columns as text.
+
+    Raises TraceError for a file without header, a header that lacks columns which are needed, or a
+    row with more or fewer fields than the header.
+    """
+    header = b""
+    for block in text_blocks(path):
+        lines, numbers = _lines(block)
+        if not header and lines:
+            header = lines.pop(0)
+            columns = column_names(header, numbers.pop(0), path)
+        repeated = [i for i, line in enumerate(lines) if line == header]
+        tally.note(rules.REPEATED_HEADER, np.array([numbers[i] for i in repeated], np.int64))
+        for index in reversed(repeated):
+            del lines[index], numbers[index]
+        if lines:
+            _check_width(lines, numbers, header, path)
+            yield _frame(lines, numbers, columns)
+
+
+def _lines(block: Block) -> tuple[list[bytes], list[int]]:
+    """Return the lines that are not empty, and their numbers."""
+    lines, numbers = [], []
+    for number, line in enumerate(block.text.split(b"\n"), block.first_line):
+        if bare := line.strip(b" \r\t"):
+            lines.append(bare)
+            numbers.append(number)
+    return lines, numbers
+
+
+def _check_width(lines: list[bytes], numbers: list[int], header: bytes, path: Path) -> None:
+    width = header.count(b"|")
+    for line, number in zip(lines, numbers, strict=True):
+        if (bars := line.count(b"|")) != width:
+            raise TraceError(
+                f"{path}:{number}: {counted(bars + 1, 'field')}, the header has {width + 1}; "
+                "print the table again, without columns of free text (JobName, Comment) that may "
+                "hold a |"
+            )
+
+
+def _frame(lines: list[bytes], numbers: list[int], columns: list[str]) -> pl.DataFrame:
+    import polars as pl
+
+    if len(columns) == 1:  # without a separator polars would guess
+        text = [line.decode("utf-8", "replace") for line in lines]
+        frame = pl.DataFrame({columns[0]: text})
+    else:
+        frame = pl.read_csv(
+            b"\n".join((*lines, b"")),
+            has_header=False,
+            separator="|",
+            quote_char=None,
+            schema=dict.fromkeys(columns, pl.String),
+            encoding="utf8-lossy",
+        ).with_columns(pl.all().fill_null(""))
+    return frame.with_columns(pl.Series(LINE, numbers, pl.Int64))
+
+
+# MERGED The fields of Slurm's accounting: durations, time limits, instants and memory, as columns.
+# MERGED
+# MERGED Each function takes a polars column of text and returns numbers, null where the text says that
+# MERGED there is none (empty, Unknown, UNLIMITED, …); text that fits no form gives null too.
+
+
+NOTHING: Final = (
+    "", "unknown", "none", "n/a", "invalid", "unlimited", "partition_limit", "(null)",
+)  # fmt: skip
+"""What Slurm writes where there is no value, in lower case."""
+
+_DURATION = r"^(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)$"
+_MEMORY = r"^(\d+(?:\.\d+)?)([KMGTPkmgtp]?)([cn]?)$"
+_BYTES = r"^(\d+(?:\.\d+)?)([KMGTPkmgtp]?)$"
+_GIB = {"k": 2.0**-20, "m": 2.0**-10, "": 2.0**-10, "g": 1.0, "t": 2.0**10, "p": 2.0**20}
+
+
+def is_nothing(text: pl.Expr) -> pl.Expr:
+    """Tell which fields say that there is no value."""
+    return text.str.strip_chars().str.to_lowercase().is_in(list(NOTHING))
+
+
+def number(text: pl.Expr) -> pl.Expr:
+    """Return the number in ``120``."""
+    import polars as pl
+
+    return text.str.strip_chars().cast(pl.Float64, strict=False)
+
+
+def duration_s(text: pl.Expr) -> pl.Expr:
+    """Return seconds of ``[DD-[HH:]]MM:SS[.mmm]``."""
+    import polars as pl
+
+    parts = text.str.strip_chars().str.extract_groups(_DURATION).struct
+    days, hours, minutes, seconds = (
+        parts.field(str(i)).cast(pl.Float64, strict=False) for i in range(1, 5)
+    )
+    return days.fill_null(0) * 86400 + hours.fill_null(0) * 3600 + minutes * 60 + seconds
+
+
+def instant_s(text: pl.Expr, time_zone: str | None) -> pl.Expr:
+    """Return Unix seconds of ``2023-05-01T12:00:00`` (local time) or of plain Unix seconds.
+
+    Without a zone the clock is read as if it were UTC. The hour that occurs twice when summer
+    time ends is read as its first occurrence.
+    """
+    import polars as pl
+
+    local = text.str.strip_chars().str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False)
+    if time_zone is not None:
+        local = local.dt.replace_time_zone(time_zone, ambiguous="earliest", non_existent="null")
+    return pl.coalesce(number(text), local.dt.epoch("ms") / 1000)
+
+
+def memory_gib(text: pl.Expr, processors: pl.Expr, machines: pl.Expr) -> pl.Expr:
+    """Return GiB per processor of ``4000M`` (a job), ``4Gc`` (a processor), ``16Gn`` (a machine).
+
+    The letters are those of `sacct`: K, M, G, T, P are powers of 1024, M is meant where none
+    stands.
+    """
+    import polars as pl
+
+    parts = text.str.strip_chars().str.extract_groups(_MEMORY).struct
+    unit = parts.field("2").str.to_lowercase().replace_strict(_GIB, default=None)
+    amount = parts.field("1").cast(pl.Float64, strict=False) * unit
+    per = parts.field("3")
+    return (
+        pl.when(per == "c")
+        .then(amount)
+        .when(per == "n")
+        .then(amount * machines / processors)
+        .otherwise(amount / processors)
+    )
+
+
+def bytes_of(text: pl.Expr) -> pl.Expr:
+    """Return the bytes in ``1234K`` or ``1.5G`` (AveRSS, MaxRSS); plain numbers are bytes."""
+    import polars as pl
+
+    parts = text.str.strip_chars().str.extract_groups(_BYTES).struct
+    unit = parts.field("2").str.to_uppercase()
+    powers = {letter: 1024.0**power for power, letter in enumerate(("", *"KMGTP"))}
+    return parts.field("1").cast(pl.Float64, strict=False) * unit.replace_strict(
+        powers, default=None
+    )
+
+
+def processors_of_resources(text: pl.Expr) -> pl.Expr:
+    """Return the processors in ``billing=8,cpu=8,mem=16G,node=1`` (AllocTRES, ReqTRES)."""
+    import polars as pl
+
+    return text.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Float64, strict=False)

@@ -1,0 +1,155 @@
+"""What sacct tells of how jobs ran, as SWF's fields have it: wait, status, processor time, memory.
+
+A simulation does not need it; a log that is converted to SWF keeps it. Slurm gives the memory that
+a job used with its steps (``12.batch``, ``12.0``), whose rows are no jobs: their largest counts.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.traces import rules
+from simkit.traces.rigid_jobs import JobRules
+from simkit.traces.rules import Tally
+from simkit.traces.sacct import scan_sacct
+from simkit.traces.sacct.columns import SacctRows
+from simkit.traces.sacct.table import bytes_of, duration_s, number
+from simkit.workload import Trace
+
+if TYPE_CHECKING:
+    import polars as pl
+
+USAGE: Final = (
+    "wait_time_s", "status", "cpu_time_s", "requested_processors", "requested_memory_kb",
+)  # fmt: skip
+"""Columns that a job's own row gives."""
+
+_FAILED: Final = (
+    "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "LAUNCH_FAILED", "DEADLINE",
+    "PREEMPTED", "RECONFIG_FAIL",
+)  # fmt: skip
+_CANCELLED: Final = r"^(CANCELLED|REVOKED)"
+_KIB_A_GIB: Final = 2.0**20
+
+
+def read_sacct_usage(
+    path: str | PathLike[str], *, time_zone: str | None = None, keep_zero_run: bool = False
+) -> tuple[Trace, dict[str, Floats]]:
+    """Read the output of sacct, and what it tells of each job's run.
+
+    Args:
+        path: the file, plain or gzipped.
+        time_zone: as for `read_sacct`.
+        keep_zero_run: see there.
+
+    Returns:
+        The trace, as `read_sacct` gives it; and (J,) columns in the order of its jobs, NaN where
+        unknown: ``wait_time_s`` (start, else end - run time, less submit), ``status`` (SWF: 1
+        completed, 0 failed, timed out or preempted, 5 cancelled), ``cpu_time_s`` (TotalCPU a
+        processor), ``requested_processors``, and in kilobytes of 1024 bytes a processor
+        ``requested_memory_kb`` (ReqMem) and ``used_memory_kb`` (AveRSS, else MaxRSS, times NTasks
+        of the largest step; MaxRSS gives an upper bound).
+
+    Raises TraceError as `read_sacct` does, and for values of these columns that cannot be read.
+    """
+    gathered = _Gathered()
+    trace, order = scan_sacct(
+        Path(path),
+        JobRules(keep_zero_run=keep_zero_run),
+        time_zone=time_zone,
+        parser=_UsageRows,
+        watch=gathered.add,
+    )
+    return trace, gathered.columns(order)
+
+
+class _UsageRows(SacctRows):
+    """Rows with the columns of `USAGE` besides, and ``owner`` and ``used_kb``, of steps too."""
+
+    def parse(self, time_zone: str | None, tally: Tally) -> pl.DataFrame:
+        import polars as pl
+
+        super().parse(time_zone, tally)
+        start = pl.coalesce("start_s", pl.col("end_s") - pl.col("run"))
+        wait = start - pl.col("submit")
+        self._add("wait_time_s", pl.when(wait >= 0).then(wait))
+        self._add_status()
+        self._add_cpu_time()
+        self._add("requested_processors", pl.col("requested"))
+        memory = pl.col("memory") * _KIB_A_GIB
+        self._add("requested_memory_kb", pl.when(memory > 0).then(memory))  # 0: all there is
+        self._add_used_memory()
+        return self.frame
+
+    def _add_status(self) -> None:
+        import polars as pl
+
+        if (column := self._name("State")) is None:
+            return self._nothing("status")
+        state = pl.col(column).str.strip_chars().str.to_uppercase()
+        status = (
+            pl.when(state == "COMPLETED")
+            .then(1.0)
+            .when(state.str.contains(_CANCELLED))
+            .then(5.0)
+            .when(state.is_in(list(_FAILED)))
+            .then(0.0)
+        )
+        return self._add("status", status)
+
+    def _add_cpu_time(self) -> None:
+        import polars as pl
+
+        if (column := self._name("TotalCPU")) is None:
+            return self._nothing("cpu_time_s")
+        self._read("cpu_time_s", column, duration_s(pl.col(column)), "1-02:03:04 or 03:04.500")
+        return self._add("cpu_time_s", pl.col("cpu_time_s") / self._count())
+
+    def _count(self) -> pl.Expr:
+        """Return the processors of a job, null where neither number is above 0."""
+        import polars as pl
+
+        return pl.coalesce(pl.when(pl.col(n) > 0).then(n) for n in ("allocated", "requested"))
+
+    def _add_used_memory(self) -> None:
+        import polars as pl
+
+        self._add("count", self._count())
+        self._add("owner", pl.col("id").str.extract(r"^([^.]*)"))
+        if (column := self._name("AveRSS", "MaxRSS")) is None:
+            return self._nothing("used_kb")
+        self._read("used_kb", column, bytes_of(pl.col(column)) / 1024, "1234K or 1.5G")
+        tasks = self._name("NTasks")
+        times = number(pl.col(tasks)).fill_null(1.0) if tasks else pl.lit(1.0)
+        return self._add("used_kb", pl.col("used_kb") * times)
+
+
+class _Gathered:
+    """The usage of the jobs that are kept, and the memory of all rows, block by block."""
+
+    def __init__(self) -> None:
+        self._jobs: list[pl.DataFrame] = []
+        self._used: list[pl.DataFrame] = []
+
+    def add(self, rows: pl.DataFrame, kept: pl.DataFrame) -> None:
+        """Take in a block: all its rows, and those that became jobs."""
+        import polars as pl
+
+        self._jobs.append(kept.select(*USAGE, "owner", "count"))
+        steps = rows.filter(pl.col("used_kb").is_not_null() & ~pl.col(rules.PENDING_ARRAY))
+        self._used.append(steps.group_by("owner").agg(pl.col("used_kb").max()))
+
+    def columns(self, order: Any) -> dict[str, Floats]:
+        """Return the columns, with the jobs in this order."""
+        import polars as pl
+
+        used = pl.concat(self._used).group_by("owner").agg(pl.col("used_kb").max())
+        jobs = pl.concat(self._jobs).join(used, on="owner", how="left", maintain_order="left")
+        table = jobs.with_columns((pl.col("used_kb") / pl.col("count")).alias("used_memory_kb"))
+        names = (*USAGE, "used_memory_kb")
+        return {name: table[name].fill_null(np.nan).to_numpy()[order] for name in names}

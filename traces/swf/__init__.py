@@ -1,0 +1,127 @@
+"""The Standard Workload Format (SWF): reads logs of the Parallel Workloads Archive.
+
+The format is that of Chapin, Cirne, Feitelson, Jones, Leutenegger, Schwiegelshohn, Smith and
+Talby, "Benchmarks and standards for the evaluation of parallel job schedulers" (1999).
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.errors import TraceError
+from simkit.traces import rules
+from simkit.traces.rigid_jobs import (
+    JobRules,
+    KeptJobs,
+    Processors,
+    RawJobs,
+    RequestedTime,
+    RigidJobs,
+)
+from simkit.traces.rules import Tally, summary
+from simkit.traces.swf.blocks import SwfBlock, SwfHeader, swf_blocks
+from simkit.traces.swf.writer import write_swf
+from simkit.workload import JOB_COLUMNS, Trace, Workload
+
+__all__ = ["read_swf", "write_swf"]
+
+FIRST_ABSOLUTE_S = 1e9
+"""A log whose first submit is at or after this (September 2001) counts from the Unix epoch."""
+
+
+def read_swf(
+    path: str | PathLike[str],
+    *,
+    processors: Processors = "allocated",
+    requested_time: RequestedTime = "max",
+    keep_zero_run: bool = False,
+) -> Trace:
+    """Read an SWF log, plain or gzipped, as a workload of rigid jobs.
+
+    Times are in seconds. The trace's zero is the log's own (its header's UnixStartTime, which
+    becomes `epoch_s`), so that submit times stay as the log has them. A log whose first job is
+    submitted at 1e9 s or later holds Unix times instead, whatever its header says: then the first
+    job's submission becomes the zero, and the report notes it. `capacity` is MaxProcs, else
+    MaxNodes.
+
+    Args:
+        path: the log.
+        processors: the count to take first; the other where that one is missing.
+        requested_time: ``max`` of requested and run time (the run time where none was
+            requested), or ``raw``, NaN where none was requested.
+        keep_zero_run: keep jobs with a run time of 0.
+
+    Returns:
+        The workload, sorted by (submit time, job id), and the report of its rows.
+
+    Raises TraceError, with file and line, if the file is not an SWF log or has no jobs.
+    """
+    path, tally, header, jobs = Path(path), Tally(), SwfHeader(), RigidJobs()
+    chosen = JobRules(processors, requested_time, keep_zero_run)
+    for block in swf_blocks(path, header):
+        kept = judge(block, chosen, tally, path)
+        if len(kept.row):
+            jobs.add(_columns(block, kept))
+    refuse_empty(path, tally, len(jobs))
+    jobs.note_oddities(tally, header.capacity)
+    return Trace(_workload(jobs, header, tally), tally.report, (path,))
+
+
+def judge(block: SwfBlock, chosen: JobRules, tally: Tally, path: Path) -> KeptJobs:
+    """Apply the rules to a block of rows; raise TraceError for a job number that is not whole."""
+    values = block.values
+    names = ("job", "submit", "run", "allocated", "requested", "requested_time")
+    job = values["job"]
+    if (broken := np.isfinite(job) & (job != np.floor(job))).any():
+        row = int(np.flatnonzero(broken)[0])
+        raise TraceError(
+            f"{path}:{block.line[row]}: field 1 (job) is {job[row]:g}, not a whole number; number "
+            "the jobs 1, 2, 3, …"
+        )
+    tally.note(rules.EXTRA_FIELDS, block.longer)
+    return chosen.apply(RawJobs(line=block.line, **{name: values[name] for name in names}), tally)
+
+
+def refuse_empty(path: Path, tally: Tally, jobs: int) -> None:
+    """Raise TraceError if no row became a job."""
+    report = tally.report
+    if report.read == 0:
+        raise TraceError(f"{path}: no jobs: the file is empty or holds only comments; check it")
+    if jobs == 0:
+        rows = "the only row is" if report.read == 1 else f"all {report.read:,} rows are"
+        raise TraceError(
+            f"{path}: no jobs: {rows} left out ({summary(report)}); "
+            "`simkit trace check` explains these rules"
+        )
+
+
+def _columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Floats]:
+    rows, values = kept.row, block.values
+    columns = {name: values[name][rows] for name in ("job", "submit", "run")}
+    columns |= {name: _known(values[name][rows]) for name in JOB_COLUMNS}
+    columns["line"] = block.line[rows].astype(np.float64)
+    columns["processors"] = kept.processors
+    columns["requested_time"] = kept.requested_time
+    return columns
+
+
+def _known(numbers: Floats) -> Floats:
+    """Return numbers of users, queues, …, with -1 for what is none."""
+    known = np.abs(numbers) < 2.0**53
+    return np.where(known, np.floor(numbers), -1.0)
+
+
+def _workload(jobs: RigidJobs, header: SwfHeader, tally: Tally) -> Workload:
+    zone = header.time_zone
+    if zone is None and header.values.get("timezonestring"):
+        tally.report.notes[rules.UNKNOWN_ZONE] = 1
+    zero, epoch = 0.0, header.epoch_s
+    first = float(jobs.column("submit").min())
+    if first >= FIRST_ABSOLUTE_S:
+        zero = epoch = first
+        tally.report.notes[rules.ABSOLUTE_TIMES] = len(jobs)
+    return jobs.workload(zero_s=zero, epoch_s=epoch, time_zone=zone, capacity=header.capacity)

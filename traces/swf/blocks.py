@@ -1,0 +1,239 @@
+"""SWF rows as columns, block by block: the format, without any judgement of the values.
+
+A row is 18 numbers between blanks; the Parallel Workloads Archive pads them into columns. A block
+of lines is squeezed to one blank between fields and handed to polars whole; only lines that polars
+cannot read are looked at one by one, to mend them or to say what is wrong with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.errors import TraceError
+from simkit.text import counted
+from simkit.traces.files import Block, text_blocks
+
+# MERGED The header of an SWF log: the comment lines ``; Key: value`` and what they say of the machine.
+
+
+_ENTRY = re.compile(r"\s*;\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:\s*(.*?)\s*$", re.ASCII)
+_NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
+
+
+class SwfHeader:
+    """Comment lines as they come, and the first value of each key.
+
+    Attributes:
+        lines: all comment lines of the file, without line ends.
+        values: key in lower case → text of its first occurrence.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.values: dict[str, str] = {}
+
+    def add(self, line: bytes) -> None:
+        """Take in one comment line (bytes: the archive's older headers are in Latin-1)."""
+        self.lines.append(line.strip())
+        if entry := _ENTRY.match(line.decode("latin-1")):
+            self.values.setdefault(entry[1].lower(), entry[2])
+
+    def replace(self, key: str, value: str) -> None:
+        """Set a key: its line, or its lines, give way to one at the end."""
+        kept = (line for line in self.lines if not _has_key(line, key))
+        self.lines = [*kept, f"; {key}: {value}".encode()]
+        self.values[key.lower()] = value
+
+    def number(self, key: str) -> float | None:
+        """Return the first number in a value: 338 for "338 (batch partition; 512 total)"."""
+        found = _NUMBER.search(self.values.get(key.lower(), ""))
+        return float(found[0]) if found else None
+
+    @property
+    def capacity(self) -> dict[str, float]:
+        """``{"processors": n}`` of MaxProcs, else of MaxNodes; empty where neither says."""
+        for key in ("MaxProcs", "MaxNodes"):
+            count = self.number(key)
+            if count is not None and count >= 1:
+                return {"processors": count}
+        return {}
+
+    @property
+    def epoch_s(self) -> float:
+        """UnixStartTime, the Unix time of the log's zero; NaN where it is absent or 0."""
+        start = self.number("UnixStartTime")
+        return start if start is not None and start > 0 else float("nan")
+
+    @property
+    def time_zone(self) -> str | None:
+        """TimeZoneString, or None where it is absent or unknown to the IANA data base."""
+        name = self.values.get("timezonestring", "")
+        return name if is_time_zone(name) else None
+
+
+def _has_key(line: bytes, key: str) -> bool:
+    entry = _ENTRY.match(line.decode("latin-1"))
+    return entry is not None and entry[1].lower() == key.lower()
+
+
+def is_time_zone(name: str) -> bool:
+    """Tell whether a name is in the IANA time zone data base."""
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # not known, not a name, or the name of a folder
+        return False
+    return True
+
+
+FIELDS: Final = (
+    "job", "submit", "wait", "run", "allocated", "cpu_time", "memory", "requested",
+    "requested_time", "requested_memory", "status", "user", "group", "executable", "queue",
+    "partition", "previous_job", "think_time",
+)  # fmt: skip
+"""Names for SWF's 18 fields, in order."""
+NEEDED: Final = (
+    "job", "submit", "run", "allocated", "requested", "requested_time",
+    "user", "group", "executable", "queue", "partition",
+)  # fmt: skip
+"""The fields that a workload is made of; the others are read by nobody."""
+_PARSED: Final = (*NEEDED, FIELDS[-1])  # the last field shows that a line is complete
+_WIDTH: Final = len(FIELDS)
+
+
+@dataclass(frozen=True)
+class SwfBlock:
+    """Some consecutive rows of a log, n of them."""
+
+    line: Ints
+    """(n,) line numbers in the file, from 1."""
+    text: bytes
+    """The rows: exactly 18 fields each, one blank between, a newline after each."""
+    values: dict[str, Floats]
+    """(n,) per name in `NEEDED`."""
+    longer: Ints
+    """Numbers of the lines that had more than 18 fields."""
+
+
+def swf_blocks(path: Path, header: SwfHeader) -> Iterator[SwfBlock]:
+    """Yield the rows of a log; comment lines, wherever they stand, go to `header`.
+
+    Raises TraceError, with the line, for a file that is not SWF.
+    """
+    for block in text_blocks(path):
+        text, line = _rows(block, header)
+        if not len(line):
+            continue
+        longer = np.empty(0, np.int64)
+        if _count(text, b" ") != (_WIDTH - 1) * len(line):
+            text, longer = _cut_to_width(text, line, path)
+        values = _parse(text, line, path)
+        yield SwfBlock(line, text, values, longer)
+
+
+def squeezed(text: bytes) -> bytes:
+    """Return lines without blanks at their ends and with one blank between fields."""
+    for blank in (b"\r", b"\t"):
+        if blank in text:
+            text = text.replace(blank, b" ")
+    letters = np.frombuffer(text, np.uint8)
+    dark = letters > 32
+    keep = dark.copy()
+    keep[1:] |= dark[:-1]  # the first blank after a field
+    keep |= letters == 10
+    text = letters[keep].tobytes()
+    return text.replace(b" \n", b"\n") if b" \n" in text else text
+
+
+def _rows(block: Block, header: SwfHeader) -> tuple[bytes, Ints]:
+    """Return the squeezed data lines of a block and their numbers."""
+    text, first = squeezed(block.text), block.first_line
+    if b";" not in text and b"\n\n" not in text and not text.startswith(b"\n"):
+        return text, np.arange(first, first + text.count(b"\n"))
+    rows, numbers = [], []
+    for number, line in enumerate(block.text.split(b"\n"), first):
+        bare = line.strip()
+        if bare.startswith(b";"):
+            header.add(bare)
+        elif bare:
+            rows.append(bare)
+            numbers.append(number)
+    text = squeezed(b"\n".join((*rows, b""))) if rows else b""
+    return text, np.array(numbers, np.int64)
+
+
+def _count(text: bytes, letter: bytes) -> int:
+    return int(np.count_nonzero(np.frombuffer(text, np.uint8) == letter[0]))
+
+
+def _cut_to_width(text: bytes, line: Ints, path: Path) -> tuple[bytes, Ints]:
+    """Cut lines after the 18th field; refuse lines with fewer."""
+    rows, longer = text.split(b"\n")[:-1], []
+    for index, row in enumerate(rows):
+        fields = row.count(b" ") + 1
+        if fields < _WIDTH:
+            raise _too_short(path, int(line[index]), fields)
+        if fields > _WIDTH:
+            rows[index] = b" ".join(row.split(b" ", _WIDTH)[:_WIDTH])
+            longer.append(line[index])
+    return b"\n".join((*rows, b"")), np.array(longer, np.int64)
+
+
+def _too_short(path: Path, line: int, fields: int) -> TraceError:
+    return TraceError(
+        f"{path}:{line}: {counted(fields, 'field')}, SWF has {_WIDTH}; pad unknown fields with "
+        "-1, or check that the file is an SWF log"
+    )
+
+
+def _parse(text: bytes, line: Ints, path: Path) -> dict[str, Floats]:
+    import polars as pl
+
+    try:
+        frame = pl.read_csv(
+            text,
+            has_header=False,
+            separator=" ",
+            quote_char=None,
+            columns=[FIELDS.index(name) for name in sorted(_PARSED, key=FIELDS.index)],
+            schema=dict.fromkeys(FIELDS, pl.Float64),
+            ignore_errors=True,
+        )
+    except pl.exceptions.PolarsError:
+        return _parse_slowly(text, line, path)
+    if frame.height != len(line) or any(frame.null_count().row(0)):
+        return _parse_slowly(text, line, path)
+    return {name: frame[name].to_numpy() for name in NEEDED}
+
+
+def _parse_slowly(text: bytes, line: Ints, path: Path) -> dict[str, Floats]:
+    """Read lines one by one, as Python reads numbers; the first that fails is named."""
+    columns = np.empty((len(NEEDED), len(line)))
+    where = [(row, FIELDS.index(name)) for row, name in enumerate(NEEDED)]
+    for index, content in enumerate(text.split(b"\n")[:-1]):
+        fields = content.split()
+        if len(fields) < _WIDTH:
+            raise _too_short(path, int(line[index]), len(fields))
+        for row, position in where:
+            columns[row, index] = _number(fields[position], position, int(line[index]), path)
+    return {name: columns[row] for row, name in enumerate(NEEDED)}
+
+
+def _number(field: bytes, position: int, line: int, path: Path) -> float:
+    try:
+        if b"_" not in field:  # Python allows 1_000, a log does not
+            return float(field)
+    except ValueError:
+        pass
+    shown = field[:40].decode("ascii", "replace")
+    raise TraceError(
+        f"{path}:{line}: field {position + 1} ({FIELDS[position].replace('_', ' ')}) is {shown!r}, "
+        "not a number; write numbers, and -1 for what is unknown"
+    )

@@ -1,0 +1,141 @@
+"""Makes jobs of the rows of a task table: their order, their submit times, their tasks' parents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import TraceError
+from simkit.traces import rules
+from simkit.traces.rules import Tally
+from simkit.traces.task_table import rules as names
+from simkit.traces.task_table.columns import TableColumns
+from simkit.workload import Workload
+
+Submit = Literal["first", "last"]
+_SHOWN: Final = 20
+
+
+class TableJobs:
+    """The rows of a table, put together by job: sorted by (submit time, first row)."""
+
+    def __init__(self, table: TableColumns, submit: Submit, tally: Tally) -> None:
+        ids = table.ids("job_id")
+        _, first, which = np.unique(ids, return_index=True, return_inverse=True)
+        time = table.numbers("submit_time_s")
+        row = first
+        if submit == "last":
+            row = np.zeros_like(first)
+            np.maximum.at(row, which, np.arange(len(which)))
+        tally.note(names.OTHER_SUBMIT, table.line[time != time[row][which]])
+        tally.note(rules.OUT_OF_ORDER, table.line[time < np.maximum.accumulate(time)])
+        jobs = np.lexsort((first, time[row]))
+        rank = np.empty_like(jobs)
+        rank[jobs] = np.arange(len(jobs))
+        self._order: Ints = np.argsort(rank[which], kind="stable")
+        self.job_id: npt.NDArray[Any] = ids[first[jobs]]
+        self.submit_time_s: Floats = time[row][jobs]
+        counts = np.bincount(which, minlength=len(first))[jobs]
+        self.first_task: Ints = np.concatenate(([0], np.cumsum(counts))).astype(np.int64)
+        self._table, self._first_row = table.take(self._order), first[jobs]
+        self._users = table.take(self._first_row)
+        self.task_id = self._task_ids()
+        tally.note(names.REPEATED_TASK, np.sort(self._table.line[self._repeated()]))
+
+    def workload(self, resources: Sequence[str], separator: str, path: Path) -> Workload:
+        """Return the workload; raise TraceError for parents that do not exist or form a cycle."""
+        table, size = self._table, len(self._table)
+        user, labels = self._numbered_users()
+        facts: dict[str, Any] = {"labels": labels} if labels else {}
+        if "parents" in table.frame:
+            facts["first_parent"], facts["parent"] = self._parents(separator, path)
+        if user is not None:
+            facts["user"] = user
+        instances = table.numbers("instances") if "instances" in table.frame else np.ones(size)
+        wanted = np.broadcast_to(np.nan, (size,))
+        if "requested_time_s" in table.frame:
+            wanted = table.numbers("requested_time_s")
+            wanted = np.where(wanted >= 0, wanted, np.nan)
+        try:
+            return Workload(
+                resources=tuple(resources),
+                job_id=self.job_id,
+                submit_time_s=self.submit_time_s,
+                first_task=self.first_task,
+                task_id=self.task_id,
+                instances=instances.astype(np.int64),
+                request=np.column_stack([table.numbers(name) for name in resources]),
+                run_time_s=np.maximum(table.numbers("run_time_s"), 0.0),
+                requested_time_s=wanted,
+                gang=np.broadcast_to(np.False_, (size,)),
+                **facts,
+            )
+        except TraceError as error:
+            raise TraceError(f"{path}: {error}") from None
+
+    def _task_ids(self) -> npt.NDArray[Any]:
+        """Return the tasks' ids; without a column they are numbered in their job, from 1."""
+        if "task_id" in self._table.frame:
+            return self._table.ids("task_id")
+        return np.arange(len(self._table)) - self._job_begins() + 1
+
+    def _job_begins(self) -> Ints:
+        """Return (T,) the row of the first task of each task's job."""
+        begins: Ints = np.repeat(self.first_task[:-1], np.diff(self.first_task))
+        return begins
+
+    def _repeated(self) -> Bools:
+        """Tell which tasks have the id of an earlier one of their job."""
+        _, number = np.unique(self.task_id, return_inverse=True)
+        pairs = np.column_stack((self._job_begins(), number))
+        _, first = np.unique(pairs, axis=0, return_index=True)
+        repeated = np.ones(len(self.task_id), dtype=bool)
+        repeated[first] = False
+        return repeated
+
+    def _numbered_users(self) -> tuple[Ints | None, dict[str, tuple[str, ...]]]:
+        """Return each job's user, by its first row: the trace's own numbers, or names by number."""
+        if "user" not in self._users.frame:
+            return None, {}
+        words: list[str | None] = self._users.frame["user"].to_list()
+        if all(word is None or word.isdecimal() for word in words):
+            return np.array([-1 if word is None else int(word) for word in words]), {}
+        known: dict[str, int] = {}
+        numbers = [-1 if word is None else known.setdefault(word, len(known)) for word in words]
+        return np.array(numbers, np.int64), {"user": tuple(known)}
+
+    def _parents(self, separator: str, path: Path) -> tuple[Ints, Ints]:
+        """Return the offsets and rows of the tasks' parents."""
+        own = [str(task) for task in self.task_id.tolist()]
+        begins = self._job_begins().tolist()
+        row_of: dict[tuple[int, str], int] = {}
+        for row, key in enumerate(zip(begins, own, strict=True)):
+            row_of.setdefault(key, row)
+        counts, rows, problems = [], list[int](), list[str]()
+        for row, text in enumerate(self._table.frame["parents"].to_list()):
+            wanted = [word.strip() for word in (text or "").split(separator) if word.strip()]
+            found = [row_of.get((begins[row], word)) for word in dict.fromkeys(wanted)]
+            counts.append(len(found))
+            rows += [parent for parent in found if parent is not None]
+            if None in found:
+                problems.append(_no_parent(path, self._table.line[row], own[row], wanted, found))
+        if problems:
+            more = len(problems) - _SHOWN
+            shown = [*problems[:_SHOWN], *([f"… and {more} more rows"] if more > 0 else [])]
+            raise TraceError("\n".join(shown))
+        return np.concatenate(([0], np.cumsum(counts))).astype(np.int64), np.array(rows, np.int64)
+
+
+def _no_parent(
+    path: Path, line: int, task: str, wanted: Sequence[str], found: Sequence[int | None]
+) -> str:
+    missing = [word for word, row in zip(dict.fromkeys(wanted), found, strict=True) if row is None]
+    return (
+        f"{path}:{line}: task {task} waits for {', '.join(missing)}, which its job does not have "
+        "among the rows kept; correct `parents`"
+    )

@@ -25,7 +25,6 @@ class HRRN:
         """Begin a run."""
 
     def keys(self, state: State) -> Floats:
-        """See `ChangingOrder.keys`."""
         wait, estimate, _ = _facts(state)
         return -(wait + estimate) / estimate
 
@@ -40,7 +39,6 @@ class WFP3(HRRN):
     """
 
     def keys(self, state: State) -> Floats:
-        """See `ChangingOrder.keys`."""
         wait, estimate, processors = _facts(state)
         return -((wait / estimate) ** 3) * processors
 
@@ -52,7 +50,6 @@ class UNICEF(HRRN):
     """
 
     def keys(self, state: State) -> Floats:
-        """See `ChangingOrder.keys`."""
         wait, estimate, processors = _facts(state)
         return -wait / (np.log2(np.maximum(processors, 2.0)) * estimate)
 

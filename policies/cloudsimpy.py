@@ -77,7 +77,6 @@ class CloudSimPy:
         self.fitness = fitness
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """See `Policy.reset`."""
         if any(partition.machines is not None for partition in info.partitions):
             raise PolicyError(
                 "CloudSimPy: it has no partitions; let every partition use all machines"
@@ -93,7 +92,6 @@ class CloudSimPy:
         self._late: list[Allocation] = []  # comes free at the next tick
 
     def schedule(self, state: State) -> Iterator[Action]:
-        """See `Policy.schedule`."""
         now = state.now
         if now % 1.0:
             raise PolicyError(

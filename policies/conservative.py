@@ -229,7 +229,6 @@ class ConservativePolicy(OrderedPolicy):
         super().__init__(order, None, placement)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """See `Policy.reset`."""
         super().reset(info, rng)
         self.plan = Plan()
         self._wake_s = -inf
@@ -240,7 +239,6 @@ class ConservativePolicy(OrderedPolicy):
         return self.plan.promised
 
     def schedule(self, state: State) -> Iterator[Action]:
-        """See `Policy.schedule`."""
         if state.suspended:
             yield from resumptions(state, self.placement)
         plan, known = self.plan, 0

@@ -54,7 +54,6 @@ class DRF(GreedyPolicy):
         self.fitness = fitness
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """See `Policy.reset`."""
         super().reset(info, rng)
         self._fitness = self.fitness or FirstFit()
         self._fitness.reset(info, rng)
@@ -63,7 +62,6 @@ class DRF(GreedyPolicy):
         self._last_rank = 0
 
     def choose(self, state: State, look: Look) -> Iterator[Place]:
-        """See `GreedyPolicy.choose`."""
         self._count(state)
         while True:
             placed = False

@@ -46,7 +46,6 @@ class Easy:
         self._pool = info.capacity.size == 1
 
     def fill(self, state: State, lane: Lane) -> Iterable[Place]:
-        """See `Backfill.fill`."""
         if state.constrained:
             return self._fill_profile(state, lane)
         if not self._pool:

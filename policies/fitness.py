@@ -39,7 +39,6 @@ class BestFit(MachineFitness):
         self._largest = info.capacity.max(axis=0)
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        """See `MachineFitness.scores`."""
         return -self._left_over(task, free)
 
     def _left_over(self, task: Task, free: Floats) -> Floats:
@@ -54,7 +53,6 @@ class WorstFit(BestFit):
     fills = False
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        """See `MachineFitness.scores`."""
         return self._left_over(task, free)
 
 
@@ -66,7 +64,6 @@ class Spread(MachineFitness):
     """
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        """See `MachineFitness.scores`."""
         return _free_share(free, capacity)
 
 
@@ -76,7 +73,6 @@ class Stack(MachineFitness):
     fills = True
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        """See `MachineFitness.scores`."""
         return -_free_share(free, capacity)
 
 

@@ -90,7 +90,6 @@ class GreenSlotPolicy(OrderedPolicy):
         return needs_of_power(site, "policy.backfill: green-slot", forecast=["generation"])
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """See `Policy.reset`."""
         super().reset(info, rng)
         self._wake_s = -inf
         self._planned_s: dict[Task, float] = {}

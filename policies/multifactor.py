@@ -68,7 +68,6 @@ class Multifactor:
         self.usage = Usage(self._half_life_s)
 
     def keys(self, state: State) -> Floats:
-        """See `ChangingOrder.keys`."""
         self.usage.update(state)
         columns = state.queue.columns()
         age = np.minimum((state.now - columns.submit_time_s) / self._max_age_s, 1.0)

@@ -27,7 +27,6 @@ class FCFS(_Fixed):
     by_submission = True
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return task.submit_time_s
 
 
@@ -35,7 +34,6 @@ class LCFS(_Fixed):
     """Last come, first served: by submission backwards, also among jobs of one instant."""
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return -float(task.index)
 
 
@@ -43,7 +41,6 @@ class SJF(_Fixed):
     """Shortest job first: by the estimated run time."""
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return task.estimate_s
 
 
@@ -51,7 +48,6 @@ class LJF(_Fixed):
     """Longest job first: by the estimated run time, downwards."""
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return -task.estimate_s
 
 
@@ -59,7 +55,6 @@ class SAF(_Fixed):
     """Smallest area first: by processors × estimated run time."""
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return task.demand[0] * task.estimate_s
 
 
@@ -67,7 +62,6 @@ class LAF(_Fixed):
     """Largest area first: by processors × estimated run time, downwards."""
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return -task.demand[0] * task.estimate_s
 
 
@@ -93,7 +87,6 @@ class F1(_Learned):
     """F1 = log10(r)·n + 870·log10(s)."""
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return _log(task.estimate_s) * task.demand[0] + 870.0 * self._log_submit(task)
 
 
@@ -101,7 +94,6 @@ class F2(_Learned):
     """F2 = √r·n + 25 600·log10(s)."""
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return sqrt(task.estimate_s) * task.demand[0] + 25_600.0 * self._log_submit(task)
 
 
@@ -109,7 +101,6 @@ class F3(_Learned):
     """F3 = r·n + 6 860 000·log10(s)."""
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return task.estimate_s * task.demand[0] + 6_860_000.0 * self._log_submit(task)
 
 
@@ -117,7 +108,6 @@ class F4(_Learned):
     """F4 = r·√n + 530 000·log10(s)."""
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return task.estimate_s * sqrt(task.demand[0]) + 530_000.0 * self._log_submit(task)
 
 
@@ -162,7 +152,6 @@ class FewestRemaining:
         """Begin a run."""
 
     def keys(self, state: State) -> Floats:
-        """See `ChangingOrder.keys`."""
         return state.queue.columns().remaining.copy()
 
 
@@ -178,6 +167,5 @@ class LargestRequest:
         self._largest: list[float] = info.capacity.max(axis=0).tolist()
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         asked = zip(task.request, self._largest, strict=True)
         return -max((amount / size for amount, size in asked if amount > 0 and size > 0), default=0)

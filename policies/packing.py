@@ -24,7 +24,6 @@ class DotProduct(MachineFitness):
     """The largest product of request and free amounts, summed over resources."""
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        """See `MachineFitness.scores`."""
         left, asked = shares(free, capacity), shares(task.request, capacity)
         product: Floats = (left * asked).sum(axis=1)
         return product
@@ -37,7 +36,6 @@ class Cosine(DotProduct):
     """
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        """See `MachineFitness.scores`."""
         left, asked = shares(free, capacity), shares(task.request, capacity)
         lengths = np.sqrt((left**2).sum(axis=1) * (asked**2).sum(axis=1))
         product = (left * asked).sum(axis=1)
@@ -49,7 +47,6 @@ class L2Norm(MachineFitness):
     """The smallest distance between request and free amounts: what fits most closely."""
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        """See `MachineFitness.scores`."""
         distance = shares(free, capacity) - shares(task.request, capacity)
         nearness: Floats = -(distance**2).sum(axis=1)
         return nearness
@@ -78,7 +75,6 @@ class Packer:
     """
 
     def scores(self, pairs: Pairs) -> Floats:
-        """See `PairFitness.scores`."""
         aligned: Floats = np.mean(
             shares(pairs.free, pairs.capacity) * shares(pairs.request, pairs.capacity), axis=1
         )
@@ -136,7 +132,6 @@ class Tetris(Packer):
         self._shortness = 1.0 / (1.0 + of_job / mean)[job] if mean > 0 else np.ones(size)
 
     def scores(self, pairs: Pairs) -> Floats:
-        """See `PairFitness.scores`."""
         aligned = super().scores(pairs)
         if not self.srtf:
             return aligned

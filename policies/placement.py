@@ -22,7 +22,6 @@ class FirstFit:
         """Begin a run."""
 
     def order(self, task: Task, free: Floats, capacity: Floats, fitting: Rows) -> Rows:
-        """See `PlacementRule.order`."""
         return fitting
 
 
@@ -34,7 +33,6 @@ class BestFit(FirstFit):
     """
 
     def order(self, task: Task, free: Floats, capacity: Floats, fitting: Rows) -> Rows:
-        """See `PlacementRule.order`."""
         return fitting[np.argsort(_left_over(task, free, capacity, fitting), kind="stable")]
 
 
@@ -42,7 +40,6 @@ class WorstFit(FirstFit):
     """The machine with the most left over first: spreads tasks. Measured as for `BestFit`."""
 
     def order(self, task: Task, free: Floats, capacity: Floats, fitting: Rows) -> Rows:
-        """See `PlacementRule.order`."""
         return fitting[np.argsort(-_left_over(task, free, capacity, fitting), kind="stable")]
 
 
@@ -54,7 +51,6 @@ class Random(FirstFit):
         self._rng = rng.spawn(1)[0]
 
     def order(self, task: Task, free: Floats, capacity: Floats, fitting: Rows) -> Rows:
-        """See `PlacementRule.order`."""
         return self._rng.permutation(fitting)
 
 

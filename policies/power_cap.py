@@ -99,7 +99,6 @@ class PowerCapPolicy(OrderedPolicy):
         return needs_of_power(site, name)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """See `Policy.reset`."""
         super().reset(info, rng)
         self._wake_s = -inf
 

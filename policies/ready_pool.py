@@ -257,7 +257,6 @@ class ReadyPoolPolicy(OrderedPolicy):
         self.horizon_s = float(time_on_grid(duration_s("ready-pool policy: horizon_s", horizon_s)))
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """See `Policy.reset`."""
         super().reset(info, rng)
         self.plan = ReadyPlan()
         self._retry_s: dict[Task, float] = {}  # when a task without a slot may get one
@@ -271,7 +270,6 @@ class ReadyPoolPolicy(OrderedPolicy):
         return victims_by(self.order, state)
 
     def schedule(self, state: State) -> Iterator[Action]:
-        """See `Policy.schedule`."""
         freed = self.plan.catch_up(state)
         for lane in self._lanes:
             lane.update(state)

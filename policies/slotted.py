@@ -79,7 +79,6 @@ class SlottedPolicy(ABC):
         self._model = _model(slots, horizon, step, unit)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """See `Policy.reset`."""
         unit = tuple(self.unit) if self.unit else (1.0,) * len(info.resources)
         if len(unit) != len(info.resources):
             raise ScenarioError(
@@ -93,7 +92,6 @@ class SlottedPolicy(ABC):
         self._rng = rng
 
     def schedule(self, state: State) -> Iterator[Action]:
-        """See `Policy.schedule`."""
         tracker = self.tracker
         tracker.update(state)
         while (slot := self.choose()) is not None:
@@ -195,7 +193,6 @@ class SlottedSJF(ScoredSlots):
     """The shortest task first: its score is 1 / length."""
 
     def score(self, length: int, size: Sequence[int], free: Sequence[int]) -> float:
-        """See `ScoredSlots.score`."""
         return 1.0 / length
 
 
@@ -206,7 +203,6 @@ class SlottedPacker(ScoredSlots):
     """
 
     def score(self, length: int, size: Sequence[int], free: Sequence[int]) -> float:
-        """See `ScoredSlots.score`."""
         return float(_alignment(size, free))
 
 
@@ -240,7 +236,6 @@ class SlottedTetris(ScoredSlots):
         self.knob = knob
 
     def score(self, length: int, size: Sequence[int], free: Sequence[int]) -> float:
-        """See `ScoredSlots.score`."""
         return self.knob * _alignment(size, free) + (1.0 - self.knob) * (1.0 / length)
 
 
@@ -308,7 +303,6 @@ class SlottedHeadroom(SlottedSJF):
         self._now = 0.0
 
     def schedule(self, state: State) -> Iterator[Action]:
-        """See `Policy.schedule`."""
         self._now = state.now
         return super().schedule(state)
 

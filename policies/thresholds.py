@@ -166,7 +166,6 @@ class ThresholdPolicy(OrderedPolicy):
         return self.low.check_site(site)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """See `Policy.reset`."""
         super().reset(info, rng)
         self._wake_s = -inf
         self._number = count()

@@ -64,7 +64,6 @@ class QoS:
         """Begin a run."""
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return -task.qos
 
 
@@ -72,7 +71,6 @@ class HighestValue(QoS):
     """Highest value first, as far as the estimate tells the value."""
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return -task.value
 
 
@@ -83,7 +81,6 @@ class ValueDensity(QoS):
     """
 
     def key(self, task: Task) -> float:
-        """See `Order.key`."""
         return -task.value_density
 
 
@@ -110,7 +107,6 @@ class LeastSlack:
         self._last_start_s: Floats = np.zeros(64)  # by the tasks' index
 
     def keys(self, state: State) -> Floats:
-        """See `ChangingOrder.keys`."""
         for task in state.arrived:
             self._note(task)
         slack: Floats = self._last_start_s[state.queue.columns().index.astype(np.int64)] - state.now

@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Literal
 
+import polars as pl
+
 from simkit.errors import TraceError
 from simkit.traces.alibaba2017 import read_alibaba2017, read_containers, read_machine_events
 from simkit.traces.alibaba2017.facts import alibaba2017_facts, tables_there
@@ -151,8 +153,6 @@ def _is_archive(path: Path) -> bool:
 
 def _columns(path: Path) -> list[str]:
     """Return the names of a table's columns, as its first line or its schema has them."""
-    import polars as pl
-
     try:
         if is_parquet(path):
             return list(pl.read_parquet_schema(path))

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.arrays import Bools, Floats
 from simkit.errors import TraceError, did_you_mean
 from simkit.text import counted
 from simkit.traces.files import text_blocks
 from simkit.workload import JOB_COLUMNS, RowReport, Trace, Workload
-
-if TYPE_CHECKING:
-    import polars as pl
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
 OPTIONAL: Final = ("requested_time_s", "qos", "value", "deadline_s", *JOB_COLUMNS)
@@ -66,8 +64,6 @@ def is_parquet(path: Path) -> bool:
 
 
 def _parquet(path: Path) -> pl.DataFrame:
-    import polars as pl
-
     try:
         names = list(pl.read_parquet_schema(path))
         return pl.read_parquet(path, columns=_chosen(names, path))
@@ -80,8 +76,6 @@ def _parquet(path: Path) -> pl.DataFrame:
 
 def _csv(path: Path) -> pl.DataFrame:
     """Read the chosen columns block by block, numbers as numbers."""
-    import polars as pl
-
     frames: list[pl.DataFrame] = []
     names: list[str] = []
     for block in text_blocks(path):
@@ -105,8 +99,6 @@ def _csv_block(
     text: bytes, names: list[str], chosen: list[str], line: int, path: Path
 ) -> pl.DataFrame:
     """Parse rows; the first that has a value which is no number is named by its line."""
-    import polars as pl
-
     try:
         frame = pl.read_csv(
             text,
@@ -158,8 +150,6 @@ def _chosen(names: list[str], path: Path) -> list[str]:
 
 def _checked(frame: pl.DataFrame, place: Callable[[int], str]) -> dict[str, Column]:
     """Return the columns as arrays; the first value that breaks a rule is named by its place."""
-    import polars as pl
-
     columns: dict[str, Column] = {}
     for name in frame.columns:
         values = frame[name]

@@ -274,11 +274,9 @@ class DeepRMTraining:
         return {**outcome(game), "return": float(total.mean())}
 
     def save(self, folder: Path) -> None:
-        """See `Training.save`."""
         self._state.save(folder, self.iteration, self._identity())
 
     def load(self, folder: Path) -> None:
-        """See `Training.load`."""
         self.iteration = self._state.load(folder, self._identity())
 
     def _identity(self) -> dict[str, Any]:
@@ -291,7 +289,6 @@ class DeepRMTraining:
         }
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        """See `Training.write_agent`."""
         self._warm_up()
         write_slotted_agent(
             folder,

@@ -293,7 +293,6 @@ class MeteredLockstep(Lockstep):
         """(N,) the reward of the last step."""
 
     def step(self, actions: npt.ArrayLike) -> Floats:
-        """See `Lockstep.step`."""
         if self.last_step is None:
             return super().step(actions)
         games, loads = self.active, load(self.view(), self.model.capacity)

@@ -48,12 +48,10 @@ class PlainLayer:
         return weight
 
     def product(self, stored: Stored, table: Array) -> Array:
-        """See `FirstLayer.product`."""
         result: Array = stored @ table
         return result
 
     def gradient(self, stored: Stored, cotangent: Array) -> Array:
-        """See `FirstLayer.gradient`."""
         result: Array = stored.T @ cotangent
         return result
 

@@ -72,12 +72,10 @@ class CompactLayer:
         return slopes
 
     def product(self, stored: Stored, table: Array) -> Array:
-        """See `InputLayer.product`."""
         result: Array = stored @ table
         return result
 
     def gradient(self, stored: Stored, cotangent: Array) -> Array:
-        """See `InputLayer.gradient`."""
         result: Array = stored.T.astype(cotangent.dtype, copy=False) @ cotangent
         return result
 

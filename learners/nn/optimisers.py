@@ -50,7 +50,6 @@ class RmsProp:
         self._mean_square: MutableMapping[str, Any] = {}
 
     def ascend(self, weights: Arrays, gradient: Arrays) -> None:
-        """See `Optimiser.ascend`."""
         for name, slope in gradient.items():
             before = self._mean_square.get(name, 0.0)
             square = self.decay * before + (1 - self.decay) * slope * slope
@@ -58,11 +57,9 @@ class RmsProp:
             weights[name][...] += self.learning_rate * slope / (square + self.epsilon) ** 0.5
 
     def state(self) -> dict[str, Any]:
-        """See `Optimiser.state`."""
         return {f"mean_square.{name}": +array for name, array in self._mean_square.items()}
 
     def restore(self, state: Arrays) -> None:
-        """See `Optimiser.restore`."""
         self._mean_square = _part(state, "mean_square.")
 
 
@@ -88,7 +85,6 @@ class Adam:
         self._mean_square: MutableMapping[str, Any] = {}
 
     def ascend(self, weights: Arrays, gradient: Arrays) -> None:
-        """See `Optimiser.ascend`."""
         self._steps += 1
         first = 1 - self.first_decay**self._steps
         second = 1 - self.second_decay**self._steps
@@ -101,13 +97,11 @@ class Adam:
             weights[name][...] += self.learning_rate * (mean / first) / root
 
     def state(self) -> dict[str, Any]:
-        """See `Optimiser.state`."""
         means = {f"mean.{name}": +array for name, array in self._mean.items()}
         squares = {f"mean_square.{name}": +array for name, array in self._mean_square.items()}
         return {"steps": self._steps} | means | squares
 
     def restore(self, state: Arrays) -> None:
-        """See `Optimiser.restore`."""
         self._steps = int(state["steps"])
         self._mean = _part(state, "mean.")
         self._mean_square = _part(state, "mean_square.")

@@ -133,18 +133,15 @@ class TorchNetwork(PolicyNetwork):
         super().__init__(first, weights)
 
     def refresh(self) -> None:
-        """See `PolicyNetwork.refresh`."""
         super().refresh()
         layers = [(self._table, self._layers[0][1]), *self._layers[1:]]
         self._there = [(self._sent(weight), self._sent(bias)) for weight, bias in layers]
 
     def logits(self, stored: Stored) -> Array:
-        """See `PolicyNetwork.logits`."""
         weight, bias = self._there[-1]
         return self._fetched(self._flows(stored)[-1] @ weight + bias)
 
     def _parts(self, stored: Stored, cotangent: Array) -> Iterator[tuple[str, Array]]:
-        """See `PolicyNetwork._parts`."""
         flows = self._flows(stored)
         flow = self._sent(cotangent.astype(self._table.dtype, copy=False))
         for layer in range(len(self._there) - 1, -1, -1):

@@ -313,11 +313,9 @@ class SofiaTraining:
         return {"return": float(total.mean()), **outcome(game)}
 
     def save(self, folder: Path) -> None:
-        """See `Training.save`."""
         self._state.save(folder, self.iteration, self._identity())
 
     def load(self, folder: Path) -> None:
-        """See `Training.load`."""
         self.iteration = self._state.load(folder, self._identity())
 
     def _identity(self) -> dict[str, Any]:
@@ -327,7 +325,6 @@ class SofiaTraining:
         }  # fmt: skip
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        """See `Training.write_agent`."""
         write_slotted_agent(
             folder,
             self._network.weights,

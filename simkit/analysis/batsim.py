@@ -10,18 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from simkit.errors import RunError
 from simkit.results.metrics import counted_resource
 from simkit.results.output_folder import reason
 from simkit.results.run_folder import Run, open_run
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 # MERGED Gives the processors of a pool numbers after the fact, lowest free numbers first.
 # MERGED
@@ -162,8 +159,6 @@ def export_batsim(run: Run | str | PathLike[str], path: str | PathLike[str]) -> 
 
 def batsim_frame(run: Run) -> pl.DataFrame:
     """Return a run's jobs in Batsim's columns."""
-    import polars as pl
-
     jobs = run.scan("jobs").collect()
     numbers = processor_numbers(run)
     start, end, submit = (pl.col(f"{name}_time_s") for name in ("start", "end", "submit"))
@@ -205,8 +200,6 @@ def processor_numbers(run: Run) -> dict[Any, str]:
     fraction of a processor, or none, nothing can be numbered, and the machines' ids stand for the
     resources instead (Batsim's hosts).
     """
-    import polars as pl
-
     resource = counted_resource(run.resources)
     request = run.scan("tasks").select("job_id", "task_id", pl.col(resource).alias("request"))
     held = run.scan("allocations").join(request, on=["job_id", "task_id"], how="left")

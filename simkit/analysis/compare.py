@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from simkit.analysis.intervals import Interval, seed_interval, weekly_interval
 from simkit.analysis.paired_metrics import RunMetric, chosen_metrics, default_metrics
@@ -19,10 +20,6 @@ from simkit.results.metric import metric_numbers
 from simkit.results.metrics import counted_resource
 from simkit.results.run_folder import Run
 from simkit.text import counted
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 # MERGED The difference of one metric between paired runs, with its interval.
 
@@ -152,8 +149,6 @@ class Comparison:
 
     def frame(self) -> pl.DataFrame:
         """Return one row a metric, the interval as columns low, high, level, method, blocks."""
-        import polars as pl
-
         rows = []
         for difference in self.differences:
             row = asdict(difference)

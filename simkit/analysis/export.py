@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from simkit.analysis.batsim import export_batsim
 from simkit.errors import RunError
@@ -15,9 +16,6 @@ from simkit.results.metrics import counted_resource
 from simkit.results.run_folder import Run, open_run
 from simkit.text import counted
 from simkit.workload import JOB_COLUMNS, Workload
-
-if TYPE_CHECKING:
-    import polars as pl
 
 __all__ = ["export_batsim", "export_swf"]
 
@@ -90,8 +88,6 @@ def _workload(run: Run, jobs: pl.DataFrame, resource: str) -> Workload:
 
 
 def _refuse_several_tasks(run: Run) -> None:
-    import polars as pl
-
     counts = run.scan("tasks").group_by("job_id").len().filter(pl.col("len") > 1)
     if len(several := counts.collect()):
         raise RunError(

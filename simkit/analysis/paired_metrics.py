@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import polars as pl
+
 from simkit.errors import RunError, did_you_mean
 from simkit.records import ENERGY, JOBS_WITH_VALUE
 from simkit.results.jobs import JOB_METRICS, JobMetric
 from simkit.results.metric import Number, metric_numbers
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.results.run_folder import Run
 
 LAST_S: Final = "last_s"
@@ -27,20 +27,14 @@ class RunMetric(NamedTuple):
 
 
 def _earned(_tau: float, _resource: str) -> pl.Expr:
-    import polars as pl
-
     return pl.when(pl.col("status") == "finished").then(pl.col("value")).otherwise(0.0)
 
 
 def _violated(_tau: float, _resource: str) -> pl.Expr:
-    import polars as pl
-
     return _late(pl.col("submit_time_s") + pl.col("trace_run_time_s") / pl.col("qos"))
 
 
 def _missed(_tau: float, _resource: str) -> pl.Expr:
-    import polars as pl
-
     return _late(pl.col("deadline_s"))
 
 
@@ -50,8 +44,6 @@ def _late(due: pl.Expr) -> pl.Expr:
     It is that of `simkit.results.value`: killed and rejected jobs are late; one that still waits or
     runs is late if its time was up at the run's last instant, and unknown otherwise.
     """
-    import polars as pl
-
     status = pl.col("status")
     late = status.is_in(["killed", "rejected"]) | (
         pl.col("end_time_s").fill_null(pl.col(LAST_S)) > due
@@ -64,8 +56,6 @@ def _billed(name: str, unit: str, meaning: str) -> JobMetric:
     """Return a column of the table "energy" as a metric; jobs that never ran have used nothing."""
 
     def value(_tau: float, _resource: str) -> pl.Expr:
-        import polars as pl
-
         return pl.col(name)
 
     return JobMetric(name, unit, meaning, value, (name,), high_is_good=name == "renewable_j")

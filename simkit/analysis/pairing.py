@@ -6,9 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from simkit.analysis.paired_metrics import LAST_S
 from simkit.arrays import Floats
@@ -16,9 +17,6 @@ from simkit.errors import RunError
 from simkit.records import ENERGY, JOBS_WITH_VALUE
 from simkit.results.run_folder import Run, open_run
 from simkit.text import counted
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _TIMES = ("start_time_s", "end_time_s", "wait_time_s", "turnaround_time_s", "run_time_s")
 """What runs find out of a job; the rest of what is compared, the workload gives."""
@@ -54,8 +52,6 @@ class Pair:
 
     def values(self, value: pl.Expr) -> tuple[Floats, Floats, Floats]:
         """Return a metric in A, in B, and the submit times, of the jobs that have it in both."""
-        import polars as pl
-
         twice = [name for name in self.both.columns if f"{name}_b" in self.both.columns]
         second = self.both.with_columns(pl.col(f"{name}_b").alias(name) for name in twice)
         frame = pl.DataFrame(
@@ -115,8 +111,6 @@ def pair(a: Run, b: Run, columns: Collection[str] = ()) -> Pair:
 
     Raises RunError if the runs are of different workloads.
     """
-    import polars as pl
-
     _refuse_other_input(a, b)
     if a.resources != b.resources:
         raise RunError(
@@ -147,8 +141,6 @@ def pair(a: Run, b: Run, columns: Collection[str] = ()) -> Pair:
 
 def _jobs(run: Run, given: Sequence[str], found: Sequence[str]) -> pl.DataFrame:
     """Return some columns of a run's jobs, every job once."""
-    import polars as pl
-
     billed = [name for name in found if name in ENERGY]
     plain = [name for name in found if name not in ENERGY and name != LAST_S]
     frame = run.jobs.select(*given, *plain)
@@ -168,8 +160,6 @@ def _jobs(run: Run, given: Sequence[str], found: Sequence[str]) -> pl.DataFrame:
 
 def _last_s(run: Run) -> float | None:
     """Return the last instant of a run, in s; None if nothing ever happened."""
-    import polars as pl
-
     instants = (
         run.scan(table).select(pl.col(name).max()).collect().item()
         for table, name in (("timeline", "time_s"), ("jobs", "end_time_s"))

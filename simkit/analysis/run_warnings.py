@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import polars as pl
+
 from simkit.results.run_folder import Run
 from simkit.text import counted
 
@@ -30,8 +32,6 @@ def leftover_warning(run: Run) -> str:
 
 def maintenance_warning(run: Run) -> str:
     """Say that a run lasted longer than its repeated maintenance; empty if it did not."""
-    import polars as pl
-
     section = run.info.get("scenario", {}).get("cluster") or {}
     if not any(window.get("every") for window in section.get("maintenance") or ()):
         return ""
@@ -49,8 +49,6 @@ def maintenance_warning(run: Run) -> str:
 
 def rejections_warning(run: Run) -> str:
     """Say why jobs were rejected, the most frequent reasons first; empty if none was."""
-    import polars as pl
-
     rejected = run.scan("jobs").filter(pl.col("status") == "rejected")
     reasons = (
         rejected.group_by("reason", maintain_order=True)

@@ -14,7 +14,6 @@ import typer
 
 from simkit.cli.options import NoProgress
 from simkit.progress import PATIENCE_S, progress_bar
-from simkit.units import parse_duration
 
 
 class Model(StrEnum):
@@ -169,6 +168,8 @@ def generate_tables(
     from simkit.seeds import stream
 
     try:
+        from simkit.units import parse_duration  # brings NumPy, which `--help` does without
+
         interval = parse_duration(usage_interval)
     except ValueError as error:
         raise ScenarioError(f"--usage-interval: {error}") from None

@@ -77,11 +77,9 @@ class Backgrounds:
 
     @property
     def pending(self) -> int:
-        """See `Background.pending`."""
         return sum(part.pending for part in self._parts)
 
     def worth_waiting(self) -> bool:
-        """See `Background.worth_waiting`."""
         answers = [part.worth_waiting() for part in self._parts]  # each keeps count of its own
         return any(answers)
 
@@ -92,7 +90,6 @@ class NoBackground:
     pending = 0
 
     def worth_waiting(self) -> bool:
-        """See `Background.worth_waiting`."""
         return False
 
 
@@ -215,7 +212,6 @@ class StepClock:
         self._wind()
 
     def worth_waiting(self) -> bool:
-        """See `Background.worth_waiting`."""
         started, self._last_starts = self._starts() - self._last_starts, self._starts()
         self._idle_steps = 0 if started else self._idle_steps + 1
         return self._idle_steps <= PATIENCE and self._anyone_waits()

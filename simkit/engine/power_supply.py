@@ -46,50 +46,40 @@ class SitePower:
 
     @property
     def generation_w(self) -> float:
-        """See `PowerState.generation_w`."""
         return self._energy.generation_w
 
     @property
     def load_w(self) -> float:
-        """See `PowerState.load_w`."""
         return self._supply.present_load_w()
 
     @property
     def available_w(self) -> float:
-        """See `PowerState.available_w`."""
         return self._energy.available_w()
 
     @property
     def price_per_kwh(self) -> float:
-        """See `PowerState.price_per_kwh`."""
         return self._energy.offer.price_per_kwh
 
     @property
     def carbon_gco2_per_kwh(self) -> float:
-        """See `PowerState.carbon_gco2_per_kwh`."""
         return self._energy.offer.carbon_gco2_per_kwh
 
     @property
     def soc(self) -> float:
-        """See `PowerState.soc`."""
         return 0.0 if self._energy.battery is None else self._energy.battery.soc
 
     @property
     def horizon_s(self) -> float:
-        """See `PowerState.horizon_s`."""
         return self._supply.outlook.horizon_s
 
     @property
     def step_s(self) -> float:
-        """See `PowerState.step_s`."""
         return self._supply.outlook.step_s
 
     def forecast(self, what: Foreseen) -> Floats:
-        """See `PowerState.forecast`."""
         return self._supply.outlook.forecast(what, self._energy.time_s)
 
     def power_of(self, task: Task) -> float:
-        """See `PowerState.power_of`."""
         return self._supply.watts_of(task)
 
 
@@ -149,7 +139,6 @@ class PowerSupply:
     # ---- Background -----------------------------------------------------------------------------
 
     def worth_waiting(self) -> bool:
-        """See `Background.worth_waiting`."""
         if not self._anyone_waits():
             return False
         now = float(self._env.now)

@@ -6,7 +6,9 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
@@ -14,9 +16,6 @@ from simkit.errors import PolicyError
 from simkit.experiment.check_cases import Case
 from simkit.policy import Action, Policy, State
 from simkit.seeds import stream
-
-if TYPE_CHECKING:
-    import polars as pl
 
 MOST_DECISIONS = 10_000
 """Decisions in a case; its makespan is some thousand seconds under any policy that works."""
@@ -103,8 +102,6 @@ class Trial:
 
     def frame(self, table: str) -> pl.DataFrame:
         """Return a table of the records."""
-        import polars as pl
-
         return pl.concat(self.tables[table])
 
     def first_difference(self, other: Trial) -> str | None:

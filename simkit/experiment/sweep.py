@@ -79,7 +79,6 @@ class InProcess:
     def run(
         self, task: Callable[[Job], Outcome], jobs: Sequence[Job]
     ) -> Iterator[tuple[int, Outcome]]:
-        """See `Executor.run`."""
         for row, job in enumerate(jobs):
             yield row, task(job)
 
@@ -93,7 +92,6 @@ class LocalProcesses:
     def run(
         self, task: Callable[[Job], Outcome], jobs: Sequence[Job]
     ) -> Iterator[tuple[int, Outcome]]:
-        """See `Executor.run`."""
         # a forked child of a process with threads, as polars has them, may never wake up
         pool = ProcessPoolExecutor(min(self.workers, max(len(jobs), 1)), get_context("spawn"))
         try:

@@ -115,19 +115,15 @@ class SlotChoices:
         self.count = self._actions.count
 
     def reset(self, info: SystemInfo) -> None:
-        """See `Choices.reset`."""
         self._tracker.reset(info)
 
     def update(self, state: State) -> None:
-        """See `Choices.update`."""
         self._tracker.update(state)
 
     def place(self, state: State, action: int) -> Place | None:
-        """See `Choices.place`."""
         return self._actions.place(self._tracker, action)
 
     def mask(self, state: State) -> Mask:
-        """See `Choices.mask`."""
         return np.frombuffer(self._tracker.possible(), np.int8)
 
 
@@ -145,13 +141,12 @@ class QueueChoices:
         self.count = slots + 1
 
     def reset(self, info: SystemInfo) -> None:
-        """See `Choices.reset`."""
+        pass
 
     def update(self, state: State) -> None:
-        """See `Choices.update`."""
+        pass
 
     def place(self, state: State, action: int) -> Place | None:
-        """See `Choices.place`."""
         if not 0 <= action < self.count:
             raise PolicyError(
                 f"action {action} is none of 0 … {self._slots}: a waiting task each, and "
@@ -165,6 +160,5 @@ class QueueChoices:
         return None if on is None else Place(task, on)
 
     def mask(self, state: State) -> Mask:
-        """See `Choices.mask`."""
         fits = [state.fit(task) is not None for task in state.queue.tasks[: self._slots]]
         return np.array([*fits, *[False] * (self._slots - len(fits)), True], np.int8)

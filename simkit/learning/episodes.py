@@ -77,14 +77,12 @@ class EpisodeRecorder(Recorder):
         return self._lost
 
     def change_capacity(self, capacity: list[float]) -> None:
-        """See `Recorder.change_capacity`."""
         if self._drops:
             self.capacity = capacity
         else:
             super().change_capacity(capacity)
 
     def flush(self) -> None:
-        """See `Recorder.flush`."""
         self._sum_up()
         if self._drops:
             self._drop()
@@ -93,7 +91,6 @@ class EpisodeRecorder(Recorder):
         self._summed = self._seen = len(self.jobs)
 
     def close(self) -> None:
-        """See `Recorder.close`."""
         self._sum_up()
         if self._drops:
             self._drop()

@@ -146,12 +146,10 @@ class JoinedEncoder:
         )
 
     def reset(self, info: SystemInfo) -> None:
-        """See `Encoder.reset`."""
         for part in self._parts:
             part.reset(info)
 
     def encode(self, state: State) -> Numbers:
-        """See `Encoder.encode`."""
         return np.concatenate([part.encode(state).reshape(-1) for part in self._parts])
 
 

@@ -147,7 +147,6 @@ class FitnessPairs:
         return ObservationSchema("fitness-pairs", parts, given, rows)
 
     def reset(self, info: SystemInfo) -> None:
-        """See `Encoder.reset`."""
         check_resources("fitness-pairs", self._resources, info)
         self._shares = reciprocal(info.capacity.max(axis=0))
         self.pairs: Pairs | None = None

@@ -54,7 +54,6 @@ class QueueTable:
         return ObservationSchema("queue-table", parts, given)
 
     def reset(self, info: SystemInfo) -> None:
-        """See `Encoder.reset`."""
         check_resources("queue-table", self._resources, info)
         self._shares: list[float] = reciprocal(info.capacity.sum(axis=0)).tolist()
 
@@ -111,7 +110,6 @@ class ResourceTime:
         self.reset(info)
 
     def reset(self, info: SystemInfo) -> None:
-        """See `Encoder.reset`."""
         check_resources("resource-time", self._resources, info)
         self._capacity = info.capacity.sum(axis=0)
         self._shares = reciprocal(self._capacity)

@@ -53,19 +53,19 @@ class Reward(ABC):
         """
 
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:  # noqa: B027 - see class
-        """See `Observer.submitted`."""
+        pass
 
     def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:  # noqa: B027
-        """See `Observer.rejected`."""
+        pass
 
     def started(self, time_s: float, allocation: Allocation) -> None:  # noqa: B027
-        """See `Observer.started`."""
+        pass
 
     def released(self, time_s: float, allocation: Allocation) -> None:  # noqa: B027
-        """See `Observer.released`."""
+        pass
 
     def ended(self, time_s: float, task: Task, *, killed: bool) -> None:  # noqa: B027
-        """See `Observer.ended`."""
+        pass
 
 
 class WeightedRewards(Reward):
@@ -84,36 +84,29 @@ class WeightedRewards(Reward):
         self._parts = tuple(parts)
 
     def begin(self, workload: Workload, info: SystemInfo) -> None:
-        """See `Reward.begin`."""
         for _, part in self._parts:
             part.begin(workload, info)
 
     def collect(self, time_s: float) -> float:
-        """See `Reward.collect`."""
         return sum([weight * part.collect(time_s) for weight, part in self._parts])
 
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
-        """See `Observer.submitted`."""
         for _, part in self._parts:
             part.submitted(time_s, tasks)
 
     def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
-        """See `Observer.rejected`."""
         for _, part in self._parts:
             part.rejected(time_s, tasks)
 
     def started(self, time_s: float, allocation: Allocation) -> None:
-        """See `Observer.started`."""
         for _, part in self._parts:
             part.started(time_s, allocation)
 
     def released(self, time_s: float, allocation: Allocation) -> None:
-        """See `Observer.released`."""
         for _, part in self._parts:
             part.released(time_s, allocation)
 
     def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
-        """See `Observer.ended`."""
         for _, part in self._parts:
             part.ended(time_s, task, killed=killed)
 

@@ -33,7 +33,6 @@ class InSystemReward(Reward):
     """
 
     def begin(self, workload: Workload, info: SystemInfo) -> None:
-        """See `Reward.begin`."""
         self._cost_per_s: list[float] = self.costs_per_s(workload).tolist()
         self._left: dict[int, int] = {}  # tasks that have not ended, of jobs of several
         self._jobs = 0  # in the system
@@ -49,13 +48,11 @@ class InSystemReward(Reward):
         return self._rate.value
 
     def collect(self, time_s: float) -> float:
-        """See `Reward.collect`."""
         self._advance(time_s)
         accrued, self._accrued = self._accrued, 0.0
         return accrued
 
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
-        """See `Observer.submitted`."""
         self._advance(time_s)
         job = tasks[0].job_index
         if len(tasks) > 1:
@@ -64,12 +61,10 @@ class InSystemReward(Reward):
         self._rate.add(self._cost_per_s[job])
 
     def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
-        """See `Observer.rejected`."""
         self._left.pop(tasks[0].job_index, None)
         self._leave(time_s, tasks[0].job_index)
 
     def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
-        """See `Observer.ended`."""
         job = task.job_index
         if job in self._left:
             self._left[job] -= 1
@@ -143,7 +138,6 @@ class MakespanReward(InSystemReward):
         return np.zeros(len(workload))
 
     def rate(self) -> float:
-        """See `InSystemReward.rate`."""
         return 1.0 / self.time_unit_s
 
 
@@ -167,7 +161,6 @@ class ValueReward(Reward):
     """
 
     def begin(self, workload: Workload, info: SystemInfo) -> None:
-        """See `Reward.begin`."""
         if len(workload) and not len(workload.value):
             raise ScenarioError(
                 "reward 'value': the jobs have no value; add a section `value` with prices, "
@@ -185,21 +178,17 @@ class ValueReward(Reward):
         self._accrued = 0.0
 
     def collect(self, time_s: float) -> float:
-        """See `Reward.collect`."""
         accrued, self._accrued = self._accrued, 0.0
         return accrued
 
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
-        """See `Observer.submitted`."""
         if len(tasks) > 1:
             self._left[tasks[0].job_index] = len(tasks)
 
     def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
-        """See `Observer.rejected`."""
         self._left.pop(tasks[0].job_index, None)
 
     def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
-        """See `Observer.ended`."""
         job = task.job_index
         if killed:
             self._spoilt.add(job)
@@ -232,7 +221,6 @@ class UtilisationReward(Reward):
         self.time_unit_s = positive("time_unit_s", time_unit_s)
 
     def begin(self, workload: Workload, info: SystemInfo) -> None:
-        """See `Reward.begin`."""
         capacity = info.capacity.sum(axis=0)
         there = capacity > 0
         shares = np.zeros(len(capacity))
@@ -242,18 +230,15 @@ class UtilisationReward(Reward):
         self._since, self._accrued = -inf, 0.0
 
     def collect(self, time_s: float) -> float:
-        """See `Reward.collect`."""
         self._advance(time_s)
         accrued, self._accrued = self._accrued, 0.0
         return accrued
 
     def started(self, time_s: float, allocation: Allocation) -> None:
-        """See `Observer.started`."""
         self._advance(time_s)
         self._rate.add(self._share(allocation))
 
     def released(self, time_s: float, allocation: Allocation) -> None:
-        """See `Observer.released`."""
         self._advance(time_s)
         self._rate.add(-self._share(allocation))
 

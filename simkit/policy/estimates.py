@@ -43,20 +43,17 @@ class Requested:
     """Whether `on_submission` and `on_end` have anything to do."""
 
     def reset(self, workload: Workload, rng: np.random.Generator) -> None:
-        """See `Predictor.reset`."""
         self._workload = workload
 
     def estimates(self, first: int, last: int) -> Floats:
-        """See `Predictor.estimates`."""
         requested = self._workload.requested_time_s[first:last]
         return np.where(np.isnan(requested), self._workload.run_time_s[first:last], requested)
 
     def on_submission(self, user: int, estimate_s: float) -> float:
-        """See `Predictor.on_submission`."""
         return estimate_s
 
     def on_end(self, user: int, run_time_s: float) -> None:
-        """See `Predictor.on_end`."""
+        pass
 
 
 def begin(predictor: Predictor, workload: Workload, seed: int) -> None:
@@ -71,7 +68,6 @@ class Actual(Requested):
     """The true run time: an oracle."""
 
     def estimates(self, first: int, last: int) -> Floats:
-        """See `Predictor.estimates`."""
         return self._workload.run_time_s[first:last]
 
 
@@ -89,12 +85,10 @@ class Perturbed(Requested):
         self.factor = factor
 
     def reset(self, workload: Workload, rng: np.random.Generator) -> None:
-        """See `Predictor.reset`."""
         super().reset(workload, rng)
         self._rng = rng
 
     def estimates(self, first: int, last: int) -> Floats:
-        """See `Predictor.estimates`."""
         run = self._workload.run_time_s[first:last]
         stretch = 1.0 + self.factor * self._rng.random(last - first)
         return np.maximum(time_on_grid(run * stretch), run)
@@ -116,18 +110,15 @@ class UserMean(Requested):
         self.last = last
 
     def reset(self, workload: Workload, rng: np.random.Generator) -> None:
-        """See `Predictor.reset`."""
         super().reset(workload, rng)
         self._finished: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=self.last))
 
     def on_submission(self, user: int, estimate_s: float) -> float:
-        """See `Predictor.on_submission`."""
         seen = self._finished.get(user)
         if user < 0 or seen is None or len(seen) < self.last:
             return estimate_s
         return min(float(time_on_grid(sum(seen) / self.last)), estimate_s)
 
     def on_end(self, user: int, run_time_s: float) -> None:
-        """See `Predictor.on_end`."""
         if user >= 0:
             self._finished[user].append(run_time_s)

@@ -118,13 +118,11 @@ class FitnessPolicy(GreedyPolicy):
         self.fitness = fitness
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """See `Policy.reset`."""
         super().reset(info, rng)
         if (reset := getattr(self.fitness, "reset", None)) is not None:
             reset(info, rng)
 
     def schedule(self, state: State) -> Iterable[Action]:
-        """See `Policy.schedule`."""
         if isinstance(self.fitness, MachineFitness) and state.queue:
             machine = self._only_freed(state)
             if machine is not None:
@@ -150,7 +148,6 @@ class FitnessPolicy(GreedyPolicy):
         return places
 
     def choose(self, state: State, look: Look) -> Iterator[Place]:
-        """See `GreedyPolicy.choose`."""
         if isinstance(self.fitness, MachineFitness):
             return self._choose_machines(state, look, self.fitness)
         if (begin := getattr(self.fitness, "begin", None)) is not None:

@@ -157,7 +157,6 @@ class _Seen:
     free: Floats | None = None
 
     def order(self, task: Task, free: Floats, capacity: Floats, fitting: Ints) -> Ints:
-        """See `PlacementRule.order`."""
         self.free = free
         return fitting
 
@@ -180,7 +179,6 @@ class GreedyPolicy(ABC):
         """Yield placements until nothing of `look` fits."""
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """See `Policy.reset`."""
         if (reset := getattr(self.order, "reset", None)) is not None:
             reset(info, rng)
         self._waiting = WaitingTasks(len(info.resources))
@@ -189,7 +187,6 @@ class GreedyPolicy(ABC):
         self._releases = 0
 
     def schedule(self, state: State) -> Iterable[Action]:
-        """See `Policy.schedule`."""
         if not state.queue and not state._suspended:
             if len(self._waiting):
                 self._waiting.clear()

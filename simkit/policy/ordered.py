@@ -178,7 +178,6 @@ class OrderedPolicy:
         """Which machine first; None: the first that fits."""
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """See `Policy.reset`."""
         for part in (self.order, self.backfill, self.placement):
             if (reset := getattr(part, "reset", None)) is not None:
                 reset(info, rng)
@@ -188,7 +187,6 @@ class OrderedPolicy:
             self._lanes[0].alone = True
 
     def schedule(self, state: State) -> Iterable[Action]:
-        """See `Policy.schedule`."""
         for lane in self._lanes:
             lane.update(state)
         if lane.alone and not (state.constrained or state._suspended or state.refills):

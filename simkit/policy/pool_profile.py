@@ -86,7 +86,6 @@ class VectorProfile:
         return None if since is None else (since, on)
 
     def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
-        """See `Profile.fit`."""
         if task.machines is not None and not task.machines:
             return None
         first = max(bisect_right(self._times, start) - 1, 0)
@@ -102,11 +101,9 @@ class VectorProfile:
         return ((0, count),)
 
     def take(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        """See `Profile.take`."""
         self._add(start, end, request, -on[0][1])
 
     def give(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        """See `Profile.give`."""
         self._add(start, end, request, on[0][1])
 
     def advance(self, now: float) -> None:
@@ -117,11 +114,9 @@ class VectorProfile:
             self._times[0] = now
 
     def total_free(self, at: float) -> tuple[float, ...]:
-        """See `Profile.total_free`."""
         return tuple(self._free[max(bisect_right(self._times, at) - 1, 0)])
 
     def copy(self) -> VectorProfile:
-        """See `Profile.copy`."""
         twin = VectorProfile(0.0, ())
         twin._times, twin._free = self._times.copy(), [row.copy() for row in self._free]
         return twin

@@ -172,7 +172,6 @@ class PoolProfile:
         return None if since is None else (since, on)
 
     def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
-        """See `Profile.fit`."""
         if task.machines is not None and not task.machines:
             return None
         first = max(bisect_right(self._times, start) - 1, 0)
@@ -185,11 +184,9 @@ class PoolProfile:
         return ((0, count),)
 
     def take(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        """See `Profile.take`."""
         self._add(start, end, -request[0] * on[0][1])
 
     def give(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        """See `Profile.give`."""
         self._add(start, end, request[0] * on[0][1])
 
     def advance(self, now: float) -> None:
@@ -222,11 +219,9 @@ class PoolProfile:
         return position
 
     def total_free(self, at: float) -> tuple[float, ...]:
-        """See `Profile.total_free`."""
         return (self._free[max(bisect_right(self._times, at) - 1, 0)],)
 
     def copy(self) -> PoolProfile:
-        """See `Profile.copy`."""
         twin = PoolProfile(0.0, 0.0)
         twin._times, twin._free = self._times.copy(), self._free.copy()
         return twin
@@ -293,21 +288,17 @@ class MachineProfile:
         return found if found is not None and found[0] < start else None
 
     def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
-        """See `Profile.fit`."""
         first = max(bisect_right(self._times, start) - 1, 0)
         last = max(bisect_left(self._times, start + task.estimate_s), first + 1)
         return MachineRoom(self._room.capacity, self._free[first:last].min(axis=0)).fit(task, rule)
 
     def take(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        """See `Profile.take`."""
         self._add(on, request, start, end, -1.0)
 
     def give(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        """See `Profile.give`."""
         self._add(on, request, start, end, 1.0)
 
     def advance(self, now: float) -> None:
-        """See `Profile.advance`."""
         passed = max(bisect_right(self._times, now) - 1, 0)
         free = self._free[passed:]
         kept = np.append(True, (free[1:] != free[:-1]).any(axis=(1, 2)))
@@ -337,12 +328,10 @@ class MachineProfile:
         return position
 
     def total_free(self, at: float) -> tuple[float, ...]:
-        """See `Profile.total_free`."""
         free = self._free[max(bisect_right(self._times, at) - 1, 0)]
         return tuple(free.sum(axis=0).tolist())
 
     def copy(self) -> MachineProfile:
-        """See `Profile.copy`."""
         twin = MachineProfile(0.0, self._room)
         twin._times, twin._free = self._times.copy(), self._free.copy()
         return twin

@@ -116,13 +116,11 @@ class PoolRoom:
         return ((0, count),) if count > 0 else None
 
     def take(self, on: Placement, request: tuple[float, ...]) -> None:
-        """See `Room.take`."""
         free, count = self._free, on[0][1]
         for r, amount in enumerate(request):
             free[r] -= amount * count
 
     def give(self, on: Placement, request: tuple[float, ...]) -> None:
-        """See `Room.give`."""
         free, count = self._free, on[0][1]
         if len(free) == 1:
             free[0] += request[0] * count
@@ -131,7 +129,6 @@ class PoolRoom:
             free[r] += amount * count
 
     def claim(self, on: Placement, request: tuple[float, ...]) -> bool:
-        """See `Room.claim`."""
         if len(on) != 1:
             return False
         machine, count = on[0]
@@ -151,11 +148,9 @@ class PoolRoom:
         return True
 
     def copy(self) -> PoolRoom:
-        """See `Room.copy`."""
         return PoolRoom(self.capacity, self._free.copy())
 
     def common(self, other: Room) -> PoolRoom:
-        """See `Room.common`."""
         return PoolRoom(
             self.capacity,
             [min(a, b) for a, b in zip(self._free, other.total_free(), strict=True)],
@@ -189,15 +184,12 @@ class PoolRoom:
         return None
 
     def free(self) -> Floats:
-        """See `Room.free`."""
         return np.array([self._free])
 
     def total_free(self) -> Sequence[float]:
-        """See `Room.total_free`."""
         return self._free
 
     def change_capacity(self, machine: int, capacity: Sequence[float]) -> None:
-        """See `Room.change_capacity`."""
         old = self.capacity[machine]
         self._free[:] = [
             f + float(c - o) for f, c, o in zip(self._free, capacity, old, strict=True)
@@ -252,11 +244,9 @@ class MachineRoom:
         return counts.astype(np.int64)
 
     def take(self, on: Placement, request: tuple[float, ...]) -> None:
-        """See `Room.take`."""
         self._add(on, request, -1.0)
 
     def give(self, on: Placement, request: tuple[float, ...]) -> None:
-        """See `Room.give`."""
         self._add(on, request, 1.0)
 
     def _add(self, on: Placement, request: tuple[float, ...], sign: float) -> None:
@@ -269,7 +259,6 @@ class MachineRoom:
                     total[r] += change * count
 
     def claim(self, on: Placement, request: tuple[float, ...]) -> bool:
-        """See `Room.claim`."""
         flat, machines, width = self._flat, len(self.capacity), len(request)
         if len(on) != 1 and len({machine for machine, _ in on}) < max(len(on), 1):
             return False
@@ -284,15 +273,12 @@ class MachineRoom:
         return True
 
     def copy(self) -> MachineRoom:
-        """See `Room.copy`."""
         return MachineRoom(self.capacity, self._free.copy())
 
     def common(self, other: Room) -> MachineRoom:
-        """See `Room.common`."""
         return MachineRoom(self.capacity, np.minimum(self._free, other.free()))
 
     def release_until(self, fits: Task, releases: Sequence[Release], now: float) -> float | None:
-        """See `Room.release_until`."""
         if self._has_room(fits):
             return now
         for instant, group in _by_instant(releases, now):
@@ -314,15 +300,12 @@ class MachineRoom:
         return bool(self._counts(task, needed).sum() >= needed)
 
     def free(self) -> Floats:
-        """See `Room.free`."""
         return self._free
 
     def total_free(self) -> Sequence[float]:
-        """See `Room.total_free`."""
         return self._total
 
     def change_capacity(self, machine: int, capacity: Sequence[float]) -> None:
-        """See `Room.change_capacity`."""
         new = np.asarray(capacity, dtype=np.float64)
         self._free[machine] += new - self.capacity[machine]
         self.capacity = self.capacity.copy()

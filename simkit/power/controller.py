@@ -117,7 +117,6 @@ class SourceOrder:
         return tuple(level for level in (self.reserve, self.charge_to) if 0 < level < 1)
 
     def settle(self, state: SiteState) -> SetPoints:
-        """See `Controller.settle`."""
         surplus = state.generation_w - state.load_w
         attractive = self._attractive(state)
         if surplus >= 0:

@@ -181,11 +181,9 @@ class ConstantPue:
             raise ScenarioError(f"pue: {self.ratio:g} is not at least 1; a site draws what it runs")
 
     def pue(self, machines_w: float, time_s: float) -> float:
-        """See `Pue.pue`."""
         return self.ratio
 
     def next_change(self, time_s: float) -> float:
-        """See `Pue.next_change`."""
         return math.inf
 
 
@@ -217,14 +215,12 @@ class CurvedPue:
             raise ScenarioError(f"pue: {problem}" for problem in problems)
 
     def pue(self, machines_w: float, time_s: float) -> float:
-        """See `Pue.pue`."""
         ratio = _between(self.by_load, machines_w / self.rated_w)
         if self.temperature is not None:
             ratio += _between(self.added_by_temperature, self.temperature.value(time_s))
         return ratio
 
     def next_change(self, time_s: float) -> float:
-        """See `Pue.next_change`."""
         return math.inf if self.temperature is None else self.temperature.next_change(time_s)
 
 

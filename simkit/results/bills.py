@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
@@ -26,8 +27,6 @@ from simkit.results.unit_draw import BILLED, DrawnPower, Places
 from simkit.units import amount_on_grid
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.power.machine_model import Curve, PowerModel
     from simkit.results.run_folder import Run
 
@@ -201,8 +200,6 @@ def energy_table(run: Run, models: Sequence[PowerModel]) -> pl.DataFrame:
 
     Raises ScenarioError if the models do not fit the machines, RunError for a missing table.
     """
-    import polars as pl
-
     machines = MachineRecords.of(run)
     bills = job_bills(
         machines.allocations,
@@ -241,8 +238,6 @@ def job_bills(
     Raises ScenarioError if there are not as many models as machines, or if a model draws power by a
     resource that its machine does not have.
     """
-    import polars as pl
-
     wiring = Wiring.of(models, resources, capacity)
     drawn = DrawnPower(power)
     ids = allocations.select("job_id").unique(maintain_order=True).collect()
@@ -273,8 +268,6 @@ def idle_bill(power: pl.LazyFrame) -> Bill:
 
 def _holding(rows: pl.DataFrame, numbered: pl.DataFrame, requests: Requests) -> Holding:
     """Return the allocations of a batch that have begun, as compact columns."""
-    import polars as pl
-
     begun = rows.filter(pl.col("start_time_s").is_not_null())
     known = begun.join(numbered, on="job_id", how="inner", maintain_order="left").join(
         requests.of_task, on=["job_id", "task_id"], how="inner", maintain_order="left"

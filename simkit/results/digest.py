@@ -20,12 +20,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import polars as pl
+import polars as pl
 
 TABLES: Final = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
 """The tables that the digest covers, in its order; the last two are those of runs with power."""
@@ -65,8 +63,6 @@ def canonical_bytes(column: pl.Series) -> bytes:
 
     Raises TypeError for a column that is none of Float64, Int64, Boolean and String.
     """
-    import polars as pl
-
     if column.dtype == pl.Float64:
         return column.fill_null(np.nan).to_numpy().astype("<f8", copy=False).tobytes()
     if column.dtype == pl.Int64:

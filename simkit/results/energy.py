@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Floats
 from simkit.results.metric import Metric, Window, batches
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.results.run_folder import Run
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Floats
 from simkit.records import STATUSES
 from simkit.results.metric import Metric, Window, batches, distribution
 from simkit.text import counted
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -33,40 +30,28 @@ class JobMetric:
 
 
 def _wait(_tau: float, _resource: str) -> pl.Expr:
-    import polars as pl
-
     return pl.col("wait_time_s")
 
 
 def _turnaround(_tau: float, _resource: str) -> pl.Expr:
-    import polars as pl
-
     return pl.col("turnaround_time_s")
 
 
 def _slowdown(_tau: float, _resource: str) -> pl.Expr:
-    import polars as pl
-
     run = pl.col("run_time_s")
     return pl.when(run > 0).then(pl.col("turnaround_time_s") / run)
 
 
 def _bounded(tau: float, _resource: str) -> pl.Expr:
-    import polars as pl
-
     return _bounded_slowdown(tau, pl.lit(1.0))
 
 
 def _per_processor(tau: float, resource: str) -> pl.Expr:
-    import polars as pl
-
     return _bounded_slowdown(tau, pl.col(resource))
 
 
 def _bounded_slowdown(tau: float, processors: pl.Expr) -> pl.Expr:
     """Return max(1, (wait + run) / (processors · max(run, tau))), null before the job's end."""
-    import polars as pl
-
     run, ended = pl.col("run_time_s"), pl.col("end_time_s").is_not_null()
     floor = processors * pl.max_horizontal(run, pl.lit(tau))
     ratio = (pl.col("wait_time_s") + run) / floor
@@ -126,8 +111,6 @@ def weighted_response(jobs: pl.LazyFrame, window: Window, resource: str) -> Metr
 
     Schwiegelshohn and Yahyapour, "Fairness in parallel job scheduling", 2000.
     """
-    import polars as pl
-
     area = pl.col(resource) * pl.col("run_time_s")
     columns = [area.alias("area"), pl.col("turnaround_time_s")]
     count, censored, total, weighted = 0, 0, 0.0, 0.0
@@ -155,8 +138,6 @@ def fairness(jobs: pl.LazyFrame, window: Window, tau: float) -> Metric:
     Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource
     allocation in shared computer systems", 1984. Jobs of unknown users (-1) are left out.
     """
-    import polars as pl
-
     columns = [pl.col("user"), _bounded(tau, "").alias("value")]
     sums: dict[int | str, list[float]] = {}  # user → sum and number of values
     seen = 0
@@ -193,8 +174,6 @@ def _by_group(group: pl.Series, values: Floats) -> Iterator[tuple[int | str, flo
 
 def makespan(jobs: pl.LazyFrame) -> Metric:
     """Return the time from the first submit to the last end, over all jobs, never trimmed."""
-    import polars as pl
-
     end, submit = pl.col("end_time_s"), pl.col("submit_time_s")
     columns = {"end": end.max(), "submit": submit.min(), "ended": end.count(), "all": pl.len()}
     row = jobs.select(**columns).collect().row(0, named=True)
@@ -212,8 +191,6 @@ def makespan(jobs: pl.LazyFrame) -> Metric:
 
 def throughput(jobs: pl.LazyFrame, window: Window) -> Metric:
     """Return the finished jobs an hour of the window of time."""
-    import polars as pl
-
     end = pl.col("end_time_s")
     inside = (end >= window.start_s) & (end <= window.end_s)
     finished = jobs.select((inside & (pl.col("status") == "finished")).sum()).collect().item()
@@ -236,8 +213,6 @@ def job_counts(jobs: pl.LazyFrame) -> Metric:
 
 def status_counts(rows: pl.LazyFrame, what: str) -> Metric:
     """Return how many jobs or tasks there were, one a row, and how many of each status."""
-    import polars as pl
-
     status = pl.col("status")
     tally = {name: (status == name).sum() for name in STATUSES}
     row = rows.select(pl.len().alias("submitted"), **tally).collect().row(0, named=True)

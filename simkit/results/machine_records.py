@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.results.metric import batches
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.results.run_folder import Run
 
 
@@ -51,8 +50,6 @@ class MachineRecords:
 
     def requests(self) -> Requests:
         """Read what the tasks ask for."""
-        import polars as pl
-
         there = self.tasks.collect_schema().names()
         amounts = [
             (pl.col(name) if name in there else pl.lit(0.0)).cast(pl.Float64).alias(f"r{number}")
@@ -69,8 +66,6 @@ class MachineRecords:
 
     def capacity_changes(self) -> dict[int, list[tuple[float, list[float]]]]:
         """Return machine → (time in s, its capacity of each resource from then on), by time."""
-        import polars as pl
-
         columns = ["time_s", "machine_id", "detail"]
         changes = self.events.filter(pl.col("kind") == "capacity").select(columns).collect()
         found: dict[int, list[tuple[float, list[float]]]] = defaultdict(list)
@@ -114,8 +109,6 @@ def read_holdings(
     records: MachineRecords, requests: Requests, start_s: float, end_s: float
 ) -> Holdings:
     """Read the allocations that hold something between two times, as compact columns."""
-    import polars as pl
-
     columns = ("job_id", "task_id", "machine_id", "count", "start_time_s", "end_time_s")
     start, end = pl.col("start_time_s"), pl.col("end_time_s")
     schema = {"machine": pl.Int32, "start": pl.Float64, "end": pl.Float64,

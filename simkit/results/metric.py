@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Floats
 from simkit.units import format_duration
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 BATCH_ROWS = 1 << 16
 """Rows read at once where one pass is enough. Sums add up in batches of this size, so that a
@@ -92,8 +89,6 @@ class Window:
 
     def jobs(self, frame: pl.LazyFrame) -> pl.LazyFrame:
         """Keep the jobs that count."""
-        import polars as pl
-
         if not self.trimmed:
             return frame
         submit = pl.col("submit_time_s")
@@ -127,8 +122,6 @@ def batches(
 
     With a window, the rows are jobs, and only those that count are given.
     """
-    import polars as pl
-
     for offset in range(0, int(frame.select(pl.len()).collect().item()), BATCH_ROWS):
         rows = frame.slice(offset, BATCH_ROWS)
         yield (window.jobs(rows) if window else rows).select(columns).collect()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from simkit.errors import RunError
 from simkit.results import jobs as job_metrics
@@ -16,9 +18,6 @@ from simkit.results.metric import Metric, Window
 from simkit.results.tasks import task_metrics
 from simkit.results.value import value_metrics
 from simkit.units import format_duration
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 def compute_metrics(
@@ -87,8 +86,6 @@ def run_window(
 
     Raises RunError if warm-up and cool-down leave nothing between first and last submit.
     """
-    import polars as pl
-
     submit, end = pl.col("submit_time_s"), pl.col("end_time_s")
     row = jobs.select(first=submit.min(), last=submit.max(), end=end.max()).collect().row(0)
     first, last, ended = row
@@ -142,8 +139,6 @@ def _over_time(
 
 def _on_machines(machines: MachineRecords, jobs: pl.LazyFrame, window: Window) -> list[Metric]:
     """Return the metrics of machines and of tasks, so far as they tell more than those of jobs."""
-    import polars as pl
-
     several = len(machines.capacity) > 1
     if not several and machines.tasks.select(pl.col("gang").all()).collect().item():
         return []

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Floats
 from simkit.results.metric import Metric, Window, batches
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 class StepIntegral:
@@ -72,8 +70,6 @@ def timeline_integrals(
     that is more: capacity that drains is there until it is free) and ``backlog`` (tasks in the
     queue and those that admission holds back).
     """
-    import polars as pl
-
     initial = {f"allocated_{name}": 0.0 for name in capacity}
     initial |= {f"capacity_{name}": float(total) for name, total in capacity.items()}
     initial |= {f"available_{name}": float(total) for name, total in capacity.items()}
@@ -142,8 +138,6 @@ def offered_loads(
         window: its jobs count.
         available: capacity-seconds from the first kept submit to the last.
     """
-    import polars as pl
-
     area = dict.fromkeys(available, 0.0)
     count = 0
     demand = [(pl.col(name) * pl.col("trace_run_time_s")).alias(name) for name in available]
@@ -169,8 +163,6 @@ def offered_loads(
 
 def unsuccessful_share(allocations: pl.LazyFrame) -> tuple[Metric, int]:
     """Return the share of held instance-seconds that came to nothing, and the number of rows."""
-    import polars as pl
-
     held = pl.col("count") * (pl.col("end_time_s") - pl.col("start_time_s"))
     vain = pl.when(pl.col("outcome").is_in(["lost", "killed"])).then(held).otherwise(0.0)
     rows, running, total, wasted = 0, 0, 0.0, 0.0
@@ -236,8 +228,6 @@ def binned_mean(time_s: Floats, values: Floats, edges: Floats, before: float = 0
 
 def timeline_columns(timeline: pl.LazyFrame, resource: str) -> dict[str, Floats]:
     """Return time_s, allocated, capacity and waiting (queue and held back) as arrays."""
-    import polars as pl
-
     frame = timeline.select(
         pl.col("time_s"),
         pl.col(f"allocated_{resource}").alias("allocated"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.arrays import Floats
 from simkit.errors import RunError
@@ -18,10 +19,6 @@ from simkit.results.output_folder import PART, reason
 from simkit.results.over_time import bin_edges
 from simkit.results.run_folder import Run, open_run
 from simkit.units import parse_duration
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 # MERGED The ledger as a table at regular times: a view of its rows that changes no total.
 
@@ -86,8 +83,6 @@ def power_frames(run: Run, interval: str | float) -> Iterator[pl.DataFrame]:
 
     Raises RunError as that does.
     """
-    import polars as pl
-
     length = _interval(interval)
     table = power_table(run)
     if not len(table):

@@ -7,17 +7,15 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
+
+import polars as pl
 
 from simkit import records
 from simkit.errors import RunError
 from simkit.results.digest import RunDigest
 from simkit.scenario.library import agent_label
 from simkit.text import counted
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 FORMAT: Final = 1
 """The version of run folders that this module reads."""
@@ -153,8 +151,6 @@ class Run:
         Raises RunError for a run without power, and for an interval that is none or so short that
         the table would not fit into memory.
         """
-        import polars as pl
-
         from simkit.results.power_table import power_frames
 
         return pl.concat(power_frames(self, interval))
@@ -179,8 +175,6 @@ class Run:
 
         Raises RunError if the table is missing, damaged or lacks a column.
         """
-        import polars as pl
-
         path = self.folder / f"{table}.parquet"
         if table not in self.tables or not path.is_file():
             raise RunError(
@@ -260,8 +254,6 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _readable(path: Path, read: Callable[[], _Result]) -> _Result:
     """Return what `read` returns; damage to the file becomes a RunError."""
-    import polars as pl
-
     try:
         return read()
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -311,8 +303,6 @@ class MemoryStore:
 
     def close_tables(self) -> None:
         """Make one frame of each table."""
-        import polars as pl
-
         self._tables |= {name: pl.concat(rows) for name, rows in self._chunks.items() if rows}
         self._chunks = {table: [] for table in (*TABLES, *POWER_TABLES)}
 

@@ -17,7 +17,9 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import polars as pl
 
 from simkit.errors import RunError
 from simkit.results.digest import TABLES, RunDigest
@@ -30,10 +32,6 @@ from simkit.results.output_folder import (
     unwritable,
 )
 from simkit.results.run_folder import Run
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 # MERGED The lock of a run folder: two processes never write into one.
 
@@ -192,8 +190,6 @@ class RunWriter:
         self._mark(status, error)
 
     def _write_waiting(self, table: str) -> None:
-        import polars as pl
-
         waiting = self._waiting[table]
         if waiting:
             rows = pl.concat(waiting) if len(waiting) > 1 else waiting[0]

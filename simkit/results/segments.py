@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.results.machine_records import Holdings, MachineRecords, Requests, read_holdings
 from simkit.results.over_time import bin_edges, bin_length
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 CHANGES_AT_ONCE = 1 << 18
 """Changes whose segments are held at once, unless a single machine has more."""
@@ -254,8 +251,6 @@ class _Binned:
 
     def frame(self, resources: tuple[str, ...]) -> pl.DataFrame:
         """Return the table; see `utilisation_series`."""
-        import polars as pl
-
         seconds = np.diff(self._edges)
         columns = {"time_s": self._edges[:-1], "in_use": _divided(self._in_use, seconds)}
         for r, name in enumerate(resources):

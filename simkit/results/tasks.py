@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import polars as pl
 
 from simkit.results.jobs import status_counts
 from simkit.results.machine_records import MachineRecords, Requests
 from simkit.results.metric import Metric, Window, batches, distribution
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ALL_ALLOCATIONS = "all allocations"
 
@@ -47,8 +43,6 @@ def task_counts(tasks: pl.LazyFrame) -> Metric:
 
 def _completed(jobs: pl.LazyFrame, tasks: pl.LazyFrame, instances: int) -> list[Metric]:
     """Return the completed shares of jobs, tasks and instances; `instances` have finished."""
-    import polars as pl
-
     columns = [(pl.col("status") == "finished").sum(), pl.len().alias("all")]
     asked = pl.col("instances").sum().alias("instances")
     of_jobs = jobs.select(columns).collect().row(0)
@@ -70,8 +64,6 @@ def _completed(jobs: pl.LazyFrame, tasks: pl.LazyFrame, instances: int) -> list[
 
 def task_turnaround(tasks: pl.LazyFrame, jobs: pl.LazyFrame, window: Window) -> Metric:
     """Return the distribution of the time from a job's submission to the end of its tasks."""
-    import polars as pl
-
     submitted = window.jobs(jobs).select("job_id", "submit_time_s").unique("job_id").collect()
     turnaround = (pl.col("end_time_s") - pl.col("submit_time_s")).alias("value")
     parts, seen = [np.empty(0)], 0
@@ -93,8 +85,6 @@ def task_turnaround(tasks: pl.LazyFrame, jobs: pl.LazyFrame, window: Window) -> 
 
 def _throughputs(tasks: pl.LazyFrame, totals: OutcomeTotals, window: Window) -> list[Metric]:
     """Return the finished tasks and instances an hour of the window of time."""
-    import polars as pl
-
     inside = pl.col("end_time_s").is_between(window.start_s, window.end_s)
     ended = tasks.select((inside & (pl.col("status") == "finished")).sum()).collect().item()
     hours = (window.end_s - window.start_s) / 3600
@@ -134,8 +124,6 @@ class OutcomeTotals:
             self._add(rows, window)
 
     def _add(self, rows: pl.DataFrame, window: Window) -> None:
-        import polars as pl
-
         self.rows += len(rows)
         self.running += rows["end_time_s"].null_count()
         outcome, count = pl.col("outcome"), pl.col("count")

@@ -7,15 +7,13 @@ one W has drawn meanwhile, and costs the same whether a job ran through one row 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.exact_sum import RunningSums
-
-if TYPE_CHECKING:
-    import polars as pl
 
 BILLED: Final = (
     "energy_j",

@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from simkit.results.metric import Metric, Window, batches
 from simkit.workload import OF_JOBS
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass
@@ -61,8 +58,6 @@ def value_metrics(
         timeline: ``time_s``, of which the last is the run's last instant.
         window: whose jobs count.
     """
-    import polars as pl
-
     there = [name for name in OF_JOBS if name in jobs.collect_schema().names()]
     if not there:
         return []
@@ -109,8 +104,6 @@ def value_metrics(
 
 def _tally(jobs: pl.LazyFrame, window: Window, there: Collection[str], end_s: float) -> _Tally:
     """Count and add up the window's jobs; `end_s` is the run's last instant."""
-    import polars as pl
-
     columns = ["status", "submit_time_s", "end_time_s", "trace_run_time_s", *there]
     tally = _Tally()
     for rows in batches(jobs, [pl.col(name) for name in columns], window):
@@ -147,8 +140,6 @@ def _tally(jobs: pl.LazyFrame, window: Window, there: Collection[str], end_s: fl
 
 def _held_s(jobs: pl.LazyFrame, allocations: pl.LazyFrame, window: Window, end_s: float) -> float:
     """Return the seconds in which the window's jobs held anything, added up over jobs."""
-    import polars as pl
-
     start, end = pl.col("start_time_s"), pl.col("end_time_s")
     rows = allocations.select("job_id", start, end.fill_null(end_s))
     if window.trimmed:

@@ -11,9 +11,10 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
@@ -34,9 +35,6 @@ from simkit.training.held_out import (
     judge,
     judged_metric,
 )
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -87,8 +85,6 @@ class Evaluation:
 
     def frame(self) -> pl.DataFrame:
         """Return `rows` as a frame."""
-        import polars as pl
-
         return pl.DataFrame(list(self.rows))
 
     def as_json(self) -> dict[str, Any]:

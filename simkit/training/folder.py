@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import polars as pl
+
 from simkit.errors import RunError
 from simkit.results.output_folder import PART, check_place, reason
 from simkit.results.run_writer import claim
@@ -135,16 +137,12 @@ class TrainingFolder:
         So the metrics may know more than the checkpoint after a kill, and never less; `metrics`
         gives what belongs to an iteration.
         """
-        import polars as pl
-
         table = pl.DataFrame(list(rows), infer_schema_length=None)
         self._replace(_METRICS, table.write_parquet)
         self.replace_folder(_CHECKPOINT, write)
 
     def metrics(self, iteration: int) -> list[Row]:
         """Return the rows up to an iteration, numbers that were not measured left out."""
-        import polars as pl
-
         path = self.folder / _METRICS
         try:
             table = pl.read_parquet(path).filter(pl.col("iteration") <= iteration)

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
 from simkit.errors import ScenarioError, did_you_mean
 from simkit.results.jobs import JOB_METRICS, JobMetric
 from simkit.results.metrics import counted_resource
 from simkit.scenario import Scenario
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.results.run_folder import Run
 
 
@@ -120,8 +120,6 @@ def judge(run: Run, metric: JobMetric, tau: float) -> dict[str, Any]:
         ``sum`` over the ``jobs`` that have a value, ``submitted``, ``unfinished`` (of these,
         ``rejected``, ``killed``), and ``workload``, a hash of the jobs themselves.
     """
-    import polars as pl
-
     jobs = run.jobs
     so_far = _so_far(jobs, _last_s(run))
     values = so_far.select(metric.value(tau, counted_resource(run.resources)).alias("v"))["v"]
@@ -140,8 +138,6 @@ def judge(run: Run, metric: JobMetric, tau: float) -> dict[str, Any]:
 
 def _so_far(jobs: pl.DataFrame, last_s: float) -> pl.DataFrame:
     """Return the jobs with the times filled in that unfinished ones do not have."""
-    import polars as pl
-
     unfinished = pl.col("end_time_s").is_null()
     wait = pl.lit(last_s) - pl.col("submit_time_s")
     return jobs.with_columns(
@@ -155,8 +151,6 @@ def _so_far(jobs: pl.DataFrame, last_s: float) -> pl.DataFrame:
 
 def _last_s(run: Run) -> float:
     """Return the last instant of a run, in s."""
-    import polars as pl
-
     latest = (
         run.scan("timeline").select(pl.col("time_s").max()).collect().item(),
         run.jobs["end_time_s"].max(),

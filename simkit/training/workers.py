@@ -34,7 +34,6 @@ class TrainingWorkers(ProcessPoolExecutor):
             return super().submit(task, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """See `ProcessPoolExecutor.shutdown`."""
         if cancel_futures:
             for process in list((self._processes or {}).values()):
                 process.kill()

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from simkit.text import counted
-
-if TYPE_CHECKING:
-    import polars as pl
 
 KEPT = 10
 """Violations that a check keeps of each kind (one message is one kind); all of them count."""

@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.verify.audit import Check
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.verify.folder import RunFolder
 
 
@@ -53,8 +52,6 @@ def capacity_steps(run: RunFolder, check: Check | None = None) -> list[CapacityS
         run: the run.
         check: where events that cannot be understood are recorded.
     """
-    import polars as pl
-
     steps = {
         machine: [CapacityStep(machine, -np.inf, capacity, False)]
         for machine, capacity in sorted(run.capacity.items())
@@ -92,8 +89,6 @@ def check_capacity(run: RunFolder) -> Check:
 
     Only work that drains may hold more than the machine still has.
     """
-    import polars as pl
-
     check = Check("capacity", "what starts fits beside all that runs; only what drains exceeds")
     check.examined = run.allocations.height
     steps = capacity_steps(run, check)
@@ -120,8 +115,6 @@ def _check_absent(
     rows: pl.DataFrame, run: RunFolder, steps: list[CapacityStep], check: Check
 ) -> None:
     """Nothing that asks for anything starts where nothing is: a machine that is absent or down."""
-    import polars as pl
-
     asking = rows.filter(pl.any_horizontal(pl.col(f"one_{r}") > 0 for r in run.asked))
     empty = np.array([not any(step.capacity) for step in steps], dtype=bool)
     if not empty.any():
@@ -140,8 +133,6 @@ class _Sweep:
     """
 
     def __init__(self, rows: pl.DataFrame, steps: list[CapacityStep], resource: int) -> None:
-        import polars as pl
-
         self.rows = rows
         start = rows["start_time_s"].to_numpy()
         end = rows["end_time_s"].fill_null(np.inf).to_numpy()
@@ -177,8 +168,6 @@ class _Sweep:
 
     def overfull_at_zero_length(self) -> pl.DataFrame:
         """Return the like for allocations of length zero, each beside what runs on."""
-        import polars as pl
-
         # The instances of a gang run at once; those of a bag may have come in different rounds.
         alone = pl.when("gang").then(0).otherwise(pl.col("row"))
         brief = self.brief.group_by(
@@ -229,8 +218,6 @@ def _instants(
     machine: Ints, time: Floats, used: Floats, capacity: Floats, started: Floats,
     chosen: npt.NDArray[np.bool_],
 ) -> pl.DataFrame:  # fmt: skip
-    import polars as pl
-
     columns = {
         "machine_id": machine, "time_s": time, "allocated": used, "capacity": capacity,
         "started": started,
@@ -240,8 +227,6 @@ def _instants(
 
 def _with_starters(instants: pl.DataFrame, rows: pl.DataFrame, resource: str) -> pl.DataFrame:
     """Add the resource's name and a task that starts there at that instant, if one does."""
-    import polars as pl
-
     starters = rows.select(
         "machine_id", pl.col("start_time_s").alias("time_s"), "job_id", "task_id"
     ).unique(["machine_id", "time_s"], keep="last", maintain_order=True)
@@ -259,8 +244,6 @@ def check_timeline(run: RunFolder) -> Check:
     written before or after its end is not recorded. Of several decisions at one instant the last
     counts.
     """
-    import polars as pl
-
     timeline = run.tables["timeline"]
     check = Check("timeline", "allocated and capacity columns follow from the allocations")
     start, end = pl.col("start_time_s"), pl.col("end_time_s")
@@ -314,8 +297,6 @@ def _capacity(run: RunFolder, index: int, time: Floats) -> Floats:
 
 
 def _compare(check: Check, rows: pl.DataFrame, column: str, expected: Floats) -> None:
-    import polars as pl
-
     if column not in rows.columns:
         check.add(f"the timeline has no column {column}", {"column": column})
         return

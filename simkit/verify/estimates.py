@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from simkit.verify.audit import Check
 from simkit.verify.tasks import may_differ, policy_kills
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.verify.folder import RunFolder
 
 _GRID = 2.0**20
@@ -19,8 +19,6 @@ _GRID = 2.0**20
 
 def check_estimates(run: RunFolder) -> Check:
     """The estimates are what the scenario's estimator says of each job."""
-    import polars as pl
-
     check = Check("estimates", "the policy was told what the scenario says")
     setting = run.setting("estimates")
     arguments = setting if isinstance(setting, dict) else {"type": setting}
@@ -48,8 +46,6 @@ def _with_means(run: RunFolder, jobs: pl.DataFrame) -> pl.DataFrame:
 
     Sums of the same numbers may differ by a step of the grid: what the policy was told counts then.
     """
-    import polars as pl
-
     jobs = jobs.drop("trace_run_time_s")
     if run.input_tasks.tasks is None:
         return jobs.with_columns(trace_run_time_s=pl.lit(None, pl.Float64))
@@ -62,8 +58,6 @@ def _with_means(run: RunFolder, jobs: pl.DataFrame) -> pl.DataFrame:
 
 def _with_bounds(jobs: pl.DataFrame, arguments: dict[str, Any]) -> pl.DataFrame:
     """Add the least and the most that the policy may have been told; mostly they are one."""
-    import polars as pl
-
     truth, kind = pl.col("trace_run_time_s"), arguments["type"]
     if kind == "perturbed":
         most = _on_grid(truth * (1 + arguments.get("factor", 5.0)))
@@ -86,8 +80,6 @@ def user_means(jobs: pl.DataFrame, last: int) -> list[float]:
         jobs: the ended ones in order of end, as the table has them.
         last: how many jobs the mean is over.
     """
-    import polars as pl
-
     rows = jobs.select(
         "user", "submit_time_s", "start_time_s", "end_time_s", "run_time_s",
         pl.coalesce("requested_time_s", "trace_run_time_s").alias("request"),

@@ -12,18 +12,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from simkit.errors import RunError
 from simkit.verify.audit import Check
 from simkit.verify.pieces import executed, gang_segments, known_allocations, pieces, with_redone
 from simkit.verify.task_inputs import InputTasks, read_input_tasks
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 # MERGED The columns that the auditor reads, with their types: its own list, not the engine's.
 
@@ -250,8 +247,6 @@ def _read_metrics(folder: Path, status: str) -> dict[str, Any]:
 
 
 def _read_table(folder: Path, name: str) -> pl.DataFrame:
-    import polars as pl
-
     path = folder / f"{name}.parquet"
     try:
         table = pl.read_parquet(path, hive_partitioning=False)
@@ -355,8 +350,6 @@ def canonical_bytes(column: pl.Series) -> bytes:
 
     Raises ValueError for a column that is none of Float64, Int64, Boolean and String.
     """
-    import polars as pl
-
     if column.dtype == pl.Float64:
         return column.fill_null(np.nan).to_numpy().astype("<f8").tobytes()
     if column.dtype == pl.Int64:

@@ -16,12 +16,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from simkit.text import counted
 from simkit.verify.audit import Check
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.verify.folder import RunFolder
 
 
@@ -159,8 +159,6 @@ def read_jobs(path: Path, rules: dict[str, Any]) -> pl.DataFrame:
 
     Raises ValueError for a line that is no job.
     """
-    import polars as pl
-
     rows = [row for fields in _lines(path) if (row := _job(fields, rules)) is not None]
     names = ("job_id", "submit", "run", "processors", "requested")
     schema = dict.fromkeys((*names, *NUMBERS), pl.Float64)
@@ -217,8 +215,6 @@ def _whole(field: bytes) -> float:
 
 def _rebased(jobs: pl.DataFrame) -> pl.DataFrame:
     """Count submit times from the first one if they are seconds since 1970."""
-    import polars as pl
-
     if jobs.height and float(str(jobs["submit"].min())) >= _EPOCH_FROM:
         return jobs.with_columns(pl.col("submit") - pl.col("submit").min())
     return jobs
@@ -226,15 +222,11 @@ def _rebased(jobs: pl.DataFrame) -> pl.DataFrame:
 
 def _on_grid(jobs: pl.DataFrame) -> pl.DataFrame:
     """Round times to multiples of 2**-20 s, as the run has them."""
-    import polars as pl
-
     times = pl.col("submit", "run", "requested")
     return jobs.with_columns((times * 2**20).round(mode="half_to_even") / 2**20)
 
 
 def _compare_jobs(run: RunFolder, wanted: pl.DataFrame, check: Check) -> None:
-    import polars as pl
-
     found = run.jobs.select(
         "job_id", pl.col("submit_time_s").alias("submit"),
         pl.col("trace_run_time_s").alias("run"),
@@ -328,8 +320,6 @@ def _member(archive: Path, name: str) -> io.BytesIO | None:
 
 
 def _parsed(source: Path | io.BytesIO, table: str) -> pl.DataFrame:
-    import polars as pl
-
     names = _LAYOUTS[table]
     try:
         whole = [*names, *map(str, range(len(names), _WIDTHS[table]))]
@@ -351,8 +341,6 @@ def _parsed(source: Path | io.BytesIO, table: str) -> pl.DataFrame:
 
 
 def _numbers(names: Sequence[str]) -> list[pl.Expr]:
-    import polars as pl
-
     return [pl.col(name).cast(pl.Float64, strict=False) for name in names if name not in _TEXT]
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 from simkit.verify.audit import Check
 from simkit.verify.pieces import TASK, redone
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.verify.folder import RunFolder
 
 STATUSES = ("finished", "killed", "rejected", "running", "waiting")
@@ -18,8 +18,6 @@ OUTCOMES = ("finished", "killed", "suspended", "lost", "running")
 
 def check_identity(run: RunFolder) -> Check:
     """Every job and every task is there once, and every row belongs to one of them."""
-    import polars as pl
-
     jobs, tasks, allocations = run.jobs, run.tasks, run.allocations
     check = Check("identity", "every job and task exactly once, every row belongs to one")
     check.examined = jobs.height + tasks.height + allocations.height
@@ -39,8 +37,6 @@ def check_identity(run: RunFolder) -> Check:
 
 def _wrong_requests(run: RunFolder) -> pl.DataFrame:
     """Return jobs whose resource columns differ from the sum over their tasks."""
-    import polars as pl
-
     sums = run.tasks.group_by("job_id", maintain_order=True).agg(
         (pl.col(r) * pl.col("instances")).sum().cast(pl.Float64).alias(f"tasks_{r}")
         for r in run.asked
@@ -53,8 +49,6 @@ def _wrong_requests(run: RunFolder) -> pl.DataFrame:
 
 def check_causality(run: RunFolder) -> Check:
     """Nothing starts before it is submitted or ends before it starts."""
-    import polars as pl
-
     rows = run.allocations.join(
         run.jobs.select("job_id", "submit_time_s").unique("job_id"), on="job_id", how="left",
         maintain_order="left",
@@ -72,8 +66,6 @@ def check_causality(run: RunFolder) -> Check:
 
 def check_statuses(run: RunFolder) -> Check:
     """A job's status agrees with its times, its reason, its tasks and its allocations."""
-    import polars as pl
-
     outcomes = run.allocations.group_by("job_id").agg(
         pl.len().alias("allocations"),
         *((pl.col("outcome") == name).sum().alias(f"with_{name}") for name in OUTCOMES),
@@ -102,8 +94,6 @@ def check_statuses(run: RunFolder) -> Check:
 
 def _status_rules() -> dict[str, pl.Expr]:
     """Return message → what a wrong job looks like."""
-    import polars as pl
-
     status, start, end = pl.col("status"), pl.col("start_time_s"), pl.col("end_time_s")
     reason = pl.col("reason").fill_null("")
     finished, killed, rejected = status == "finished", status == "killed", status == "rejected"
@@ -134,16 +124,12 @@ def _status_rules() -> dict[str, pl.Expr]:
 
 def _check_running_rows(run: RunFolder, check: Check) -> None:
     """An allocation runs exactly when it has no end."""
-    import polars as pl
-
     wrong = pl.col("end_time_s").is_null() != (pl.col("outcome") == "running")
     check.add_rows("an allocation lacks an end, or runs and has one", run.allocations.filter(wrong))
 
 
 def check_times(run: RunFolder) -> Check:
     """The times of jobs and tasks follow from their allocations."""
-    import polars as pl
-
     check = Check("times", "start, end, wait, turnaround follow from the allocations")
     check.examined = run.jobs.height + run.tasks.height
     for table, key in ((run.jobs, ["job_id"]), (run.tasks, TASK)):
@@ -171,8 +157,6 @@ def check_times(run: RunFolder) -> Check:
 
 def _check_last_task(run: RunFolder, check: Check) -> None:
     """A job that is over ended with the last of its tasks."""
-    import polars as pl
-
     ends = run.tasks.group_by("job_id").agg(pl.col("end_time_s").max().alias("last_task_end_s"))
     over = run.jobs.filter(pl.col("status").is_in(["finished", "killed"]))
     rows = over.join(ends, on="job_id", maintain_order="left")
@@ -181,8 +165,6 @@ def _check_last_task(run: RunFolder, check: Check) -> None:
 
 
 def _check_differences(jobs: pl.DataFrame, check: Check) -> None:
-    import polars as pl
-
     submit = pl.col("submit_time_s")
     for column, later in (("wait_time_s", "start_time_s"), ("turnaround_time_s", "end_time_s")):
         expected = jobs.with_columns((pl.col(later) - submit).alias("expected"))
@@ -192,8 +174,6 @@ def _check_differences(jobs: pl.DataFrame, check: Check) -> None:
 
 def _check_accounts(run: RunFolder, check: Check) -> None:
     """Hold run, lost and suspended time and attempts of one-gang jobs against their segments."""
-    import polars as pl
-
     segments = run.segments.filter(
         pl.col("tasks_of_job") == 1, pl.col("job_status").is_in(["finished", "killed"])
     )
@@ -239,8 +219,6 @@ def _with_redone(sums: pl.DataFrame, run: RunFolder) -> pl.DataFrame:
 
     Earlier attempts are lost as a whole, so that of the last one alone is moved.
     """
-    import polars as pl
-
     again = redone(run)
     if again is None:
         return sums
@@ -260,8 +238,6 @@ def _check_retries(run: RunFolder, check: Check) -> None:
     or restarting. Of a bag, the lost time is the mean over its instances; a job's is the sum over
     its tasks.
     """
-    import polars as pl
-
     last = run.allocations.group_by("job_id").agg(pl.col("attempt").max().alias("last_attempt"))
     rows = run.jobs.join(last, on="job_id", how="left", maintain_order="left")
     wrong = pl.col("attempts").ne_missing(pl.col("last_attempt").fill_null(0))

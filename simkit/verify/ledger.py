@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.verify.audit import Check
 
@@ -53,8 +54,6 @@ def columns(run: RunFolder) -> dict[str, Floats]:
 
 def blame(check: Check, run: RunFolder, message: str, wrong: Bools, **expected: Floats) -> None:
     """Record the rows that are wrong, with what was expected in place of a column."""
-    import polars as pl
-
     rows = run.tables["power"].filter(pl.Series(wrong))
     names = dict.fromkeys((*_SHOWN[:2], *(expected or _SHOWN)))
     extra = [pl.Series(f"expected_{name}", values[wrong]) for name, values in expected.items()]

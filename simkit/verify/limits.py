@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.capacity import capacity_steps
@@ -16,8 +17,6 @@ from simkit.verify.pieces import TASK
 from simkit.verify.tasks import policy_kills
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.verify.folder import RunFolder
 
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 def turned_away(run: RunFolder) -> pl.Expr:
     """Return which jobs admission turned away, by the reason given for their rejection."""
-    import polars as pl
-
     if run.setting("admission", "backlog") is None:
         return pl.lit(value=False)
     return pl.col("reason").fill_null("").str.contains("backlog")
@@ -39,8 +36,6 @@ def check_admission(run: RunFolder) -> Check:
     Where slots are refilled at once, waiting jobs fill the slots first and then the backlog: it is
     full when as many wait as there are slots and places in the backlog.
     """
-    import polars as pl
-
     check = Check("admission", "a job is turned away if and only if the backlog is full")
     backlog, slots = (run.setting("admission", key) for key in ("backlog", "slots"))
     if backlog is None:
@@ -82,8 +77,6 @@ def _why_not_followed(run: RunFolder) -> str:
 
 def check_machines(run: RunFolder) -> Check:
     """Allocations are on machines that exist."""
-    import polars as pl
-
     check = Check("machines", "every allocation is on a machine of the cluster")
     check.examined = run.allocations.height
     strange = ~pl.col("machine_id").is_in(list(run.capacity)).fill_null(False)
@@ -93,8 +86,6 @@ def check_machines(run: RunFolder) -> Check:
 
 def check_partitions(run: RunFolder) -> Check:
     """Every started job keeps to the machines and limits of its partition."""
-    import polars as pl
-
     check = Check("partitions", "a job keeps to the machines and limits of its partition")
     if not _partitions(run):
         return check.skip("the cluster has no partitions")
@@ -130,8 +121,6 @@ def _tasks_by_partition(run: RunFolder) -> pl.DataFrame:
     and ``position``, the first partition that takes the job, or -1. A partition takes a job whose
     queue or partition number it lists; one that lists no numbers takes every job.
     """
-    import polars as pl
-
     position = pl.lit(-1)
     for number, partition in reversed(list(enumerate(_partitions(run)))):
         takes = pl.lit(not (partition.get("queues") or partition.get("partitions")))
@@ -155,8 +144,6 @@ def _tasks_by_partition(run: RunFolder) -> pl.DataFrame:
 
 def _over_limits(partition: dict[str, Any]) -> pl.Expr:
     """Return whether a task asks for more than the partition allows; null is no limit."""
-    import polars as pl
-
     over = pl.lit(False)
     for column, key in (("limit_s", "max_time_s"), ("demand", "max_processors")):
         if partition.get(key) is not None:
@@ -166,8 +153,6 @@ def _over_limits(partition: dict[str, Any]) -> pl.Expr:
 
 def check_rejections(run: RunFolder) -> Check:
     """Rejected is what fits no empty machines of its partition, and nothing else."""
-    import polars as pl
-
     check = Check("rejections", "what can never run is rejected, and only that")
     # Those whom admission turned away are the rule "admission"'s.
     jobs = run.jobs.filter(~turned_away(run) | (pl.col("status") != "rejected"))
@@ -194,8 +179,6 @@ def _fitting(run: RunFolder, partition: dict[str, Any], tasks: pl.DataFrame) -> 
 
     Columns: ``job_id``, ``fits``, and ``known``, whether all that decides it is on record.
     """
-    import polars as pl
-
     rows = tasks.with_columns(_room_for(run, partition, tasks))
     fits = pl.col("room") & ~_over_limits(partition)
     timed = partition.get("max_time_s") is not None
@@ -207,8 +190,6 @@ def _fitting(run: RunFolder, partition: dict[str, Any], tasks: pl.DataFrame) -> 
 
 def _room_for(run: RunFolder, partition: dict[str, Any], tasks: pl.DataFrame) -> pl.Series:
     """Return ``room``: whether each task fits empty machines, a gang whole, a bag one by one."""
-    import polars as pl
-
     machines = [run.capacity[m] for m in _machines(run, partition) if m in run.capacity]
     columns = [run.resources.index(name) for name in run.asked]
     capacity = np.array(machines, dtype=np.float64).reshape(len(machines), len(run.resources))

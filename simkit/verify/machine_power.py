@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.ledger import SLACK, Floats, blame, columns, no_power
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.verify.folder import RunFolder
 
 
@@ -149,8 +148,6 @@ def _compare(
 
 def _added(run: RunFolder, found: dict[int, Model]) -> tuple[Floats, Floats]:
     """Return the instants at which use changes, and what all use adds from then on, in W."""
-    import polars as pl
-
     parts: list[tuple[Floats, Floats]] = [(np.empty(0), np.empty(0))]
     held = run.known.filter(pl.col("start_time_s").is_not_null())
     for machine, rows in held.group_by("machine_id", maintain_order=True):
@@ -223,8 +220,6 @@ def _check_ids(check: Check, run: RunFolder, bills: pl.DataFrame) -> None:
 
 def _check_sources(check: Check, bills: pl.DataFrame) -> None:
     """The sources of a job's energy add up to it."""
-    import polars as pl
-
     used = pl.col("energy_j") + pl.col("overhead_j")
     sources = pl.col("renewable_j") + pl.col("battery_j") + pl.col("grid_j")
     wrong = ((used - sources).abs() > SLACK * used.abs()) | (pl.col("energy_j") < 0)
@@ -281,8 +276,6 @@ def _check_each(
     drawn: dict[str, Floats],
 ) -> None:  # fmt: skip
     """Each job pays for the W it added; where power is curved only the sum is held."""
-    import polars as pl
-
     try:
         found = models(run)
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.capacity import capacity_steps
@@ -25,8 +26,6 @@ from simkit.verify.inputs import LARGEST, LARGEST_ID, MissingInputError, trace_t
 from simkit.verify.limits import spans
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.verify.capacity import CapacityStep
     from simkit.verify.folder import RunFolder
 
@@ -105,8 +104,6 @@ def _server_events(
     run: RunFolder, table: pl.DataFrame
 ) -> Iterator[tuple[float, str, str, Amounts]]:
     """Yield (time, machine, event, what it brings) in order of time, over-commit counted."""
-    import polars as pl
-
     event, id_ = pl.col("event").str.to_lowercase(), pl.col("machine")
     sane = (pl.col("time").abs() < LARGEST) & (id_.abs() < LARGEST_ID) & (id_.floor() == id_)
     sizes = [pl.col(name).fill_null(0.0) for name in ("cpu", "mem")]
@@ -159,8 +156,6 @@ def _contain(run: RunFolder, section: Mapping[str, Any], lives: dict[int, Machin
 
 
 def _container_events(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
-    import polars as pl
-
     event = pl.col("event").str.to_lowercase()
     container, machine = pl.col("container"), pl.col("machine")
     sane = (pl.col("time").abs() < LARGEST) & (container.abs() < LARGEST_ID)
@@ -240,8 +235,6 @@ def check_machine_capacity(run: RunFolder) -> Check:
 
 def _by_power_alone(run: RunFolder) -> bool:
     """Tell whether every change of capacity is one of power."""
-    import polars as pl
-
     events = run.tables["events"].filter(pl.col("kind") == "capacity")
     causes = events["detail"].str.json_path_match("$.cause")
     return set(causes.to_list()) == {"power"}
@@ -331,8 +324,6 @@ def offered(life: MachineLife, times: Floats, width: int) -> Floats:
 
 def check_failures(run: RunFolder) -> Check:
     """Random failures take a whole machine away, and a repair follows before the next one."""
-    import polars as pl
-
     check = Check("failures", "machines fail as a whole, and are repaired before they fail again")
     may_fail = failing_machines(run)
     events = run.tables["events"].filter(pl.col("kind") == "capacity")

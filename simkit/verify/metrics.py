@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.durations import seconds
 from simkit.verify.ledger import KWH, columns
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.verify.folder import RunFolder
 
 
@@ -100,8 +99,6 @@ def value_numbers(run: RunFolder, jobs: pl.DataFrame) -> Numbers:
         run: the run.
         jobs: those of its jobs that count.
     """
-    import polars as pl
-
     there = {"qos", "value", "deadline_s"} & set(jobs.columns)
     if not there or not run.jobs.height:
         return {}
@@ -171,8 +168,6 @@ def _delay_s(run: RunFolder, jobs: pl.DataFrame, last: float) -> float:
 
     One sweep over submits, ends, and starts and ends of allocations, job by job.
     """
-    import polars as pl
-
     rows = jobs.filter(pl.col("status") != "rejected").with_row_index("row")
     rows = rows.with_columns(pl.col("end_time_s").fill_null(last))
     held = run.allocations.join(rows.select("job_id", "row"), on="job_id", how="inner")
@@ -285,8 +280,6 @@ def _setting(run: RunFolder, name: str, default: float) -> Any:
 
 def _kept(run: RunFolder) -> pl.DataFrame:
     """Return the jobs outside warm-up and cool-down."""
-    import polars as pl
-
     warmup, cooldown = (seconds(_setting(run, name, 0.0)) for name in ("warmup", "cooldown"))
     submit = pl.col("submit_time_s")
     if not (warmup or cooldown):
@@ -312,8 +305,6 @@ def _energy(run: RunFolder) -> Numbers:
 
 def _utilisation(run: RunFolder) -> Numbers:
     """Allocated / available from first submit to last end, where capacity never changes."""
-    import polars as pl
-
     trimmed = any(seconds(_setting(run, name, 0.0)) for name in ("warmup", "cooldown"))
     steps = run.tables["events"].filter(pl.col("kind") == "capacity").height
     first, last = (

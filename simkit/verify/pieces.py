@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
+import polars as pl
+
 from simkit.verify.durations import seconds
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.verify.folder import RunFolder
 
 
@@ -39,8 +39,6 @@ def known_allocations(
     ``requested_time_s``, ``trace_run_time_s``, ``tasks_of_job`` and, a resource, ``one_<resource>``
     (what one instance asks for).
     """
-    import polars as pl
-
     per_instance = [pl.col(r).cast(pl.Float64).alias(f"one_{r}") for r in resources]
     tasks = tasks.select(
         *TASK, "instances", "gang", pl.col("status").alias("task_status"), *per_instance,
@@ -61,8 +59,6 @@ def gang_segments(known: pl.DataFrame) -> pl.DataFrame:
     Further columns: the first and last of their ends (``end_time_s``, ``last_end_s``; null while
     one runs), ``outcomes`` (number of different ones) and those of `known_allocations`.
     """
-    import polars as pl
-
     end = pl.col("end_time_s")
     return (
         known.filter("gang", pl.col("start_time_s").is_not_null())
@@ -91,8 +87,6 @@ def pieces(known: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
     ``gang``, ``attempt``, ``start_time_s``, ``end_time_s``, ``outcome``, ``task_status``,
     ``job_status``, ``requested_time_s``, ``trace_run_time_s``, ``tasks_of_job``.
     """
-    import polars as pl
-
     columns = (*UNIT, "count", "quiet", *_FACTS, "attempt", "start_time_s", "end_time_s", "outcome")
     gangs = segments.with_columns(
         pl.lit(0, pl.Int64).alias("instance"), gang=pl.lit(value=True), quiet=pl.lit(value=False)
@@ -125,8 +119,6 @@ def executed(all_pieces: pl.DataFrame) -> pl.DataFrame:
     Attempts with a piece that still runs are left out: their time is not known. Quiet rows stay
     as they are.
     """
-    import polars as pl
-
     span = pl.col("end_time_s") - pl.col("start_time_s")
     moving = (
         all_pieces.filter(~pl.col("quiet"))
@@ -172,8 +164,6 @@ def with_redone(work: pl.DataFrame, run: RunFolder) -> pl.DataFrame:
 
     Without checkpoints ``redone_s`` is 0; else ``executed_s`` is less by it.
     """
-    import polars as pl
-
     lost = redone(run)
     if lost is None:
         return work.with_columns(pl.lit(0.0).alias("redone_s"))
@@ -188,8 +178,6 @@ def redone(run: RunFolder) -> pl.DataFrame | None:
 
     Columns: `UNIT`, ``attempt``, ``count`` (instances of the unit), ``redone_s``.
     """
-    import polars as pl
-
     saved = run.setting("power", "supply", "checkpoints")
     if not saved:
         return None
@@ -213,8 +201,6 @@ def redone(run: RunFolder) -> pl.DataFrame | None:
 
 def power_instants(run: RunFolder) -> pl.Series:
     """Return the instants at which capacity goes or comes back with the power."""
-    import polars as pl
-
     events = run.tables["events"].filter(pl.col("kind") == "capacity")
     cause = pl.col("detail").str.json_path_match("$.cause")
     return events.filter(cause == POWER)["time_s"].unique()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.durations import seconds
@@ -65,8 +66,6 @@ class Queue:
 
 def queue_of(run: RunFolder) -> Queue:
     """Return the run's started jobs by rank (submit time, job id)."""
-    import polars as pl
-
     jobs = run.jobs.with_row_index("row").filter(
         pl.col("start_time_s").is_not_null(), pl.col("end_time_s").is_not_null()
     )

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+import polars as pl
+
 from simkit.verify.audit import Check
 from simkit.verify.capacity import capacity_steps
 from simkit.verify.ledger import no_power
@@ -72,8 +74,6 @@ def check_stops(run: RunFolder) -> Check:
 
 def _check_manner(check: Check, run: RunFolder) -> None:
     """Only what the scenario says happens to tasks, and only where power falls."""
-    import polars as pl
-
     stopped = run.allocations.filter(pl.col("outcome").is_in(_STOPPED))
     check.examined += stopped.height
     due = _OUTCOME.get(str(run.setting("power", "supply", "running")))
@@ -144,8 +144,6 @@ def _check_fall(
 
 def _allocations(run: RunFolder) -> list[_Held]:
     """Return the pool's allocations that hold anything, by start."""
-    import polars as pl
-
     rows = run.known.with_row_index("row").filter(pl.col("start_time_s").is_not_null())
     quality = pl.lit(0.0).alias("qos")
     if "qos" in run.jobs.columns:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.battery import Facts, battery_facts
@@ -344,8 +345,6 @@ def _nothing_moves(check: Check, run: RunFolder) -> Check:
 
 
 def _power_events(run: RunFolder) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    import polars as pl
-
     found = []
     for event in run.tables["events"].filter(pl.col("kind") == "capacity").iter_rows(named=True):
         try:

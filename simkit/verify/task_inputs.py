@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.verify.inputs import (
     LARGEST,
@@ -23,8 +24,6 @@ from simkit.verify.inputs import (
 )
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.verify.folder import RunFolder
 
 
@@ -67,8 +66,6 @@ def read_batch(
 
 
 def _tasks(table: pl.DataFrame, *, known_run: bool) -> pl.DataFrame:
-    import polars as pl
-
     create, end, count = pl.col("create"), pl.col("end"), pl.col("instances")
     ids = [(pl.col(n).abs() < LARGEST_ID) & (pl.col(n).floor() == pl.col(n)) for n in _KEY]
     amounts = [(pl.col(name) >= 0) & (pl.col(name) < LARGEST) for name in ("cpu", "mem")]
@@ -92,8 +89,6 @@ def _tasks(table: pl.DataFrame, *, known_run: bool) -> pl.DataFrame:
 
 def _instances(table: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     """Return (task, run): the last good attempts, by task and in the order of their start."""
-    import polars as pl
-
     start, end = pl.col("start"), pl.col("end")
     last = (pl.col("seq") < pl.col("total")).fill_null(value=False).not_()
     good = pl.all_horizontal(
@@ -115,8 +110,6 @@ def _with_instances(
     tasks: pl.DataFrame, instances: pl.DataFrame
 ) -> tuple[pl.DataFrame, Floats | None, Floats | None]:
     """Give the instances their run times: first those that are known, then the mean of these."""
-    import polars as pl
-
     if not instances.height:
         return tasks, None, None
     task, own = instances["task"].to_numpy().astype(np.int64), instances["run"].to_numpy()
@@ -217,8 +210,6 @@ def read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
 
     Raises ValueError for a table that cannot be read or lacks a column.
     """
-    import polars as pl
-
     rows = _kept(_columns(path, rules), rules).with_row_index("nth")
     for name in ("job_id", "task_id"):
         if name in rows.columns and rows[name].cast(pl.Int64, strict=False).null_count() == 0:
@@ -247,8 +238,6 @@ def _resources(rules: Mapping[str, Any]) -> list[str]:
 
 def _columns(path: Path, rules: Mapping[str, Any]) -> pl.DataFrame:
     """Return the table's columns under our names; text for ids, multiplied numbers for others."""
-    import polars as pl
-
     columns, factors = rules["columns"], rules.get("factors") or {}
     with path.open("rb") as file:
         parquet = file.read(4) == b"PAR1"
@@ -269,8 +258,6 @@ def _columns(path: Path, rules: Mapping[str, Any]) -> pl.DataFrame:
 
 def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
     """Return the rows that are tasks by the scenario's rules."""
-    import polars as pl
-
     if "instances" not in table.columns:
         table = table.with_columns(pl.lit(1.0).alias("instances"))
     run, count = pl.col("run_time_s"), pl.col("instances")
@@ -286,8 +273,6 @@ def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def _dependencies(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame | None:
-    import polars as pl
-
     if "parents" not in rows.columns:
         return None
     separator = rules.get("parent_separator", ";")
@@ -299,8 +284,6 @@ def _dependencies(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame 
 
 def _in_window(found: InputTasks, jobs: Any) -> InputTasks:
     """Return the tasks of the jobs ``first..last`` by order of submission."""
-    import polars as pl
-
     if jobs is None or found.tasks is None:
         return found
     first, _, last = str(jobs).partition("..")

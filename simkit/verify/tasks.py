@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.pieces import TASK, UNIT
 from simkit.verify.task_inputs import TASK_TABLES
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.verify.folder import RunFolder
     from simkit.verify.task_inputs import InputTasks
 
@@ -38,8 +37,6 @@ def _asked(run: RunFolder, check: Check) -> InputTasks | None:
 
 def check_tasks(run: RunFolder) -> Check:
     """Jobs, tasks, instances, requests, submit and run times are those of the input."""
-    import polars as pl
-
     check = Check("tasks", "the run's tasks are the input's tasks", run.tasks.height)
     if problem := run.input_tasks.problem:
         check.add("the input cannot be read", {"problem": problem})
@@ -67,8 +64,6 @@ def check_tasks(run: RunFolder) -> Check:
 
 def _check_longest(run: RunFolder, found: InputTasks, check: Check) -> None:
     """Hold each job's longest run time against the input's."""
-    import polars as pl
-
     tasks = found.tasks
     if tasks is None or tasks["run"].null_count():
         return
@@ -93,8 +88,6 @@ def check_instance_times(run: RunFolder) -> Check:
 
     A gang runs as long as its longest instance. What was suspended counts in sum.
     """
-    import polars as pl
-
     check = Check("instance-times", "a finished instance ran exactly its own run time")
     found = _asked(run, check)
     if found is None or found.tasks is None:
@@ -152,8 +145,6 @@ def may_differ(run: RunFolder) -> bool:
 
 def check_parents(run: RunFolder) -> Check:
     """No instance of a task starts before all instances of its parents have ended well."""
-    import polars as pl
-
     check = Check("parents", "a task starts after all its parents have ended well")
     if run.setting("workload", "type") == "plugin":
         return check.leave_out("what the tasks of a reader of one's own wait for is not known")
@@ -186,8 +177,6 @@ _BEGUN = ("finished", "killed")
 
 def check_instances(run: RunFolder) -> Check:
     """Instances 0..n-1 of a finished task are covered once, and none is in two places at once."""
-    import polars as pl
-
     known = run.known
     check = Check("instances", "every instance once, never twice at one time", known.height)
     first, count = pl.col("first_instance"), pl.col("count")
@@ -201,8 +190,6 @@ def check_instances(run: RunFolder) -> Check:
 
 def _check_coverage(run: RunFolder, check: Check) -> None:
     """Hold the finished rows of each task against its instances."""
-    import polars as pl
-
     first, after = pl.col("first_instance"), pl.col("first_instance") + pl.col("count")
     rows = run.known.filter(pl.col("outcome") == "finished").sort(*TASK, "first_instance")
     rows = rows.with_columns(after.shift(1, fill_value=0).over(TASK).alias("next_instance"))
@@ -223,8 +210,6 @@ def _check_coverage(run: RunFolder, check: Check) -> None:
 
 def _check_ranges(known: pl.DataFrame, check: Check) -> None:
     """Within one start of a gang no instance is on two machines."""
-    import polars as pl
-
     key = [*TASK, "attempt", "start_time_s"]
     rows = known.filter("gang").sort(*key, "first_instance", maintain_order=True)
     taken = (pl.col("first_instance") + pl.col("count")).shift(1).over(key)
@@ -233,8 +218,6 @@ def _check_ranges(known: pl.DataFrame, check: Check) -> None:
 
 def _check_sequence(units: pl.DataFrame, check: Check) -> None:
     """The pieces of a unit follow each other, and each attempt follows from the one before."""
-    import polars as pl
-
     before = units.with_columns(
         pl.col("end_time_s").fill_null(float("inf")).shift(1).over(UNIT).alias("end_before_s"),
         pl.col("outcome").shift(1).over(UNIT).alias("outcome_before"),
@@ -252,8 +235,6 @@ def _check_sequence(units: pl.DataFrame, check: Check) -> None:
 
 def check_gangs(run: RunFolder) -> Check:
     """All instances of a gang start at one instant and stop at one instant."""
-    import polars as pl
-
     segments = run.segments
     check = Check("gangs", "instances of a gang start and stop together", segments.height)
     apart = segments.filter(pl.col("count") < pl.col("instances"))
@@ -272,8 +253,6 @@ def check_run_time(run: RunFolder) -> Check:
 
     The run folder knows the longest of a job's run times; `check_instance_times` knows each.
     """
-    import polars as pl
-
     work = run.work
     check = Check("run-time", "a finished instance ran exactly its run time")
     check.examined = int(work["count"].sum())
@@ -294,8 +273,6 @@ def check_run_time(run: RunFolder) -> Check:
 
 def check_walltime(run: RunFolder) -> Check:
     """Nothing runs past its request under ``walltime: kill``; ``ignore`` kills nothing."""
-    import polars as pl
-
     setting = run.setting("walltime")
     work = run.work
     check = Check("walltime", "jobs are killed at their requested time if and only if asked")

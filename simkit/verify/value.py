@@ -13,13 +13,12 @@ from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.durations import seconds
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from simkit.verify.folder import RunFolder
 
 Floats = npt.NDArray[np.float64]
@@ -49,8 +48,6 @@ def check_value(run: RunFolder) -> Check:
 
 
 def _check_ranges(run: RunFolder, there: Sequence[str], check: Check) -> None:
-    import polars as pl
-
     rules = {
         "qos": ("the QoS is not above 0 and at most 1", pl.col("qos").is_between(0, 1, "right")),
         "value": ("the value is not finite and at least 0",
@@ -63,8 +60,6 @@ def _check_ranges(run: RunFolder, there: Sequence[str], check: Check) -> None:
 
 def _check_draws(run: RunFolder, section: dict[str, Any], check: Check) -> None:
     """Draw QoS, deadlines and GPUs again, where every job of the workload is on record."""
-    import polars as pl
-
     if not run.complete or run.jobs.schema["job_id"] != pl.Int64:
         check.notes["not drawn again"] = "a job is missing, or ids are no numbers"
         return
@@ -80,8 +75,6 @@ def _check_draws(run: RunFolder, section: dict[str, Any], check: Check) -> None:
 
 
 def _compare(jobs: pl.DataFrame, column: str, expected: Floats, message: str, check: Check) -> None:
-    import polars as pl
-
     if column not in jobs.columns:
         check.add(f"jobs have no column {column}", {})
         return
@@ -135,8 +128,6 @@ def _deadlines(run: RunFolder, rule: dict[str, Any], jobs: pl.DataFrame) -> Floa
 
 def _gpus(run: RunFolder, rule: dict[str, Any], jobs: pl.DataFrame) -> Floats:
     """Return what each job asks for of the GPUs that are drawn."""
-    import polars as pl
-
     drawn = _uniform(run, "value.gpu", jobs.height)
     least, most = rule["amount"]
     amount = least + np.floor(drawn[:, 1] * (most - least + 1))
@@ -149,8 +140,6 @@ def _gpus(run: RunFolder, rule: dict[str, Any], jobs: pl.DataFrame) -> Floats:
 
 def _check_values(run: RunFolder, section: dict[str, Any], check: Check) -> None:
     """Hold values against amounts * prices * run time * QoS, of jobs of one gang."""
-    import polars as pl
-
     prices = section.get("prices")
     if prices is None and run.setting("workload", "type") in ("jobs", "plugin"):
         check.notes["values not worked out again"] = "the trace may give them"

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Floats
 from simkit.errors import TraceError
@@ -148,8 +149,6 @@ def _most_at_once(containers: Containers) -> Floats:
 
 def _usage_facts(path: str | PathLike[str], table: str) -> dict[str, Any]:
     """Return how much was measured, when, and the mean over all measurements."""
-    import polars as pl
-
     subject, (who, *percents) = _USAGE[table]
     time = pl.col("time_s")
     row = (

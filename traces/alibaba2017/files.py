@@ -8,18 +8,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import IO, Final
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Ints
 from simkit.errors import TraceError
 from simkit.traces.alibaba2017.layout import COLUMNS, NAMES_OF_2018, TABLES, looks_like_2018
 from simkit.traces.files import BLOCK_BYTES, LONGEST_LINE_BYTES, Block, opened, text_blocks
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 _PLAIN: Final = (".csv", ".csv.gz")
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".tar")
@@ -190,7 +187,6 @@ def scan_table(file: TableFile, table: str) -> pl.LazyFrame:
     so that a query collected with ``engine="streaming"`` needs little memory however long the
     table is. Errors of the file are raised then, too, as `table_rows` does.
     """
-    import polars as pl
     from polars.io.plugins import register_io_source
 
     kinds = COLUMNS[table]
@@ -246,8 +242,6 @@ def _is_number(field: bytes) -> bool:
 def _parsed(
     text: bytes, line: Ints, table: str, columns: Sequence[str], file: TableFile
 ) -> pl.DataFrame:
-    import polars as pl
-
     kinds = COLUMNS[table]
     commas = int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord(",")))
     if commas != (len(kinds) - 1) * len(line):
@@ -270,8 +264,6 @@ def _parsed_slowly(
     text: bytes, line: Ints, table: str, columns: Sequence[str], file: TableFile
 ) -> pl.DataFrame:
     """Read fields as text, then as numbers; the first that is none is named."""
-    import polars as pl
-
     kinds = COLUMNS[table]
     rows = [row.split(",") for row in text.decode("utf-8", "replace").split("\n")[:-1]]
     if any(len(row) != len(kinds) for row in rows):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError, did_you_mean
@@ -21,10 +22,6 @@ from simkit.traces.alibaba2017.files import LINE, TableFile, table_rows
 from simkit.traces.alibaba2017.rules import Rules
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, GrowingColumn, first_that_applies
 from simkit.traces.rules import Tally
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 _COLUMNS: Final = (
     "start_time_s", "end_time_s", "job_id", "task_id", "machine_id", "status", "seq_no",
@@ -83,8 +80,6 @@ def read_instance_times(
 
 def task_index(kept: tuple[Ints, Ints], left_out: tuple[Ints, Ints]) -> pl.DataFrame:
     """Return (job_id, task_id, task): the row of each kept task, -1 for those left out."""
-    import polars as pl
-
     rows = np.concatenate((np.arange(len(kept[0])), np.full(len(left_out[0]), _LEFT_OUT)))
     frame = pl.DataFrame(
         {
@@ -146,8 +141,6 @@ class _Attempts:
 
 def _by_task(columns: dict[str, npt.NDArray[Any]], instances: Ints, tally: Tally) -> InstanceTimes:
     """Sort the instances by task and start, and leave out what a task did not plan."""
-    import polars as pl
-
     order = ("task", "start", "run", "line")
     frame = pl.DataFrame({name: columns.pop(name) for name in order}).sort(order)
     task, line = frame["task"].to_numpy(), frame["line"].to_numpy()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError, did_you_mean
@@ -17,10 +18,6 @@ from simkit.traces.alibaba2017.files import LINE, TableFile, find_tables, table_
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, first_that_applies
 from simkit.traces.rules import Tally, summary
 from simkit.workload.capacity import KINDS, Containers, MachineEvents
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 AMOUNTS: Final = ("cpu", "mem", "disk")
 """The resources of machines and containers: cores; the others relative to the largest machine's."""
@@ -56,8 +53,6 @@ def check_resources(resources: Sequence[str]) -> None:
 
 def machine_events(file: TableFile, resources: Sequence[str]) -> MachineEvents:
     """Read server_event from where it lies; see `read_machine_events`."""
-    import polars as pl
-
     tally = Tally()
     blocks = list(table_rows(file, "server_event", ("time_s", "machine_id", "event", *AMOUNTS)))
     if not blocks:
@@ -168,8 +163,6 @@ def read_containers(
 
     Raises TraceError, with file and line, if there is no such table, or it is damaged.
     """
-    import polars as pl
-
     check_resources(resources)
     found, tally = find_tables(Path(path), "container_event"), Tally()
     file = found["container_event"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.traces import rules
@@ -15,9 +16,6 @@ from simkit.traces.alibaba2017.layout import CPU_PER_CORE
 from simkit.traces.alibaba2017.rules import Rules
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, first_that_applies
 from simkit.traces.rules import Tally
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _COLUMNS: Final = (
     "create_time_s", "end_time_s", "job_id", "task_id", "instances", "status", "plan_cpu",
@@ -49,8 +47,6 @@ def read_tasks(file: TableFile, chosen: Rules, tally: Tally) -> Tasks:
 
     Raises TraceError, with the line, if the file is no such table.
     """
-    import polars as pl
-
     blocks = list(table_rows(file, "batch_task", _COLUMNS))
     if not blocks:
         none, empty = np.empty(0, np.int64), np.empty(0)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
+
+import polars as pl
 
 from simkit.errors import TraceError, did_you_mean
 from simkit.traces.alibaba2017 import rules as names
 from simkit.traces.alibaba2017.files import find_tables, scan_table
 from simkit.workload import RowReport
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Subject = Literal["machines", "containers", "instances"]
 
@@ -65,8 +64,6 @@ def usage_report(
 
     Raises TraceError as `read_usage` does.
     """
-    import polars as pl
-
     rows = read_usage(path, of)
     who = pl.col("machine_id" if of == "machines" else "container_id")
     shares = [pl.col(name) for name in ("cpu_percent", "mem_percent", "disk_percent")]

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import numpy as np
+import polars as pl
 
 from simkit.errors import TraceError
 from simkit.traces.alibaba2017.layout import COLUMNS
@@ -34,10 +35,6 @@ from simkit.traces.alibaba2017_generator.model import (
 from simkit.traces.alibaba2017_generator.tasks import draw_tasks
 from simkit.traces.alibaba2017_generator.usage import draw_usage, usage_edges
 from simkit.traces.models.synthetic import check_whole
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 # MERGED Writes a folder of tables that appears only when all of them are written.
 

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.traces.alibaba2017.layout import CPU_PER_CORE
 from simkit.traces.alibaba2017_generator import model
 from simkit.traces.alibaba2017_generator.tasks import FAILED, RUNNING, STATUSES, TERMINATED, WAITING
 from simkit.traces.alibaba2017_generator.tasks import GeneratedTasks as Tasks
-
-if TYPE_CHECKING:
-    import polars as pl
 
 INTERRUPTED: Final = len(STATUSES)
 _STATUSES: Final = (*STATUSES, "Interrupted")
@@ -52,7 +50,6 @@ class Attempts:
 
     def frame(self) -> pl.DataFrame:
         """Return the rows as the table has them."""
-        import polars as pl
 
         def ids(values: Ints) -> pl.Series:
             return pl.Series(values).replace(_NONE, None)

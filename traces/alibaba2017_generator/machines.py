@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.traces.alibaba2017_generator import model
 from simkit.traces.alibaba2017_generator.instances import Attempts
 from simkit.traces.alibaba2017_generator.model import DAY_S, MACHINES
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -34,8 +31,6 @@ class GeneratedMachines:
 
     def frame(self) -> pl.DataFrame:
         """Return the rows of server_event; an error carries the capacity 0."""
-        import polars as pl
-
         machines, errors = len(self), len(self.error)
         none = np.zeros(errors)
         return pl.DataFrame(
@@ -85,8 +80,6 @@ def _error_times(rng: np.random.Generator) -> Ints:
 
 def _numbers(values: Floats) -> pl.Series:
     """Return numbers as text, whole ones without decimals, as the trace has them."""
-    import polars as pl
-
     return pl.Series([f"{value:.16g}" for value in values], dtype=pl.String)
 
 
@@ -152,8 +145,6 @@ class GeneratedContainers:
 
     def frame(self) -> pl.DataFrame:
         """Return the rows of container_event in the order of time."""
-        import polars as pl
-
         created = np.flatnonzero(~self.hidden)
         removed = created[self.end_s[created] < DAY_S]
         rows = np.concatenate((created, removed))

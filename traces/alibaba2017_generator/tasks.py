@@ -9,15 +9,13 @@ Copulas", 2006), so that each keeps its fitted distribution.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.traces.alibaba2017_generator import model
-
-if TYPE_CHECKING:
-    import polars as pl
 
 STATUSES: Final = ("Terminated", "Failed", "Running", "Waiting")
 TERMINATED, FAILED, RUNNING, WAITING = range(len(STATUSES))
@@ -46,8 +44,6 @@ class GeneratedTasks:
 
     def frame(self) -> pl.DataFrame:
         """Return the rows of batch_task."""
-        import polars as pl
-
         frame = pl.DataFrame(
             {
                 "create_time_s": self.create_s,

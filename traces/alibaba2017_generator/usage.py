@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Bools, Floats
 from simkit.traces.alibaba2017_generator import model
@@ -20,9 +21,6 @@ from simkit.traces.alibaba2017_generator.machines import (
     GeneratedMachines,
 )
 from simkit.traces.alibaba2017_generator.model import DAY_S
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _SYSTEM_CPU: Final = (0.5, 2.0)
 """Cores that a machine's own system uses."""
@@ -86,8 +84,6 @@ def _of_containers(
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats, pl.DataFrame]:
     """Return cpu and memory in percent, and the rows of the containers that are there."""
-    import polars as pl
-
     present = np.flatnonzero(here)
     swing = 1 + _SWING * np.cos(2 * np.pi * (time - _PEAK_S) / DAY_S)
     noise = rng.lognormal(0, 0.15, (3, len(present)))
@@ -113,8 +109,6 @@ def _of_containers(
 def _of_machines(
     time: int, cores: Floats, mem_share: Floats, disk: Floats, rng: np.random.Generator
 ) -> pl.DataFrame:
-    import polars as pl
-
     return pl.DataFrame(
         {
             "time_s": np.full(len(cores), time),

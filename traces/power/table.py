@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces.files import text_blocks
 from simkit.traces.power.units import near_name
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -31,8 +28,6 @@ class Table:
 
     def numbers(self, name: str) -> Floats:
         """Return a column as numbers, (n,); NaN where a word is none."""
-        import polars as pl
-
         column = self.columns[name].cast(pl.Float64, strict=False)
         return column.fill_null(np.nan).to_numpy().astype(np.float64)
 
@@ -59,8 +54,6 @@ def read_table(path: Path, wanted: Sequence[str], *, header_line: int = 1) -> Ta
 
     Raises TraceError if a column is missing, a name is there twice, or the rows are no table.
     """
-    import polars as pl
-
     names = head_lines(path, header_line)[-1]
     chosen = [_position(name, names, path, header_line) for name in dict.fromkeys(wanted)]
     text = b"".join(block.text for block in text_blocks(path))

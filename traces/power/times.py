@@ -8,16 +8,14 @@ by the order of the rows. In spring it never shows an hour that some files hold 
 from __future__ import annotations
 
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Bools, Floats
 from simkit.errors import TraceError
 from simkit.power.signal_zone import parse_zone, utc_offset_s
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _PARTS: Final = (
     r"^(?<day>\d{4}-\d{2}-\d{2})[ T](?<clock>\d{2}:\d{2})(?<seconds>:\d{2}(?:\.\d+)?)?\s*"
@@ -129,8 +127,6 @@ def _highest_before(values: Floats) -> Floats:
 
 def _clock(words: pl.Series, time_format: str | None) -> tuple[Floats, Floats]:
     """Return what the clock shows (s since 1970, as if UTC) and its offset in s, NaN if unsaid."""
-    import polars as pl
-
     if time_format is not None:
         return _by_format(words, time_format)
     parts = words.str.extract_groups(_PARTS).struct.unnest()

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.arrays import Floats
 from simkit.errors import TraceError
@@ -35,9 +36,6 @@ from simkit.traces.sacct.table import LINE, sacct_tables
 from simkit.traces.swf import refuse_empty
 from simkit.traces.swf.blocks import is_time_zone
 from simkit.workload import JOB_COLUMNS, Trace, Workload
-
-if TYPE_CHECKING:
-    import polars as pl
 
 Watch = Callable[["pl.DataFrame", "pl.DataFrame"], None]
 
@@ -182,8 +180,6 @@ def _workload(
     labels: dict[str, dict[str, int]],
     time_zone: str | None,
 ) -> Workload:
-    import polars as pl
-
     job = jobs.column("job")
     if (job % ARRAY_TASKS == 0).all():
         ids = (job // ARRAY_TASKS).astype(np.int64)

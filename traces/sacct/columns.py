@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import polars as pl
 
 from simkit.errors import TraceError
 from simkit.traces import rules
@@ -18,9 +20,6 @@ from simkit.traces.sacct.table import (
     number,
     processors_of_resources,
 )
-
-if TYPE_CHECKING:
-    import polars as pl
 
 ARRAY_TASKS: Final = 2.0**22
 """A job's number for sorting is JobID times this, plus the array task's index plus 1 (Slurm allows
@@ -76,8 +75,6 @@ class SacctRows:
 
     def _read(self, name: str, column: str, values: pl.Expr, form: str) -> None:
         """Add a column read from text; refuse text that is neither a value nor a word for none."""
-        import polars as pl
-
         self._add(name, values.cast(pl.Float64))
         self._refuse(pl.col(name).is_null() & ~is_nothing(pl.col(column)), column, form)
 
@@ -90,13 +87,9 @@ class SacctRows:
             )
 
     def _nothing(self, name: str) -> None:
-        import polars as pl
-
         self._add(name, pl.lit(None, pl.Float64))
 
     def _identity(self) -> None:
-        import polars as pl
-
         column, shown = self._needed("JobIDRaw", "JobID"), self._needed("JobID", "JobIDRaw")
         self._add(rules.JOB_STEP, pl.col(column).str.contains(".", literal=True))
         self._add(rules.PENDING_ARRAY, pl.col(shown).str.contains("[", literal=True))
@@ -108,8 +101,6 @@ class SacctRows:
         self._refuse(pl.col("job").is_null() & job_row, column, "12, 12_3 or 12+1")
 
     def _instants(self, time_zone: str | None) -> None:
-        import polars as pl
-
         for name in ("Submit", "Start", "End"):
             if (column := self._name(name)) is None:
                 self._nothing(name.lower() + "_s")
@@ -123,8 +114,6 @@ class SacctRows:
         self._add("submit", pl.col("submit_s"))
 
     def _durations(self) -> None:
-        import polars as pl
-
         if column := self._name("ElapsedRaw"):
             self._read("run", column, number(pl.col(column)), "3600 (seconds)")
         elif column := self._name("Elapsed"):
@@ -139,8 +128,6 @@ class SacctRows:
             self._nothing("requested_time")
 
     def _processors(self, tally: Tally) -> None:
-        import polars as pl
-
         for name, columns, resources in (
             ("allocated", ("AllocCPUS", "NCPUS"), "AllocTRES"),
             ("requested", ("ReqCPUS",), "ReqTRES"),
@@ -157,8 +144,6 @@ class SacctRows:
             tally.note(rules.NODES_COUNTED, self.frame[LINE].to_numpy())
 
     def _memory(self) -> None:
-        import polars as pl
-
         if (column := self._name("ReqMem")) is None:
             return self._nothing("memory")
         machines = self._name(*MACHINES)
@@ -174,8 +159,6 @@ class SacctRows:
         return self._read("memory", column, values, "4000M, 4Gc or 16Gn")
 
     def _state(self) -> None:
-        import polars as pl
-
         state = pl.col(column) if (column := self._name("State")) else pl.lit("")
         started = pl.col("start_s").is_not_null() if self._name("Start") else pl.lit(value=True)
         ended = pl.col("end_s").is_not_null() if self._name("End") else pl.lit(value=True)

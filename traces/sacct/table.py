@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
+import polars as pl
 
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces import rules
 from simkit.traces.files import Block, text_blocks
 from simkit.traces.rules import Tally
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 # MERGED The header line of a sacct table: names its columns, and tells which needed ones are missing.
 
@@ -122,8 +119,6 @@ def _check_width(lines: list[bytes], numbers: list[int], header: bytes, path: Pa
 
 
 def _frame(lines: list[bytes], numbers: list[int], columns: list[str]) -> pl.DataFrame:
-    import polars as pl
-
     if len(columns) == 1:  # without a separator polars would guess
         text = [line.decode("utf-8", "replace") for line in lines]
         frame = pl.DataFrame({columns[0]: text})
@@ -163,15 +158,11 @@ def is_nothing(text: pl.Expr) -> pl.Expr:
 
 def number(text: pl.Expr) -> pl.Expr:
     """Return the number in ``120``."""
-    import polars as pl
-
     return text.str.strip_chars().cast(pl.Float64, strict=False)
 
 
 def duration_s(text: pl.Expr) -> pl.Expr:
     """Return seconds of ``[DD-[HH:]]MM:SS[.mmm]``."""
-    import polars as pl
-
     parts = text.str.strip_chars().str.extract_groups(_DURATION).struct
     days, hours, minutes, seconds = (
         parts.field(str(i)).cast(pl.Float64, strict=False) for i in range(1, 5)
@@ -185,8 +176,6 @@ def instant_s(text: pl.Expr, time_zone: str | None) -> pl.Expr:
     Without a zone the clock is read as if it were UTC. The hour that occurs twice when summer
     time ends is read as its first occurrence.
     """
-    import polars as pl
-
     local = text.str.strip_chars().str.to_datetime("%Y-%m-%dT%H:%M:%S", strict=False)
     if time_zone is not None:
         local = local.dt.replace_time_zone(time_zone, ambiguous="earliest", non_existent="null")
@@ -199,8 +188,6 @@ def memory_gib(text: pl.Expr, processors: pl.Expr, machines: pl.Expr) -> pl.Expr
     The letters are those of `sacct`: K, M, G, T, P are powers of 1024, M is meant where none
     stands.
     """
-    import polars as pl
-
     parts = text.str.strip_chars().str.extract_groups(_MEMORY).struct
     unit = parts.field("2").str.to_lowercase().replace_strict(_GIB, default=None)
     amount = parts.field("1").cast(pl.Float64, strict=False) * unit
@@ -216,8 +203,6 @@ def memory_gib(text: pl.Expr, processors: pl.Expr, machines: pl.Expr) -> pl.Expr
 
 def bytes_of(text: pl.Expr) -> pl.Expr:
     """Return the bytes in ``1234K`` or ``1.5G`` (AveRSS, MaxRSS); plain numbers are bytes."""
-    import polars as pl
-
     parts = text.str.strip_chars().str.extract_groups(_BYTES).struct
     unit = parts.field("2").str.to_uppercase()
     powers = {letter: 1024.0**power for power, letter in enumerate(("", *"KMGTP"))}
@@ -228,6 +213,4 @@ def bytes_of(text: pl.Expr) -> pl.Expr:
 
 def processors_of_resources(text: pl.Expr) -> pl.Expr:
     """Return the processors in ``billing=8,cpu=8,mem=16G,node=1`` (AllocTRES, ReqTRES)."""
-    import polars as pl
-
     return text.str.extract(r"(?:^|,)cpu=(\d+)").cast(pl.Float64, strict=False)

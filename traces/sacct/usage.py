@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Floats
 from simkit.traces import rules
@@ -20,9 +21,6 @@ from simkit.traces.sacct import scan_sacct
 from simkit.traces.sacct.columns import SacctRows
 from simkit.traces.sacct.table import bytes_of, duration_s, number
 from simkit.workload import Trace
-
-if TYPE_CHECKING:
-    import polars as pl
 
 USAGE: Final = (
     "wait_time_s", "status", "cpu_time_s", "requested_processors", "requested_memory_kb",
@@ -72,8 +70,6 @@ class _UsageRows(SacctRows):
     """Rows with the columns of `USAGE` besides, and ``owner`` and ``used_kb``, of steps too."""
 
     def parse(self, time_zone: str | None, tally: Tally) -> pl.DataFrame:
-        import polars as pl
-
         super().parse(time_zone, tally)
         start = pl.coalesce("start_s", pl.col("end_s") - pl.col("run"))
         wait = start - pl.col("submit")
@@ -87,8 +83,6 @@ class _UsageRows(SacctRows):
         return self.frame
 
     def _add_status(self) -> None:
-        import polars as pl
-
         if (column := self._name("State")) is None:
             return self._nothing("status")
         state = pl.col(column).str.strip_chars().str.to_uppercase()
@@ -103,8 +97,6 @@ class _UsageRows(SacctRows):
         return self._add("status", status)
 
     def _add_cpu_time(self) -> None:
-        import polars as pl
-
         if (column := self._name("TotalCPU")) is None:
             return self._nothing("cpu_time_s")
         self._read("cpu_time_s", column, duration_s(pl.col(column)), "1-02:03:04 or 03:04.500")
@@ -112,13 +104,9 @@ class _UsageRows(SacctRows):
 
     def _count(self) -> pl.Expr:
         """Return the processors of a job, null where neither number is above 0."""
-        import polars as pl
-
         return pl.coalesce(pl.when(pl.col(n) > 0).then(n) for n in ("allocated", "requested"))
 
     def _add_used_memory(self) -> None:
-        import polars as pl
-
         self._add("count", self._count())
         self._add("owner", pl.col("id").str.extract(r"^([^.]*)"))
         if (column := self._name("AveRSS", "MaxRSS")) is None:
@@ -138,16 +126,12 @@ class _Gathered:
 
     def add(self, rows: pl.DataFrame, kept: pl.DataFrame) -> None:
         """Take in a block: all its rows, and those that became jobs."""
-        import polars as pl
-
         self._jobs.append(kept.select(*USAGE, "owner", "count"))
         steps = rows.filter(pl.col("used_kb").is_not_null() & ~pl.col(rules.PENDING_ARRAY))
         self._used.append(steps.group_by("owner").agg(pl.col("used_kb").max()))
 
     def columns(self, order: Any) -> dict[str, Floats]:
         """Return the columns, with the jobs in this order."""
-        import polars as pl
-
         used = pl.concat(self._used).group_by("owner").agg(pl.col("used_kb").max())
         jobs = pl.concat(self._jobs).join(used, on="owner", how="left", maintain_order="left")
         table = jobs.with_columns((pl.col("used_kb") / pl.col("count")).alias("used_memory_kb"))

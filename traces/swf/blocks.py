@@ -15,6 +15,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
@@ -194,8 +195,6 @@ def _too_short(path: Path, line: int, fields: int) -> TraceError:
 
 
 def _parse(text: bytes, line: Ints, path: Path) -> dict[str, Floats]:
-    import polars as pl
-
     try:
         frame = pl.read_csv(
             text,

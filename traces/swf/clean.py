@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Floats
 from simkit.text import counted
@@ -79,8 +80,6 @@ def _order_columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Floats]:
 
 def _repaired(block: SwfBlock, kept: KeptJobs, requested_time: RequestedTime) -> bytes:
     """Return the kept rows as text, with the repaired values where they differ."""
-    import polars as pl
-
     frame = pl.read_csv(
         block.text,
         has_header=False,

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
@@ -17,9 +18,6 @@ from simkit.text import counted
 from simkit.traces.files import written_whole
 from simkit.traces.swf.blocks import FIELDS
 from simkit.workload import JOB_COLUMNS, Workload
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _ROWS_AT_ONCE = 50_000
 _RESULTS = {
@@ -77,8 +75,6 @@ def write_swf(
 
 def number_text(values: Floats) -> pl.Series:
     """Return numbers as text: whole ones without decimals, NaN as -1, others in full."""
-    import polars as pl
-
     values = np.where(np.isnan(values), -1.0, values)
     whole = (values == np.floor(values)) & (np.abs(values) < 2.0**53)
     column = pl.Series(np.where(whole, values, 0.0).astype(np.int64)).cast(pl.String)
@@ -153,8 +149,6 @@ def _text(workload: Workload, found: Mapping[str, Floats], header: str) -> Itera
 
 
 def _frame(workload: Workload, found: Mapping[str, Floats], rows: slice) -> pl.DataFrame:
-    import polars as pl
-
     job = workload.job_id[rows]
     if job.dtype.kind not in "iu":
         job = np.arange(rows.start + 1, rows.stop + 1)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Bools
 from simkit.errors import TraceError, did_you_mean
@@ -170,8 +171,6 @@ def _check_map(columns: Mapping[str, str], factors: Mapping[str, float]) -> None
 
 def _read(path: Path, columns: Mapping[str, str], factors: Mapping[str, float]) -> TableColumns:
     """Return the table's columns under our names, numbers in our units."""
-    import polars as pl
-
     text = list(dict.fromkeys(columns[name] for name in columns if name in _TEXT))
     wanted = dict.fromkeys(columns[name] for name in columns if name not in _TEXT)
     if both := sorted(set(text) & set(wanted)):

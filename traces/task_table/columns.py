@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError, did_you_mean
 from simkit.traces.files import text_blocks
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -40,8 +38,6 @@ class TableColumns:
 
     def ids(self, name: str) -> npt.NDArray[Any]:
         """Return a column of ids: int64, or str objects as soon as one is no whole number."""
-        import polars as pl
-
         words = self.frame[name]
         numbers = words.cast(pl.Int64, strict=False)
         if numbers.null_count() == 0:
@@ -59,7 +55,6 @@ def read_columns(path: Path, text: Sequence[str], numbers: Sequence[str]) -> Tab
     """
     if _is_parquet(path):
         return _parquet(path, text, numbers)
-    import polars as pl
 
     frames: list[pl.DataFrame] = []
     lines: list[Ints] = []
@@ -112,8 +107,6 @@ def _parsed(
     numbers: Sequence[str],
     path: Path,
 ) -> pl.DataFrame:
-    import polars as pl
-
     chosen = [*text, *numbers]
     if b'"' not in body and body.count(b",") != (len(names) - 1) * len(line):
         raise _misshapen(body, line, len(names), path)
@@ -150,8 +143,6 @@ def _misshapen(body: bytes, line: Ints, width: int, path: Path) -> TraceError:
 
 
 def _parquet(path: Path, text: Sequence[str], numbers: Sequence[str]) -> TableColumns:
-    import polars as pl
-
     try:
         _check_names(list(pl.read_parquet_schema(path)), [*text, *numbers], path)
         frame = pl.read_parquet(path, columns=[*text, *numbers])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.experiment import carry_out, prepare
@@ -30,10 +30,6 @@ from simkit.scenario import Scenario
 from simkit.seeds import stream
 from simkit.training.held_out import applied, held_out
 from simkit.training.reproduction import Workplace
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 RESAMPLES = 4000
 OPPONENTS = tuple(label for label in HEURISTICS if label != "Random")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import polars as pl
 
 from simkit.learners.reproductions.deeprm.figures import (
     OPPONENTS,
@@ -19,9 +20,6 @@ from simkit.learners.reproductions.deeprm.pictures import draw_all
 from simkit.learners.reproductions.deeprm.study import HIGHEST, RATES, Setting, Task
 from simkit.text import counted
 from simkit.training.reproduction import Workplace
-
-if TYPE_CHECKING:
-    import polars as pl
 
 BARS = {10: 0.0, 70: 0.20, 110: 0.25, 130: 0.30}
 """Load → by which part agents are to be below the best heuristic, to count as reproduced here."""
@@ -173,8 +171,6 @@ def _between(values: pl.Series) -> str:
 
 
 def _learning(curves: pl.DataFrame, at_70: AtLoad, setting: Setting) -> str:
-    import polars as pl
-
     rows = []
     fresh = _of(curves, [Task(70, s) for s in range(setting.seeds)])
     fixed = _of(curves, [Task(70, 0, fresh=False)])
@@ -286,8 +282,6 @@ def _setting(setting: Setting) -> str:
 
 
 def _table(found: Sequence[AtLoad]) -> pl.DataFrame:
-    import polars as pl
-
     return pl.DataFrame(
         [
             {

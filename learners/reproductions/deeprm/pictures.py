@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from simkit.analysis.plot_style import COLOURS, save_picture
 from simkit.learners.reproductions.deeprm.figures import AtLoad, Withheld
 
 if TYPE_CHECKING:
-    import polars as pl
     from matplotlib.figure import Figure
 
 

@@ -13,7 +13,9 @@ from concurrent.futures import as_completed
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from simkit.scenario import Scenario
 from simkit.scenario.file import load_scenario
@@ -23,10 +25,6 @@ from simkit.training.evaluate import evaluate
 from simkit.training.reproduction import Workplace
 from simkit.training.train import train
 from simkit.training.workers import TrainingWorkers
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 RATES = {
     10: 0.0542, 30: 0.1626, 50: 0.2710, 70: 0.379, 90: 0.4878, 110: 0.596, 130: 0.705,
@@ -190,8 +188,6 @@ def judged_scenario(load: int) -> Scenario:
 
 def judge_all(place: Workplace, setting: Setting) -> pl.DataFrame:
     """Judge everyone at every load that has not been; return a row a load, candidate and set."""
-    import polars as pl
-
     folder = place.work / "judged"
     folder.mkdir(exist_ok=True)
     tables = []
@@ -211,8 +207,6 @@ def _judge(
     place: Workplace, load: int, setting: Setting, everyone: Sequence[Candidate]
 ) -> pl.DataFrame:
     """Judge everyone at a load; by completion time as well, where an agent is trained for it."""
-    import polars as pl
-
     rows = []
     for metric in ("slowdown", "turnaround_time_s") if load == 130 else ("slowdown",):
         found = evaluate(
@@ -244,8 +238,6 @@ COLUMNS = (
 
 def curves(place: Workplace, setting: Setting) -> pl.DataFrame:
     """Return a row an iteration of each training that is there, with its name, load and seed."""
-    import polars as pl
-
     parts = []
     for task in tasks(setting):
         path = place.work / "trainings" / task.name / "metrics.parquet"

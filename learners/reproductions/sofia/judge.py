@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+import polars as pl
 
 from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
@@ -31,10 +32,6 @@ from simkit.scenario import Scenario
 from simkit.scenario.file import load_scenario
 from simkit.training.held_out import applied, judge, judged_metric
 from simkit.training.reproduction import Workplace
-
-if TYPE_CHECKING:
-    import polars as pl
-
 
 CUT: Final = 150
 """Step after which the study's episodes end."""
@@ -76,8 +73,6 @@ def candidates(
 
 def judge_all(place: Workplace, setting: Setting, agents: Mapping[str, list[Task]]) -> pl.DataFrame:
     """Judge everyone at every rate that has not been; return a row a rate, candidate and batch."""
-    import polars as pl
-
     folder = place.work / "judged"
     folder.mkdir(exist_ok=True)
     executor: Executor = InProcess() if place.workers == 1 else LocalProcesses(place.workers)
@@ -132,8 +127,6 @@ def judge_job(job: Job) -> Outcome:
 
 def at_the_cut(jobs: pl.DataFrame) -> dict[str, float]:
     """Return how many jobs are finished after step `CUT`, and the sum of their slowdowns."""
-    import polars as pl
-
     done = jobs.filter(pl.col("end_time_s") <= CUT)
     return {
         "done_at_cut": len(done),

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+import polars as pl
+
 from simkit.analysis.plot_style import save_picture
 from simkit.learners.reproductions.sofia.findings import conclusions
 from simkit.learners.reproductions.sofia.judge import CUT, REFERENCE, Score
@@ -32,8 +34,6 @@ LIKE_SHIPPED: Final = 0.3
 
 def write_page(results: Results, folder: Path, *, quick: bool = False) -> Path:
     """Write sofia.md, its two pictures and its two tables; return the page."""
-    import polars as pl
-
     looks = [row for some in results.curves.values() for curve in some for row in curve.as_rows()]
     pl.DataFrame(looks, infer_schema_length=None).write_csv(
         folder / f"{NAME}-curves.csv", float_precision=4

@@ -35,7 +35,7 @@ docs: $(STAMP)dev
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 slow: $(STAMP)test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --hypothesis-profile=full
 
 benchmarks: $(STAMP)test
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only

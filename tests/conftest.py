@@ -1,9 +1,23 @@
-"""What holds for all tests."""
+"""What holds for all tests: one thread a process, hypothesis profiles, long tests first."""
 
 from __future__ import annotations
 
-from hypothesis import settings
+import os
 
-# how long an example takes depends on what else the machine does
-settings.register_profile("simkit", deadline=None)
-settings.load_profile("simkit")
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Tests run in several processes already. It counts since NumPy, polars and torch come later.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS"):
+    os.environ.setdefault(_name, "1")
+
+# How long an example takes depends on what else the machine does, so there is no deadline.
+settings.register_profile("base", deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("small", settings.get_profile("base"), max_examples=20)
+settings.register_profile("full", settings.get_profile("base"), max_examples=150)
+settings.load_profile("small")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests marked `long` first, so that no worker is left with one at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.engine.admission import AdmissionRule
@@ -58,7 +58,6 @@ def assert_kept(policy, run):
 
 @pytest.mark.parametrize("order", [FCFS, SJF, WFP3, Random])
 def test_no_job_starts_later_than_promised(order, simulate, job_columns):
-    @settings(max_examples=60, deadline=None)
     @given(JOBS)
     def check(rows):
         policy = Promises(order())
@@ -128,7 +127,6 @@ def plan_by_hand(rows):
 
 
 def test_equals_a_plan_made_by_hand_with_exact_estimates(simulate, job_columns):
-    @settings(max_examples=80, deadline=None)
     @given(JOBS)
     def check(rows):
         rows = [(gap, 1 + run, size, 1 + run) for gap, run, size, _ in rows]
@@ -139,7 +137,6 @@ def test_equals_a_plan_made_by_hand_with_exact_estimates(simulate, job_columns):
 
 
 def test_equals_a_plan_made_by_hand_when_tasks_end_early(simulate, job_columns):
-    @settings(max_examples=120, deadline=None)
     @given(JOBS)
     def check(rows):
         rows = [(gap, run, size, 1 + run + more) for gap, run, size, more in rows]
@@ -156,7 +153,6 @@ def test_plans_a_pool_as_it_plans_machines(order, simulate, job_columns):
     names = tuple(f"m{row}" for row in range(PROCESSORS))
     machines = Cluster(("processors",), names, np.ones((PROCESSORS, 1)))
 
-    @settings(max_examples=50, deadline=None)
     @given(JOBS)
     def check(rows):
         jobs = job_columns([(gap, run, size, more) for gap, run, size, more in rows])
@@ -171,7 +167,6 @@ def test_plans_a_pool_as_it_plans_machines(order, simulate, job_columns):
 
 
 def test_is_fcfs_on_one_processor(simulate, job_columns):
-    @settings(max_examples=60, deadline=None)
     @given(JOBS)
     def check(rows):
         jobs = job_columns([(gap, run, 1, run + more) for gap, run, _, more in rows])
@@ -200,7 +195,6 @@ def test_by_hand(jobs, starts, simulate, job_columns):
 
 
 def test_lives_with_estimates_that_are_too_short(simulate, job_columns):
-    @settings(max_examples=60, deadline=None)
     @given(JOBS)
     def check(rows):
         jobs = job_columns([(gap, run, size, more) for gap, run, size, more in rows])

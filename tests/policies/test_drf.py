@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit import check_policy
@@ -102,7 +102,6 @@ rows = st.tuples(
 
 
 @given(rows=st.lists(rows, min_size=1, max_size=6), cpu=st.integers(2, 20), mem=st.integers(2, 20))
-@settings(deadline=None, max_examples=60)
 def test_many_at_once_is_one_by_one(simulate, rows, cpu, mem):
     jobs = bags(*[(user, *row[1:]) for user, row in enumerate(rows)])
     jobs = jobs.take(np.flatnonzero((jobs.request <= (cpu, mem)).all(axis=1)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.policies.easy import Easy
@@ -27,7 +27,6 @@ def composed(order: str, easy: bool) -> OrderedPolicy:
 @pytest.mark.parametrize("order", ["fcfs", "sjf"])
 @pytest.mark.parametrize("easy", [False, True], ids=["none", "easy"])
 def test_equals_a_plain_replay(order, easy, simulate, job_columns, plain_replay):
-    @settings(max_examples=150, deadline=None)
     @given(JOBS)
     def check(rows):
         jobs = job_columns(rows)
@@ -78,7 +77,6 @@ def test_is_the_same_in_the_availability_profile(order, simulate, job_columns):
     never = Maintenance(2.0**31, 2.0**31 + 1, machine=0, amount=(0.0,))
     planned = Cluster.pool({"processors": PROCESSORS}, maintenance=(never,))
 
-    @settings(max_examples=100, deadline=None)
     @given(JOBS)
     def check(rows):
         jobs = job_columns(rows)
@@ -94,7 +92,6 @@ def test_is_the_same_on_machines_of_one_processor(order, simulate, job_columns):
     names = tuple(f"m{row}" for row in range(PROCESSORS))
     machines = Cluster(("processors",), names, [[1.0]] * PROCESSORS)
 
-    @settings(max_examples=100, deadline=None)
     @given(JOBS)
     def check(rows):
         jobs = job_columns(rows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.policies import changing_orders, fitness, orderings, packing
@@ -168,7 +168,6 @@ def test_all_at_once_is_one_by_one(member, simulate):
         partitions=st.sampled_from([EVERYWHERE, PARTITIONS]),
         gangs=st.sampled_from([0.0, 0.3]),
     )
-    @settings(deadline=None, max_examples=20)
     def check(seed, order, partitions, gangs):
         cluster = Cluster(("cpu", "mem"), tuple("abcd"), CAPACITY, partitions)
         make, ordering = MEMBERS[member], ORDERS[order]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit import check_policy
@@ -133,7 +133,6 @@ JOBS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(JOBS, st.integers(6, 9))
 def test_the_load_never_exceeds_the_cap(simulate, job_columns, jobs, carried):
     run = simulate(On(PowerCap(IDLE_W + EACH_W * carried).compose(FCFS())), job_columns(jobs), 10)
@@ -141,7 +140,6 @@ def test_the_load_never_exceeds_the_cap(simulate, job_columns, jobs, carried):
     assert run["jobs"]["status"].to_list() == ["finished"] * len(jobs)
 
 
-@settings(max_examples=60, deadline=None)
 @given(JOBS)
 def test_with_power_enough_it_is_easy(simulate, job_columns, jobs):
     columns = job_columns(jobs)
@@ -149,7 +147,6 @@ def test_with_power_enough_it_is_easy(simulate, job_columns, jobs):
     assert capped.starts == simulate(OrderedPolicy(FCFS(), Easy()), columns, 6).starts
 
 
-@settings(max_examples=60, deadline=None)
 @given(JOBS)
 def test_a_cap_acts_like_fewer_processors(simulate, job_columns, jobs):
     columns = job_columns(jobs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit import check_policy
@@ -74,14 +74,12 @@ def by_hand(jobs, processors):
     return starts
 
 
-@settings(max_examples=100, deadline=None)
 @given(job_lists())
 def test_first_come_equals_a_plan_by_hand(simulate, job_columns, jobs):
     columns = job_columns([(gap, run, size, run) for gap, run, size in jobs])
     assert simulate(ReadyPoolPolicy(FCFS()), columns, 6).starts == by_hand(jobs, 6)
 
 
-@settings(max_examples=60, deadline=None)
 @given(job_lists(), st.sampled_from(ORDERS), st.sampled_from([1, 3, 8]), st.booleans())
 def test_the_kept_plan_is_the_one_made_anew(simulate, job_columns, jobs, order, slots, over):
     """A policy whose plan is void at every decision schedules the same."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import PolicyError, ScenarioError
@@ -120,7 +120,6 @@ JOB = st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(0, 3), st.inte
     looks=st.booleans(),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=120, deadline=None)
 def test_every_game_is_the_plain_game(rows, backlog, objective, looks, seed):
     """Several jobs a step, full backlogs, empty sets, replicas that end at different times."""
     model = replace(TINY, backlog=backlog)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.engine.admission import AdmissionRule
@@ -110,7 +110,6 @@ JOB = st.tuples(st.integers(0, 3), st.integers(1, 6), st.integers(1, 4), st.inte
     step_s=st.sampled_from([1.0, 0.1, 3600.0]),
     seed=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=40, deadline=None)
 def test_small_sets(jobs, backlog, step_s, seed):
     """Several jobs at once, full backlogs, steps that are not on the grid of times."""
     model = replace(TINY, backlog=backlog, step_s=step_s)

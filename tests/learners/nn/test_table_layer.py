@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.learners.nn.table_layer import TableLayer
@@ -50,7 +50,6 @@ def compare(model: Slotted, seed: int, dtype: type, tolerance: float) -> None:
 
 
 @given(MODELS, st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
 def test_product_and_gradient_are_those_of_the_pixels(model: Slotted, seed: int) -> None:
     # the image is of float32 shares, so that is how near the two can be
     compare(model, seed, np.float64, 1e-5)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.analysis.bound_inputs import BoundJobs, Capacity
@@ -105,7 +105,6 @@ def best_schedule(rows, amounts):
     return best(0, tuple(row[1] for row in rows))
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(JOB, min_size=1, max_size=4),
     st.lists(st.integers(0, PROCESSORS), min_size=10, max_size=10),

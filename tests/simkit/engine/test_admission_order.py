@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.engine.admission import AdmissionRule, RankedBacklog
@@ -73,7 +73,6 @@ def test_an_order_needs_slots():
 
 
 @given(st.lists(st.one_of(st.floats(0.01, 1), st.integers(0, 20)), max_size=40))
-@settings(max_examples=60, deadline=None)
 def test_the_backlog_is_a_sorted_list(steps):
     """A float adds a task of that QoS, a whole number takes out the nth, or the first if none."""
     backlog, model, made = RankedBacklog(lambda task: task.qos), [], 0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.policy import Kill, Place, Resume, Suspend, WakeAt
@@ -180,7 +180,6 @@ def pieces_of(run):
     return dict(found)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(workloads(), clusters(), st.sampled_from([None, 0.0, 0.3, 1.0]), st.integers(0, 99))
 def test_nothing_is_lost_in_a_cloud(simulate, greedy, load, cluster, mischief, seed):
     policy = greedy if mischief is None else Restless(mischief)

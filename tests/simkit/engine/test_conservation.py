@@ -10,7 +10,7 @@ import itertools
 from collections import defaultdict
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.engine.admission import AdmissionRule
@@ -173,7 +173,6 @@ RULES = st.builds(
 PREDICTORS = st.sampled_from([Requested, Actual, Perturbed, UserMean])
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     workloads(),
     clusters(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.engine.simulation import Rules
@@ -79,7 +79,6 @@ def test_each_instance_is_killed_at_the_requested_time(simulate, make_jobs, a_ba
     assert run.rows("jobs", "end_time_s status trace_run_time_s") == [(5, "killed", 9)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_every_instance_runs_once_for_its_time_within_capacity(
     data, simulate, make_jobs, a_bag, greedy

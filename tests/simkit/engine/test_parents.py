@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.engine.admission import AdmissionRule
@@ -82,7 +82,6 @@ def test_what_waits_for_its_parents_waits(begin, make_jobs, a_gang, greedy):
     assert run.rows("tasks", "task_id status") == [(0, "running"), (1, "waiting")]
 
 
-@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_nothing_starts_before_its_parents_end_and_all_end(
     data, simulate, make_jobs, a_gang, greedy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.policies.placement import BestFit, WorstFit
@@ -41,7 +41,6 @@ def tasks(resources=1, machines=1):
 # ---- rooms ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data(), st.integers(1, 3))
 def test_a_pool_room_is_a_machine_room_of_one_machine(data, resources):
     amounts = st.lists(st.integers(0, 8).map(float), min_size=resources, max_size=resources)
@@ -92,7 +91,6 @@ def test_a_pool_room_is_a_machine_room_of_one_machine(data, resources):
         assert found >= now
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_a_placement_fits_machine_by_machine(data):
     capacity = np.array(data.draw(st.lists(st.tuples(AMOUNTS, AMOUNTS), min_size=1, max_size=4)))
@@ -176,7 +174,6 @@ def make_machines(free):
 SPANS = st.tuples(st.integers(0, END - 1), st.integers(1, END), st.booleans())
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data(), st.sampled_from([(1, 1), (1, 2), (2, 1), (3, 2)]))
 def test_profiles_against_a_grid(data, shape):
     machines, resources = shape
@@ -214,7 +211,6 @@ def test_profiles_against_a_grid(data, shape):
         assert profile.earliest(wanted, after=float(after)) == grid.earliest(wanted, after)
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data(), st.sampled_from([(1, 1), (1, 2), (2, 1), (2, 2)]))
 def test_earlier_is_earliest_without_the_place_it_has(data, shape):
     machines, resources = shape
@@ -286,7 +282,6 @@ def test_the_profile_of_a_state_has_all_that_is_known(machines, simulate, rigid,
     assert seen == [free + extra for free in (1, 2, 2, 4, 1, 0, 3, 4, 4)]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data(), st.sampled_from([1, 2]))
 def test_a_profile_made_in_one_pass_is_that_made_step_by_step(data, resources):
     free = data.draw(

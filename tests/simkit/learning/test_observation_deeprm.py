@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.learning.observe_deeprm import (
@@ -94,7 +94,6 @@ models = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(models, st.integers(0, 2**31))
 def test_replicas_see_what_each_would_see_alone(model, seed):
     many = random_view(model, seed, (2, 3))
@@ -109,7 +108,6 @@ def test_replicas_see_what_each_would_see_alone(model, seed):
             assert np.array_equal(show(alone, model), together[at])
 
 
-@settings(max_examples=60, deadline=None)
 @given(models, st.integers(0, 2**31))
 def test_fields_of_the_image_say_what_the_view_says(model, seed):
     view = random_view(model, seed)

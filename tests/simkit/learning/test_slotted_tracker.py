@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.engine.admission import AdmissionRule
@@ -107,7 +107,6 @@ def test_an_arrival_behind_the_slots_is_one():
     assert seen == [(0, 0), (1, 0), (0, 1), (1, 1), (2, 1)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 5), min_size=1, max_size=20),
     st.randoms(use_true_random=False),
@@ -149,7 +148,6 @@ jobs = st.lists(
 DIP = Maintenance(6, 11, 0, (2, 1), "requeue")
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     jobs,
     st.randoms(use_true_random=False),

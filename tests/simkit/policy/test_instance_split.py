@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.policy.instance_split import deal_by_score, fill, how_many
@@ -73,7 +73,6 @@ SCORES = {
     needed=st.integers(1, 60),
     kind=st.sampled_from(sorted(SCORES)),
 )
-@settings(deadline=None, max_examples=300)
 def test_all_at_once_is_one_by_one(free, request, needed, kind):
     room = np.array(free, dtype=float)
     counts = how_many(room, request, needed)

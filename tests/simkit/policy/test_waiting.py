@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.policy.task import Task
@@ -24,7 +24,6 @@ amounts = st.tuples(*[st.sampled_from([-1.0, 0.0, 1.0, 2.0, 3.0])] * 3)
     gone=st.sets(st.integers(0, 59)),
     resources=st.integers(1, 3),
 )
-@settings(deadline=None)
 def test_finds_exactly_the_tasks_that_fit_on_a_machine(asked, free, gone, resources):
     waiting = WaitingTasks(resources)
     tasks = [task(i, request[:resources]) for i, request in enumerate(asked)]
@@ -66,7 +65,6 @@ def test_order_is_priority_then_key_then_submission():
     gone=st.sets(st.integers(0, 29)),
     begin=st.integers(0, 30),
 )
-@settings(deadline=None)
 def test_finds_the_first_task_that_fits(asked, free, gone, begin):
     waiting = WaitingTasks(3)
     waiting.add([task(i, request) for i, request in enumerate(asked)], [0.0] * len(asked))

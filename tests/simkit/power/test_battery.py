@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import PolicyError, ScenarioError
@@ -190,7 +190,6 @@ batteries = st.builds(
 wishes = st.lists(st.tuples(st.floats(-1.0, 1.0), st.integers(0, 20_000)), max_size=8)
 
 
-@settings(max_examples=200, deadline=None)
 @given(batteries, wishes)
 def test_energy_in_is_energy_out_and_losses_and_stored(
     facts: BatteryFacts, wishes: list[tuple[float, int]]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import PolicyError
@@ -128,7 +128,6 @@ def sites(draw: st.DrawFn) -> Site:
     return Site((MACHINE,), (Source("sun", sun),), Grid(price_per_kwh=price), battery, controller)
 
 
-@settings(max_examples=120, deadline=None)
 @given(sites(), st.lists(st.sampled_from([0.0, 3.0, 1e3, 5e3, 2e4]), min_size=2))
 def test_no_level_is_passed_by_more_than_a_tick(site: Site, watts: list[float]):
     """The grid has all that is asked for, so that the reserve is never needed."""

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import PolicyError
@@ -398,7 +398,6 @@ def test_what_rounding_takes_adds_up() -> None:
     assert total.value == 1e16 + 1000
 
 
-@settings(max_examples=50)
 @given(st.lists(st.floats(0, 1e6)), st.lists(st.floats(0, 1e6), min_size=1))
 def test_a_small_difference_of_large_sums_is_exact(
     before: list[float], between: list[float]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.policy import State, SystemInfo
@@ -23,7 +23,6 @@ TASKS = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.tuples(TASKS, st.integers(0, 30)), max_size=8), TASKS, st.integers(0, 20))
 def test_rooms_are_equal(held, wanted, now):
     capacity = np.array([[float(CAPACITY)]])
@@ -50,7 +49,6 @@ def test_rooms_are_equal(held, wanted, now):
     assert list(pool.common(later[0]).total_free()) == list(machines.common(later[1]).total_free())
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(1, 6), st.integers(0, 15), st.integers(1, 9), st.booleans()),

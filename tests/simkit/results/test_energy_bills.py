@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import ScenarioError
@@ -306,7 +306,6 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(steps)
 def test_random_overlapping_jobs_pay_as_the_slow_sum_says(steps: list[Any]) -> None:
     """And together with idle power they pay for what the machines have drawn."""

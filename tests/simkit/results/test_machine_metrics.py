@@ -7,7 +7,7 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.experiment import carry_out, prepare
@@ -209,7 +209,6 @@ def gaps_of(idle):
     return np.array([len(word) for word in words.split(".") if word], dtype=float)
 
 
-@settings(max_examples=150, deadline=None)
 @given(runs(), st.sampled_from([1, 7, 1 << 18]))
 def test_every_metric_is_what_counting_second_by_second_gives(run, at_once):
     requests, held, changes, weights = run
@@ -257,7 +256,6 @@ def test_every_metric_is_what_counting_second_by_second_gives(run, at_once):
         assert series[f"utilisation_{name}"].to_list() == pytest.approx(expected)
 
 
-@settings(max_examples=60, deadline=None)
 @given(runs())
 def test_segments_cover_every_machine_without_gaps(run):
     requests, held, changes, _ = run

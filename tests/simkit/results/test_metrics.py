@@ -8,7 +8,7 @@ import re
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import RunError
@@ -179,7 +179,6 @@ def test_capacity_that_goes_is_not_available_unless_it_drains(run_tables):
     assert found["utilisation_processors"]["value"] == pytest.approx(share)
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000), trim=st.floats(0, 2e5), rows=st.sampled_from([70, 1 << 18]))
 def test_utilisation_from_the_timeline_equals_the_sum_over_allocations(
     run_tables, random_jobs, seed, trim, rows
@@ -197,7 +196,6 @@ def test_utilisation_from_the_timeline_equals_the_sum_over_allocations(
     assert found["utilisation_processors"]["value"] == pytest.approx(expected, rel=1e-12)
 
 
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_bounds_that_every_run_keeps(run_tables, random_jobs, seed):
     found = metrics_of(run_tables(random_jobs(100, seed), 50), 50)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -76,7 +76,6 @@ def test_energies_are_those_of_the_table_for_any_interval(run, interval):
         assert view[name][-1] == run.power[name][-1]
 
 
-@settings(max_examples=25, deadline=None)
 @given(interval=st.floats(1.0, HOUR))
 def test_rows_follow_each_other_from_the_first_start_past_the_end(run, interval):
     view, power = run.power_every(interval), run.power
@@ -100,7 +99,6 @@ def ledgers(draw) -> dict[str, np.ndarray]:
     return made
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     rows=ledgers(),
     shares=st.lists(st.floats(0.01, 1), min_size=1, max_size=15),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.results.metric import Window
@@ -129,7 +129,6 @@ def frame_of(pieces) -> pl.LazyFrame:
         st.tuples(st.integers(1, 3), st.integers(0, 20), st.integers(0, 9)), min_size=1, max_size=12
     )
 )
-@settings(max_examples=60, deadline=None)
 def test_delay_is_the_time_in_which_a_job_holds_nothing(pieces):
     """Second by second: allocations of a job may overlap (instances) or leave gaps."""
     held = [(job, float(start), float(start + length)) for job, start, length in pieces]

@@ -3,7 +3,7 @@ from math import prod
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit import plugins
@@ -186,7 +186,6 @@ def test_a_sweep_beyond_all_bounds_is_refused():
     )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     seeds=st.lists(st.integers(0, 9), min_size=1, max_size=4, unique=True),
     slots=st.lists(st.integers(1, 9), min_size=1, max_size=4, unique=True),

@@ -8,15 +8,11 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import RunError
 from simkit.verify import CHECKS, verify_run
-
-SETTINGS = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 
 
 def audited(world: Any, folder: Path) -> Any:
@@ -73,7 +69,6 @@ jobs_of_a_log = st.lists(
 )
 
 
-@SETTINGS
 @given(rows=jobs_of_a_log, easy=st.booleans(), machines=st.sampled_from([[8], [3, 5], [4, 2, 2]]))
 def test_whatever_the_reference_scheduler_does_is_right(
     rows: list[Any], easy: bool, machines: list[int], kit: Any, tmp_path_factory: Any
@@ -86,7 +81,6 @@ def test_whatever_the_reference_scheduler_does_is_right(
     assert audited(world, tmp_path_factory.mktemp("run")).violations == ()
 
 
-@SETTINGS
 @given(rows=jobs_of_a_log, short=st.integers(1, 25), kill=st.booleans())
 def test_runs_in_which_jobs_ask_for_too_little_time_are_right(
     rows: list[Any], short: int, kill: bool, kit: Any, tmp_path_factory: Any
@@ -100,7 +94,6 @@ def test_runs_in_which_jobs_ask_for_too_little_time_are_right(
     assert audited(world, tmp_path_factory.mktemp("run")).violations == ()
 
 
-@SETTINGS
 @given(
     rows=jobs_of_a_log,
     which=st.integers(0, 24),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
@@ -94,7 +94,6 @@ def test_an_empty_or_malformed_window_is_an_error(start, end, jobs, expected):
     st.lists(st.integers(0, 10**7), min_size=1, max_size=20),
     st.floats(0.1, 10, allow_nan=False),
 )
-@settings(deadline=None)
 def test_scaling_the_load_divides_times_since_the_first_submit(submits, factor):
     log = jobs_at(*sorted(submits))
     scaled = scale_load(log, factor)
@@ -233,7 +232,6 @@ def test_equal_generators_give_equal_workloads_and_other_seeds_others():
 
 
 @given(st.integers(0, 1000), st.integers(1, 60))
-@settings(max_examples=30, deadline=None)
 def test_jobs_move_by_whole_weeks_within_the_new_log(seed, weeks):
     log = log_of_users()
     new = resample(log, weeks, np.random.default_rng(seed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import ScenarioError, TraceError
@@ -212,7 +212,6 @@ def test_a_workload_refuses_worths_out_of_range(column, values, rule):
     ),
     taken=st.data(),
 )
-@settings(max_examples=50, deadline=None)
 def test_worth_travels_with_its_job(rows, taken):
     """Of any selection of rows each has the worth that it has in the whole."""
     qos, processors, run = (np.array(column) for column in zip(*rows, strict=True))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
@@ -347,9 +347,6 @@ attempts_drawn = st.lists(
 )
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(tasks_drawn, attempts_drawn, st.randoms(use_true_random=False))
 def test_rows_are_conserved_and_their_order_has_no_influence(folder, tasks, attempts, random):
     rows = [

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
@@ -585,7 +585,6 @@ def test_nothing_is_left_of_what_fails(tmp_path, monkeypatch):
 # ---- sizes --------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
 @given(jobs=st.integers(1, 12), machines=st.integers(1, 6), seed=st.integers(0, 2**32))
 def test_any_small_trace_is_whole(tmp_path_factory, jobs, machines, seed):
     folder = tmp_path_factory.mktemp("any") / "trace"

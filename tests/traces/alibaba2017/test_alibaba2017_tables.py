@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
@@ -290,9 +290,6 @@ container_rows = st.lists(
 )
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
 @given(container_rows)
 def test_rows_of_containers_are_conserved(write, rows):
     text = "".join(f"{t},{kind},{c},1,4,0.1,0.1,\n" for t, kind, c in [(0, "Create", 9), *rows])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
@@ -118,7 +118,6 @@ class TestSizes:
         processors=st.integers(1, 5000),
         kind=st.sampled_from(["all", "batch", "interactive", "both"]),
     )
-    @settings(max_examples=40, deadline=None)
     def test_no_job_exceeds_the_machine(self, processors, kind):
         sizes = lublin(jobs=300, processors=processors, kind=kind).instances
         assert sizes.min() >= 1
@@ -197,7 +196,6 @@ class TestStreams:
 
     @pytest.mark.parametrize("kind", ["all", "both"])
     @given(jobs=st.integers(1, 20_000))
-    @settings(max_examples=15, deadline=None)
     def test_a_longer_log_begins_with_the_shorter(self, kind, jobs):
         choices = {"kind": kind, "users": 9, "estimates": "modal"}
         long = lublin(jobs=20_000, **choices)

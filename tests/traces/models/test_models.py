@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kstest
 
@@ -123,7 +123,6 @@ class TestStreams:
 
     @pytest.mark.parametrize("generate", GENERATORS)
     @given(jobs=st.integers(1, 20_000))
-    @settings(max_examples=10, deadline=None)
     def test_a_longer_log_begins_with_the_shorter(self, generate, jobs):
         long, short = made(generate, load=0.5), made(generate, load=0.5, jobs=jobs)
         for name in ("submit_time_s", "run_time_s", "instances"):

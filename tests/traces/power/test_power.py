@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
@@ -218,7 +218,6 @@ def test_energy_is_divided_by_the_interval_that_a_row_has(table, label, minutes,
     assert set(trace.report.lines) <= MEANINGS.keys()
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1e6)), min_size=2, max_size=30))
 def test_a_file_of_energies_holds_as_much_when_it_is_read(tmp_path_factory, rows):
     minutes = np.cumsum([minute for minute, _ in rows]).tolist()

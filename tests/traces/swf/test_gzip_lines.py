@@ -4,7 +4,7 @@ import gzip
 import zlib
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
@@ -22,7 +22,6 @@ def lines_of(packed: bytes) -> int:
 
 
 @given(st.integers(0, len(gzip.compress(TEXT)) - 1))
-@settings(max_examples=20, deadline=None)
 def test_a_cut_file_has_the_lines_before_the_cut(tmp_path_factory, size):
     path = tmp_path_factory.mktemp("cut") / "a.gz"
     path.write_bytes(gzip.compress(TEXT)[:size])

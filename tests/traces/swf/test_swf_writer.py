@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
@@ -87,7 +87,6 @@ def workloads(draw):
 
 
 @given(workloads())
-@settings(max_examples=40, deadline=None)
 def test_reading_what_was_written_gives_the_workload_back(tmp_path_factory, workload):
     path = tmp_path_factory.mktemp("log") / "log.swf"
     write_swf(path, workload)

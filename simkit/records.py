@@ -141,7 +141,7 @@ STATUSES: Final = ("finished", "killed", "rejected", "running", "waiting")
 OUTCOMES: Final = ("finished", "killed", "suspended", "lost", "running")
 
 
-class Sink(Protocol):
+class TableSink(Protocol):
     """Takes finished chunks of tables."""
 
     def write(self, table: str, rows: pl.DataFrame) -> None:

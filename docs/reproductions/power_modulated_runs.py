@@ -19,11 +19,11 @@ from simkit.engine.simulation import Rules, Simulation
 from simkit.policy import Policy
 from simkit.policy.estimates import Actual
 from simkit.power.site import Site
-from simkit.results.metric import Window
-from simkit.results.metrics import run_window
-from simkit.results.over_time import timeline_integrals
+from simkit.results.metric import RunWindow
+from simkit.results.compute_metrics import run_window
+from simkit.results.timeline_metrics import timeline_integrals
 from simkit.results.run_folder import MemoryRun
-from simkit.results.value import value_metrics
+from simkit.results.value_metrics import value_metrics
 from simkit.workload import Workload
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def replay(jobs: Workload, site: Site | None, policy: Policy, cell: Cell) -> Mem
 
 
 def measures(run: MemoryRun, cell: Cell) -> Row:
-    """Return the measures of one run; the formulas are those of `simkit.results.metrics`.
+    """Return the measures of one run; the formulas are those of `simkit.results.compute_metrics`.
 
     Value and completion count what has ended by the last submission, when the dissertation's
     simulation ends too; so does utilisation, of the capacity that the power carried.
@@ -151,7 +151,7 @@ def measures(run: MemoryRun, cell: Cell) -> Row:
     return {name: _short(value) for name, value in found.items()}
 
 
-def _of_resources(line: pl.LazyFrame, window: Window, units: int) -> Row:
+def _of_resources(line: pl.LazyFrame, window: RunWindow, units: int) -> Row:
     """Return utilisation and the share of the pool that had power, while jobs arrive."""
     span = (window.first_kept_s, window.last_kept_s)
     capacity = {"processors": float(units), "gpu": float(units)}

@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from simkit.errors import RunError
-from simkit.results.metrics import counted_resource
+from simkit.results.compute_metrics import counted_resource
 from simkit.results.output_folder import reason
 from simkit.results.run_folder import Run, open_run
 

@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 
 from simkit.analysis.intervals import Interval, seed_interval, weekly_interval
-from simkit.analysis.paired_metrics import RunMetric, chosen_metrics, default_metrics
-from simkit.analysis.pairing import Pair, as_runs, pair_runs
+from simkit.analysis.comparable_metrics import RunMetric, chosen_metrics, default_metrics
+from simkit.analysis.paired_runs import RunPair, as_runs, pair_runs
 from simkit.arrays import Floats
 from simkit.errors import RunError
-from simkit.results.jobs import JobMetric
+from simkit.results.job_metrics import JobMetric
 from simkit.results.metric import metric_numbers
-from simkit.results.metrics import counted_resource
+from simkit.results.compute_metrics import counted_resource
 from simkit.results.run_folder import Run
 from simkit.text import counted
 
@@ -57,7 +57,7 @@ class Bootstrap(NamedTuple):
 
 
 def of_jobs(
-    metric: JobMetric, pairs: Sequence[Pair], tau: float, bootstrap: Bootstrap
+    metric: JobMetric, pairs: Sequence[RunPair], tau: float, bootstrap: Bootstrap
 ) -> Difference:
     """Return the difference of a metric of single jobs; `tau` in s is the floor of run times."""
     columns = [pair.values(metric.value(tau, counted_resource(pair.resources))) for pair in pairs]
@@ -91,7 +91,7 @@ def of_jobs(
     )
 
 
-def of_runs(metric: RunMetric, pairs: Sequence[Pair], level: float) -> Difference:
+def of_runs(metric: RunMetric, pairs: Sequence[RunPair], level: float) -> Difference:
     """Return the difference of a number of whole runs."""
     numbers = [
         [metric_numbers(run.metrics)[metric.name].value for run in (pair.a, pair.b)]
@@ -192,7 +192,7 @@ def compare_runs(
     Args:
         a: a run, its folder, or several of them with different seeds.
         b: likewise, with the same seeds.
-        metrics: names of metrics of single jobs (`simkit.analysis.paired_metrics.PAIRED_METRICS`), or of
+        metrics: names of metrics of single jobs (`simkit.analysis.comparable_metrics.PAIRED_METRICS`), or of
             numbers of whole runs (`simkit.results.metric`), such as ``carbon_kg`` or
             ``grid_kwh.import``; None: waits, slowdowns, and worth and energy where all runs tell.
         tau: floor of the run time in bounded slowdowns, in s.
@@ -229,7 +229,7 @@ def compare_runs(
     )
 
 
-def _left_out(pairs: list[Pair]) -> dict[str, tuple[Any, ...]]:
+def _left_out(pairs: list[RunPair]) -> dict[str, tuple[Any, ...]]:
     names = ("only_in_a", "only_in_b", "unfinished_in_a", "unfinished_in_b")
     return {name: tuple(i for pair in pairs for i in getattr(pair, name)) for name in names}
 

@@ -12,7 +12,7 @@ import polars as pl
 
 from simkit.analysis.batsim import export_batsim
 from simkit.errors import RunError
-from simkit.results.metrics import counted_resource
+from simkit.results.compute_metrics import counted_resource
 from simkit.results.run_folder import Run, open_run
 from simkit.text import counted
 from simkit.workload import JOB_COLUMNS, Workload

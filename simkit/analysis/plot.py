@@ -20,8 +20,8 @@ from simkit.analysis.plot_style import (
     write_title,
 )
 from simkit.errors import SimkitError
-from simkit.results.metrics import counted_resource, run_window
-from simkit.results.over_time import bin_edges, bin_length, binned_mean, timeline_columns
+from simkit.results.compute_metrics import counted_resource, run_window
+from simkit.results.timeline_metrics import bin_edges, bin_length, binned_mean, timeline_columns
 from simkit.results.run_folder import Run, open_run
 from simkit.text import counted
 

@@ -16,7 +16,7 @@ def waiting_at_end(metrics: Mapping[str, Any]) -> int:
     return int(metrics.get("jobs", {}).get("waiting") or 0)
 
 
-def leftover_warning(run: Run) -> str:
+def waiting_warning(run: Run) -> str:
     """Say how many jobs of a run still wait at its end, and why that may be; empty if none does."""
     waiting = waiting_at_end(run.metrics)
     if not waiting:

@@ -44,7 +44,7 @@ def run(
     --force.
     """
     from simkit.analysis.run_warnings import (
-        leftover_warning,
+        waiting_warning,
         maintenance_warning,
         rejections_warning,
     )
@@ -73,7 +73,7 @@ def run(
         print_json({"run": str(folder), "digest": result.digest, "metrics": result.metrics})
     else:
         print_run(result)
-    for warn in (rejections_warning, leftover_warning, maintenance_warning):
+    for warn in (rejections_warning, waiting_warning, maintenance_warning):
         if warning := warn(result):
             typer.echo(warning, err=True)
 

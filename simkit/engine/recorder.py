@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.records import EVENTS, OUTCOMES, STATUSES, Sink
+from simkit.records import EVENTS, OUTCOMES, STATUSES, TableSink
 from simkit.workload import JOB_COLUMNS, OF_JOBS, Workload
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Recorder:
         self,
         workload: Workload,
         resources: tuple[str, ...],
-        sink: Sink,
+        sink: TableSink,
         tables: Collection[str] = TABLES,
     ) -> None:
         """Begin with no rows; the sink gets those of `tables`."""

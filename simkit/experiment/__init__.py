@@ -30,12 +30,12 @@ from simkit.policy.estimates import Predictor, Requested
 from simkit.power.ledger import LedgerFrames
 from simkit.power.site import Site, generated_by_source
 from simkit.power.site_checks import controller_problems, policy_problems
-from simkit.records import Sink
-from simkit.results.bills import energy_table
-from simkit.results.energy import EnergyRecords
+from simkit.records import TableSink
+from simkit.results.energy_bills import energy_table
+from simkit.results.energy_metrics import EnergyRecords
 from simkit.results.machine_records import MachineRecords
-from simkit.results.metrics import check_trimming, compute_metrics
-from simkit.results.run_folder import MemoryStore, Run
+from simkit.results.compute_metrics import check_trimming, compute_metrics
+from simkit.results.run_folder import MemoryWriter, Run
 from simkit.results.run_info import first_info, peak_memory_bytes
 from simkit.results.run_writer import FailedRunError, RunWriter
 from simkit.scenario import Scenario, refuse_sweep
@@ -46,7 +46,7 @@ Watch = Callable[[Simulation], None]
 """Is called after every decision, e.g. to show progress."""
 
 
-class Store(Sink, Protocol):
+class Store(TableSink, Protocol):
     """Where the records of a run go: a folder or memory."""
 
     wall_time_s: float
@@ -146,7 +146,7 @@ def carry_out(
     """
     info = first_info(experiment.scenario, experiment.trace, experiment.cluster, experiment.site)
     store: Store = (
-        MemoryStore(info) if output is None else RunWriter(Path(output), info, force=force)
+        MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
     )
     times = dict(experiment.wall_time_s)
     with _accounted_for(store):
@@ -179,7 +179,7 @@ def replay(experiment: Experiment, tables: Collection[str]) -> Run:
     """
     workload, cluster = experiment.trace.workload, experiment.cluster
     info = first_info(experiment.scenario, experiment.trace, cluster, experiment.site)
-    store = MemoryStore(info, digested=False)
+    store = MemoryWriter(info, digested=False)
     _simulate(experiment, Recorder(workload, cluster.resources, store, tables), None)
     store.close_tables()
     return store.results()

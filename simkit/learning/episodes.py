@@ -20,8 +20,8 @@ from simkit.experiment.workload import read_trace, transformed, valued
 from simkit.learning.reward import Reward
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.power.ledger import LedgerFrames
-from simkit.records import Sink
-from simkit.results.run_folder import MemoryStore, Run
+from simkit.records import TableSink
+from simkit.results.run_folder import MemoryWriter, Run
 from simkit.results.run_info import first_info
 from simkit.scenario import Scenario
 from simkit.scenario.workload import WorkloadBase
@@ -52,7 +52,7 @@ class EpisodeRecorder(Recorder):
         self,
         workload: Workload,
         resources: tuple[str, ...],
-        sink: Sink | None = None,
+        sink: TableSink | None = None,
         losses: Collection[Loss] = (),
     ) -> None:
         super().__init__(workload, resources, Nowhere() if sink is None else sink)
@@ -187,10 +187,10 @@ class Episode:
         Raises ScenarioError if the reward or the cluster does not suit the workload.
         """
         load, cluster = experiment.trace.workload, experiment.cluster
-        self._store: MemoryStore | None = None
+        self._store: MemoryWriter | None = None
         if records:
             info = first_info(experiment.scenario, experiment.trace, cluster, experiment.site)
-            self._store = MemoryStore(info)
+            self._store = MemoryWriter(info)
         self._recorder = EpisodeRecorder(load, cluster.resources, self._store, losses)
         self._simulation = Simulation(
             load, cluster, self._recorder, rules=experiment.rules, predictor=experiment.predictor,

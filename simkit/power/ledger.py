@@ -33,7 +33,7 @@ from simkit.power.ledger_rows import (
 from simkit.power.store_contents import StoreContents
 
 if TYPE_CHECKING:
-    from simkit.records import Sink as RecordSink
+    from simkit.records import TableSink
 
 
 CHUNK: Final = 32_768
@@ -193,7 +193,7 @@ def imbalance(totals: Mapping[str, float]) -> float:
 class LedgerFrames:
     """A sink of the ledger that hands frames on to a sink of the recorder's."""
 
-    def __init__(self, sink: RecordSink) -> None:
+    def __init__(self, sink: TableSink) -> None:
         self._sink = sink
 
     def write(self, table: str, rows: Mapping[str, Floats]) -> None:

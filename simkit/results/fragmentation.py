@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.results.metric import Metric, Window, distribution
-from simkit.results.segments import Segments, share
+from simkit.results.metric import Metric, RunWindow, distribution
+from simkit.results.machine_segments import Segments, share
 
 CELLS: Final = 1 << 21
 """Most cells of the table of requests; popular requests fill it first."""
@@ -56,7 +56,7 @@ class IdleGaps:
         square = self.idle_s**2
         return 1.0 - np.divide(self.squares, square, out=np.ones_like(square), where=square > 0)
 
-    def metrics(self, window: Window) -> list[Metric]:
+    def metrics(self, window: RunWindow) -> list[Metric]:
         """Return the distribution over machines."""
         metric = Metric(
             name="fragmentation_idle_time",
@@ -116,7 +116,7 @@ class Fragmentation:
             self.free[r] += float(area.sum())
             self.unusable[r] += float((area * table.unfit(part.free)).sum())
 
-    def metrics(self, window: Window) -> list[Metric]:
+    def metrics(self, window: RunWindow) -> list[Metric]:
         """Return the share of free capacity that is fragmented, for each resource."""
         looked_at = "" if self.covered == 1 else f"; the most popular {self.covered:.1%} of them"
         return [

@@ -48,7 +48,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Window:
+class RunWindow:
     """The part of a run that the metrics are about, in seconds on the trace's clock.
 
     Jobs count if they are submitted within ``first_kept_s <= submit <= last_kept_s``; utilisation
@@ -116,7 +116,7 @@ class Window:
 
 
 def batches(
-    frame: pl.LazyFrame, columns: Sequence[Any], window: Window | None = None
+    frame: pl.LazyFrame, columns: Sequence[Any], window: RunWindow | None = None
 ) -> Iterator[pl.DataFrame]:
     """Read some columns (names or expressions), `BATCH_ROWS` rows of the table at a time.
 

@@ -14,9 +14,9 @@ import polars as pl
 from simkit.arrays import Floats
 from simkit.errors import RunError
 from simkit.power.ledger_rows import COLUMNS, RATES, STORED, Flows
-from simkit.results.energy import EnergyRecords
+from simkit.results.energy_metrics import EnergyRecords
 from simkit.results.output_folder import PART, reason
-from simkit.results.over_time import bin_edges
+from simkit.results.timeline_metrics import bin_edges
 from simkit.results.run_folder import Run, open_run
 from simkit.units import parse_duration
 

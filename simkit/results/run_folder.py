@@ -281,7 +281,7 @@ class MemoryRun(Run):
         return self._tables[table].lazy()
 
 
-class MemoryStore:
+class MemoryWriter:
     """Takes the records of a run and keeps them; has the methods of a `RunWriter`."""
 
     def __init__(self, info: Mapping[str, Any], *, digested: bool = True) -> None:

@@ -79,7 +79,7 @@ class FailedRunError(RunError):
 
 
 class RunWriter:
-    """The folder of a run that is being made; a `Sink` for the recorder.
+    """The folder of a run that is being made; a `TableSink` for the recorder.
 
     Attributes:
         folder: where the finished run will be.

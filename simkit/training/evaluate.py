@@ -22,7 +22,7 @@ from simkit.errors import NoJobsError, RunError, ScenarioError, SimkitError
 from simkit.experiment import prepare, replay
 from simkit.experiment.policy import policy_label
 from simkit.experiment.sweep import Executor, InProcess, Job, LocalProcesses, Outcome
-from simkit.results.jobs import JobMetric
+from simkit.results.job_metrics import JobMetric
 from simkit.results.output_folder import reason
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.file import load_scenario

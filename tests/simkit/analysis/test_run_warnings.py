@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import simkit
-from simkit.analysis.run_warnings import leftover_warning
+from simkit.analysis.run_warnings import waiting_warning
 from simkit.results.run_folder import MemoryRun
 
 JOBS = {"type": "poisson", "jobs": 20, "processors": 4, "offered_load": 0.5}
@@ -34,7 +34,7 @@ class _Idle:
 
 
 def test_a_run_without_leftovers_has_no_warning() -> None:
-    assert leftover_warning(simkit.simulate(SCENARIO)) == ""
+    assert waiting_warning(simkit.simulate(SCENARIO)) == ""
 
 
 CASES = [
@@ -47,7 +47,7 @@ CASES = [
 
 @pytest.mark.parametrize(("places", "text"), CASES)
 def test_a_policy_that_leaves_jobs_waiting(places: int, text: str) -> None:
-    assert re.match(text, leftover_warning(simkit.simulate(SCENARIO, policy=_Idle(places))))
+    assert re.match(text, waiting_warning(simkit.simulate(SCENARIO, policy=_Idle(places))))
 
 
 def test_machines_that_are_gone_at_the_end_are_the_reason() -> None:
@@ -56,7 +56,7 @@ def test_machines_that_are_gone_at_the_end_are_the_reason() -> None:
     timeline = pl.DataFrame({"time_s": [0.0, 9.0], "capacity_processors": [4.0, 1.0]})
     run = MemoryRun(info, {"timeline": timeline})
     run.__dict__["metrics"] = {"jobs": {"submitted": 1, "waiting": 1}}
-    assert leftover_warning(run) == (
+    assert waiting_warning(run) == (
         "warning: the only job still waits at the end of the run: the machines hold less than at "
         "the start (processors 1 of 4); look at what takes them away"
     )

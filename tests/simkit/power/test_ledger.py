@@ -22,7 +22,7 @@ from simkit.power.ledger_rows import COLUMNS, RATES, Flows, first_wrong, share_o
 from simkit.power.store_contents import Carried, Movement, StoreContents
 from simkit.records import ENERGY, POWER
 from simkit.results.power_table import resampled
-from simkit.results.unit_draw import BILLED
+from simkit.results.usage_per_watt import BILLED
 
 Floats = npt.NDArray[np.float64]
 KWH = 3.6e6

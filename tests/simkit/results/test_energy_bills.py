@@ -20,10 +20,10 @@ from simkit.power.ledger import Ledger, LedgerFrames
 from simkit.power.ledger_rows import Flows
 from simkit.power.machine_model import PowerModel
 from simkit.power.store_contents import StoreContents
-from simkit.results.bills import Bill, energy_table, idle_bill, job_bills
+from simkit.results.energy_bills import Bill, energy_table, idle_bill, job_bills
 from simkit.results.machine_records import Requests
 from simkit.results.run_folder import MemoryRun
-from simkit.results.unit_draw import BILLED
+from simkit.results.usage_per_watt import BILLED
 from simkit.units import request_on_grid
 
 Floats = npt.NDArray[np.float64]

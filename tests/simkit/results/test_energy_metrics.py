@@ -13,8 +13,8 @@ import pytest
 from simkit.power.ledger import Ledger, LedgerFrames
 from simkit.power.ledger_rows import Flows
 from simkit.power.store_contents import StoreContents
-from simkit.results.energy import KWH_J, EnergyRecords, Store, energy_metrics
-from simkit.results.metric import Window
+from simkit.results.energy_metrics import KWH_J, EnergyRecords, Store, energy_metrics
+from simkit.results.metric import RunWindow
 from simkit.results.run_folder import MemoryRun
 
 HOUR = 3600.0
@@ -41,7 +41,7 @@ def recorded(rows: list[tuple[float, Flows, float]], store: Store | None) -> Ene
 
 
 def measured(records: EnergyRecords, start: float, end: float) -> dict[str, dict[str, Any]]:
-    window = Window(start, end, end)
+    window = RunWindow(start, end, end)
     return {metric.name: metric.as_json() for metric in energy_metrics(records, window)}
 
 

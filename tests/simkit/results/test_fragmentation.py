@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from simkit.results import fragmentation
 from simkit.results.fragmentation import FitTable, Fragmentation, IdleGaps, popular
-from simkit.results.metric import Window
-from simkit.results.segments import Segments
+from simkit.results.metric import RunWindow
+from simkit.results.machine_segments import Segments
 
-WINDOW = Window(0, 10, 10)
+WINDOW = RunWindow(0, 10, 10)
 
 
 def one_machine(*stretches):

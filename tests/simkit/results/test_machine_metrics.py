@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.experiment import carry_out, prepare
-from simkit.results import segments as machine_segments
+from simkit.results import machine_segments
 from simkit.results.machine_records import MachineRecords
-from simkit.results.machines import MachinesInUse, MachineUtilisation, machine_metrics
-from simkit.results.metric import Window
-from simkit.results.metrics import compute_metrics
-from simkit.results.segments import segments, utilisation_series
+from simkit.results.machine_metrics import MachinesInUse, MachineUtilisation, machine_metrics
+from simkit.results.metric import RunWindow
+from simkit.results.compute_metrics import compute_metrics
+from simkit.results.machine_segments import segments, utilisation_series
 from simkit.scenario.file import load_scenario
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Failures
@@ -61,7 +61,7 @@ def records_of(capacity, requests, allocations, changes=(), instances=None):
 
 def measured(records, start=0.0, end=10.0):
     """Return metric → its numbers."""
-    found = machine_metrics(records, records.requests(), Window(start, start, end))
+    found = machine_metrics(records, records.requests(), RunWindow(start, start, end))
     return {metric.name: dict(metric.values) for metric in found}
 
 
@@ -136,7 +136,7 @@ def test_a_capacity_change_names_only_the_resources_that_it_changes():
 
 def test_machines_that_never_offer_anything_have_no_utilisation():
     records = records_of([(4, 1), (0, 0)], [(1, 0.1)], [(0, 0, 1, 0.0, 10.0)])
-    found = machine_metrics(records, records.requests(), Window(0, 0, 10))
+    found = machine_metrics(records, records.requests(), RunWindow(0, 0, 10))
     metric = next(m for m in found if m.name == "machine_utilisation_cpu")
     assert (metric.count, metric.censored) == (1, 1)
 

@@ -10,9 +10,9 @@ import pytest
 
 from simkit.records import EVENTS, TASKS
 from simkit.results.machine_records import MachineRecords
-from simkit.results.metric import Window
-from simkit.results.metrics import compute_metrics
-from simkit.results.tasks import task_metrics
+from simkit.results.metric import RunWindow
+from simkit.results.compute_metrics import compute_metrics
+from simkit.results.task_metrics import task_metrics
 
 JOBS = {
     # both tasks finish; one task is killed; rejected
@@ -60,7 +60,7 @@ def records_of(held=HELD):
 
 
 def measured(records, window=None):
-    window = window or Window(0.0, 200.0, 3600.0)
+    window = window or RunWindow(0.0, 200.0, 3600.0)
     jobs = pl.DataFrame(JOBS).lazy()
     found = task_metrics(records, records.requests(), jobs, window)
     return {metric.name: metric for metric in found}
@@ -94,7 +94,7 @@ def test_a_tasks_turnaround_starts_with_its_job(found):
 
 
 def test_turnarounds_are_those_of_the_windows_jobs():
-    late = measured(records_of(), Window(0.0, 200.0, 3600.0, warmup_s=50.0))
+    late = measured(records_of(), RunWindow(0.0, 200.0, 3600.0, warmup_s=50.0))
     metric = late["task_turnaround_time_s"]
     assert metric.values["mean"] == 50  # job b alone has one
     assert (metric.count, metric.censored) == (1, 1)
@@ -105,7 +105,7 @@ def test_throughput_counts_what_finished_within_the_window():
     whole = measured(records_of())
     assert whole["throughput_tasks_per_h"].values["value"] == 2  # in one hour
     assert whole["throughput_instances_per_h"].values["value"] == 4
-    half = measured(records_of(), Window(0.0, 200.0, 1800.0))
+    half = measured(records_of(), RunWindow(0.0, 200.0, 1800.0))
     assert half["throughput_tasks_per_h"].values["value"] == 2  # one in half an hour
     assert half["throughput_instances_per_h"].values["value"] == 6
 

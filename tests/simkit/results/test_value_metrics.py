@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.results.metric import Window
-from simkit.results.metrics import compute_metrics, run_window
-from simkit.results.value import value_metrics
+from simkit.results.metric import RunWindow
+from simkit.results.compute_metrics import compute_metrics, run_window
+from simkit.results.value_metrics import value_metrics
 
 H = 3600.0
 NEVER = None
@@ -145,7 +145,7 @@ def test_delay_is_the_time_in_which_a_job_holds_nothing(pieces):
         }
     ).lazy()
     timeline = pl.LazyFrame({"time_s": [0.0, 30.0]})
-    made = value_metrics(jobs, frame_of(held), timeline, Window(0, 0, max(ends.values())))
+    made = value_metrics(jobs, frame_of(held), timeline, RunWindow(0, 0, max(ends.values())))
     idle = sum(
         not any(other == job and start <= second < end for other, start, end in held)
         for job in ids

@@ -18,9 +18,9 @@ from simkit.power.ledger import Ledger, LedgerFrames
 from simkit.power.ledger_rows import Flows
 from simkit.power.machine_model import PowerModel
 from simkit.power.store_contents import StoreContents
-from simkit.results.bills import energy_table
-from simkit.results.energy import EnergyRecords, Store, energy_metrics
-from simkit.results.metric import Window
+from simkit.results.energy_bills import energy_table
+from simkit.results.energy_metrics import EnergyRecords, Store, energy_metrics
+from simkit.results.metric import RunWindow
 from simkit.results.run_folder import MemoryRun
 from simkit.verify import verify_run
 
@@ -99,7 +99,7 @@ def with_power(
     run = MemoryRun(world.manifest, world.tables)
     world.tables["energy"] = energy_table(run, models)
     jobs = world.tables["jobs"]
-    window = Window(
+    window = RunWindow(
         jobs["submit_time_s"].min(), jobs["submit_time_s"].max(), jobs["end_time_s"].max()
     )
     records = EnergyRecords(world.tables["power"].lazy(), battery and Store.of(battery))

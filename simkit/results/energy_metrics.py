@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.results.metric import Metric, Window, batches
+from simkit.results.metric import Metric, RunWindow, batches
 
 if TYPE_CHECKING:
     from simkit.results.run_folder import Run
@@ -158,7 +158,7 @@ _TICKS: Final = 1e-9
 instants of being full and empty are rounded."""
 
 
-def energy_metrics(records: EnergyRecords, window: Window) -> list[Metric]:
+def energy_metrics(records: EnergyRecords, window: RunWindow) -> list[Metric]:
     """Return the metrics of a site over a window of time.
 
     Args:
@@ -181,7 +181,7 @@ def energy_metrics(records: EnergyRecords, window: Window) -> list[Metric]:
 class _Writer:
     """Writes metrics that share window and count."""
 
-    def __init__(self, sums: EnergySums, window: Window) -> None:
+    def __init__(self, sums: EnergySums, window: RunWindow) -> None:
         self.rows, self.window = sums.rows, window.time_text
 
     def __call__(

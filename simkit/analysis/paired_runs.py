@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from simkit.analysis.paired_metrics import LAST_S
+from simkit.analysis.comparable_metrics import LAST_S
 from simkit.arrays import Floats
 from simkit.errors import RunError
 from simkit.records import ENERGY, JOBS_WITH_VALUE
@@ -23,7 +23,7 @@ _TIMES = ("start_time_s", "end_time_s", "wait_time_s", "turnaround_time_s", "run
 
 
 @dataclass(frozen=True)
-class Pair:
+class RunPair:
     """Two runs of one workload with the same seed; their jobs joined by id."""
 
     a: Run
@@ -74,13 +74,13 @@ def as_runs(source: Any) -> tuple[Run, ...]:
     return runs
 
 
-def pair_runs(a: Sequence[Run], b: Sequence[Run], columns: Collection[str] = ()) -> list[Pair]:
+def pair_runs(a: Sequence[Run], b: Sequence[Run], columns: Collection[str] = ()) -> list[RunPair]:
     """Pair runs by seed, or one run with one run whatever their seeds.
 
     Args:
         a: the runs of one side.
         b: those of the other.
-        columns: what metrics need beside times and resources; see `simkit.analysis.paired_metrics`.
+        columns: what metrics need beside times and resources; see `simkit.analysis.comparable_metrics`.
 
     Raises RunError if a seed is there twice, lacks its partner, or if workloads differ.
     """
@@ -106,7 +106,7 @@ def _refuse_equal_seeds(a: Sequence[Run], b: Sequence[Run]) -> None:
         )
 
 
-def pair(a: Run, b: Run, columns: Collection[str] = ()) -> Pair:
+def pair(a: Run, b: Run, columns: Collection[str] = ()) -> RunPair:
     """Join the jobs of two runs by id; `columns` as of `pair_runs`.
 
     Raises RunError if the runs are of different workloads.
@@ -128,7 +128,7 @@ def pair(a: Run, b: Run, columns: Collection[str] = ()) -> Pair:
         )
     both = jobs_a.join(jobs_b, on="job_id", how="inner", suffix="_b", maintain_order="left")
     _refuse_other_jobs(a, b, both, given)
-    return Pair(
+    return RunPair(
         a=a,
         b=b,
         both=both,

@@ -10,7 +10,7 @@ import polars as pl
 
 from simkit.arrays import Floats
 from simkit.records import STATUSES
-from simkit.results.metric import Metric, Window, batches, distribution
+from simkit.results.metric import Metric, RunWindow, batches, distribution
 from simkit.text import counted
 
 
@@ -24,7 +24,7 @@ class JobMetric:
     value: Callable[[float, str], pl.Expr]
     """Function of tau (s) and the counted resource; null where a job has no value."""
     needs: tuple[str, ...] = ()
-    """Columns that it reads and that not every comparison reads; see `simkit.analysis.paired_metrics`."""
+    """Columns that it reads and that not every comparison reads; see `simkit.analysis.comparable_metrics`."""
     high_is_good: bool = False
     """Whether more of it is better."""
 
@@ -79,7 +79,7 @@ JOB_METRICS: tuple[JobMetric, ...] = (
 """What every job has: the names under which `compute_metrics` and `compare_runs` know them."""
 
 
-def distributions(jobs: pl.LazyFrame, window: Window, *, tau: float, resource: str) -> list[Metric]:
+def distributions(jobs: pl.LazyFrame, window: RunWindow, *, tau: float, resource: str) -> list[Metric]:
     """Return each job metric's distribution over the window's jobs; one is held at a time.
 
     `tau` in s; `resource` is the one whose amount stands for a job's processors.
@@ -106,7 +106,7 @@ def distributions(jobs: pl.LazyFrame, window: Window, *, tau: float, resource: s
     return found
 
 
-def weighted_response(jobs: pl.LazyFrame, window: Window, resource: str) -> Metric:
+def weighted_response(jobs: pl.LazyFrame, window: RunWindow, resource: str) -> Metric:
     """Return the average weighted response time, each job weighted by its area.
 
     Schwiegelshohn and Yahyapour, "Fairness in parallel job scheduling", 2000.
@@ -132,7 +132,7 @@ def weighted_response(jobs: pl.LazyFrame, window: Window, resource: str) -> Metr
     )
 
 
-def fairness(jobs: pl.LazyFrame, window: Window, tau: float) -> Metric:
+def fairness(jobs: pl.LazyFrame, window: RunWindow, tau: float) -> Metric:
     """Return Jain's index over users: 1 if all fare alike, 1/n if one bears everything.
 
     Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource
@@ -189,7 +189,7 @@ def makespan(jobs: pl.LazyFrame) -> Metric:
     )
 
 
-def throughput(jobs: pl.LazyFrame, window: Window) -> Metric:
+def throughput(jobs: pl.LazyFrame, window: RunWindow) -> Metric:
     """Return the finished jobs an hour of the window of time."""
     end = pl.col("end_time_s")
     inside = (end >= window.start_s) & (end <= window.end_s)

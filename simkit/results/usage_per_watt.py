@@ -55,7 +55,7 @@ class Places(NamedTuple):
     """(K,) since the start of the next row, in s."""
 
 
-class DrawnPower:
+class UsagePerWatt:
     """The ledger's N rows, and how fast a W of machine power draws each of `BILLED` in them."""
 
     def __init__(self, power: pl.LazyFrame) -> None:

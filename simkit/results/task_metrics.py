@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from simkit.results.jobs import status_counts
+from simkit.results.job_metrics import status_counts
 from simkit.results.machine_records import MachineRecords, Requests
-from simkit.results.metric import Metric, Window, batches, distribution
+from simkit.results.metric import Metric, RunWindow, batches, distribution
 
 ALL_ALLOCATIONS = "all allocations"
 
 
 def task_metrics(
-    records: MachineRecords, requests: Requests, jobs: pl.LazyFrame, window: Window
+    records: MachineRecords, requests: Requests, jobs: pl.LazyFrame, window: RunWindow
 ) -> list[Metric]:
     """Return completion, turnaround and throughput of tasks and instances, and what was in vain.
 
@@ -62,7 +62,7 @@ def _completed(jobs: pl.LazyFrame, tasks: pl.LazyFrame, instances: int) -> list[
     ]
 
 
-def task_turnaround(tasks: pl.LazyFrame, jobs: pl.LazyFrame, window: Window) -> Metric:
+def task_turnaround(tasks: pl.LazyFrame, jobs: pl.LazyFrame, window: RunWindow) -> Metric:
     """Return the distribution of the time from a job's submission to the end of its tasks."""
     submitted = window.jobs(jobs).select("job_id", "submit_time_s").unique("job_id").collect()
     turnaround = (pl.col("end_time_s") - pl.col("submit_time_s")).alias("value")
@@ -83,7 +83,7 @@ def task_turnaround(tasks: pl.LazyFrame, jobs: pl.LazyFrame, window: Window) -> 
     )
 
 
-def _throughputs(tasks: pl.LazyFrame, totals: OutcomeTotals, window: Window) -> list[Metric]:
+def _throughputs(tasks: pl.LazyFrame, totals: OutcomeTotals, window: RunWindow) -> list[Metric]:
     """Return the finished tasks and instances an hour of the window of time."""
     inside = pl.col("end_time_s").is_between(window.start_s, window.end_s)
     ended = tasks.select((inside & (pl.col("status") == "finished")).sum()).collect().item()
@@ -105,7 +105,7 @@ def _throughputs(tasks: pl.LazyFrame, totals: OutcomeTotals, window: Window) -> 
 class OutcomeTotals:
     """What all allocations add up to, by how they ended."""
 
-    def __init__(self, records: MachineRecords, requests: Requests, window: Window) -> None:
+    def __init__(self, records: MachineRecords, requests: Requests, window: RunWindow) -> None:
         """Read the allocations once; the window of time counts for `finished_inside` alone."""
         self.resources = records.resources
         self.rows, self.running = 0, 0
@@ -123,7 +123,7 @@ class OutcomeTotals:
         for rows in batches(records.allocations, columns):
             self._add(rows, window)
 
-    def _add(self, rows: pl.DataFrame, window: Window) -> None:
+    def _add(self, rows: pl.DataFrame, window: RunWindow) -> None:
         self.rows += len(rows)
         self.running += rows["end_time_s"].null_count()
         outcome, count = pl.col("outcome"), pl.col("count")

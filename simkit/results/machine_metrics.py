@@ -10,8 +10,8 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.results.fragmentation import Fragmentation, IdleGaps
 from simkit.results.machine_records import MachineRecords, Requests
-from simkit.results.metric import Metric, Window, distribution
-from simkit.results.segments import Segments, segments, share
+from simkit.results.metric import Metric, RunWindow, distribution
+from simkit.results.machine_segments import Segments, segments, share
 
 
 class Measure(Protocol):
@@ -20,11 +20,11 @@ class Measure(Protocol):
     def add(self, part: Segments) -> None:
         """Take in the segments of some machines, from the window's start to its end."""
 
-    def metrics(self, window: Window) -> Iterable[Metric]:
+    def metrics(self, window: RunWindow) -> Iterable[Metric]:
         """Return what came of it."""
 
 
-def machine_metrics(records: MachineRecords, requests: Requests, window: Window) -> list[Metric]:
+def machine_metrics(records: MachineRecords, requests: Requests, window: RunWindow) -> list[Metric]:
     """Return the metrics of machines over a window of time, in one pass over the records.
 
     Capacity is what machines offer to the tasks of the run: what is down, or held by others, is
@@ -66,11 +66,11 @@ class MachineUtilisation:
                 area = amount[:, r] * part.seconds
                 total[:, r] += np.bincount(part.machine, area, machines)
 
-    def metrics(self, window: Window) -> list[Metric]:
+    def metrics(self, window: RunWindow) -> list[Metric]:
         """Return a distribution over machines for each resource."""
         return [self._metric(r, name, window) for r, name in enumerate(self.resources)]
 
-    def _metric(self, r: int, name: str, window: Window) -> Metric:
+    def _metric(self, r: int, name: str, window: RunWindow) -> Metric:
         offered = self.available[:, r] > 0
         shares = self.allocated[offered, r] / self.available[offered, r]
         return Metric(
@@ -117,7 +117,7 @@ class MachinesInUse:
         time, number = time[order], np.cumsum(sign[order])
         return int(number[np.diff(time, append=time[-1:]) > 0].max(initial=0))
 
-    def metrics(self, window: Window) -> list[Metric]:
+    def metrics(self, window: RunWindow) -> list[Metric]:
         """Return mean, peak and how many machines were used at all."""
         length = window.end_s - window.start_s
         metric = Metric(
@@ -165,7 +165,7 @@ class Stranded:
             there = np.maximum(part.capacity[:, r], part.allocated[:, r])
             self.available[r] += float((there * part.seconds).sum())
 
-    def metrics(self, window: Window) -> list[Metric]:
+    def metrics(self, window: RunWindow) -> list[Metric]:
         """Return the stranded share of each resource, where there is more than one."""
         if len(self.resources) < 2:
             return []

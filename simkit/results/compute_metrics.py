@@ -9,14 +9,13 @@ from typing import Any
 import polars as pl
 
 from simkit.errors import RunError
-from simkit.results import jobs as job_metrics
-from simkit.results import over_time
-from simkit.results.energy import EnergyRecords, energy_metrics
+from simkit.results import job_metrics, timeline_metrics
+from simkit.results.energy_metrics import EnergyRecords, energy_metrics
 from simkit.results.machine_records import MachineRecords
-from simkit.results.machines import machine_metrics
-from simkit.results.metric import Metric, Window
-from simkit.results.tasks import task_metrics
-from simkit.results.value import value_metrics
+from simkit.results.machine_metrics import machine_metrics
+from simkit.results.metric import Metric, RunWindow
+from simkit.results.task_metrics import task_metrics
+from simkit.results.value_metrics import value_metrics
 from simkit.units import format_duration
 
 
@@ -81,7 +80,7 @@ def compute_metrics(
 
 def run_window(
     jobs: pl.LazyFrame, timeline: pl.LazyFrame, *, warmup: float = 0.0, cooldown: float = 0.0
-) -> Window | None:
+) -> RunWindow | None:
     """Return the window of a run's metrics, None if no job was ever submitted.
 
     Raises RunError if warm-up and cool-down leave nothing between first and last submit.
@@ -94,7 +93,7 @@ def run_window(
     if ended is None:
         ended = timeline.select(pl.col("time_s").max()).collect().item()
     check_trimming(first, last, warmup, cooldown)
-    return Window(first, last, last if ended is None else max(ended, first), warmup, cooldown)
+    return RunWindow(first, last, last if ended is None else max(ended, first), warmup, cooldown)
 
 
 def check_trimming(first: float, last: float, warmup: float, cooldown: float) -> None:
@@ -102,7 +101,7 @@ def check_trimming(first: float, last: float, warmup: float, cooldown: float) ->
 
     Raises RunError in that case.
     """
-    window = Window(first, last, last, warmup, cooldown)
+    window = RunWindow(first, last, last, warmup, cooldown)
     if window.trimmed and window.last_kept_s < window.first_kept_s:
         raise RunError(
             f"metrics: warm-up {format_duration(warmup)} and cool-down {format_duration(cooldown)} "
@@ -120,24 +119,24 @@ def _over_time(
     jobs: pl.LazyFrame,
     allocations: pl.LazyFrame,
     timeline: pl.LazyFrame,
-    window: Window,
+    window: RunWindow,
     capacity: Mapping[str, float],
 ) -> list[Metric]:
     """Return utilisation, offered load, backlog and the unsuccessful share."""
     spans = [(window.start_s, window.end_s), (window.first_kept_s, window.last_kept_s)]
-    whole, arriving = over_time.timeline_integrals(timeline, spans, capacity)
+    whole, arriving = timeline_metrics.timeline_integrals(timeline, spans, capacity)
     available = {name: whole.area[f"available_{name}"] for name in capacity}
     offered = {name: arriving.area[f"capacity_{name}"] for name in capacity}
-    share, rows = over_time.unsuccessful_share(allocations)
+    share, rows = timeline_metrics.unsuccessful_share(allocations)
     return [
-        *over_time.utilisations(whole, available, window, rows),
-        *over_time.offered_loads(jobs, window, offered),
-        over_time.backlog(whole, window),
+        *timeline_metrics.utilisations(whole, available, window, rows),
+        *timeline_metrics.offered_loads(jobs, window, offered),
+        timeline_metrics.backlog(whole, window),
         share,
     ]
 
 
-def _on_machines(machines: MachineRecords, jobs: pl.LazyFrame, window: Window) -> list[Metric]:
+def _on_machines(machines: MachineRecords, jobs: pl.LazyFrame, window: RunWindow) -> list[Metric]:
     """Return the metrics of machines and of tasks, so far as they tell more than those of jobs."""
     several = len(machines.capacity) > 1
     if not several and machines.tasks.select(pl.col("gang").all()).collect().item():

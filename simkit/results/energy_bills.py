@@ -6,7 +6,7 @@ is kept apart. What the facility adds (cooling, conversion) is borne by every W 
 alike, and so is the mix of sources.
 
 Where a resource's power is a straight line, a job's power does not depend on the others. Where it
-is curved (`simkit.results.bills`), a unit of the resource draws more or less as others come and go.
+is curved (`simkit.results.energy_bills`), a unit of the resource draws more or less as others come and go.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from simkit.errors import ScenarioError
 from simkit.exact_sum import RunningSums
 from simkit.results.machine_records import MachineRecords, Requests
 from simkit.results.metric import batches
-from simkit.results.unit_draw import BILLED, DrawnPower, Places
+from simkit.results.usage_per_watt import BILLED, UsagePerWatt, Places
 from simkit.units import amount_on_grid
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Wiring:
 
 
 def bill_curved(
-    totals: Floats, held: Holding, requests: Requests, wiring: Wiring, drawn: DrawnPower
+    totals: Floats, held: Holding, requests: Requests, wiring: Wiring, drawn: UsagePerWatt
 ) -> None:
     """Add to (B, J) `totals` what allocations have drawn by resources whose power is curved."""
     for r, curve, capacity in wiring.curves:
@@ -239,7 +239,7 @@ def job_bills(
     resource that its machine does not have.
     """
     wiring = Wiring.of(models, resources, capacity)
-    drawn = DrawnPower(power)
+    drawn = UsagePerWatt(power)
     ids = allocations.select("job_id").unique(maintain_order=True).collect()
     numbered = ids.with_row_index("job")
     totals = np.zeros((len(BILLED), len(ids)))
@@ -261,7 +261,7 @@ def idle_bill(power: pl.LazyFrame) -> Bill:
     Args:
         power: columns of `records.POWER`.
     """
-    drawn = DrawnPower(power)
+    drawn = UsagePerWatt(power)
     energy = drawn.standing_w * drawn.seconds
     return Bill(*[float(np.add.reduce(energy * r, dtype=np.longdouble)) for r in drawn.rates])
 
@@ -283,7 +283,7 @@ def _holding(rows: pl.DataFrame, numbered: pl.DataFrame, requests: Requests) -> 
 
 
 def _bill_lines(
-    totals: Floats, held: Holding, requests: Requests, wiring: Wiring, drawn: DrawnPower
+    totals: Floats, held: Holding, requests: Requests, wiring: Wiring, drawn: UsagePerWatt
 ) -> None:
     """Add what allocations have drawn by resources whose power is a straight line."""
     per_instance = (wiring.watts[held.machine] * requests.amounts[held.request]).sum(axis=1)

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.results.metric import Metric, Window, batches
+from simkit.results.metric import Metric, RunWindow, batches
 
 
 class StepIntegral:
@@ -92,7 +92,7 @@ def timeline_integrals(
 
 
 def utilisations(
-    integral: StepIntegral, available: Mapping[str, float], window: Window, allocations: int
+    integral: StepIntegral, available: Mapping[str, float], window: RunWindow, allocations: int
 ) -> list[Metric]:
     """Return the utilisation of each resource, given its available capacity-seconds."""
     return [
@@ -110,7 +110,7 @@ def utilisations(
     ]
 
 
-def backlog(integral: StepIntegral, window: Window) -> Metric:
+def backlog(integral: StepIntegral, window: RunWindow) -> Metric:
     """Return how many tasks waited: mean over time, and the most that waited for some time."""
     length = integral.end_s - integral.start_s
     return Metric(
@@ -129,7 +129,7 @@ def backlog(integral: StepIntegral, window: Window) -> Metric:
 
 
 def offered_loads(
-    jobs: pl.LazyFrame, window: Window, available: Mapping[str, float]
+    jobs: pl.LazyFrame, window: RunWindow, available: Mapping[str, float]
 ) -> list[Metric]:
     """Return each resource's offered load while jobs arrive, rejected jobs included.
 

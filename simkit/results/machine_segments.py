@@ -19,7 +19,7 @@ import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.results.machine_records import Holdings, MachineRecords, Requests, read_holdings
-from simkit.results.over_time import bin_edges, bin_length
+from simkit.results.timeline_metrics import bin_edges, bin_length
 
 CHANGES_AT_ONCE = 1 << 18
 """Changes whose segments are held at once, unless a single machine has more."""

@@ -9,7 +9,7 @@ import polars as pl
 
 from simkit.errors import RunError, did_you_mean
 from simkit.records import ENERGY, JOBS_WITH_VALUE
-from simkit.results.jobs import JOB_METRICS, JobMetric
+from simkit.results.job_metrics import JOB_METRICS, JobMetric
 from simkit.results.metric import Number, metric_numbers
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _missed(_tau: float, _resource: str) -> pl.Expr:
 def _late(due: pl.Expr) -> pl.Expr:
     """Return 1 for a job that did not finish by its due time, 0 for one that did, else null.
 
-    It is that of `simkit.results.value`: killed and rejected jobs are late; one that still waits or
+    It is that of `simkit.results.value_metrics`: killed and rejected jobs are late; one that still waits or
     runs is late if its time was up at the run's last instant, and unknown otherwise.
     """
     status = pl.col("status")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from simkit.results.metric import Metric, Window, batches
+from simkit.results.metric import Metric, RunWindow, batches
 from simkit.workload import OF_JOBS
 
 
@@ -48,7 +48,7 @@ class _Tally:
 
 
 def value_metrics(
-    jobs: pl.LazyFrame, allocations: pl.LazyFrame, timeline: pl.LazyFrame, window: Window
+    jobs: pl.LazyFrame, allocations: pl.LazyFrame, timeline: pl.LazyFrame, window: RunWindow
 ) -> list[Metric]:
     """Return the metrics of worth; none for a run whose jobs have no column that tells of it.
 
@@ -102,7 +102,7 @@ def value_metrics(
     return found
 
 
-def _tally(jobs: pl.LazyFrame, window: Window, there: Collection[str], end_s: float) -> _Tally:
+def _tally(jobs: pl.LazyFrame, window: RunWindow, there: Collection[str], end_s: float) -> _Tally:
     """Count and add up the window's jobs; `end_s` is the run's last instant."""
     columns = ["status", "submit_time_s", "end_time_s", "trace_run_time_s", *there]
     tally = _Tally()
@@ -138,7 +138,7 @@ def _tally(jobs: pl.LazyFrame, window: Window, there: Collection[str], end_s: fl
     return tally
 
 
-def _held_s(jobs: pl.LazyFrame, allocations: pl.LazyFrame, window: Window, end_s: float) -> float:
+def _held_s(jobs: pl.LazyFrame, allocations: pl.LazyFrame, window: RunWindow, end_s: float) -> float:
     """Return the seconds in which the window's jobs held anything, added up over jobs."""
     start, end = pl.col("start_time_s"), pl.col("end_time_s")
     rows = allocations.select("job_id", start, end.fill_null(end_s))
@@ -151,7 +151,7 @@ def _held_s(jobs: pl.LazyFrame, allocations: pl.LazyFrame, window: Window, end_s
     return float(np.maximum(table["end_time_s"].to_numpy() - begun, 0.0).sum())
 
 
-def _of_value(tally: _Tally, window: Window, there: Collection[str]) -> list[Metric]:
+def _of_value(tally: _Tally, window: RunWindow, there: Collection[str]) -> list[Metric]:
     """Return the value of finished jobs, and its share of that of all jobs."""
     sums = {"value": tally.earned, "by_last_submit": tally.early}
     if "qos" in there:
@@ -187,7 +187,7 @@ def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole > 0 else None
 
 
-def _lateness(name: str, due: str, counts: tuple[int, int, int], window: Window) -> Metric:
+def _lateness(name: str, due: str, counts: tuple[int, int, int], window: RunWindow) -> Metric:
     """Return how many jobs were late; `counts`: late, in time, all that have a due time."""
     late, in_time, total = counts
     known = late + in_time

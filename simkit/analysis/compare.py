@@ -10,14 +10,14 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from simkit.analysis.intervals import Interval, seed_interval, weekly_interval
 from simkit.analysis.comparable_metrics import RunMetric, chosen_metrics, default_metrics
+from simkit.analysis.intervals import Interval, seed_interval, weekly_interval
 from simkit.analysis.paired_runs import RunPair, as_runs, pair_runs
 from simkit.arrays import Floats
 from simkit.errors import RunError
+from simkit.results.compute_metrics import counted_resource
 from simkit.results.job_metrics import JobMetric
 from simkit.results.metric import metric_numbers
-from simkit.results.compute_metrics import counted_resource
 from simkit.results.run_folder import Run
 from simkit.text import counted
 

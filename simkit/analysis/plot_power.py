@@ -24,11 +24,11 @@ from simkit.analysis.plot_style import (
 from simkit.arrays import Floats
 from simkit.errors import SimkitError
 from simkit.power.ledger_rows import COLUMNS
-from simkit.results.energy_metrics import EnergyRecords, Store
 from simkit.results.compute_metrics import counted_resource, run_window
-from simkit.results.timeline_metrics import bin_edges, bin_length, binned_mean, timeline_columns
+from simkit.results.energy_metrics import EnergyRecords, Store
 from simkit.results.power_table import power_table, resampled
 from simkit.results.run_folder import Run, open_run
+from simkit.results.timeline_metrics import bin_edges, bin_length, binned_mean, timeline_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -44,9 +44,9 @@ def run(
     --force.
     """
     from simkit.analysis.run_warnings import (
-        waiting_warning,
         maintenance_warning,
         rejections_warning,
+        waiting_warning,
     )
     from simkit.cli.text import print_json, print_run, print_trace
     from simkit.experiment import carry_out, prepare

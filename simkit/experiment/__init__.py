@@ -31,10 +31,10 @@ from simkit.power.ledger import LedgerFrames
 from simkit.power.site import Site, generated_by_source
 from simkit.power.site_checks import controller_problems, policy_problems
 from simkit.records import TableSink
+from simkit.results.compute_metrics import check_trimming, compute_metrics
 from simkit.results.energy_bills import energy_table
 from simkit.results.energy_metrics import EnergyRecords
 from simkit.results.machine_records import MachineRecords
-from simkit.results.compute_metrics import check_trimming, compute_metrics
 from simkit.results.run_folder import MemoryWriter, Run
 from simkit.results.run_info import first_info, peak_memory_bytes
 from simkit.results.run_writer import FailedRunError, RunWriter

@@ -11,8 +11,8 @@ import polars as pl
 from simkit.errors import RunError
 from simkit.results import job_metrics, timeline_metrics
 from simkit.results.energy_metrics import EnergyRecords, energy_metrics
-from simkit.results.machine_records import MachineRecords
 from simkit.results.machine_metrics import machine_metrics
+from simkit.results.machine_records import MachineRecords
 from simkit.results.metric import Metric, RunWindow
 from simkit.results.task_metrics import task_metrics
 from simkit.results.value_metrics import value_metrics

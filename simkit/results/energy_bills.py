@@ -23,7 +23,7 @@ from simkit.errors import ScenarioError
 from simkit.exact_sum import RunningSums
 from simkit.results.machine_records import MachineRecords, Requests
 from simkit.results.metric import batches
-from simkit.results.usage_per_watt import BILLED, UsagePerWatt, Places
+from simkit.results.usage_per_watt import BILLED, Places, UsagePerWatt
 from simkit.units import amount_on_grid
 
 if TYPE_CHECKING:

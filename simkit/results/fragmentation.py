@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.results.metric import Metric, RunWindow, distribution
 from simkit.results.machine_segments import Segments, share
+from simkit.results.metric import Metric, RunWindow, distribution
 
 CELLS: Final = 1 << 21
 """Most cells of the table of requests; popular requests fill it first."""

@@ -79,7 +79,9 @@ JOB_METRICS: tuple[JobMetric, ...] = (
 """What every job has: the names under which `compute_metrics` and `compare_runs` know them."""
 
 
-def distributions(jobs: pl.LazyFrame, window: RunWindow, *, tau: float, resource: str) -> list[Metric]:
+def distributions(
+    jobs: pl.LazyFrame, window: RunWindow, *, tau: float, resource: str
+) -> list[Metric]:
     """Return each job metric's distribution over the window's jobs; one is held at a time.
 
     `tau` in s; `resource` is the one whose amount stands for a job's processors.

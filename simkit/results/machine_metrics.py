@@ -10,8 +10,8 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.results.fragmentation import Fragmentation, IdleGaps
 from simkit.results.machine_records import MachineRecords, Requests
-from simkit.results.metric import Metric, RunWindow, distribution
 from simkit.results.machine_segments import Segments, segments, share
+from simkit.results.metric import Metric, RunWindow, distribution
 
 
 class Measure(Protocol):

@@ -16,8 +16,8 @@ from simkit.errors import RunError
 from simkit.power.ledger_rows import COLUMNS, RATES, STORED, Flows
 from simkit.results.energy_metrics import EnergyRecords
 from simkit.results.output_folder import PART, reason
-from simkit.results.timeline_metrics import bin_edges
 from simkit.results.run_folder import Run, open_run
+from simkit.results.timeline_metrics import bin_edges
 from simkit.units import parse_duration
 
 # MERGED The ledger as a table at regular times: a view of its rows that changes no total.

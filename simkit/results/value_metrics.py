@@ -138,7 +138,9 @@ def _tally(jobs: pl.LazyFrame, window: RunWindow, there: Collection[str], end_s:
     return tally
 
 
-def _held_s(jobs: pl.LazyFrame, allocations: pl.LazyFrame, window: RunWindow, end_s: float) -> float:
+def _held_s(
+    jobs: pl.LazyFrame, allocations: pl.LazyFrame, window: RunWindow, end_s: float
+) -> float:
     """Return the seconds in which the window's jobs held anything, added up over jobs."""
     start, end = pl.col("start_time_s"), pl.col("end_time_s")
     rows = allocations.select("job_id", start, end.fill_null(end_s))

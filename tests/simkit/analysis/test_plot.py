@@ -13,8 +13,8 @@ import simkit
 from simkit.analysis.plot import plot_compare, plot_run
 from simkit.analysis.plot_power import BANDS, plot_power
 from simkit.errors import RunError, SimkitError
-from simkit.results.timeline_metrics import bin_edges, bin_length, binned_mean
 from simkit.results.run_folder import Run
+from simkit.results.timeline_metrics import bin_edges, bin_length, binned_mean
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from simkit.results import fragmentation
 from simkit.results.fragmentation import FitTable, Fragmentation, IdleGaps, popular
-from simkit.results.metric import RunWindow
 from simkit.results.machine_segments import Segments
+from simkit.results.metric import RunWindow
 
 WINDOW = RunWindow(0, 10, 10)
 

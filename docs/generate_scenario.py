@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from simkit import scenario as top
-from simkit.scenario import cluster, models, names, recorded, value
+from simkit.scenario import cluster, models, policy, recorded, references, value
 from simkit.scenario import machine_power as machine
 from simkit.scenario import power as battery
 from simkit.scenario import power as forecast
@@ -56,20 +56,20 @@ SECTIONS: tuple[Part, ...] = (
     ("value.deadlines: type slack", "value.deadlines", value.SlackDeadlines, None),
     ("value.deadlines: type column", "value.deadlines", value.OwnDeadlines, None),
     ("value.gpu", "value.gpu", value.Gpus, None),
-    ("cluster", "cluster", cluster.Cluster, None),
+    ("cluster", "cluster", cluster.ClusterSection, None),
     ("cluster.machines", "cluster.machines.N", cluster.MachineGroup, None),
     ("cluster.trace", "cluster.trace", cloud.MachineTrace, None),
     ("cluster.trace.softerror", "cluster.trace.softerror, .harderror", cloud.Fault, None),
     ("cluster.containers", "cluster.containers", cloud.ContainerTrace, None),
     ("cluster.failures", "cluster.failures", cloud.RandomFailures, None),
-    ("cluster.maintenance", "cluster.maintenance.N", cluster.Maintenance, None),
+    ("cluster.maintenance", "cluster.maintenance.N", cluster.MaintenanceSection, None),
     ("cluster.partitions", "cluster.partitions.N", cluster.PartitionSection, None),
-    ("policy: composed", "policy", top.ComposedPolicy, None),
-    ("policy: by fitness", "policy", top.FittedPolicy, None),
-    ("policy: a file of your own", "policy", top.FilePolicy, None),
-    ("policy: of an installed package", "policy", top.NamedPolicy, None),
-    ("policy: a trained agent", "policy", top.AgentPolicy, None),
-    ("admission", "admission", top.Admission, None),
+    ("policy: composed", "policy", policy.ComposedPolicy, None),
+    ("policy: by fitness", "policy", policy.FittedPolicy, None),
+    ("policy: a file of your own", "policy", policy.FilePolicy, None),
+    ("policy: of an installed package", "policy", policy.NamedPolicy, None),
+    ("policy: a trained agent", "policy", policy.AgentPolicy, None),
+    ("admission", "admission", top.AdmissionSection, None),
     ("scheduling", "scheduling", top.Scheduling, None),
     ("metrics", "metrics", top.Metrics, None),
     ("learn", "learn", top.Learn, None),
@@ -146,15 +146,15 @@ WORDS: tuple[tuple[Any, str], ...] = (
     (machine.Machine, "section"),
     (forecast.Forecast, "section"),
     (recorded.Zone, "time zone"),
-    (names.File, "path"),
-    (names.Place, "path of a file or folder"),
-    (names.PolicyFile, "`file.py:Class`"),
-    (names.PolicyName, "name or `module:attribute`"),
-    (names.ReaderName, "name, `module:attribute` or `file.py:attribute`"),
-    (names.Arguments, "mapping"),
-    (names.Free, "any value"),
-    (top.Workload, "section"),
-    (top.Policy, "section"),
+    (references.File, "path"),
+    (references.FileOrFolder, "path of a file or folder"),
+    (policy.PolicyFile, "`file.py:Class`"),
+    (policy.PolicyName, "name or `module:attribute`"),
+    (references.ReaderName, "name, `module:attribute` or `file.py:attribute`"),
+    (references.Arguments, "mapping"),
+    (references.FiniteJson, "any value"),
+    (top.WorkloadSection, "section"),
+    (top.PolicySection, "section"),
 )
 """Types that have a name of their own."""
 PLAIN = {int: "whole number", float: "number", str: "text", bool: "true or false"}
@@ -181,7 +181,7 @@ def _section(heading: str, place: str, model: type[BaseModel], base: type[BaseMo
 
 def ready() -> str:
     """Return a table of the scenarios that come with simkit."""
-    from simkit.scenario.library import scenario_names, scenario_path, scenario_summary
+    from simkit.scenario.bundled import scenario_names, scenario_path, scenario_summary
 
     rows = [f"| `{name}` | {scenario_summary(scenario_path(name))} |" for name in scenario_names()]
     return "\n".join(["| scenario | what it is |", "|---|---|", *rows])
@@ -228,7 +228,7 @@ def type_words(hint: Any) -> str:
         return f"list of: {type_words(parts[0])}"
     if origin is dict:
         return f"mapping of text to {type_words(parts[1])}"
-    if isinstance(hint, type) and issubclass(hint, names.Choice):
+    if isinstance(hint, type) and issubclass(hint, references.Choice):
         return "name, or `{type: name, …}`"
     if isinstance(hint, type) and issubclass(hint, BaseModel):
         return "section"

@@ -23,7 +23,7 @@ from simkit.learning.slotted import Slotted
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Place, State, SystemInfo
 from simkit.scenario import Scenario
-from simkit.scenario.library import DESCRIPTION, agent_label
+from simkit.scenario.bundled import DESCRIPTION, agent_label
 
 PATIENCE: Final = 200
 """Steps without a start after which something is started all the same, if nobody says."""

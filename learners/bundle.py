@@ -27,7 +27,7 @@ from simkit.learning.actions import SlotActions
 from simkit.learning.observation import ObservationSchema
 from simkit.learning.slotted import Slotted
 from simkit.results.run_info import versions
-from simkit.scenario.library import DESCRIPTION
+from simkit.scenario.bundled import DESCRIPTION
 
 Array = npt.NDArray[Any]
 

@@ -74,7 +74,7 @@ def find(group: str, name: str, *, kind: str | None = None, base: Path | None = 
     return _load(_entry_point(group, name, kind))
 
 
-def checker() -> Callable[[str, str, str | None], None]:
+def name_checker() -> Callable[[str, str, str | None], None]:
     """Return a function of (group, name, kind) that raises the PluginError of `find`.
 
     It imports nothing and reads the entry points of a group only once; names with a colon pass,
@@ -236,7 +236,7 @@ def _line_in(path: Path, error: BaseException) -> int:
 # MERGED Calls a plug-in with the arguments that a scenario gives it, with errors for people.
 
 
-def construct(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+def instantiate(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     """Return ``factory(**arguments)``.
 
     Args:
@@ -279,7 +279,7 @@ def _check_arguments(what: str, factory: Callable[..., Any], arguments: Mapping[
 # MERGED Parts that are known by name, and loaded when they are asked for: encoders, rewards.
 
 
-def named_part(noun: str, table: Mapping[str, str], name: str) -> Any:
+def find_in_table(noun: str, table: Mapping[str, str], name: str) -> Any:
     """Return the class or function that a name stands for.
 
     Args:

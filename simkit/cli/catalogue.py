@@ -37,7 +37,7 @@ def policies(as_json: AsJson = False) -> None:
 def scenarios(as_json: AsJson = False) -> None:
     """List the scenarios that come with simkit; `simkit run NAME` runs one."""
     from simkit.cli.text import print_json, print_pairs
-    from simkit.scenario.library import scenario_names, scenario_path, scenario_summary
+    from simkit.scenario.bundled import scenario_names, scenario_path, scenario_summary
 
     found = {name: scenario_summary(scenario_path(name)) for name in scenario_names()}
     if as_json:

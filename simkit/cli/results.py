@@ -73,7 +73,7 @@ def verify(run: RunFolder, partial: Partial = False, as_json: AsJson = False) ->
         raise typer.Exit(1)
 
 
-class Form(StrEnum):
+class ExportFormat(StrEnum):
     """What a run can be exported to."""
 
     SWF = "swf"
@@ -85,7 +85,7 @@ def export(
     run: RunFolder,
     target: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
     form: Annotated[
-        Form | None,
+        ExportFormat | None,
         typer.Option(
             "--format", "-f", help="Default: batsim for .csv, power for .parquet, swf for the rest."
         ),
@@ -110,24 +110,29 @@ def export(
     from simkit.results.run_folder import open_run
 
     chosen = form or _form_of(target)
-    if every is not None and chosen is not Form.POWER:
+    if every is not None and chosen is not ExportFormat.POWER:
         raise typer.BadParameter(f"--every goes with --format power, not {chosen.value}")
     opened = open_run(run, allow_partial=partial)
     check_file(target)
-    if chosen is Form.POWER:
+    if chosen is ExportFormat.POWER:
         export_power(opened, target, every=every)
-    elif chosen is Form.BATSIM:
+    elif chosen is ExportFormat.BATSIM:
         export_batsim(opened, target)
     else:
         export_swf(opened, target)
     typer.echo(f"{target} written ({chosen.value})")
 
 
-def _form_of(target: Path) -> Form:
+def _form_of(target: Path) -> ExportFormat:
     """Return the format that a file's name tells; raises RunError if it tells none."""
     from simkit.errors import RunError
 
-    endings = {".csv": Form.BATSIM, ".parquet": Form.POWER, ".swf": Form.SWF, ".gz": Form.SWF}
+    endings = {
+        ".csv": ExportFormat.BATSIM,
+        ".parquet": ExportFormat.POWER,
+        ".swf": ExportFormat.SWF,
+        ".gz": ExportFormat.SWF,
+    }
     if (form := endings.get(target.suffix.lower())) is None:
         raise RunError(
             f"{target}: a name that ends in {target.suffix or 'nothing'} tells no format; write "
@@ -136,7 +141,7 @@ def _form_of(target: Path) -> Form:
     return form
 
 
-class Kind(StrEnum):
+class PictureKind(StrEnum):
     """What a picture shows."""
 
     JOBS = "jobs"
@@ -146,8 +151,8 @@ class Kind(StrEnum):
 def plot(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run, or several.")],
     kind: Annotated[
-        Kind, typer.Option("--kind", "-k", help="What it shows; power: of one run.")
-    ] = Kind.JOBS,
+        PictureKind, typer.Option("--kind", "-k", help="What it shows; power: of one run.")
+    ] = PictureKind.JOBS,
     target: Annotated[
         Path | None,
         typer.Option(
@@ -168,12 +173,12 @@ def plot(
     from simkit.results.output_folder import check_file
     from simkit.results.run_folder import open_run
 
-    if kind is Kind.POWER and len(runs) > 1:
+    if kind is PictureKind.POWER and len(runs) > 1:
         raise typer.BadParameter(f"{len(runs)} runs; a picture of power shows one")
     opened = [open_run(folder, allow_partial=partial) for folder in runs]
-    picture = target or runs[0] / ("power.png" if kind is Kind.POWER else "plot.png")
+    picture = target or runs[0] / ("power.png" if kind is PictureKind.POWER else "plot.png")
     check_file(picture)
-    if kind is Kind.POWER:
+    if kind is PictureKind.POWER:
         plot_power(opened[0], picture)
     else:
         plot_compare(opened, picture)

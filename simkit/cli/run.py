@@ -19,7 +19,7 @@ from simkit.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from simkit.experiment.sweep import Outcome
+    from simkit.experiment.sweep import SweepOutcome
     from simkit.scenario import Scenario as Loaded
 
 RUNS = Path("runs")
@@ -140,7 +140,7 @@ def sweep(
         raise typer.Exit(1)
 
 
-def _tell_leftovers(outcomes: Sequence[Outcome]) -> None:
+def _tell_leftovers(outcomes: Sequence[SweepOutcome]) -> None:
     """Warn of runs at whose end jobs still wait."""
     from simkit.analysis.run_warnings import waiting_at_end
     from simkit.text import counted
@@ -155,7 +155,7 @@ def _tell_leftovers(outcomes: Sequence[Outcome]) -> None:
             )
 
 
-def _tell_failures(failed: list[Outcome]) -> None:
+def _tell_failures(failed: list[SweepOutcome]) -> None:
     for outcome in failed:
         typer.echo(f"failed: {outcome.folder}: {outcome.error}", err=True)
 
@@ -201,7 +201,7 @@ def show(
     from simkit.cli.text import print_json
     from simkit.experiment.api import scenario_file
     from simkit.scenario.file import load_scenario
-    from simkit.scenario.show import scenario_to_yaml
+    from simkit.scenario.yaml_writer import scenario_to_yaml
 
     loaded: Any = load_scenario(scenario_file(scenario), overrides=overrides(settings, seed))
     if as_json:

@@ -27,7 +27,7 @@ from simkit.units import format_duration
 if TYPE_CHECKING:
     from simkit.analysis.compare import Comparison
     from simkit.experiment import Experiment
-    from simkit.experiment.sweep import Outcome
+    from simkit.experiment.sweep import SweepOutcome
     from simkit.power.site import Foresight, Site, Supply
     from simkit.results.run_folder import Run
     from simkit.verify.audit import Audit
@@ -322,7 +322,9 @@ class Column(NamedTuple):
         return max(map(len, (self.name, *self.cells)))
 
 
-def print_sweep(folder: Path, outcomes: Sequence[Outcome], metrics: Sequence[str] = ()) -> None:
+def print_sweep(
+    folder: Path, outcomes: Sequence[SweepOutcome], metrics: Sequence[str] = ()
+) -> None:
     """Print a line a run: what was swept, whether it ran, its main metrics.
 
     Args:
@@ -364,7 +366,7 @@ def _swept(value: Any) -> str:
     return text.getvalue().strip()
 
 
-def _say_states(outcomes: Sequence[Outcome]) -> None:
+def _say_states(outcomes: Sequence[SweepOutcome]) -> None:
     states = [outcome.state for outcome in outcomes]
     say("Runs", ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states)))
 

@@ -46,7 +46,7 @@ Watch = Callable[[Simulation], None]
 """Is called after every decision, e.g. to show progress."""
 
 
-class Store(TableSink, Protocol):
+class RunStore(TableSink, Protocol):
     """Where the records of a run go: a folder or memory."""
 
     wall_time_s: float
@@ -145,7 +145,7 @@ def carry_out(
     a finished run that was there stays, and the rows so far are in the folder ``unfinished`` of it.
     """
     info = first_info(experiment.scenario, experiment.trace, experiment.cluster, experiment.site)
-    store: Store = (
+    store: RunStore = (
         MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
     )
     times = dict(experiment.wall_time_s)
@@ -278,7 +278,7 @@ def _files_of_author(policy: Policy) -> set[str | None]:
 
 
 @contextmanager
-def _accounted_for(store: Store) -> Iterator[None]:
+def _accounted_for(store: RunStore) -> Iterator[None]:
     """Mark the run if it does not come to its end."""
     try:
         yield

@@ -24,9 +24,10 @@ from simkit.policy import Policy
 from simkit.progress import watch_progress
 from simkit.results.output_folder import check_run_folder, scenario_of
 from simkit.results.run_folder import Run
-from simkit.scenario import NamedPolicy, Scenario
+from simkit.scenario import Scenario
+from simkit.scenario.bundled import find_scenario
 from simkit.scenario.file import load_scenario
-from simkit.scenario.library import find_scenario
+from simkit.scenario.policy import NamedPolicy
 from simkit.scenario.workload import PluginWorkload
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster

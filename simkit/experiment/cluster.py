@@ -12,9 +12,12 @@ import numpy as np
 
 from simkit import plugins
 from simkit.errors import ScenarioError, did_you_mean
-from simkit.scenario.cluster import Cluster as ClusterSection
-from simkit.scenario.cluster import MachineGroup, PartitionSection
-from simkit.scenario.cluster import Maintenance as MaintenanceSection
+from simkit.scenario.cluster import (
+    ClusterSection,
+    MachineGroup,
+    MaintenanceSection,
+    PartitionSection,
+)
 from simkit.scenario.workload import ContainerTrace, Fault, MachineTrace
 from simkit.text import counted
 from simkit.units import amount_on_grid

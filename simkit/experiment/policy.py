@@ -11,15 +11,16 @@ from simkit import plugins
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
-from simkit.plugins import construct
+from simkit.plugins import instantiate
 from simkit.policy import Policy, SystemInfo
 from simkit.policy.estimates import Predictor
 from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.greedy import GreedyPolicy
 from simkit.policy.ordered import OrderedPolicy
-from simkit.scenario import AgentPolicy, ComposedPolicy, FittedPolicy, NamedPolicy, Scenario
-from simkit.scenario.library import agent_label
-from simkit.scenario.names import Choice
+from simkit.scenario import Scenario
+from simkit.scenario.bundled import agent_label
+from simkit.scenario.policy import AgentPolicy, ComposedPolicy, FittedPolicy, NamedPolicy
+from simkit.scenario.references import PluginChoice
 from simkit.workload.cluster import Cluster
 
 POLICIES = "simkit.policies"
@@ -42,7 +43,7 @@ def build_policy(scenario: Scenario) -> Policy:
         return _learned(section, scenario)
     name = section.name if isinstance(section, NamedPolicy) else section.path
     factory = plugins.find(POLICIES, name, kind="policy")
-    return checked_policy(construct(f"policy: {name!r}", factory, section.args), name)
+    return checked_policy(instantiate(f"policy: {name!r}", factory, section.args), name)
 
 
 def _composed(section: ComposedPolicy) -> Policy:
@@ -64,21 +65,21 @@ def _fitted(section: FittedPolicy) -> Policy:
     if section.compat is not None:
         factory = plugins.find(POLICIES, section.compat, kind="compat")
         arguments = {"fitness": _name_in(section), **section.fitness.args}
-        return checked_policy(construct("policy.compat", factory, arguments), section.compat)
+        return checked_policy(instantiate("policy.compat", factory, arguments), section.compat)
     order = _part("order", section.order)
     factory = plugins.find(POLICIES, section.fitness.type, kind="fitness")
     place = f"policy.fitness: {section.fitness.type!r}"
     if isinstance(factory, type) and issubclass(factory, GreedyPolicy):
         # Fairness looks at what was placed just now, so that it is a policy of its own.
-        return checked_policy(construct(place, factory, {**section.fitness.args, "order": order}))
-    return FitnessPolicy(construct(place, factory, section.fitness.args), order)
+        return checked_policy(instantiate(place, factory, {**section.fitness.args, "order": order}))
+    return FitnessPolicy(instantiate(place, factory, section.fitness.args), order)
 
 
 def _learned(section: AgentPolicy, scenario: Scenario) -> Policy:
     """Return an agent, which refuses a scenario that it was not made for."""
     load = partial(plugins.find("simkit.learners", AGENTS), Path(section.agent), scenario)
     label = agent_label(section.agent)
-    return checked_policy(construct(f"policy: agent {label!r}", load, section.args), label)
+    return checked_policy(instantiate(f"policy: agent {label!r}", load, section.args), label)
 
 
 def _name_in(section: FittedPolicy) -> str:
@@ -99,7 +100,7 @@ def checked_policy(policy: Any, name: str = "") -> Policy:
     Raises PolicyError otherwise.
     """
     if isinstance(policy, type):
-        policy = construct(f"policy: {policy.__name__!r}", policy, {})
+        policy = instantiate(f"policy: {policy.__name__!r}", policy, {})
     missing = [m for m in ("reset", "schedule") if not callable(getattr(policy, m, None))]
     if missing:
         shown = name or type(policy).__name__
@@ -115,7 +116,7 @@ def build_predictor(scenario: Scenario) -> Predictor:
     """Return the scenario's source of run-time estimates; raises as `build_policy` does."""
     choice = scenario.estimates
     factory = plugins.find("simkit.predictors", choice.type)
-    predictor: Predictor = construct(f"estimates: {choice.type!r}", factory, choice.args)
+    predictor: Predictor = instantiate(f"estimates: {choice.type!r}", factory, choice.args)
     return predictor
 
 
@@ -132,10 +133,10 @@ def build_rules(scenario: Scenario) -> Rules:
     )
 
 
-def _part(kind: str, choice: Choice) -> Any:
+def _part(kind: str, choice: PluginChoice) -> Any:
     """Return an order or a rule; None (what "none" and "first-fit" give) means the plain way."""
     factory = plugins.find(POLICIES, choice.type, kind=kind)
-    return construct(f"policy.{kind}: {choice.type!r}", factory, choice.args)
+    return instantiate(f"policy.{kind}: {choice.type!r}", factory, choice.args)
 
 
 def policy_label(scenario: Scenario) -> str:

@@ -17,18 +17,18 @@ from pydantic import ValidationError
 
 from simkit import plugins
 from simkit.errors import PluginError, ScenarioError, SimkitError, TraceError
-from simkit.plugins import construct
+from simkit.plugins import instantiate
 from simkit.power.signal import CARBON, PRICE, WATT, Constant, Scaled, Signal, Sum
 from simkit.power.signal_align import Alignment, Span, aligned
 from simkit.power.signal_patterns import DAY_S, WEEK_S, Levels, Schedule, weekly
 from simkit.power.signal_scaling import Scaling
 from simkit.power.signal_trace import Gaps, PowerTrace
 from simkit.power.signal_zone import fixed_zone
+from simkit.scenario.error_messages import problems_of
 from simkit.scenario.file import cut_at_scalar, dotted
-from simkit.scenario.names import Context
 from simkit.scenario.power import Align
-from simkit.scenario.problems import problems_of
 from simkit.scenario.recorded import RecordedSignal
+from simkit.scenario.references import Context
 from simkit.scenario.signals import (
     ConstantSignal,
     LevelsSignal,
@@ -79,7 +79,7 @@ def read_recorded(section: RecordedSignal) -> PowerTrace:
     """
     name = section.reader_name
     reader: Callable[..., object] = plugins.find("simkit.signals", name)
-    trace = construct(f"the reader {name!r}", reader, section.reader_arguments())
+    trace = instantiate(f"the reader {name!r}", reader, section.reader_arguments())
     if not isinstance(trace, PowerTrace):
         raise PluginError(
             f"the reader {name!r} returned a {type(trace).__name__}; a reader of signals returns "
@@ -95,7 +95,7 @@ def in_keys(text: str) -> str:
 
 def _checked(data: dict[str, Any]) -> RecordedSignal:
     try:
-        place = _Place.model_validate(data, context=Context(Path.cwd(), plugins.checker()))
+        place = _Place.model_validate(data, context=Context(Path.cwd(), plugins.name_checker()))
     except ValidationError as error:
         problems = [
             (cut_at_scalar(problem.path, data), problem.text)

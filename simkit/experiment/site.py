@@ -22,7 +22,7 @@ from simkit.experiment.signals import (
     Quantity,
     SignalSource,
 )
-from simkit.plugins import construct
+from simkit.plugins import instantiate
 from simkit.power.battery import BatteryFacts
 from simkit.power.controller import Controller, SourceOrder
 from simkit.power.forecast import (
@@ -310,7 +310,7 @@ def span_of(workload: Workload) -> Span:
 
 def _controller(section: ControllerChoice) -> Controller:
     factory = plugins.find("simkit.controllers", section.type)
-    controller = construct(repr(section.type), factory, section.args)
+    controller = instantiate(repr(section.type), factory, section.args)
     if not isinstance(controller, Controller):
         raise PluginError(
             f"{section.type!r} has no levels or no settle(state); a controller has both, see "

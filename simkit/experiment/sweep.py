@@ -42,7 +42,7 @@ class SweepPlan:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SweepOutcome:
     """What became of one run of a sweep."""
 
     assignment: dict[str, Any]
@@ -64,12 +64,12 @@ class Executor(Protocol):
     """Where runs are carried out: the seam for a distributed engine."""
 
     def run(
-        self, task: Callable[[Job], Outcome], jobs: Sequence[Job]
-    ) -> Iterator[tuple[int, Outcome]]:
+        self, task: Callable[[PlannedRun], SweepOutcome], jobs: Sequence[PlannedRun]
+    ) -> Iterator[tuple[int, SweepOutcome]]:
         """Yield (row, outcome) of every job as it ends; a job that is lost is an outcome, too."""
 
 
-Job = tuple[dict[str, Any], dict[str, Any], str]
+PlannedRun = tuple[dict[str, Any], dict[str, Any], str]
 """(assignment, scenario as JSON, folder): plain values, so that it travels anywhere."""
 
 
@@ -77,8 +77,8 @@ class InProcess:
     """Carries runs out one after the other, in this process."""
 
     def run(
-        self, task: Callable[[Job], Outcome], jobs: Sequence[Job]
-    ) -> Iterator[tuple[int, Outcome]]:
+        self, task: Callable[[PlannedRun], SweepOutcome], jobs: Sequence[PlannedRun]
+    ) -> Iterator[tuple[int, SweepOutcome]]:
         for row, job in enumerate(jobs):
             yield row, task(job)
 
@@ -90,8 +90,8 @@ class LocalProcesses:
         self.workers = workers or os.cpu_count() or 1
 
     def run(
-        self, task: Callable[[Job], Outcome], jobs: Sequence[Job]
-    ) -> Iterator[tuple[int, Outcome]]:
+        self, task: Callable[[PlannedRun], SweepOutcome], jobs: Sequence[PlannedRun]
+    ) -> Iterator[tuple[int, SweepOutcome]]:
         # a forked child of a process with threads, as polars has them, may never wake up
         pool = ProcessPoolExecutor(min(self.workers, max(len(jobs), 1)), get_context("spawn"))
         try:
@@ -100,11 +100,14 @@ class LocalProcesses:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _in_turn(
-        self, pool: ProcessPoolExecutor, task: Callable[[Job], Outcome], jobs: Sequence[Job]
-    ) -> Iterator[tuple[int, Outcome]]:
+        self,
+        pool: ProcessPoolExecutor,
+        task: Callable[[PlannedRun], SweepOutcome],
+        jobs: Sequence[PlannedRun],
+    ) -> Iterator[tuple[int, SweepOutcome]]:
         """Give every worker one job at a time, so that Ctrl-C leaves none that has to be ended."""
         waiting = iter(enumerate(jobs))
-        running: dict[Future[Outcome], int] = {}
+        running: dict[Future[SweepOutcome], int] = {}
         while True:
             for row, job in islice(waiting, self.workers - len(running)):
                 running[_submit(pool, task, job)] = row
@@ -115,21 +118,23 @@ class LocalProcesses:
                 yield row, _result(future, jobs[row])
 
 
-def _submit(pool: ProcessPoolExecutor, task: Callable[[Job], Outcome], job: Job) -> Future[Outcome]:
+def _submit(
+    pool: ProcessPoolExecutor, task: Callable[[PlannedRun], SweepOutcome], job: PlannedRun
+) -> Future[SweepOutcome]:
     try:
         return pool.submit(task, job)
     except BrokenProcessPool as error:  # a worker has died, and the pool with it
-        lost: Future[Outcome] = Future()
+        lost: Future[SweepOutcome] = Future()
         lost.set_exception(error)
         return lost
 
 
-def _result(future: Future[Outcome], job: Job) -> Outcome:
+def _result(future: Future[SweepOutcome], job: PlannedRun) -> SweepOutcome:
     try:
         return future.result()
     except BrokenProcessPool:
         error = "its process died, perhaps for want of memory; use fewer --workers"
-        return Outcome(job[0], Path(job[2]), "failed", error)
+        return SweepOutcome(job[0], Path(job[2]), "failed", error)
 
 
 def run_sweep(
@@ -140,7 +145,7 @@ def run_sweep(
     workers: int | None = None,
     executor: Executor | None = None,
     force: bool = False,
-) -> list[Outcome]:
+) -> list[SweepOutcome]:
     """Run a scenario for every combination of its sweep; return the outcomes in the grid's order.
 
     Args:
@@ -198,8 +203,8 @@ def run_plan(
     workers: int | None = None,
     executor: Executor | None = None,
     force: bool = False,
-    on_end: Callable[[Outcome], None] = lambda _outcome: None,
-) -> list[Outcome]:
+    on_end: Callable[[SweepOutcome], None] = lambda _outcome: None,
+) -> list[SweepOutcome]:
     """Carry out a plan; `on_end` is told of every outcome as it comes. See `run_sweep`."""
     if executor is None:
         executor = InProcess() if workers == 1 else LocalProcesses(workers)
@@ -207,14 +212,14 @@ def run_plan(
         (point.assignment, point.scenario.model_dump(mode="json"), str(folder))
         for point, folder in zip(plan.points, plan.folders, strict=True)
     ]
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, SweepOutcome] = {}
     for row, outcome in executor.run(partial(run_job, force=force), jobs):
         outcomes[row] = outcome
         on_end(outcome)
     return [outcomes[row] for row in sorted(outcomes)]
 
 
-def run_job(job: Job, *, force: bool = False) -> Outcome:
+def run_job(job: PlannedRun, *, force: bool = False) -> SweepOutcome:
     """Carry out one run of a sweep, unless it is there; whatever goes wrong is in the outcome."""
     assignment, data, folder = job
     path, begin = Path(folder), perf_counter()
@@ -225,12 +230,12 @@ def run_job(job: Job, *, force: bool = False) -> Outcome:
         else:
             run, state = carry_out(prepare(scenario), path), "done"
         seconds = perf_counter() - begin
-        return Outcome(assignment, path, state, "", seconds, run.digest, run.metrics)
+        return SweepOutcome(assignment, path, state, "", seconds, run.digest, run.metrics)
     except SimkitError as error:
-        return Outcome(assignment, path, "failed", str(error), perf_counter() - begin)
+        return SweepOutcome(assignment, path, "failed", str(error), perf_counter() - begin)
     except Exception as error:  # a defect in one run must not take the others with it
         text = f"{type(error).__name__}: {error}"
-        return Outcome(assignment, path, "failed", text, perf_counter() - begin)
+        return SweepOutcome(assignment, path, "failed", text, perf_counter() - begin)
 
 
 def is_finished(folder: Path, scenario: Scenario) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from simkit import plugins
 from simkit.errors import PluginError, ScenarioError
-from simkit.plugins import construct
+from simkit.plugins import instantiate
 from simkit.scenario.value import (
     FixedQuality,
     Gpus,
@@ -131,7 +131,7 @@ def read_trace(section: WorkloadBase, seed: int, value: Value | None = None) -> 
     arguments = section.reader_arguments()
     if _takes_generator(reader):
         arguments["rng"] = stream(seed, "workload")
-    trace = construct(f"workload: the reader {section.reader_name!r}", reader, arguments)
+    trace = instantiate(f"workload: the reader {section.reader_name!r}", reader, arguments)
     if not isinstance(trace, Trace):
         raise PluginError(
             f"workload: the reader {section.reader_name!r} returned a {type(trace).__name__}; "

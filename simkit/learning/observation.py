@@ -20,7 +20,7 @@ from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.learning.schema import Field, ObservationSchema
 from simkit.learning.slotted import Slotted, SlottedView
-from simkit.plugins import construct, named_part
+from simkit.plugins import find_in_table, instantiate
 from simkit.policy import State, SystemInfo
 
 Numbers = npt.NDArray[np.float32]
@@ -111,17 +111,17 @@ def make_encoder(
 def _make_one(
     name: str, info: SystemInfo, tracker: SlotsSeen | None, arguments: Mapping[str, Any]
 ) -> Encoder:
-    maker = named_part("an observation", ENCODERS, name)
+    maker = find_in_table("an observation", ENCODERS, name)
     what = f"observation {name!r}"
     own = [word for word in ("info", "tracker") if word in arguments]
     if own:
         raise ScenarioError(f"{what}: {own[0]} is not given by hand; leave it out")
     if not getattr(maker, "of_slots", False):
-        encoder: Encoder = construct(what, maker, {"info": info, **arguments})
+        encoder: Encoder = instantiate(what, maker, {"info": info, **arguments})
         return encoder
     if tracker is None:
         raise ScenarioError(f"{what} shows numbered slots; give a slotted model")
-    of_slots: Encoder = construct(what, maker, {"tracker": tracker, **arguments})
+    of_slots: Encoder = instantiate(what, maker, {"tracker": tracker, **arguments})
     return of_slots
 
 

@@ -20,7 +20,7 @@ from math import inf, isfinite
 from typing import Any
 
 from simkit.errors import ScenarioError
-from simkit.plugins import construct, named_part
+from simkit.plugins import find_in_table, instantiate
 from simkit.policy import SystemInfo
 from simkit.policy.task import Allocation, Task
 from simkit.workload import Workload
@@ -149,7 +149,9 @@ def _check_weights(weights: Mapping[str, Any]) -> None:
 
 
 def _make_one(name: str, arguments: Mapping[str, Any]) -> Reward:
-    reward: Reward = construct(f"reward {name!r}", named_part("a reward", REWARDS, name), arguments)
+    reward: Reward = instantiate(
+        f"reward {name!r}", find_in_table("a reward", REWARDS, name), arguments
+    )
     return reward
 
 

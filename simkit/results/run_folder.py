@@ -14,7 +14,7 @@ import polars as pl
 from simkit import records
 from simkit.errors import RunError
 from simkit.results.digest import RunDigest
-from simkit.scenario.library import agent_label
+from simkit.scenario.bundled import agent_label
 from simkit.text import counted
 
 FORMAT: Final = 1

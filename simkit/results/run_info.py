@@ -15,8 +15,9 @@ from typing import Any
 
 from simkit.power.site import Site
 from simkit.results.run_folder import FORMAT
-from simkit.scenario import AgentPolicy, Scenario, scenario_hash
-from simkit.scenario.library import agent_files
+from simkit.scenario import Scenario, scenario_hash
+from simkit.scenario.bundled import agent_files
+from simkit.scenario.policy import AgentPolicy
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, Partition
 

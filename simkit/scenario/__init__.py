@@ -1,8 +1,7 @@
 """A scenario: the full configuration of a run, as strict models; one class a section.
 
 The text under each field is its documentation: it becomes the description in the JSON Schema that
-editors read. `simkit.scenario.file` reads a scenario from YAML; the sections `workload` and
-`cluster` have files of their own.
+editors read. `simkit.scenario.file` reads a scenario from YAML.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, JsonValue, Tag, field_validator, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from simkit.errors import ScenarioError
-from simkit.scenario.cluster import Cluster
+from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.learn import Learn
 from simkit.scenario.models import (
     BernoulliWorkload,
@@ -27,19 +26,9 @@ from simkit.scenario.models import (
     SofiaWorkload,
     UniformWorkload,
 )
-from simkit.scenario.names import (
-    AgentFolder,
-    Arguments,
-    Backfill,
-    Estimator,
-    FitnessChoice,
-    Free,
-    Order,
-    PlacementChoice,
-    PolicyFile,
-    PolicyName,
-)
+from simkit.scenario.policy import COMPAT_PERIODS, EstimatorChoice, PolicySection
 from simkit.scenario.power import Power
+from simkit.scenario.references import FiniteJson
 from simkit.scenario.types import (
     BrokenRulesError,
     Count,
@@ -58,7 +47,7 @@ from simkit.scenario.workload import (
     TasksWorkload,
 )
 
-Workload = Annotated[
+WorkloadSection = Annotated[
     SwfWorkload
     | SacctWorkload
     | JobsWorkload
@@ -77,97 +66,10 @@ Workload = Annotated[
 ]
 """Every kind of workload, told apart by `type`."""
 
-__all__ = ["Cluster", "Scenario", "json_schema", "refuse_sweep", "scenario_hash"]
+__all__ = ["ClusterSection", "Scenario", "json_schema", "refuse_sweep", "scenario_hash"]
 
 
-class ComposedPolicy(Section):
-    """A policy composed of an order, a backfilling rule and a placement rule."""
-
-    order: Order = Field("fcfs", validate_default=True)
-    """The order in which waiting tasks are tried: a name, or {type: name, and its arguments}."""
-    backfill: Backfill = Field("none", validate_default=True)
-    """What may start before the queue's head while that waits: none, easy, conservative, …."""
-    placement: PlacementChoice = Field("first-fit", validate_default=True)
-    """Which machines a task goes to."""
-
-
-class FittedPolicy(Section):
-    """A policy by fitness: what scores highest is placed next; what fits nowhere blocks nobody."""
-
-    fitness: FitnessChoice
-    """What scores machines for a task, or pairs of a machine and a task: first-fit, tetris, …."""
-    order: Order = Field("fcfs", validate_default=True)
-    """The order in which tasks are taken, and which of equal pairs comes first."""
-    compat: Literal["cloudsimpy"] | None = None
-    """Takes on the time rules and tie-breaks of another simulator; needs its period."""
-
-
-class FilePolicy(Section):
-    """A policy in a file of one's own."""
-
-    path: PolicyFile
-    """The file and the class in it, my_policy.py:MyPolicy; relative to the scenario file."""
-    args: Arguments = Field(default_factory=dict)
-    """Keyword arguments for the class."""
-
-
-class NamedPolicy(Section):
-    """A policy of an installed package."""
-
-    name: PolicyName
-    """Name of an entry point, or package.module:attribute."""
-    args: Arguments = Field(default_factory=dict)
-    """Keyword arguments for it."""
-
-
-class AgentPolicy(Section):
-    """A policy that was learned."""
-
-    agent: AgentFolder
-    """What `simkit train` wrote, or the name of an agent that comes with simkit, deeprm-70."""
-    args: Arguments = Field(default_factory=dict)
-    """Keyword arguments for it, such as {choose: greedy}."""
-
-
-def _policy_form(value: object) -> str | None:
-    """Tell the form of a policy by its keys: `path`, `name`, `agent`, `fitness`, else composed."""
-    if isinstance(value, Section):
-        return next((form for form, model in POLICY_FORMS.items() if type(value) is model), None)
-    keys = value if isinstance(value, dict) else ()
-    forms = {
-        "path": "{path, args}",
-        "name": "{name, args}",
-        "agent": "{agent, args}",
-        "fitness": FITTED,
-    }
-    return next((form for key, form in forms.items() if key in keys), COMPOSED)
-
-
-COMPOSED = "{order, backfill, placement}"
-FITTED = "{fitness, order, compat}"
-POLICY_FORMS = {
-    COMPOSED: ComposedPolicy,
-    FITTED: FittedPolicy,
-    "{path, args}": FilePolicy,
-    "{name, args}": NamedPolicy,
-    "{agent, args}": AgentPolicy,
-}
-"""The ways of writing a policy."""
-
-COMPAT_PERIODS = {"cloudsimpy": 1.0}
-"""Other simulators, and the period of their decisions in seconds."""
-
-Policy = Annotated[
-    Annotated[ComposedPolicy, Tag(COMPOSED)]
-    | Annotated[FittedPolicy, Tag(FITTED)]
-    | Annotated[FilePolicy, Tag("{path, args}")]
-    | Annotated[NamedPolicy, Tag("{name, args}")]
-    | Annotated[AgentPolicy, Tag("{agent, args}")],
-    Discriminator(_policy_form),
-]
-
-
-class Admission(Section):
+class AdmissionSection(Section):
     """Which submitted tasks the policy sees; by default all of them."""
 
     slots: Count | None = None
@@ -221,21 +123,21 @@ class Scenario(Section):
     """Names the run: letters, digits, dots, underscores and hyphens. Default: the file's name."""
     seed: Annotated[int, Field(ge=0)] = 0
     """From it comes every random number of the run; 0 is a seed like any other."""
-    workload: Workload
+    workload: WorkloadSection
     """Which jobs arrive."""
     value: Value | None = None
     """What jobs are worth, with their quality of service and deadlines; absent: nothing."""
-    cluster: Cluster = Field(default_factory=Cluster)
+    cluster: ClusterSection = Field(default_factory=ClusterSection)
     """The machines; absent: one pool of the size in the log's header."""
     power: Power | None = None
-    """The energy side: sources, battery, grid, what machines draw; absent: power is no matter."""
-    policy: Policy = Field({}, validate_default=True)
+    """The energy side: sources, battery, grid, what machines draw; absent: power is not modelled."""
+    policy: PolicySection = Field({}, validate_default=True)
     """Decides what starts when and where."""
-    estimates: Estimator = Field("requested", validate_default=True)
+    estimates: EstimatorChoice = Field("requested", validate_default=True)
     """Run times that the policy is told: requested, actual, user-mean, or {type: perturbed, …}."""
     walltime: Literal["kill", "ignore"] = "ignore"
     """kill: at its requested time a job is killed; ignore: it runs to its end."""
-    admission: Admission = Field(default_factory=Admission)
+    admission: AdmissionSection = Field(default_factory=AdmissionSection)
     """Which submitted tasks the policy sees."""
     scheduling: Scheduling = Field(default_factory=Scheduling)
     """When the policy is called."""
@@ -243,7 +145,7 @@ class Scenario(Section):
     """How the metrics are taken."""
     learn: Learn | None = None
     """What `simkit train` trains on this scenario; absent: nothing."""
-    sweep: dict[str, Many[Free]] = Field(default_factory=dict)
+    sweep: dict[str, Many[FiniteJson]] = Field(default_factory=dict)
     """Dotted key → list of values: a run for each combination. Only `simkit sweep` takes it."""
 
     @field_validator("name")

@@ -62,7 +62,7 @@ class MachineGroup(Section):
         return self
 
 
-class Maintenance(Section):
+class MaintenanceSection(Section):
     """A window in which capacity is away, once or again and again."""
 
     start: Instant
@@ -125,7 +125,7 @@ class PartitionSection(Section):
     """The tasks of a partition with a higher priority go first."""
 
 
-class Cluster(Section):
+class ClusterSection(Section):
     """The machines; by default a pool of the size that the log's header tells."""
 
     processors: Count | None = None
@@ -140,7 +140,7 @@ class Cluster(Section):
     """Services of a trace that hold part of its machines."""
     failures: RandomFailures | None = None
     """Machines fail at random."""
-    maintenance: Many[Maintenance] = ()
+    maintenance: Many[MaintenanceSection] = ()
     """Windows in which capacity is away."""
     partitions: Many[PartitionSection] = ()
     """Queues or partitions; empty: one, with everything."""

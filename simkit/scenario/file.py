@@ -22,11 +22,11 @@ from pydantic import BaseModel, ValidationError, WithJsonSchema
 from simkit import plugins
 from simkit.errors import PluginError, ScenarioError
 from simkit.scenario import SWEEP_REFUSAL, Scenario
-from simkit.scenario.library import SAMPLE, agent_names
-from simkit.scenario.names import AGENT_FORMAT, Choice, Context, Plugin, check_file
-from simkit.scenario.problems import Place, problems_of, shown
+from simkit.scenario.bundled import SAMPLE, agent_names
+from simkit.scenario.error_messages import Location, problems_of, shown
+from simkit.scenario.references import AGENT_FORMAT, Context, PluginChoice, PluginName, check_file
 from simkit.scenario.types import mark_of
-from simkit.scenario.yaml import (
+from simkit.scenario.yaml_lines import (
     KeyPath,
     Problem,
     Values,
@@ -98,7 +98,7 @@ def _enter(inside: Any, step: int | str, path: KeyPath) -> Any:
 
 
 def _has_short_form(path: KeyPath) -> bool:
-    return any(issubclass(model, Choice) for model in Place(Scenario, path).inner.values())
+    return any(issubclass(model, PluginChoice) for model in Location(Scenario, path).inner.values())
 
 
 def from_folder(overrides: Mapping[str, Any], folder: Path) -> dict[str, Any]:
@@ -115,8 +115,8 @@ def _from_folder(path: KeyPath, value: Any, folder: Path) -> Any:
         return {key: _from_folder((*path, str(key)), v, folder) for key, v in value.items()}
     if not isinstance(value, str):
         return value
-    place = Place(Scenario, path)
-    named = bool(place.field and mark_of(place.field, Plugin)) or _has_short_form(path)
+    place = Location(Scenario, path)
+    named = bool(place.field and mark_of(place.field, PluginName)) or _has_short_form(path)
     file, colon, attribute = value.rpartition(":")
     if named and file.endswith(".py"):
         return f"{folder / Path(file).expanduser()}{colon}{attribute}"
@@ -127,7 +127,7 @@ def _from_folder(path: KeyPath, value: Any, folder: Path) -> Any:
     return value
 
 
-def _has_format(place: Place, name: str) -> bool:
+def _has_format(place: Location, name: str) -> bool:
     marks = place.field.metadata if place.field else ()
     schemas = (mark.json_schema for mark in marks if isinstance(mark, WithJsonSchema))
     return any(schema and schema.get("format") == name for schema in schemas)
@@ -198,7 +198,7 @@ class Document:
     """What the source says."""
     overrides: dict[KeyPath, Any] = field(default_factory=dict)
     """Path → value laid over it."""
-    check_name: Callable[[str, str, str | None], None] = field(default_factory=plugins.checker)
+    check_name: Callable[[str, str, str | None], None] = field(default_factory=plugins.name_checker)
 
     @classmethod
     def read(cls, source: Source, overrides: Mapping[str, object] | None = None) -> Document:
@@ -291,11 +291,11 @@ def _read_file(path: Path, label: str) -> Values:
         raise ScenarioError(f"{label}: cannot be read: {error.strerror}") from error
 
 
-def _named(model: BaseModel, path: KeyPath) -> Iterator[tuple[KeyPath, Plugin, str]]:
+def _named(model: BaseModel, path: KeyPath) -> Iterator[tuple[KeyPath, PluginName, str]]:
     """Yield (path, its mark, name) of every plug-in name in a model."""
     for key, info in type(model).model_fields.items():
         value = getattr(model, key)
-        plugin = mark_of(info, Plugin)
+        plugin = mark_of(info, PluginName)
         if isinstance(value, BaseModel):
             yield from _named(value, (*path, key))
         elif plugin and isinstance(value, str):

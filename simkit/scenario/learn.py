@@ -6,10 +6,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from simkit.scenario.names import Arguments, Plugin
+from simkit.scenario.references import Arguments, PluginName
 from simkit.scenario.types import BrokenRulesError, Count, Section
 
-LearnerName = Annotated[str, Plugin("simkit.learners")]
+LearnerName = Annotated[str, PluginName("simkit.learners")]
 
 
 class Learn(Section):

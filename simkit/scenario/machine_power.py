@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
-from simkit.scenario.problems import named
+from simkit.scenario.error_messages import named
 from simkit.scenario.signals import AtLeastZero, Finite, Signal
 from simkit.scenario.types import BrokenRulesError, Duration, Many, Positive, Section
 

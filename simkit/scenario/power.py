@@ -11,10 +11,10 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
 
+from simkit.scenario.error_messages import named
 from simkit.scenario.machine_power import Machines, PueCurve, TimeSpent
-from simkit.scenario.names import Choice, Plugin
-from simkit.scenario.problems import named
 from simkit.scenario.recorded import RecordedSignal, Zone
+from simkit.scenario.references import PluginChoice, PluginName
 from simkit.scenario.signals import AtLeastZero, ConstantSignal, Finite, Share, Signal
 from simkit.scenario.types import (
     BrokenRulesError,
@@ -284,10 +284,10 @@ class GridSection(Section):
         return self
 
 
-class ControllerChoice(Choice):
+class ControllerChoice(PluginChoice):
     """What settles, at every instant, which source serves the load."""
 
-    type: Annotated[str, Plugin("simkit.controllers")] = DEFAULT_CONTROLLER
+    type: Annotated[str, PluginName("simkit.controllers")] = DEFAULT_CONTROLLER
 
     @model_validator(mode="before")
     @classmethod

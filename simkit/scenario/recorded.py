@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from simkit.errors import TraceError
 from simkit.power.signal_zone import parse_zone
-from simkit.scenario.names import Arguments, File, Plugin
+from simkit.scenario.references import Arguments, File, PluginName
 from simkit.scenario.types import Count, Duration, Positive, PositiveDuration, Section
 
 _READER_NAMES = {"zone": "time_zone", "step": "step_s"}
@@ -231,7 +231,7 @@ class PluginSignal(RecordedSignal):
 
     type: Literal["plugin"]
     """A reader of one's own, or of another package."""
-    reader: Annotated[str, Plugin("simkit.signals")]
+    reader: Annotated[str, PluginName("simkit.signals")]
     """Entry point, package.module:attribute or file.py:attribute; gives a PowerTrace."""
     args: Arguments = Field(default_factory=dict)
     """Keyword arguments for the reader."""

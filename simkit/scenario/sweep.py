@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
+from simkit.scenario.error_messages import shown
 from simkit.scenario.file import Document, Source, dotted, split, starts_with
-from simkit.scenario.problems import shown
-from simkit.scenario.yaml import KeyPath, Problem
+from simkit.scenario.yaml_lines import KeyPath, Problem
 
 LARGEST = 100_000
 """Most combinations of one sweep: a larger one is a slip."""

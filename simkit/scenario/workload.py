@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from simkit.errors import did_you_mean
-from simkit.scenario.names import Arguments, File, Place, ReaderName
+from simkit.scenario.references import Arguments, File, FileOrFolder, ReaderName
 from simkit.scenario.types import (
     Count,
     Instant,
@@ -187,7 +187,7 @@ class Alibaba2017Workload(WorkloadBase):
 
     type: Literal["alibaba2017"]
     """The batch jobs of Alibaba's cluster-trace-v2017."""
-    path: Place
+    path: FileOrFolder
     """The folder of the tables, its archive, or batch_task alone; relative to the scenario file."""
     rules: Arguments = Field(default_factory=dict)
     """What to do with known problems, where it differs from the defaults: {running: keep}."""
@@ -234,7 +234,7 @@ class MachineTrace(Section):
 
     type: Literal["alibaba2017"] = "alibaba2017"
     """The kind of trace: server_event of Alibaba's cluster-trace-v2017."""
-    path: Place
+    path: FileOrFolder
     """The table, or the folder or archive that holds it; relative to the scenario file."""
     softerror: Fault = Field(default_factory=Fault)
     """Errors of software: the trace tells when they begin, not when they are over."""
@@ -249,7 +249,7 @@ class ContainerTrace(Section):
 
     type: Literal["alibaba2017"] = "alibaba2017"
     """The kind of trace: container_event of Alibaba's cluster-trace-v2017."""
-    path: Place
+    path: FileOrFolder
     """The table, or the folder or archive that holds it; relative to the scenario file."""
     running: Running = "drain"
     """Batch tasks in the way of a new container end in peace, start over elsewhere, or pause."""

@@ -10,9 +10,9 @@ from typing import Any, Literal
 from simkit import plugins
 from simkit.errors import PluginError, ScenarioError, did_you_mean
 from simkit.experiment.policy import POLICIES
+from simkit.scenario.bundled import agent_folder
 from simkit.scenario.file import from_folder
-from simkit.scenario.library import agent_folder
-from simkit.scenario.yaml import parse_scalar
+from simkit.scenario.yaml_lines import parse_scalar
 
 _PARTS = ("order", "backfill", "placement")
 

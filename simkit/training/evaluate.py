@@ -21,7 +21,7 @@ from simkit.arrays import Floats
 from simkit.errors import NoJobsError, RunError, ScenarioError, SimkitError
 from simkit.experiment import prepare, replay
 from simkit.experiment.policy import policy_label
-from simkit.experiment.sweep import Executor, InProcess, Job, LocalProcesses, Outcome
+from simkit.experiment.sweep import Executor, InProcess, LocalProcesses, PlannedRun, SweepOutcome
 from simkit.results.job_metrics import JobMetric
 from simkit.results.output_folder import reason
 from simkit.scenario import Scenario, refuse_sweep
@@ -73,9 +73,9 @@ class Evaluation:
     metric: str
     unit: str
     sets: int
-    """Job sets in which there are jobs."""
+    """PlannedRun sets in which there are jobs."""
     empty_sets: int
-    """Job sets without a job; they are in no mean."""
+    """PlannedRun sets without a job; they are in no mean."""
     reference: str
     """The best heuristic on these sets, or the best candidate where there is no heuristic; that it
     was chosen on these very sets speaks in its favour."""
@@ -103,7 +103,7 @@ def evaluate(
     resamples: int = 2000,
     workers: int | None = None,
     executor: Executor | None = None,
-    on_end: Callable[[Outcome], None] = lambda _outcome: None,
+    on_end: Callable[[SweepOutcome], None] = lambda _outcome: None,
 ) -> Evaluation:
     """Run every candidate on every job set and compare them, set by set.
 
@@ -133,7 +133,7 @@ def evaluate(
     scenarios = [_with_policy(scenario, candidate) for candidate in candidates]
     labels = labelled(candidates, [policy_label(one) for one in scenarios])
     where = held_out(scenario, sets=sets, seeds=seeds)
-    jobs: list[Job] = [
+    jobs: list[PlannedRun] = [
         ({"label": label, "set": number, **overrides}, applied(one, overrides), "")
         for label, one in zip(labels, (s.model_dump(mode="json") for s in scenarios), strict=True)
         for number, overrides in enumerate(where)
@@ -155,11 +155,11 @@ def _with_policy(scenario: Scenario, candidate: Candidate) -> Scenario:
 
 
 def _run(
-    jobs: Sequence[Job],
+    jobs: Sequence[PlannedRun],
     metric: JobMetric,
     tau: float,
     executor: Executor,
-    on_end: Callable[[Outcome], None],
+    on_end: Callable[[SweepOutcome], None],
 ) -> list[dict[str, Any]]:
     """Return what came of each run, in the order of `jobs`."""
     found: dict[int, dict[str, Any]] = {}
@@ -172,16 +172,18 @@ def _run(
     return [found[row] for row in sorted(found)]
 
 
-def judge_job(job: Job, *, metric: str, tau: float) -> Outcome:
+def judge_job(job: PlannedRun, *, metric: str, tau: float) -> SweepOutcome:
     """Carry out one run in memory and judge it; whatever goes wrong is in the outcome."""
     assignment, data, _ = job
     try:
         run = replay(prepare(Scenario.model_validate(data)), TABLES_JUDGED)
-        return Outcome(assignment, Path(), "done", metrics=judge(run, judged_metric(metric), tau))
+        return SweepOutcome(
+            assignment, Path(), "done", metrics=judge(run, judged_metric(metric), tau)
+        )
     except NoJobsError:
-        return Outcome(assignment, Path(), "done", metrics=NOTHING_JUDGED)
+        return SweepOutcome(assignment, Path(), "done", metrics=NOTHING_JUDGED)
     except SimkitError as error:
-        return Outcome(assignment, Path(), "failed", str(error))
+        return SweepOutcome(assignment, Path(), "failed", str(error))
 
 
 def _refuse_equal_sets(rows: Sequence[Mapping[str, Any]], sets: int) -> None:

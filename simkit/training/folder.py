@@ -23,7 +23,7 @@ import polars as pl
 from simkit.errors import RunError
 from simkit.results.output_folder import PART, check_place, reason
 from simkit.results.run_writer import claim
-from simkit.scenario.library import AGENT, DESCRIPTION
+from simkit.scenario.bundled import AGENT, DESCRIPTION
 from simkit.training.criterion import resized
 
 FORMAT: Final = 1

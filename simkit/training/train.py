@@ -21,8 +21,8 @@ from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.experiment.interrupt import DeferredInterrupt
 from simkit.results.run_info import versions
 from simkit.scenario import Scenario, refuse_sweep
+from simkit.scenario.bundled import AGENT
 from simkit.scenario.learn import Learn
-from simkit.scenario.library import AGENT
 from simkit.training import Training
 from simkit.training.criterion import check_criterion, check_look
 from simkit.training.folder import Row, TrainingFolder

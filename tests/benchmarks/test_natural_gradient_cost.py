@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from simkit.learners.reproductions.sofia.curves import costs
+from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
-from simkit.scenario.library import scenario_path
 
 MOST = 2.0
 """Times the cost of a plain iteration; the study's own attempt took four times."""

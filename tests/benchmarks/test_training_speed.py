@@ -13,8 +13,8 @@ import time
 import pytest
 
 from simkit.learners.deeprm import begin
+from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
-from simkit.scenario.library import scenario_path
 
 MOST_S = 1.5
 ITERATIONS = 6

@@ -15,8 +15,8 @@ from simkit.learners.agent import load_agent
 from simkit.learning.arguments import ENVS
 from simkit.learning.observation import ENCODERS
 from simkit.learning.reward import REWARDS
+from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
-from simkit.scenario.library import scenario_path
 from simkit.training.train import Trained, train
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from simkit.learners.reproductions.deeprm.study import RATES, judged_scenario
-from simkit.scenario.library import agent_folder, agent_names
+from simkit.scenario.bundled import agent_folder, agent_names
 from simkit.training.candidates import Candidate
 from simkit.training.evaluate import evaluate
 

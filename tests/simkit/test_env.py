@@ -19,8 +19,8 @@ from gymnasium.utils.env_checker import check_env  # noqa: E402
 import simkit  # noqa: E402
 from simkit.env import SchedulingEnv  # noqa: E402
 from simkit.errors import PolicyError, RunError, ScenarioError, SimkitError  # noqa: E402
+from simkit.scenario.bundled import scenario_path  # noqa: E402
 from simkit.scenario.file import load_scenario  # noqa: E402
-from simkit.scenario.library import scenario_path  # noqa: E402
 from simkit.workload import Workload  # noqa: E402
 
 HPC = {

@@ -136,7 +136,7 @@ def test_a_miss_says_what_was_meant(group, name, kind, expected):
 
 
 def test_a_checker_judges_entry_points_alone():
-    check = plugins.checker()
+    check = plugins.name_checker()
     check(POLICIES, "fcfs", "order")
     check(POLICIES, "nosuch:A", "order")
     with pytest.raises(PluginError, match="did you mean 'fcfs'"):

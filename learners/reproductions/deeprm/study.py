@@ -18,8 +18,8 @@ from typing import Any
 import polars as pl
 
 from simkit.scenario import Scenario
+from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
-from simkit.scenario.library import scenario_path
 from simkit.training.candidates import Candidate
 from simkit.training.evaluate import evaluate
 from simkit.training.reproduction import Workplace

@@ -19,7 +19,7 @@ from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
 from simkit.errors import RunError, SimkitError
 from simkit.experiment import carry_out, prepare
-from simkit.experiment.sweep import Executor, InProcess, Job, LocalProcesses, Outcome
+from simkit.experiment.sweep import Executor, InProcess, LocalProcesses, PlannedRun, SweepOutcome
 from simkit.learners.reproductions.sofia.study import (
     METHODS,
     RATE,
@@ -102,7 +102,7 @@ def _play(
     """Return a row a batch; a batch is what a seed draws."""
     one = load_scenario({**scenario.model_dump(mode="json"), "policy": dict(policy)})
     data = one.model_dump(mode="json")
-    jobs: list[Job] = [
+    jobs: list[PlannedRun] = [
         ({"label": label, "batch": batch}, applied(data, {"seed": batch}), "")
         for batch in range(batches)
     ]
@@ -114,15 +114,17 @@ def _play(
     return rows
 
 
-def judge_job(job: Job) -> Outcome:
+def judge_job(job: PlannedRun) -> SweepOutcome:
     """Play a batch in memory and judge it; whatever goes wrong is in the outcome."""
     assignment, data, _ = job
     try:
         run = carry_out(prepare(Scenario.model_validate(data)))
         everyone = judge(run, judged_metric("slowdown"), 1.0)
-        return Outcome(assignment, Path(), "done", metrics={**everyone, **at_the_cut(run.jobs)})
+        return SweepOutcome(
+            assignment, Path(), "done", metrics={**everyone, **at_the_cut(run.jobs)}
+        )
     except SimkitError as error:
-        return Outcome(assignment, Path(), "failed", str(error))
+        return SweepOutcome(assignment, Path(), "failed", str(error))
 
 
 def at_the_cut(jobs: pl.DataFrame) -> dict[str, float]:

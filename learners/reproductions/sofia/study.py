@@ -19,8 +19,8 @@ from typing import Any, Final
 import numpy as np
 
 from simkit.scenario import Scenario
+from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
-from simkit.scenario.library import scenario_path
 from simkit.training.folder import Row
 from simkit.training.reproduction import Workplace
 from simkit.training.train import train

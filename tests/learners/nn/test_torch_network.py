@@ -14,8 +14,8 @@ from simkit.learners.nn.perceptron import small_weights
 from simkit.learners.nn.policy_network import check_device, make_network
 from simkit.learners.nn.sofia_layer import SofiaLayer
 from simkit.learning.slotted import Slotted, SlottedView
+from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
-from simkit.scenario.library import scenario_path
 from simkit.training.train import train
 
 MODEL = Slotted()

@@ -136,7 +136,7 @@ def test_every_scenario_that_comes_along_is_valid(
     names = json.loads(simkit("scenarios", "--json").out)
     assert "quickstart" in names
     assert all(names.values()), "each file begins with a line that says what it is"
-    from simkit.scenario.library import scenario_path
+    from simkit.scenario.bundled import scenario_path
 
     for name in names:
         for path in re.findall(r"\$\{SIMKIT_DATA\}/([\w./-]+)", scenario_path(name).read_text()):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from simkit.cli.text import print_sweep
-from simkit.experiment.sweep import Outcome
+from simkit.experiment.sweep import SweepOutcome
 
 USUAL = {
     "wait_time_s": {"mean": 60.0, "p99": 90.0, "unit": "s"},
@@ -20,7 +20,7 @@ USUAL = {
 def outcomes(*found, key="seed"):
     """Return a run for each mapping of name → value, on top of the usual metrics."""
     return [
-        Outcome(
+        SweepOutcome(
             {key: n}, Path(f"r{n}"), "done", seconds=1.0,
             metrics=USUAL | {name: {"value": x, "unit": "1"} for name, x in one.items()},
         )
@@ -82,7 +82,7 @@ def test_metrics_are_shown_by_name_whatever_they_are(header):
 
 
 def test_a_failed_run_has_a_line_without_numbers(header):
-    failed = Outcome({"seed": 1}, Path("r1"), "failed", "no idea")
+    failed = SweepOutcome({"seed": 1}, Path("r1"), "failed", "no idea")
     header([*outcomes({"carbon_kg": 5.0}), failed])
     lines = header.printed.splitlines()
     assert lines[2].split() == ["failed", "1", *["-"] * 5]

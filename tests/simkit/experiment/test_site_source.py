@@ -21,8 +21,8 @@ from simkit.power.forecast import GivenForecast, NoisyForecast, PerfectForecast,
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal_patterns import Levels
 from simkit.power.site import Checkpoints, Site, Source, Supply
+from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
-from simkit.scenario.library import scenario_path
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 

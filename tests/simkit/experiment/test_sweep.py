@@ -13,7 +13,7 @@ import pytest
 
 from simkit.cli import main
 from simkit.errors import ScenarioError
-from simkit.experiment.sweep import InProcess, Job, Outcome, plan_sweep, run_sweep
+from simkit.experiment.sweep import InProcess, PlannedRun, SweepOutcome, plan_sweep, run_sweep
 from simkit.results.run_folder import open_run
 
 SWEEP = {
@@ -23,7 +23,7 @@ SWEEP = {
 }
 
 
-def states(outcomes: list[Outcome]) -> list[str]:
+def states(outcomes: list[SweepOutcome]) -> list[str]:
     return [outcome.state for outcome in outcomes]
 
 
@@ -106,8 +106,8 @@ def test_another_executor_can_take_the_place_of_local_processes(tmp_path: Path) 
         """Ends the runs in reverse; what travels is plain JSON."""
 
         def run(
-            self, task: Callable[[Job], Outcome], jobs: Sequence[Job]
-        ) -> Iterator[tuple[int, Outcome]]:
+            self, task: Callable[[PlannedRun], SweepOutcome], jobs: Sequence[PlannedRun]
+        ) -> Iterator[tuple[int, SweepOutcome]]:
             for row, job in reversed(list(enumerate(jobs))):
                 plain: Any = json.loads(json.dumps(job))
                 yield row, task(tuple(plain))

@@ -12,7 +12,7 @@ from simkit import plugins
 from simkit.errors import ScenarioError
 from simkit.scenario import scenario_hash
 from simkit.scenario.file import check_names, load_scenario, parse_overrides
-from simkit.scenario.show import scenario_to_yaml
+from simkit.scenario.yaml_writer import scenario_to_yaml
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
 WORKLOAD = "workload: {type: lublin, jobs: 100, processors: 64}\n"

@@ -13,12 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from simkit.errors import ScenarioError
 from simkit.scenario import (
     Scenario,
-    Workload,
+    WorkloadSection,
     json_schema,
     refuse_sweep,
     scenario_hash,
 )
-from simkit.scenario.problems import problems_of
+from simkit.scenario.error_messages import problems_of
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
 
@@ -517,7 +517,7 @@ READERS = {
 def test_a_workload_has_exactly_its_readers_arguments_and_defaults(kind):
     module, function, keys = READERS[kind]
     reader = getattr(__import__(module, fromlist=[function]), function)
-    workload = TypeAdapter(Workload).validate_python({"type": kind, **keys})
+    workload = TypeAdapter(WorkloadSection).validate_python({"type": kind, **keys})
     found = workload.reader_arguments()
     parameters = {n: p for n, p in inspect.signature(reader).parameters.items() if n != "rng"}
     assert workload.reader_name == kind
@@ -532,7 +532,7 @@ def test_a_workload_has_exactly_its_readers_arguments_and_defaults(kind):
 def test_a_generator_takes_the_arguments_of_its_section(kind):
     module, function, keys = READERS[kind]
     generate = getattr(__import__(module, fromlist=[function]), function)
-    workload = TypeAdapter(Workload).validate_python({"type": kind, **keys})
+    workload = TypeAdapter(WorkloadSection).validate_python({"type": kind, **keys})
     made = generate(**workload.reader_arguments(), rng=np.random.default_rng(0))
     assert len(made.workload) == 5
 
@@ -577,7 +577,7 @@ def test_the_schema_describes_every_key_for_editors():
 
 def test_the_schema_allows_the_short_forms():
     schema = json_schema()
-    assert {"type": "string"} in schema["$defs"]["Order"]["anyOf"]
+    assert {"type": "string"} in schema["$defs"]["OrderChoice"]["anyOf"]
     assert "string" in [
         part["type"] for part in schema["$defs"]["Metrics"]["properties"]["tau"]["anyOf"]
     ]

@@ -26,11 +26,11 @@ LEARNER = '''
 """A learner of one number: a random walk whose generator is part of a checkpoint."""
 import json, math, time
 import numpy as np
-from simkit.plugins import construct
+from simkit.plugins import instantiate
 from simkit.errors import ScenarioError
 
 def begin(scenario, arguments, *, seed, device):
-    return construct("learn.arguments", Walk, {"seed": seed, **arguments})
+    return instantiate("learn.arguments", Walk, {"seed": seed, **arguments})
 
 class Walk:
     less_is_better = ("energy",)

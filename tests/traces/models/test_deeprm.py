@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from simkit.errors import TraceError
-from simkit.scenario import Workload as Section
+from simkit.scenario import WorkloadSection as Section
 from simkit.traces.models.deeprm import draw_job_sets, generate_deeprm
 
 DEFAULT = Path(__file__).resolve().parents[4] / "shared" / "oracle"

@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from simkit.errors import did_you_mean
 from simkit.scenario.types import BrokenRulesError, Section
-from simkit.scenario.yaml import KeyPath, Problem
+from simkit.scenario.yaml_lines import KeyPath, Problem
 
 _NOT = "must be {}, not {}".format
 _KINDS = {
@@ -42,11 +42,11 @@ def problems_of(error: ValidationError, model: type[BaseModel]) -> list[Problem]
     return [
         problem
         for details in error.errors(include_url=False)
-        for problem in _problems(details, Place(model, details["loc"]))
+        for problem in _problems(details, Location(model, details["loc"]))
     ]
 
 
-class Place:
+class Location:
     """Where an error is, found by walking pydantic's loc down the models.
 
     Attributes:
@@ -111,26 +111,26 @@ def _tagged(kind: Any, tag: str) -> Iterator[tuple[str, type[BaseModel]]]:
         yield from _tagged(arg, tags[0] if tags else tag)
 
 
-def _problems(details: ErrorDetails, place: Place) -> Iterator[Problem]:
+def _problems(details: ErrorDetails, location: Location) -> Iterator[Problem]:
     cause = details.get("ctx", {}).get("error")
     if isinstance(cause, BrokenRulesError):
         for below, text in cause.problems:
-            yield Problem((*place.path, *below), text)
+            yield Problem((*location.path, *below), text)
     elif isinstance(cause, ValueError):
-        yield Problem(place.path, str(cause))
+        yield Problem(location.path, str(cause))
     elif details["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        yield Problem((*place.path, "type"), _type_text(details, place))
+        yield Problem((*location.path, "type"), _type_text(details, location))
     else:
-        yield Problem(place.path, _text(details, place))
+        yield Problem(location.path, _text(details, location))
 
 
-def _text(details: ErrorDetails, place: Place) -> str:
+def _text(details: ErrorDetails, location: Location) -> str:
     kind, value = details["type"], details["input"]
     special = {"missing": _missing, "extra_forbidden": _unknown_key}.get(kind)
     if special:
-        return special(place)
+        return special(location)
     if kind == "literal_error":
-        return _choice_text(value, _literals(place.field.annotation if place.field else None))
+        return _choice_text(value, _literals(location.field.annotation if location.field else None))
     if kind in _BOUNDS:
         name, words = _BOUNDS[kind]
         return _NOT(f"{words} {details['ctx'][name]:g}", shown(value))
@@ -147,23 +147,23 @@ def _remedy(kind: str, value: Any) -> str:
     return ""
 
 
-def _missing(place: Place) -> str:
-    about = place.field.description if place.field else None
+def _missing(location: Location) -> str:
+    about = location.field.description if location.field else None
     return f"is missing; add it{f': {about}' if about else ''}"
 
 
-def _unknown_key(place: Place) -> str:
-    for tag, model in place.others.items():
-        if place.key in model.model_fields:
-            return f"does not go with {place.tag}; it is a key of {tag}"
-    known = {name for model in place.models.values() for name in model.model_fields}
-    return f"unknown key{did_you_mean(place.key, known)}"
+def _unknown_key(location: Location) -> str:
+    for tag, model in location.others.items():
+        if location.key in model.model_fields:
+            return f"does not go with {location.tag}; it is a key of {tag}"
+    known = {name for model in location.models.values() for name in model.model_fields}
+    return f"unknown key{did_you_mean(location.key, known)}"
 
 
-def _type_text(details: ErrorDetails, place: Place) -> str:
+def _type_text(details: ErrorDetails, location: Location) -> str:
     if details["type"] == "union_tag_not_found":
-        return f"is missing; add one of: {', '.join(place.inner)}"
-    return _choice_text(details["ctx"]["tag"], list(place.inner))
+        return f"is missing; add one of: {', '.join(location.inner)}"
+    return _choice_text(details["ctx"]["tag"], list(location.inner))
 
 
 def _choice_text(value: Any, choices: list[str]) -> str:

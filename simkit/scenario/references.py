@@ -28,7 +28,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from simkit.errors import PluginError, did_you_mean
 from simkit.plugins import split_reference
-from simkit.scenario.library import SAMPLE, agent_folder, sample_path
+from simkit.scenario.bundled import SAMPLE, agent_folder, sample_path
 from simkit.scenario.types import Section
 
 
@@ -92,7 +92,9 @@ File = Annotated[str, AfterValidator(_file), WithJsonSchema({"type": "string", "
 ``sample:NAME`` is a log that comes with simkit."""
 
 
-Place = Annotated[str, AfterValidator(_place), WithJsonSchema({"type": "string", "format": "path"})]
+FileOrFolder = Annotated[
+    str, AfterValidator(_place), WithJsonSchema({"type": "string", "format": "path"})
+]
 """An existing file or folder, likewise."""
 
 
@@ -111,7 +113,7 @@ AgentFolder = Annotated[
 
 
 @dataclass(frozen=True)
-class Plugin:
+class PluginName:
     """Marks a text as the name of a plug-in of a group (and kind), and checks it."""
 
     group: str
@@ -139,15 +141,7 @@ class Plugin:
         return name
 
 
-def _file_reference(name: str) -> str:
-    if not name.rpartition(":")[0].endswith(".py"):
-        raise ValueError(f"{name!r} names no class in a file; write my_policy.py:MyPolicy")
-    return name
-
-
-PolicyName = Annotated[str, Plugin("simkit.policies", "policy")]
-ReaderName = Annotated[str, Plugin("simkit.readers")]
-PolicyFile = Annotated[str, AfterValidator(_file_reference), Plugin("simkit.policies", "policy")]
+ReaderName = Annotated[str, PluginName("simkit.readers")]
 
 
 def _finite(value: Any) -> Any:
@@ -168,17 +162,17 @@ def _numbers(value: Any) -> Iterator[float]:
             yield from _numbers(part)
 
 
-Free = Annotated[JsonValue, AfterValidator(_finite)]
+FiniteJson = Annotated[JsonValue, AfterValidator(_finite)]
 """Text, a number, true or false, null, or lists and mappings of them."""
 Arguments = Annotated[dict[str, JsonValue], AfterValidator(_finite)]
 """Keyword arguments for a plug-in, which checks them itself."""
 
 
-class Choice(Section):
+class PluginChoice(Section):
     """A plug-in by name, with arguments: ``easy`` or ``{type: perturbed, factor: 5}``."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Free] = Field(init=False)
+    __pydantic_extra__: dict[str, FiniteJson] = Field(init=False)
 
     type: str
     """Name of an entry point, ``package.module:attribute`` or ``file.py:attribute``."""
@@ -208,33 +202,3 @@ class Choice(Section):
             "description": cls.__doc__,
             "anyOf": [{"type": "string"}, long],
         }
-
-
-class Order(Choice):
-    """The order in which waiting tasks are tried."""
-
-    type: Annotated[str, Plugin("simkit.policies", "order")]
-
-
-class Backfill(Choice):
-    """What may start before the queue's head while that waits."""
-
-    type: Annotated[str, Plugin("simkit.policies", "backfill")]
-
-
-class PlacementChoice(Choice):
-    """A rule that picks machines."""
-
-    type: Annotated[str, Plugin("simkit.policies", "placement")]
-
-
-class FitnessChoice(Choice):
-    """What scores machines for a task, or pairs of the two."""
-
-    type: Annotated[str, Plugin("simkit.policies", "fitness")]
-
-
-class Estimator(Choice):
-    """Where the policy's run-time estimates come from."""
-
-    type: Annotated[str, Plugin("simkit.predictors")]

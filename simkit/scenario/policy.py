@@ -1,0 +1,140 @@
+"""The scenario's `policy`: composed rules, a fitness, a custom class, or a trained agent.
+
+A policy has no `type`: its keys tell its form.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, Tag
+
+from simkit.scenario.references import AgentFolder, Arguments, PluginChoice, PluginName
+from simkit.scenario.types import Section
+
+_GROUP = "simkit.policies"
+
+
+class OrderChoice(PluginChoice):
+    """The order in which waiting tasks are tried."""
+
+    type: Annotated[str, PluginName(_GROUP, "order")]
+
+
+class BackfillChoice(PluginChoice):
+    """What may start before the queue's head while that waits."""
+
+    type: Annotated[str, PluginName(_GROUP, "backfill")]
+
+
+class PlacementChoice(PluginChoice):
+    """A rule that picks machines."""
+
+    type: Annotated[str, PluginName(_GROUP, "placement")]
+
+
+class FitnessChoice(PluginChoice):
+    """What scores machines for a task, or pairs of the two."""
+
+    type: Annotated[str, PluginName(_GROUP, "fitness")]
+
+
+class EstimatorChoice(PluginChoice):
+    """Where the policy's run-time estimates come from."""
+
+    type: Annotated[str, PluginName("simkit.predictors")]
+
+
+def _file_reference(name: str) -> str:
+    if not name.rpartition(":")[0].endswith(".py"):
+        raise ValueError(f"{name!r} names no class in a file; write my_policy.py:MyPolicy")
+    return name
+
+
+PolicyName = Annotated[str, PluginName(_GROUP, "policy")]
+PolicyFile = Annotated[str, AfterValidator(_file_reference), PluginName(_GROUP, "policy")]
+
+
+class ComposedPolicy(Section):
+    """A policy composed of an order, a backfilling rule and a placement rule."""
+
+    order: OrderChoice = Field("fcfs", validate_default=True)
+    """The order in which waiting tasks are tried: a name, or {type: name, and its arguments}."""
+    backfill: BackfillChoice = Field("none", validate_default=True)
+    """What may start before the queue's head while that waits: none, easy, conservative, …."""
+    placement: PlacementChoice = Field("first-fit", validate_default=True)
+    """Which machines a task goes to."""
+
+
+class FittedPolicy(Section):
+    """A policy by fitness: what scores highest is placed next; what fits nowhere blocks nobody."""
+
+    fitness: FitnessChoice
+    """What scores machines for a task, or pairs of a machine and a task: first-fit, tetris, …."""
+    order: OrderChoice = Field("fcfs", validate_default=True)
+    """The order in which tasks are taken, and which of equal pairs comes first."""
+    compat: Literal["cloudsimpy"] | None = None
+    """Takes on the time rules and tie-breaks of another simulator; needs its period."""
+
+
+class FilePolicy(Section):
+    """A custom policy in a file."""
+
+    path: PolicyFile
+    """The file and the class in it, my_policy.py:MyPolicy; relative to the scenario file."""
+    args: Arguments = Field(default_factory=dict)
+    """Keyword arguments for the class."""
+
+
+class NamedPolicy(Section):
+    """A policy of an installed package."""
+
+    name: PolicyName
+    """Name of an entry point, or package.module:attribute."""
+    args: Arguments = Field(default_factory=dict)
+    """Keyword arguments for it."""
+
+
+class AgentPolicy(Section):
+    """A trained agent."""
+
+    agent: AgentFolder
+    """What `simkit train` wrote, or the name of an agent that comes with simkit, deeprm-70."""
+    args: Arguments = Field(default_factory=dict)
+    """Keyword arguments for it, such as {choose: greedy}."""
+
+
+_FORMS: dict[type[Section], str] = {
+    ComposedPolicy: "{order, backfill, placement}",
+    FittedPolicy: "{fitness, order, compat}",
+    FilePolicy: "{path, args}",
+    NamedPolicy: "{name, args}",
+    AgentPolicy: "{agent, args}",
+}
+"""Model → its keys, which stand for the form in messages."""
+_MODELS: dict[str, type[Section]] = {
+    "path": FilePolicy, "name": NamedPolicy, "agent": AgentPolicy, "fitness": FittedPolicy,
+}  # fmt: skip
+"""Key that gives a form away → its model."""
+
+
+def _form(value: object) -> str | None:
+    """Return the form of a policy by its keys; without a telling key it is composed."""
+    if isinstance(value, Section):
+        return _FORMS.get(type(value))
+    keys = value if isinstance(value, dict) else ()
+    return _FORMS[next((model for key, model in _MODELS.items() if key in keys), ComposedPolicy)]
+
+
+PolicySection = Annotated[
+    Annotated[ComposedPolicy, Tag(_FORMS[ComposedPolicy])]
+    | Annotated[FittedPolicy, Tag(_FORMS[FittedPolicy])]
+    | Annotated[FilePolicy, Tag(_FORMS[FilePolicy])]
+    | Annotated[NamedPolicy, Tag(_FORMS[NamedPolicy])]
+    | Annotated[AgentPolicy, Tag(_FORMS[AgentPolicy])],
+    Discriminator(_form),
+]
+"""Every form of a policy, told apart by its keys."""
+
+COMPAT_PERIODS = {"cloudsimpy": 1.0}
+"""Other simulators, and the period of their decisions in seconds."""

@@ -27,7 +27,6 @@ from simkit.engine.referee import Referee
 from simkit.policy import State, SwitchOff, SwitchOn
 from simkit.policy.power_view import Foreseen
 from simkit.policy.task import Allocation, Task
-from simkit.power.ledger import Sink
 from simkit.power.site import Site
 from simkit.power.system import EnergySystem
 from simkit.units import TIME_GRID
@@ -103,14 +102,13 @@ class PowerSupply:
         referee: Referee,
         anyone_waits: Callable[[], bool],
         ends: Callable[[], int],
-        sink: Sink | None = None,
     ) -> None:
         self._env, self._state, self._outages = env, state, outages
         self._recorder, self._execution, self._referee = recorder, execution, referee
         self._anyone_waits, self._ends = anyone_waits, ends
         self._site = site
         self.started_s = float(env.now)
-        self.energy = EnergySystem(site, self.started_s, sink)
+        self.energy = EnergySystem(site, self.started_s, recorder.power)
         self._load = MachineLoad(site.models, cluster.resources, cluster.capacity)
         self.outlook = PowerOutlook(self.energy, site.foresight)
         pool = len(site.models) == 1 and site.supply.limit != "none"

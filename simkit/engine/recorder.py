@@ -7,12 +7,13 @@ holds a chunk of them and no more.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from simkit.arrays import Floats
 from simkit.records import EVENTS, OUTCOMES, STATUSES, TableSink
 from simkit.workload import JOB_COLUMNS, OF_JOBS, Workload
 
@@ -104,6 +105,12 @@ class Recorder:
         """Take note of new totals, which hold for the rows of the timeline from now on."""
         self._capacities.append((len(self.timeline), self.capacity))
         self.capacity = capacity
+
+    def power(self, rows: Mapping[str, Floats]) -> None:
+        """Hand on finished rows of the power ledger, given as columns of equal length."""
+        import polars as pl
+
+        self.sink.write("power", pl.DataFrame(dict(rows)))
 
     def spilled(self) -> Recorder:
         """Write `simple` rows out into the three tables, so that others can follow in order."""

@@ -61,7 +61,6 @@ from simkit.policy.estimates import Predictor, Requested, begin
 from simkit.policy.queue import TaskQueue
 from simkit.policy.room import make_room
 from simkit.policy.task import Allocation, Task
-from simkit.power.ledger import Sink as LedgerSink
 from simkit.power.site import Site
 from simkit.seeds import stream
 from simkit.units import TIME_GRID, time_on_grid
@@ -110,13 +109,12 @@ class Simulation:
         predictor: Predictor | None = None,
         seed: int = 0,
         site: Site | None = None,
-        ledger: LedgerSink | None = None,
         observer: Observer | None = None,
     ) -> None:
         """Build the system; nothing runs yet.
 
-        With a `site`, power decides what may run; `ledger` takes the rows of its account. An
-        `observer` is told of jobs and allocations at the times at which they come and go.
+        With a `site`, power decides what may run. An `observer` is told of jobs and allocations at
+        the times at which they come and go.
 
         Raises ScenarioError if jobs ask for a resource that no machine has, or if a rule is wrong.
         """
@@ -178,7 +176,7 @@ class Simulation:
         """The site's power; None without a site."""
         backgrounds: list[Background] = []
         if outages or cluster.failures is not None or site is not None:
-            backgrounds += self._let_capacities_change(outages, seed, site, ledger)
+            backgrounds += self._let_capacities_change(outages, seed, site)
         if self.rules.step_s is not None and len(workload):
             backgrounds.append(self._step_clock(first))
         if backgrounds:
@@ -194,11 +192,7 @@ class Simulation:
             self._actions |= {SwitchOff: self.power.switch_off, SwitchOn: self.power.switch_on}
 
     def _let_capacities_change(
-        self,
-        outages: Sequence[CapacityChange],
-        seed: int,
-        site: Site | None,
-        ledger: LedgerSink | None,
+        self, outages: Sequence[CapacityChange], seed: int, site: Site | None
     ) -> list[Background]:
         env, cluster, state = self._env, self._cluster, self.state
         taking_place = Outages(env, cluster, state, self.recorder, self._books, self._execution)
@@ -214,7 +208,7 @@ class Simulation:
         if site is not None:
             self.power = PowerSupply(
                 env, site, cluster, state, self.recorder, taking_place, self._execution,
-                self._referee, self._anyone_waits, lambda: self._books.jobs_ended, ledger,
+                self._referee, self._anyone_waits, lambda: self._books.jobs_ended,
             )  # fmt: skip
             backgrounds.append(self.power)
         return backgrounds

@@ -27,7 +27,6 @@ from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, valued
 from simkit.policy import Policy
 from simkit.policy.estimates import Predictor, Requested
-from simkit.power.ledger import LedgerFrames
 from simkit.power.site import Site, generated_by_source
 from simkit.power.site_checks import controller_problems, policy_problems
 from simkit.records import TableSink
@@ -232,7 +231,6 @@ def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -
         predictor=experiment.predictor,
         seed=experiment.scenario.seed,
         site=experiment.site,
-        ledger=LedgerFrames(recorder.sink),
     )
     with DeferredInterrupt() as interrupt:
 

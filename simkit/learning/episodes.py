@@ -19,7 +19,6 @@ from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, transformed, valued
 from simkit.learning.reward import Reward
 from simkit.policy import Action, Place, State, SystemInfo
-from simkit.power.ledger import LedgerFrames
 from simkit.records import TableSink
 from simkit.results.run_folder import MemoryWriter, Run
 from simkit.results.run_info import first_info
@@ -195,7 +194,7 @@ class Episode:
         self._simulation = Simulation(
             load, cluster, self._recorder, rules=experiment.rules, predictor=experiment.predictor,
             seed=experiment.scenario.seed, site=experiment.site,
-            ledger=LedgerFrames(self._recorder.sink), observer=reward,
+            observer=reward,
         )  # fmt: skip
         self.state: State = self._simulation.state
         """The system as a policy sees it."""

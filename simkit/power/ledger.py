@@ -11,9 +11,9 @@ on are this same truth; tables at regular intervals are made of them afterwards
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -32,10 +32,6 @@ from simkit.power.ledger_rows import (
 )
 from simkit.power.store_contents import StoreContents
 
-if TYPE_CHECKING:
-    from simkit.records import TableSink
-
-
 CHUNK: Final = 32_768
 """Rows that are held before they are handed on."""
 
@@ -47,32 +43,31 @@ _FULL: Final = CHUNK * _ROW_BYTES
 _pack: Final = _ROW.pack
 _FIRST: Final = Flows()
 
-
-class Sink(Protocol):
-    """Takes finished chunks of the table."""
-
-    def write(self, table: str, rows: Mapping[str, Floats]) -> None:
-        """Append rows, given as columns of equal length, to a table."""
+OnRows = Callable[[dict[str, Floats]], None]
+"""Takes a chunk of finished rows: column name -> (N,) values, as `ledger_rows.COLUMNS`."""
 
 
 class Ledger:
     """The account of a site; stands at `time_s` and moves by `advance`."""
 
     def __init__(
-        self, start_s: float = 0.0, stored: StoreContents | None = None, sink: Sink | None = None
+        self,
+        start_s: float = 0.0,
+        stored: StoreContents | None = None,
+        on_rows: OnRows | None = None,
     ) -> None:
         """Open the account.
 
         Args:
             start_s: seconds on the run's clock.
             stored: what the battery holds at the start; None: there is no battery.
-            sink: takes the rows, table "power"; None: only totals are kept.
+            on_rows: called with chunks of finished rows; None: only totals are kept.
         """
         self.time_s = start_s
         self.stored = stored
         """What the battery holds, at the end of the last row that has been handed on."""
         self._stored_j = stored.energy_j if stored else 0.0
-        self._sink = sink
+        self._on_rows = on_rows
         self._handed_on_s = start_s
         self._written = False
         self._rows = bytearray()
@@ -137,12 +132,12 @@ class Ledger:
         Raises PolicyError for flows that do not balance.
         """
         self._hand_on()
-        if self._sink is not None and not self._written:
-            self._sink.write("power", {name: np.empty(0) for name in COLUMNS})
+        if self._on_rows is not None and not self._written:
+            self._on_rows({name: np.empty(0) for name in COLUMNS})
             self._written = True
 
     def _hand_on(self) -> None:
-        """Work out the rows that are held, add them up and give them to the sink."""
+        """Finish the rows that are held, add them up and hand them on."""
         if not self._rows:
             return
         table = np.frombuffer(bytes(self._rows)).reshape(-1, len(_KEPT))
@@ -169,8 +164,8 @@ class Ledger:
             whole = float(amount)
             total.add(whole)
             total.add(float(amount - whole))
-        if self._sink is not None:
-            self._sink.write("power", columns)
+        if self._on_rows is not None:
+            self._on_rows(columns)
             self._written = True
 
 
@@ -185,19 +180,3 @@ def imbalance(totals: Mapping[str, float]) -> float:
     flowing = max(math.fsum(energies[:4]), math.fsum(energies[4:]))
     miss = math.fsum([*energies[:4], *(-energy for energy in energies[4:])])
     return abs(miss) / flowing if flowing else 0.0
-
-
-# MERGED The ledger's chunks as polars frames, for the sink that takes the tables of a run.
-
-
-class LedgerFrames:
-    """A sink of the ledger that hands frames on to a sink of the recorder's."""
-
-    def __init__(self, sink: TableSink) -> None:
-        self._sink = sink
-
-    def write(self, table: str, rows: Mapping[str, Floats]) -> None:
-        """Append rows, given as columns of equal length, to a table."""
-        import polars as pl
-
-        self._sink.write(table, pl.DataFrame(dict(rows)))

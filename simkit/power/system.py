@@ -19,7 +19,7 @@ from simkit.errors import ScenarioError
 from simkit.power.battery import Battery
 from simkit.power.controller import ControllerLevels, SiteState, check_set_points
 from simkit.power.grid import GridOffer
-from simkit.power.ledger import Ledger, Sink
+from simkit.power.ledger import Ledger, OnRows
 from simkit.power.ledger_rows import Flows
 from simkit.power.machine_model import ConstantPue
 from simkit.power.site import Site
@@ -32,8 +32,8 @@ _CLOSE: Final = 1e-12
 class EnergySystem:
     """Sources, battery, grid and controller, and the ledger of what flowed."""
 
-    def __init__(self, site: Site, start_s: float, sink: Sink | None = None) -> None:
-        """Begin at a time in s; `sink` takes the ledger's rows.
+    def __init__(self, site: Site, start_s: float, on_rows: OnRows | None = None) -> None:
+        """Begin at a time in s; `on_rows` takes the ledger's rows.
 
         Raises ScenarioError where a signal is not what it must be, such as a power below 0.
         """
@@ -45,7 +45,7 @@ class EnergySystem:
             if site.battery is None or self.battery is None
             else StoreContents(self.battery.energy_j, site.battery.self_discharge_per_s)
         )
-        self.ledger = Ledger(start_s, stored, sink)
+        self.ledger = Ledger(start_s, stored, on_rows)
         self.next_event = math.inf
         self.flows = Flows()
         """What flows from now on."""

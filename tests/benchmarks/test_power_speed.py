@@ -23,7 +23,7 @@ from simkit.policies.orderings import FCFS
 from simkit.policy.ordered import OrderedPolicy
 from simkit.power.battery import BatteryFacts
 from simkit.power.grid import Grid
-from simkit.power.ledger import LedgerFrames, imbalance
+from simkit.power.ledger import imbalance
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal import PRICE
 from simkit.power.signal_steps import Steps
@@ -80,11 +80,9 @@ def replay(workload: Workload, power: Site | None) -> tuple[float, Simulation]:
     """Return the seconds that a replay took, and the simulation."""
     names = tuple(f"m{row}" for row in range(MACHINES))
     cluster = Cluster(("processors",), names, np.full((MACHINES, 1), float(PROCESSORS)))
-    sink = NoSink()
     simulation = Simulation(
-        workload, cluster, Recorder(workload, cluster.resources, sink),
-        site=power, ledger=LedgerFrames(sink),
-    )  # fmt: skip
+        workload, cluster, Recorder(workload, cluster.resources, NoSink()), site=power
+    )
     begin = time.perf_counter()
     simulation.run(OrderedPolicy(FCFS(), Easy()))
     return time.perf_counter() - begin, simulation

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.arrays import Floats
 from simkit.errors import PolicyError
 from simkit.exact_sum import ExactSum, RunningSums
 from simkit.power.battery import Battery, BatteryFacts
@@ -24,19 +23,14 @@ from simkit.records import ENERGY, POWER
 from simkit.results.power_table import resampled
 from simkit.results.usage_per_watt import BILLED
 
-Floats = npt.NDArray[np.float64]
 KWH = 3.6e6
 
 
 class Collected:
-    """A sink that keeps everything."""
+    """Keeps all rows of a ledger."""
 
     def __init__(self) -> None:
-        self.chunks: list[Mapping[str, Floats]] = []
-
-    def write(self, table: str, rows: Mapping[str, Floats]) -> None:
-        assert table == "power"
-        self.chunks.append(rows)
+        self.chunks: list[dict[str, Floats]] = []
 
     def rows(self) -> dict[str, Floats]:
         return {name: np.concatenate([c[name] for c in self.chunks]) for name in COLUMNS}
@@ -259,7 +253,7 @@ def simulated_days(days: int, seed: int) -> tuple[Ledger, Battery, StoreContents
     )  # fmt: skip
     battery, sink = Battery(facts), Collected()
     stored = StoreContents(battery.energy_j, facts.self_discharge_per_s)
-    ledger = Ledger(stored=stored, sink=sink)
+    ledger = Ledger(stored=stored, on_rows=sink.chunks.append)
     controller = SourceOrder(reserve=0.3, peak_w=1.5e5, charge_below_price=0.1)
     for until in np.cumsum(rng.integers(1, 600, days * 288)).tolist():
         sun, load, losses = rng.uniform(0, 4e5), rng.uniform(0, 3e5), rng.uniform(0, 5e3)
@@ -318,7 +312,7 @@ def test_totals_do_not_depend_on_the_output_interval() -> None:
 
 def test_bins_by_hand() -> None:
     sink = Collected()
-    ledger = Ledger(sink=sink)
+    ledger = Ledger(on_rows=sink.chunks.append)
     ledger.advance(10.0, Flows(generation_w=6, load_w=6))
     ledger.advance(15.0, Flows(import_w=12, load_w=12))
     ledger.close()
@@ -329,7 +323,7 @@ def test_bins_by_hand() -> None:
 
 def test_rows_are_handed_on_in_chunks() -> None:
     sink = Collected()
-    ledger = Ledger(sink=sink)
+    ledger = Ledger(on_rows=sink.chunks.append)
     for second in range(1, 70_001):
         ledger.advance(float(second), Flows(generation_w=1 + second % 2, load_w=1 + second % 2))
     assert [len(chunk["end_s"]) for chunk in sink.chunks] == [32_768, 32_768]
@@ -342,7 +336,7 @@ def test_rows_are_handed_on_in_chunks() -> None:
 
 def test_a_row_goes_on_while_nothing_changes() -> None:
     sink = Collected()
-    ledger = Ledger(stored=StoreContents(50.0), sink=sink)
+    ledger = Ledger(stored=StoreContents(50.0), on_rows=sink.chunks.append)
     flows, charge = Flows(generation_w=1, load_w=1), Flows(import_w=2, charge_w=2)
     for until, what, stored in (
         (1, flows, 50), (2, Flows(*flows), 49), (2, charge, 49),  # no time passes
@@ -358,7 +352,7 @@ def test_a_row_goes_on_while_nothing_changes() -> None:
 
 def test_a_ledger_without_rows_still_makes_a_table() -> None:
     sink = Collected()
-    Ledger(sink=sink).close()
+    Ledger(on_rows=sink.chunks.append).close()
     assert [len(column) for column in sink.rows().values()] == [0] * len(COLUMNS)
 
 

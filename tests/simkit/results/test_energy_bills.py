@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.power.battery import Battery, BatteryFacts
-from simkit.power.ledger import Ledger, LedgerFrames
+from simkit.power.ledger import Ledger
 from simkit.power.ledger_rows import Flows
 from simkit.power.machine_model import PowerModel
 from simkit.power.store_contents import StoreContents
@@ -26,7 +26,6 @@ from simkit.results.run_folder import MemoryRun
 from simkit.results.usage_per_watt import BILLED
 from simkit.units import request_on_grid
 
-Floats = npt.NDArray[np.float64]
 KWH = 3.6e6
 THIRD = float(request_on_grid(1 / 3))
 LINE = PowerModel.linear(100, 300)
@@ -35,16 +34,6 @@ GPUS = PowerModel.per_resource(50, {"cpu": 100, "gpu": 600})
 MODELS = (LINE, BENT, GPUS)
 RESOURCES = ("cpu", "gpu")
 CAPACITY = ((4.0, 2.0), (8.0, 2.0), (16.0, 4.0))
-
-
-class Tables:
-    """A sink that keeps frames."""
-
-    def __init__(self) -> None:
-        self.frames: list[pl.DataFrame] = []
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        self.frames.append(rows)
 
 
 class Records:
@@ -56,8 +45,9 @@ class Records:
         capacity: tuple[tuple[float, ...], ...] = ((4.0, 2.0),),
         stored: StoreContents | None = None,
     ) -> None:
-        self.models, self.capacity, self.tables = models, capacity, Tables()
-        self.ledger = Ledger(0.0, stored, LedgerFrames(self.tables))
+        self.models, self.capacity = models, capacity
+        self.chunks: list[dict[str, Floats]] = []
+        self.ledger = Ledger(0.0, stored, self.chunks.append)
         self.running: dict[int, tuple[Any, tuple[float, ...], float]] = {}
         self.rows: list[tuple[Any, ...]] = []
         self.tasks: list[tuple[float, ...]] = []
@@ -98,7 +88,7 @@ class Records:
     @property
     def power(self) -> pl.LazyFrame:
         self.ledger.close()
-        return pl.concat(self.tables.frames).lazy()
+        return pl.concat(pl.DataFrame(rows) for rows in self.chunks).lazy()
 
     def allocations(self) -> pl.LazyFrame:
         names = ("job_id", "task_id", "machine_id", "first_instance", "count", "attempt",

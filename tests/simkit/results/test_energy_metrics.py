@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from simkit.power.ledger import Ledger, LedgerFrames
+from simkit.arrays import Floats
+from simkit.power.ledger import Ledger
 from simkit.power.ledger_rows import Flows
 from simkit.power.store_contents import StoreContents
 from simkit.results.energy_metrics import KWH_J, EnergyRecords, Store, energy_metrics
@@ -21,23 +22,15 @@ HOUR = 3600.0
 KW = 1000.0
 
 
-class Tables:
-    def __init__(self) -> None:
-        self.frames: list[pl.DataFrame] = []
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        self.frames.append(rows)
-
-
 def recorded(rows: list[tuple[float, Flows, float]], store: Store | None) -> EnergyRecords:
     """Records of (end in s, flows, content in J) from 0 s on."""
-    tables = Tables()
+    chunks: list[dict[str, Floats]] = []
     contents = None if store is None else StoreContents(store.initial_j)
-    ledger = Ledger(0.0, contents, LedgerFrames(tables))
+    ledger = Ledger(0.0, contents, chunks.append)
     for until, flows, content in rows:
         ledger.advance(until, flows, content)
     ledger.close()
-    return EnergyRecords(pl.concat(tables.frames).lazy(), store)
+    return EnergyRecords(pl.concat(pl.DataFrame(rows) for rows in chunks).lazy(), store)
 
 
 def measured(records: EnergyRecords, start: float, end: float) -> dict[str, dict[str, Any]]:

@@ -11,10 +11,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from simkit.arrays import Floats
 from simkit.power.battery import Battery, BatteryFacts
 from simkit.power.controller import SiteState, SourceOrder
 from simkit.power.grid import KWH_J, GridOffer
-from simkit.power.ledger import Ledger, LedgerFrames
+from simkit.power.ledger import Ledger
 from simkit.power.ledger_rows import Flows
 from simkit.power.machine_model import PowerModel
 from simkit.power.store_contents import StoreContents
@@ -39,14 +40,6 @@ GRID = {"import_limit_w": 400.0, "export_limit_w": {"type": "constant", "value":
 CONTROLLER = {"reserve": 0.2, "charge_below_price": 0.02, "charge_to": 0.7}
 
 
-class Tables:
-    def __init__(self) -> None:
-        self.frames: list[pl.DataFrame] = []
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        self.frames.append(rows)
-
-
 def model_of(section: dict[str, Any], processors: float) -> PowerModel:
     if "table" in section:
         return PowerModel.table([processors * w for w in section["table"]], "processors")
@@ -69,9 +62,9 @@ def with_power(
         names = BatteryFacts.__dataclass_fields__.keys() & battery.keys()
         facts = BatteryFacts(battery["capacity_kwh"] * KWH_J, **{n: battery[n] for n in names})
         store = Battery(facts)
-    tables = Tables()
+    chunks: list[dict[str, Floats]] = []
     contents = store and StoreContents(store.energy_j, store.facts.self_discharge_per_s)
-    ledger = Ledger(0.0, contents, LedgerFrames(tables))
+    ledger = Ledger(0.0, contents, chunks.append)
     held = world.tables["allocations"].to_dicts()
     instants = {row[name] for row in held for name in ("start_time_s", "end_time_s")}
     last = max(instants)
@@ -92,7 +85,7 @@ def with_power(
         )
         signals["standing"] = sum(model.idle_w for model in models)
     ledger.close()
-    world.tables["power"] = pl.concat(tables.frames)
+    world.tables["power"] = pl.concat(pl.DataFrame(rows) for rows in chunks)
     power = deepcopy({"machines": machines, "battery": battery, "grid": GRID,
                       "controller": {"type": "source-order", **CONTROLLER}})  # fmt: skip
     world.manifest["scenario"]["power"] = power

@@ -24,6 +24,8 @@ def terminated_like_interrupted() -> Iterator[None]:
         yield
         return
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # Set again, SIGINT also ends a wait for a lock: polars, when imported, has it restart the wait.
+    signal.signal(signal.SIGINT, signal.getsignal(signal.SIGINT))
     try:
         yield
     finally:

@@ -228,7 +228,7 @@ def type_words(hint: Any) -> str:
         return f"list of: {type_words(parts[0])}"
     if origin is dict:
         return f"mapping of text to {type_words(parts[1])}"
-    if isinstance(hint, type) and issubclass(hint, references.Choice):
+    if isinstance(hint, type) and issubclass(hint, references.PluginChoice):
         return "name, or `{type: name, …}`"
     if isinstance(hint, type) and issubclass(hint, BaseModel):
         return "section"

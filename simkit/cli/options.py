@@ -46,9 +46,9 @@ def overrides(settings: list[str] | None, seed: int | None) -> dict[str, Any]:
     Raises ScenarioError for a setting that cannot be read, or if both give a seed.
     """
     from simkit.errors import ScenarioError
-    from simkit.scenario.file import from_folder, parse_overrides
+    from simkit.scenario.overrides import anchor_paths, parse_overrides
 
-    laid_over = from_folder(parse_overrides(settings or ()), Path.cwd())
+    laid_over = anchor_paths(parse_overrides(settings or ()), Path.cwd())
     if seed is not None:
         if "seed" in laid_over:
             raise ScenarioError("both --seed and --set seed=… give a seed; leave one of them out")

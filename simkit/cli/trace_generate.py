@@ -128,7 +128,8 @@ def _generate_log(
     """Generate a log by a model and write it as SWF."""
     from simkit import plugins
     from simkit.experiment.workload import read_trace
-    from simkit.scenario.file import load_scenario, parse_overrides
+    from simkit.scenario.file import load_scenario
+    from simkit.scenario.overrides import parse_overrides
 
     keys: dict[str, Any] = {"type": model.value, "jobs": jobs, "processors": processors}
     if load is not None:

@@ -45,7 +45,7 @@ def power(
     from simkit import plugins
     from simkit.cli.text import print_json
     from simkit.experiment.signals import read_signal_file
-    from simkit.scenario.file import parse_overrides
+    from simkit.scenario.overrides import parse_overrides
 
     keys: dict[str, Any] = {"type": kind} | parse_overrides(settings or ())
     if path is not None:

@@ -25,7 +25,7 @@ from simkit.power.signal_scaling import Scaling
 from simkit.power.signal_trace import Gaps, PowerTrace
 from simkit.power.signal_zone import fixed_zone
 from simkit.scenario.error_messages import problems_of
-from simkit.scenario.file import cut_at_scalar, dotted
+from simkit.scenario.overrides import cut_at_scalar, dotted
 from simkit.scenario.power import Align
 from simkit.scenario.recorded import RecordedSignal
 from simkit.scenario.references import Context

@@ -130,7 +130,7 @@ class Scenario(Section):
     cluster: ClusterSection = Field(default_factory=ClusterSection)
     """The machines; absent: one pool of the size in the log's header."""
     power: Power | None = None
-    """The energy side: sources, battery, grid, what machines draw; absent: power is not modelled."""
+    """Sources, battery, grid, what machines draw; absent: power is not modelled."""
     policy: PolicySection = Field({}, validate_default=True)
     """Decides what starts when and where."""
     estimates: EstimatorChoice = Field("requested", validate_default=True)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, Tag, ValidationError, ValidationInfo, create_model
+from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from simkit.errors import did_you_mean
-from simkit.scenario.types import BrokenRulesError, Section
+from simkit.scenario.types import BrokenRulesError
 from simkit.scenario.yaml_lines import KeyPath, Problem
 
 _NOT = "must be {}, not {}".format
@@ -80,8 +80,10 @@ class Location:
 
         A name that the author gave, in a mapping, leads to the models of the mapping likewise.
         """
-        named = self.field is not None and get_origin(self.field.annotation) is dict
-        if named and isinstance(step, str):
+        if step == "[key]":  # pydantic's mark of a mapping's key that is wrong itself
+            return
+        is_mapping = self.field is not None and get_origin(self.field.annotation) is dict
+        if is_mapping and isinstance(step, str):
             self.path, self.field = (*self.path, step), None
             return
         self.path = (*self.path, step)
@@ -187,42 +189,3 @@ def shown(value: Any) -> str:
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 60
-
-
-# MERGED Mappings of names to sections, such as ``power.sources``: each problem is told at its own path.
-# MERGED
-# MERGED The names are the user's, so no model has them as fields; each section is judged by itself, and its
-# MERGED problems are led back to its name.
-
-
-def named(kind: Any) -> BeforeValidator:
-    """Return the mark of a field ``dict[str, kind]`` whose keys are names that the user gives.
-
-    Args:
-        kind: a section, or a union of sections told apart by their keys.
-    """
-    one: type[BaseModel] = create_model("One", __base__=Section, it=(kind, ...))
-
-    def check(value: object, info: ValidationInfo) -> object:
-        if not isinstance(value, Mapping):
-            return value  # pydantic says what it must be
-        found: dict[str, Any] = {}
-        problems: list[tuple[KeyPath, str]] = []
-        for name, part in value.items():
-            if not _is_name(name):
-                problems.append(((str(name),), "must be named with letters, digits, '_' and '-'"))
-                continue
-            try:
-                found[name] = one.model_validate({"it": part}, context=info.context).it  # type: ignore[attr-defined]
-            except ValidationError as error:
-                problems += [((name, *p.path[1:]), p.text) for p in problems_of(error, one)]
-        if problems:
-            raise BrokenRulesError(problems)
-        return found
-
-    return BeforeValidator(check)
-
-
-def _is_name(name: object) -> bool:
-    """Tell whether a name can stand in a dotted path and a column's name."""
-    return isinstance(name, str) and name.replace("_", "a").replace("-", "a").isalnum()

@@ -1,10 +1,10 @@
-"""The scenario file: reads a scenario from YAML, and tells every problem with its line.
+"""The scenario file: reads a scenario from YAML, and reports every problem with its line.
 
     s.yaml:3: workload.proccessors: unknown key; did you mean 'processors'?
     s.yaml:9: policy.backfill: 'eazy' is not known as a backfilling rule; did you mean 'easy'?
 
-Relative paths in a scenario start from its folder, ``${NAME}`` in a text is the environment
-variable, and overrides are laid over the file by dotted path.
+Relative paths in a scenario start from its folder, and ``${NAME}`` in a text is the environment
+variable. `yaml_lines` knows the line of each key, `error_messages` says what is wrong.
 """
 
 from __future__ import annotations
@@ -17,121 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError, WithJsonSchema
+from pydantic import BaseModel, ValidationError
 
 from simkit import plugins
 from simkit.errors import PluginError, ScenarioError
 from simkit.scenario import SWEEP_REFUSAL, Scenario
-from simkit.scenario.bundled import SAMPLE, agent_names
-from simkit.scenario.error_messages import Location, problems_of, shown
-from simkit.scenario.references import AGENT_FORMAT, Context, PluginChoice, PluginName, check_file
+from simkit.scenario.error_messages import problems_of
+from simkit.scenario.overrides import cut_at_scalar, dotted, set_value, split_key, starts_with
+from simkit.scenario.references import Context, PluginName, check_file
 from simkit.scenario.types import mark_of
-from simkit.scenario.yaml_lines import (
-    KeyPath,
-    Problem,
-    Values,
-    from_python,
-    parse_scalar,
-    parse_yaml,
-)
-
-# MERGED Dotted paths: ``policy.order`` names a value inside a scenario's mappings and lists.
-
-
-def dotted(path: KeyPath) -> str:
-    """Return ``cluster.machines.0.count`` of a path."""
-    return ".".join(map(str, path))
-
-
-def split(text: str) -> KeyPath:
-    """Return the path of a dotted text; numbers are rows of lists."""
-    return tuple(int(part) if part.isdecimal() else part for part in text.split("."))
-
-
-def starts_with(path: KeyPath, head: KeyPath) -> bool:
-    """Tell whether `path` is `head` or lies below it."""
-    return path[: len(head)] == head
-
-
-def cut_at_scalar(path: KeyPath, data: Any) -> KeyPath:
-    """Return the path up to the first value that holds no keys: its short form says it all."""
-    for depth, step in enumerate(path):
-        if isinstance(data, dict):
-            data = data.get(step, {})
-        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
-            data = data[step]
-        else:
-            return path[:depth]
-    return path
-
-
-def set_value(data: dict[str, Any], path: KeyPath, value: Any) -> None:
-    """Put `value` at `path`, in place; absent sections are made and short forms written out.
-
-    Raises ValueError if the path leads through a value that holds no keys, or past a list's end.
-    """
-    inside: Any = data
-    for depth, step in enumerate(path):
-        above, last = path[:depth], depth == len(path) - 1
-        if isinstance(inside, list):
-            if not isinstance(step, int) or step >= len(inside):
-                raise ValueError(f"{dotted(above)} has no row {step}; it has {len(inside)}, from 0")
-        elif isinstance(inside, dict):
-            step = str(step)
-        else:
-            raise ValueError(f"{dotted(above)} is {shown(inside)}, which holds no keys")
-        if last:
-            inside[step] = value
-        else:
-            inside = _enter(inside, step, path[: depth + 1])
-
-
-def _enter(inside: Any, step: int | str, path: KeyPath) -> Any:
-    """Return what is at `step`, made able to hold keys where a scenario allows it."""
-    below = inside.get(step) if isinstance(inside, dict) else inside[step]
-    if below is None:
-        below = {}
-    elif isinstance(below, str) and _has_short_form(path):
-        below = {"type": below}
-    inside[step] = below
-    return below
-
-
-def _has_short_form(path: KeyPath) -> bool:
-    return any(issubclass(model, PluginChoice) for model in Location(Scenario, path).inner.values())
-
-
-def from_folder(overrides: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """Return dotted key → value with the relative paths among the values starting from `folder`.
-
-    A path is what the scenario has as one: a file (``workload.path``), or the file of
-    ``my_policy.py:MyPolicy``. Arguments of plug-ins stay as they are.
-    """
-    return {key: _from_folder(split(key), value, folder) for key, value in overrides.items()}
-
-
-def _from_folder(path: KeyPath, value: Any, folder: Path) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _from_folder((*path, str(key)), v, folder) for key, v in value.items()}
-    if not isinstance(value, str):
-        return value
-    place = Location(Scenario, path)
-    named = bool(place.field and mark_of(place.field, PluginName)) or _has_short_form(path)
-    file, colon, attribute = value.rpartition(":")
-    if named and file.endswith(".py"):
-        return f"{folder / Path(file).expanduser()}{colon}{attribute}"
-    if _has_format(place, "path") and not value.startswith(SAMPLE):
-        return str(folder / Path(value).expanduser())
-    if _has_format(place, AGENT_FORMAT) and value not in agent_names():
-        return str(folder / Path(value).expanduser())
-    return value
-
-
-def _has_format(place: Location, name: str) -> bool:
-    marks = place.field.metadata if place.field else ()
-    schemas = (mark.json_schema for mark in marks if isinstance(mark, WithJsonSchema))
-    return any(schema and schema.get("format") == name for schema in schemas)
-
+from simkit.scenario.yaml_lines import KeyPath, Problem, Values, from_python, parse_yaml
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
@@ -149,22 +44,21 @@ def load_scenario(
 
     Returns:
         The scenario after defaults, its paths absolute. The plug-ins it names are known, but not
-        imported yet; `check_names` does that. A sweep's values are judged by
-        `simkit.scenario.sweep.expand_sweep`.
+        imported; `check_names` does that. `simkit.scenario.sweep.expand_sweep` checks a sweep.
 
     Raises ScenarioError with all problems, each with file, line and dotted path.
     """
     document = Document.read(source, overrides)
     scenario = document.scenario()
     if single and scenario.sweep:
-        raise ScenarioError(document.locate([Problem(("sweep",), SWEEP_REFUSAL)]))
+        raise ScenarioError(document.error_lines([Problem(("sweep",), SWEEP_REFUSAL)]))
     return scenario
 
 
 def check_names(scenario: Scenario) -> list[str]:
     """Import every plug-in that the scenario names; return ``dotted.path: problem`` lines."""
     problems = []
-    for path, plugin, name in _named(scenario, ()):
+    for path, plugin, name in _plugin_names(scenario, ()):
         try:
             plugins.find(plugin.group, name, kind=plugin.kind)
         except PluginError as error:
@@ -172,23 +66,9 @@ def check_names(scenario: Scenario) -> list[str]:
     return problems
 
 
-def parse_overrides(texts: Iterable[str]) -> dict[str, Any]:
-    """Return dotted path → value of texts like ``policy.order=sjf``; the values are YAML.
-
-    Raises ScenarioError for a text without a path or an equals sign, or whose value is no YAML.
-    """
-    overrides = {}
-    for text in texts:
-        path, equals, value = text.partition("=")
-        if not equals or not all(path.strip().split(".")):
-            raise ScenarioError(f"{text!r} sets nothing; write a dotted key and a value: seed=3")
-        overrides[path.strip()] = parse_scalar(value)
-    return overrides
-
-
 @dataclass
 class Document:
-    """A scenario as written, with what is needed to judge it and to say where it is wrong."""
+    """A scenario as written: validates it, and says on which line it is wrong."""
 
     label: str
     """The file as the user named it; empty for a mapping."""
@@ -202,17 +82,16 @@ class Document:
 
     @classmethod
     def read(cls, source: Source, overrides: Mapping[str, object] | None = None) -> Document:
-        """Read a file or a mapping; raises ScenarioError if there is nothing to judge."""
+        """Read a file or a mapping; raises ScenarioError for a file that is not YAML."""
         laid_over = from_python(dict(overrides or {}))
         if isinstance(source, Mapping):
             document = cls("", Path.cwd(), from_python(source))
         else:
             path = Path(source).expanduser()
             document = cls(str(source), path.parent.absolute(), _read_file(path, str(source)))
-        document.overrides = {split(path): value for path, value in laid_over.data.items()}
-        document.values.problems += [
-            Problem((*split(str(path[0])), *path[1:]), text) for path, text, _ in laid_over.problems
-        ]
+        document.overrides = {split_key(path): value for path, value in laid_over.data.items()}
+        for (key, *below), text, _ in laid_over.problems:
+            document.values.problems.append(Problem((*split_key(str(key)), *below), text))
         return document
 
     def scenario(self) -> Scenario:
@@ -220,14 +99,14 @@ class Document:
         problems = list(self.values.problems)
         data = self.laid_over({}, problems)
         scenario, found = self.validate(data)
-        told = {problem.path for problem in problems if problem.line is None}
-        problems += [problem for problem in found if problem.path not in told]
+        known = {problem.path for problem in problems if problem.line is None}
+        problems += [problem for problem in found if problem.path not in known]
         if scenario is None or problems:
-            raise ScenarioError(self.locate(problems))
+            raise ScenarioError(self.error_lines(problems))
         return scenario
 
     def laid_over(self, assignment: Mapping[KeyPath, Any], problems: list[Problem]) -> Any:
-        """Return the data with an assignment, then the overrides, put in; reports what fails."""
+        """Return the data with an assignment, then the overrides, put in; add what fails."""
         data = deepcopy(self.values.data)
         if not isinstance(data, dict):
             return data
@@ -248,37 +127,30 @@ class Document:
             found = problems_of(error, Scenario)
             return None, [p._replace(path=cut_at_scalar(p.path, data)) for p in found]
 
-    def locate(self, problems: Iterable[Problem]) -> list[str]:
-        """Return one line a problem, in order of the file's lines; the overrides' come last."""
-        places = [(self._line(problem), problem) for problem in problems]
-        places.sort(key=lambda place: (place[0] is None, place[0] or 0))
-        return list(dict.fromkeys(self._sentence(line, problem) for line, problem in places))
+    def error_lines(self, problems: Iterable[Problem]) -> list[str]:
+        """Return ``file:line: dotted.path: text`` of each problem, in order of the file's lines.
 
-    def _line(self, problem: Problem) -> int | None:
-        if self._is_overridden(problem.path):
-            return None
-        return problem.line or self.values.line(problem.path)
+        Problems of overrides have no line and come last.
+        """
+        found = []
+        for problem in problems:
+            place, line = "override", None
+            if not self._is_overridden(problem.path):
+                line = problem.line or self.values.line(problem.path)
+                place = f"{self.label}:{line}" if self.label else ""
+            parts = (place, dotted(problem.path), problem.text)
+            found.append((line is None, line or 0, ": ".join(part for part in parts if part)))
+        found.sort(key=lambda entry: entry[:2])
+        return list(dict.fromkeys(text for *_, text in found))
 
     def _is_overridden(self, path: KeyPath) -> bool:
-        """Tell whether an override is at or above the path, or alone brought in what holds it."""
-        absent = self._highest_absent(path)
+        """Return whether an override is at or above the path, or alone made what holds it."""
+        above = (path[:depth] for depth in range(1, len(path) + 1))
+        absent = next((head for head in above if head not in self.values.lines), ())
         return any(
             starts_with(path, laid) or (absent and starts_with(laid, absent))
             for laid in self.overrides
         )
-
-    def _highest_absent(self, path: KeyPath) -> KeyPath:
-        """Return the first key on the way down to the path that the file does not have, else ()."""
-        ways = (path[:depth] for depth in range(1, len(path) + 1))
-        return next((way for way in ways if way not in self.values.lines), ())
-
-    def _sentence(self, line: int | None, problem: Problem) -> str:
-        if self._is_overridden(problem.path):
-            parts = ["override"]
-        else:
-            parts = [f"{self.label}:{line}"] if self.label else []
-        parts += [dotted(problem.path)] if problem.path else []
-        return ": ".join([*parts, problem.text])
 
 
 def _read_file(path: Path, label: str) -> Values:
@@ -291,12 +163,12 @@ def _read_file(path: Path, label: str) -> Values:
         raise ScenarioError(f"{label}: cannot be read: {error.strerror}") from error
 
 
-def _named(model: BaseModel, path: KeyPath) -> Iterator[tuple[KeyPath, PluginName, str]]:
-    """Yield (path, its mark, name) of every plug-in name in a model."""
+def _plugin_names(model: BaseModel, path: KeyPath) -> Iterator[tuple[KeyPath, PluginName, str]]:
+    """Yield (path, mark, name) of every plug-in that a model names."""
     for key, info in type(model).model_fields.items():
         value = getattr(model, key)
         plugin = mark_of(info, PluginName)
         if isinstance(value, BaseModel):
-            yield from _named(value, (*path, key))
+            yield from _plugin_names(value, (*path, key))
         elif plugin and isinstance(value, str):
             yield (*path, key), plugin, value

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
-from simkit.scenario.error_messages import named
 from simkit.scenario.signals import AtLeastZero, Finite, Signal
-from simkit.scenario.types import BrokenRulesError, Duration, Many, Positive, Section
+from simkit.scenario.types import BrokenRulesError, Duration, Many, Positive, Section, SectionName
 
 TimeSpent = Annotated[Duration, Field(ge=0)]
 """Seconds, at least 0."""
@@ -101,7 +100,7 @@ Machine = Annotated[
 class GroupedMachines(Section):
     """Machines of several kinds."""
 
-    groups: Annotated[dict[str, Machine], named(Machine)]
+    groups: dict[SectionName, Machine]
     """Name of a group of machines, or of one machine → what each of it draws; default: the rest."""
 
 

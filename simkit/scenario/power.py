@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model_validator
 
-from simkit.scenario.error_messages import named
 from simkit.scenario.machine_power import Machines, PueCurve, TimeSpent
 from simkit.scenario.recorded import RecordedSignal, Zone
 from simkit.scenario.references import PluginChoice, PluginName
@@ -23,6 +22,7 @@ from simkit.scenario.types import (
     Positive,
     PositiveDuration,
     Section,
+    SectionName,
 )
 
 # MERGED The scenario's `power.battery`: a store of energy.
@@ -344,7 +344,7 @@ class Power(Section):
 
     machines: Machines
     """What a machine draws; in a pool, what a processor does."""
-    sources: Annotated[dict[str, SourceSection], named(SourceSection)] = Field(default_factory=dict)
+    sources: dict[SectionName, SourceSection] = Field(default_factory=dict)
     """Name → what generates power on the site."""
     align: Align = Field(default_factory=Align)
     """How files lie on the run's clock: calendar, epoch or {offset: 10d}."""

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
 from simkit.scenario.error_messages import shown
-from simkit.scenario.file import Document, Source, dotted, split, starts_with
+from simkit.scenario.file import Document, Source
+from simkit.scenario.overrides import dotted, split_key, starts_with
 from simkit.scenario.yaml_lines import KeyPath, Problem
 
 LARGEST = 100_000
@@ -55,7 +56,7 @@ def expand_sweep(
     size = prod(len(axis.values) for axis in axes)
     if size > LARGEST:
         text = f"stands for {size} runs; at most {LARGEST}: split it"
-        raise ScenarioError(document.locate([Problem(("sweep",), text)]))
+        raise ScenarioError(document.error_lines([Problem(("sweep",), text)]))
     points, problems = [], []
     for rows in product(*(range(len(axis.values)) for axis in axes)):
         chosen = list(zip(axes, rows, strict=True))
@@ -65,12 +66,12 @@ def expand_sweep(
             assignment = {axis.key: axis.values[row] for axis, row in chosen}
             points.append(GridPoint(assignment, scenario))
     if problems:
-        raise ScenarioError(document.locate(_each_once(problems)))
+        raise ScenarioError(document.error_lines(_each_once(problems)))
     return points
 
 
 def _axes(scenario: Scenario, overrides: Mapping[KeyPath, Any]) -> list[_Axis]:
-    axes = [_Axis(key, split(key), values) for key, values in scenario.sweep.items()]
+    axes = [_Axis(key, split_key(key), values) for key, values in scenario.sweep.items()]
     return [axis for axis in axes if not any(starts_with(axis.path, above) for above in overrides)]
 
 

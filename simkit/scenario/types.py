@@ -51,6 +51,16 @@ def mark_of(field: FieldInfo, kind: type[Mark]) -> Mark | None:
     return None
 
 
+def _section_name(name: str) -> str:
+    if not name.replace("_", "a").replace("-", "a").isalnum():
+        raise ValueError("must be named with letters, digits, '_' and '-'")
+    return name
+
+
+SectionName = Annotated[str, AfterValidator(_section_name)]
+"""The key of a section that the user names: it can stand in a dotted path and a column's name."""
+
+
 class BrokenRulesError(ValueError):
     """Several rules of a section are broken, each at a key below it.
 

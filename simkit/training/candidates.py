@@ -11,7 +11,7 @@ from simkit import plugins
 from simkit.errors import PluginError, ScenarioError, did_you_mean
 from simkit.experiment.policy import POLICIES
 from simkit.scenario.bundled import agent_folder
-from simkit.scenario.file import from_folder
+from simkit.scenario.overrides import anchor_paths
 from simkit.scenario.yaml_lines import parse_scalar
 
 _PARTS = ("order", "backfill", "placement")
@@ -61,7 +61,7 @@ def policy_candidate(text: str) -> Candidate:
         section = dict(zip(_PARTS, text.split("+"), strict=False))
     else:
         section = {_kind_of(text): text}
-    laid_over: dict[str, Any] = from_folder({"policy": section}, Path.cwd())["policy"]
+    laid_over: dict[str, Any] = anchor_paths({"policy": section}, Path.cwd())["policy"]
     return Candidate("agent" if "agent" in laid_over else "policy", laid_over)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from simkit.scenario.file import from_folder
+from simkit.scenario.overrides import anchor_paths
 
 HERE = Path("/here")
 SETTINGS: list[tuple[str, Any, Any]] = [
@@ -38,4 +38,4 @@ SETTINGS: list[tuple[str, Any, Any]] = [
 
 @pytest.mark.parametrize(("key", "value", "expected"), SETTINGS)
 def test_what_is_a_path_starts_from_the_folder(key: str, value: Any, expected: Any) -> None:
-    assert from_folder({key: value}, HERE) == {key: expected}
+    assert anchor_paths({key: value}, HERE) == {key: expected}

@@ -1,0 +1,118 @@
+"""Overrides: values laid over a scenario by dotted path, ``policy.order=sjf``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import WithJsonSchema
+
+from simkit.errors import ScenarioError
+from simkit.scenario import Scenario
+from simkit.scenario.bundled import SAMPLE, agent_names
+from simkit.scenario.error_messages import Location, shown
+from simkit.scenario.references import AGENT_FORMAT, PluginChoice, PluginName
+from simkit.scenario.types import mark_of
+from simkit.scenario.yaml_lines import KeyPath, parse_scalar
+
+
+def parse_overrides(texts: Iterable[str]) -> dict[str, Any]:
+    """Return dotted path → value of texts like ``policy.order=sjf``; the values are YAML.
+
+    Raises ScenarioError for a text without a path or an equals sign, or whose value is not YAML.
+    """
+    overrides = {}
+    for text in texts:
+        path, equals, value = text.partition("=")
+        if not equals or not all(path.strip().split(".")):
+            raise ScenarioError(f"{text!r} sets nothing; write a dotted key and a value: seed=3")
+        overrides[path.strip()] = parse_scalar(value)
+    return overrides
+
+
+def anchor_paths(overrides: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the overrides with relative paths among their values starting from `folder`.
+
+    A path is what the scenario has as one: a file (``workload.path``), or the file of
+    ``my_policy.py:MyPolicy``. Arguments of plug-ins stay as they are.
+    """
+    return {key: _anchored(split_key(key), value, folder) for key, value in overrides.items()}
+
+
+def _anchored(path: KeyPath, value: Any, folder: Path) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _anchored((*path, str(key)), v, folder) for key, v in value.items()}
+    if not isinstance(value, str):
+        return value
+    location = Location(Scenario, path)
+    field = location.field
+    is_plugin = bool(field and mark_of(field, PluginName)) or _has_short_form(location)
+    file, colon, attribute = value.rpartition(":")
+    if is_plugin and file.endswith(".py"):
+        return f"{folder / Path(file).expanduser()}{colon}{attribute}"
+    marks = field.metadata if field else ()
+    schemas = (mark.json_schema or {} for mark in marks if isinstance(mark, WithJsonSchema))
+    formats = [schema.get("format") for schema in schemas]
+    is_file = "path" in formats and not value.startswith(SAMPLE)
+    if is_file or (AGENT_FORMAT in formats and value not in agent_names()):
+        return str(folder / Path(value).expanduser())
+    return value
+
+
+def dotted(path: KeyPath) -> str:
+    """Return ``cluster.machines.0.count`` of a path."""
+    return ".".join(map(str, path))
+
+
+def split_key(text: str) -> KeyPath:
+    """Return the path of a dotted text; numbers are rows of lists."""
+    return tuple(int(part) if part.isdecimal() else part for part in text.split("."))
+
+
+def starts_with(path: KeyPath, head: KeyPath) -> bool:
+    """Return whether `path` is `head` or lies below it."""
+    return path[: len(head)] == head
+
+
+def cut_at_scalar(path: KeyPath, data: Any) -> KeyPath:
+    """Return the path up to the first value that holds no keys: a section in its short form."""
+    for depth, step in enumerate(path):
+        if isinstance(data, dict):
+            data = data.get(step, {})
+        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+            data = data[step]
+        else:
+            return path[:depth]
+    return path
+
+
+def set_value(data: dict[str, Any], path: KeyPath, value: Any) -> None:
+    """Put `value` at `path`, in place; absent sections are made and short forms written out.
+
+    Raises ValueError if the path leads through a value that holds no keys, or past a list's end.
+    """
+    inside: Any = data
+    for depth, step in enumerate(path):
+        above = path[:depth]
+        if isinstance(inside, list):
+            if not isinstance(step, int) or step >= len(inside):
+                raise ValueError(f"{dotted(above)} has no row {step}; it has {len(inside)}, from 0")
+        elif isinstance(inside, dict):
+            step = str(step)
+        else:
+            raise ValueError(f"{dotted(above)} is {shown(inside)}, which holds no keys")
+        if depth == len(path) - 1:
+            inside[step] = value
+            return
+        below = inside.get(step) if isinstance(inside, dict) else inside[step]
+        if below is None:
+            below = {}
+        elif isinstance(below, str) and _has_short_form(Location(Scenario, path[: depth + 1])):
+            below = {"type": below}
+        inside[step] = below
+        inside = below
+
+
+def _has_short_form(location: Location) -> bool:
+    return any(issubclass(model, PluginChoice) for model in location.inner.values())

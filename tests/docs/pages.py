@@ -20,6 +20,7 @@ _BLOCK = re.compile(
     r"(?:<!-- file: (?P<marked>\S+) -->\n)?^```(?P<language>\w+)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+_PART = re.compile(r"^<!-- test:(?: (?P<name>\w+))? -->\n", re.MULTILINE)
 _NAMED = re.compile(r"# (?P<name>\w+\.(?:py|yaml))\n")
 
 
@@ -31,6 +32,8 @@ class Block:
     text: str
     file: str
     """Name of the file that it shows; empty if it shows none."""
+    part: str
+    """Part of the page: each is a test, which has the files of all parts before it."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,16 @@ class Command:
 def blocks(page: Path) -> Iterator[Block]:
     """Yield the fenced blocks of a page in order.
 
-    A block is a file if it begins with a comment of its name, or if a mark before it says so.
+    A block is a file if it begins with a comment of its name, or if a mark before it says so. A
+    mark ``<!-- test: name -->`` begins a part of the page; one without a name returns to the first.
     """
-    for match in _BLOCK.finditer(page.read_text("utf-8")):
+    text = page.read_text("utf-8")
+    marks = [(mark.start(), mark["name"] or "") for mark in _PART.finditer(text)]
+    for match in _BLOCK.finditer(text):
+        part = next((name for start, name in reversed(marks) if start < match.start()), "")
         named = _NAMED.match(match["text"])
         name = match["marked"] or (named["name"] if named else "")
-        yield Block(match["language"], match["text"], name)
+        yield Block(match["language"], match["text"], name, part)
 
 
 def commands(block: Block) -> Iterator[Command]:

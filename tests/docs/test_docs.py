@@ -40,17 +40,25 @@ def written(page: Path) -> str:
 # --- what is shown runs ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, id=identifier(page)) for page in PAGES if shows_what_runs(page)],
-)
-def test_commands_and_blocks_run(page: Path, tmp_path: Path, monkeypatch) -> None:
-    """Every block of a page, from top to bottom, in an empty folder."""
+PARTS = [
+    pytest.param(page, part, id=f"{identifier(page)} {part}".strip())
+    for page in PAGES
+    if shows_what_runs(page)
+    for part in dict.fromkeys(block.part for block in blocks(page))
+]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("page", "part"), PARTS)
+def test_commands_and_blocks_run(page: Path, part: str, tmp_path: Path, monkeypatch) -> None:
+    """Every block of a part of a page, from top to bottom, in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     for block in blocks(page):
         if block.file:
             Path(block.file).write_text(block.text, encoding="utf-8")
+        elif block.part != part:
+            continue
         elif block.language == "python":
             exec(compile(block.text, identifier(page), "exec"), {})
         elif block.language == "console":

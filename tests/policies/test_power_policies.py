@@ -21,6 +21,8 @@ from simkit.policies.value_orders import LeastSlack
 from simkit.policy import WakeAt
 from simkit.policy.ordered import OrderedPolicy
 
+pytestmark = pytest.mark.long
+
 IDLE_W, EACH_W, STEP_S = 100.0, 10.0, 10.0
 
 

@@ -14,6 +14,8 @@ from stable_baselines3.common.monitor import Monitor  # noqa: E402
 
 from simkit.env import SchedulingEnv  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 STEPS = 2048
 
 

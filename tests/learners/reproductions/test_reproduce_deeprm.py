@@ -17,6 +17,8 @@ from simkit.learners.reproductions.deeprm.study import (
 )
 from simkit.training.reproduction import Workplace
 
+pytestmark = pytest.mark.long
+
 SMALL = Setting(
     trained=(70, 130), judged=(70, 130), seeds=1, further_seeds=1, iterations=2, long_iterations=2, job_sets=3,
     rollouts=2, held_out=3,

@@ -36,6 +36,8 @@ from simkit.learners.reproductions.sofia.study import METHODS, Setting, Task
 from simkit.learners.reproductions.sofia.tables import Results, orders
 from simkit.training.reproduction import Workplace
 
+pytestmark = pytest.mark.long
+
 TINY = Setting(
     seeds=2, iterations=3, pilot_iterations=1, held_out_every=1, batches={0.7: 1, 0.4: 1},
     timed=1, methods=tuple(METHODS),

@@ -28,6 +28,8 @@ from simkit.power.site import Checkpoints, Foresight, Site, Source, Supply
 from simkit.workload.capacity import CapacityChange
 from simkit.workload.cluster import Cluster, Maintenance
 
+pytestmark = pytest.mark.long
+
 POOL = PowerModel.linear(100.0, 1000.0, "processors")
 MACHINE = PowerModel.linear(10.0, 100.0, "processors")
 PIECES = "job_id start_time_s end_time_s outcome"

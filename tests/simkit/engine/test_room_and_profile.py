@@ -16,6 +16,8 @@ from simkit.policy.task import Allocation, Task
 from simkit.units import TIME_GRID
 from simkit.workload.cluster import Cluster, Maintenance
 
+pytestmark = pytest.mark.long
+
 END = 30  # the brute-force grid covers 0, 1, …, END - 1 seconds, and what is then goes on forever
 
 

@@ -20,6 +20,8 @@ from simkit.policies.placement import Random as RandomPlacement
 from simkit.policy import Cancel, Kill, Place, Suspend, WakeAt
 from simkit.policy.ordered import OrderedPolicy
 
+pytestmark = pytest.mark.long
+
 
 class Good:
     """Shortest first, as an author writes it; the bad ones differ in one thing."""

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long
+
 SCRIPT = """
 import os, sys, time
 from pathlib import Path

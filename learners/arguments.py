@@ -1,68 +1,91 @@
-"""A learner's arguments: a frozen dataclass with defaults, and the rules that its fields keep."""
+"""The arguments of learners, and what a scenario must be for them to draw its job sets."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from simkit.errors import ScenarioError, did_you_mean
+from pydantic import Field, ValidationError, model_validator
+
+from simkit.errors import ScenarioError
+from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.scenario import Scenario
 from simkit.scenario.models import DeepRMWorkload, SofiaWorkload
+from simkit.scenario.problems import problems_of
+from simkit.scenario.types import BrokenRulesError, Count, Section
 from simkit.scenario.workload import WorkloadBase
 
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1)]
+Extent = Annotated[int, Field(ge=1, le=10_000)]
+"""A dimension of an observation."""
+
 T = TypeVar("T")
-Range = tuple[float, float]
-"""The least and the most, both allowed."""
+Chosen = TypeVar("Chosen", bound=Section)
 
 
-def read_arguments(
-    cls: type[T],
-    given: Mapping[str, Any],
-    *,
-    ranges: Mapping[str, Range],
-    choices: Mapping[str, tuple[str, ...]],
-) -> T:
-    """Return an instance of a dataclass whose fields all have plain defaults.
+class ReinforceArguments(Section):
+    """The arguments that both REINFORCE learners have."""
 
-    Args:
-        cls: the dataclass; a field takes what its default is: a truth value, a whole number, a
-            number, or a word.
-        given: the values of some fields.
-        ranges: what numbers may be.
-        choices: what words may be.
+    iterations: Count = 1000
+    """Iterations of the training."""
+    rollouts: Count = 20
+    """Episodes of each job set."""
+    fresh: bool = True
+    """New job sets in each iteration; false: the same ones, as in the original."""
+    objective: Objective = "slowdown"
+    """What is minimised: the jobs' slowdown, or their completion time."""
+    hidden: Count = 20
+    """Size of the hidden layer."""
+    learning_rate: Positive = 0.001
+    """Of the optimiser."""
+    discount: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Of a reward that comes a decision later."""
+    mask: bool = False
+    """Rule out actions that would do nothing, except the void action."""
+    baseline: Literal["decision", "value"] = "decision"
+    """decision: the mean over a job set's rollouts at the same decision; value: a network."""
 
-    Raises ScenarioError, all problems at once.
-    """
-    defaults = {field.name: field.default for field in fields(cls)}  # type: ignore[arg-type]
-    problems = [
-        f"learn.arguments.{name}: {text}"
-        for name, value in given.items()
-        for text in _wrong(name, value, defaults, ranges, choices)
-    ]
-    if problems:
-        raise ScenarioError(problems)
-    return cls(**{n: float(v) if isinstance(defaults[n], float) else v for n, v in given.items()})
+    @model_validator(mode="after")
+    def _can_tell_actions_apart(self) -> Self:
+        if self.baseline == "decision" and self.rollouts == 1:
+            text = (
+                "is 1, and with baseline decision the mean over a job set's rollouts is then each "
+                "one's own return, so that nothing is learned; give 2 or more, or baseline: value"
+            )
+            raise BrokenRulesError([(("rollouts",), text)])
+        return self
 
 
-def credit_problems(baseline: str, rollouts: int) -> list[str]:
-    """Return why no action could be told from another with a baseline; empty if it can."""
-    if baseline != "decision" or rollouts > 1:
-        return []
-    return [
-        "learn.arguments.rollouts: is 1, and with baseline decision the mean over a job set's "
-        "rollouts is then each one's own return, so that nothing is learned; give 2 or more, or "
-        "baseline: value"
-    ]
+def read_arguments(kind: type[Chosen], given: Mapping[str, Any]) -> Chosen:
+    """Return `learn.arguments` as a learner's model; raises ScenarioError, all problems at once."""
+    try:
+        return kind.model_validate(dict(given))
+    except ValidationError as error:
+        raise ScenarioError(
+            [
+                f"learn.arguments.{'.'.join(map(str, problem.path))}: {problem.text}"
+                for problem in problems_of(error, kind)
+            ]
+        ) from None
+
+
+def attempt(make: Callable[[], T], problems: list[str]) -> T | None:
+    """Return what a call makes; if it raises ScenarioError, add to the problems and return None."""
+    try:
+        return make()
+    except ScenarioError as error:
+        problems += error.problems
+        return None
 
 
 def refuse_without_jobs(drawn: Mapping[str, JobSets]) -> None:
-    """Raise ScenarioError for job sets that hold no job between them: they tell nothing.
+    """Raise ScenarioError for job sets that hold no job between them.
 
     Args:
-        drawn: the argument that says how many sets there are → the sets.
+        drawn: the argument that gives the number of sets → the sets.
     """
     problems = [
         f"learn.arguments.{argument}: the workload brings so few jobs that all {len(sets)} of "
@@ -72,34 +95,6 @@ def refuse_without_jobs(drawn: Mapping[str, JobSets]) -> None:
     ]
     if problems:
         raise ScenarioError(problems)
-
-
-def _wrong(
-    name: str,
-    value: Any,
-    defaults: Mapping[str, Any],
-    ranges: Mapping[str, Range],
-    choices: Mapping[str, tuple[str, ...]],
-) -> Iterator[str]:
-    """Tell what is wrong with one value; nothing if it keeps the rules."""
-    if name not in defaults:
-        yield f"is no argument of this learner{did_you_mean(name, defaults)}"
-    elif isinstance(defaults[name], bool):
-        if not isinstance(value, bool):
-            yield f"must be true or false, not {value!r}"
-    elif isinstance(defaults[name], str):
-        if value not in choices[name]:
-            yield f"unknown value {value!r}{did_you_mean(str(value), choices[name])}"
-    else:
-        kind, word = (int, "whole number") if isinstance(defaults[name], int) else (float, "number")
-        is_one = isinstance(value, (int, kind)) and not isinstance(value, bool)
-        low, high = ranges[name]
-        if not is_one or not (low <= value <= high and math.isfinite(value)):
-            most = f" to {high:g}" if math.isfinite(high) else " on"
-            yield f"must be a {word} from {low:g}{most}, not {value!r}"
-
-
-# MERGED What a scenario must be for the learners that draw their own job sets for a pool in steps.
 
 
 RESOURCES = ("cpu", "mem")
@@ -133,7 +128,7 @@ def pool_problems(scenario: Scenario, workload: Drawn, learner: str) -> Iterator
 
 
 def longest_job(workload: Drawn, horizon: int) -> int:
-    """Return the steps that jobs take at most; raises ScenarioError if none fits the horizon."""
+    """Return the steps of the longest job; raises ScenarioError if it exceeds the horizon."""
     longest = max(workload.long_steps[1], workload.short_steps[1])
     if longest >= horizon:
         raise ScenarioError(

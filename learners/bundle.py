@@ -1,17 +1,17 @@
-"""An agent's bundle: a folder with its weights and a description of all that they fit.
+"""An agent's bundle: a folder with the weights and a description of what they fit.
 
     weights.safetensors   named arrays
     agent.json            architecture, observation schema with its hash, actions, slotted model,
-                          training scenario, learner, arguments, seed, versions, curve's end
+                          training scenario, learner, arguments, seed, versions, last metrics
 
-To read one takes NumPy and safetensors, no torch.
+Reading one needs NumPy and safetensors, not torch.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -21,12 +21,6 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import PluginError, RunError
-from simkit.learners.arguments import RESOURCES
-from simkit.learners.nn.perceptron import Weights, layers_of
-from simkit.learning.actions import SlotActions
-from simkit.learning.observation import ObservationSchema
-from simkit.learning.slotted import Slotted
-from simkit.results.run_info import versions
 from simkit.scenario.bundled import DESCRIPTION
 
 Array = npt.NDArray[Any]
@@ -35,7 +29,7 @@ FORMAT: Final = 1
 """The version of bundles that this module writes and reads."""
 WEIGHTS: Final = "weights.safetensors"
 REQUIRED: Final = ("architecture", "observation", "actions")
-"""What a description says at least."""
+"""Keys that every description has."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +46,14 @@ class Bundle:
 def write_bundle(
     folder: Path, weights: Mapping[str, Array], description: Mapping[str, Any]
 ) -> None:
-    """Write a bundle.
+    """Write a bundle; the folder is made if it does not exist, and a bundle in it is replaced.
 
     Args:
-        folder: is made if it is not there; a bundle in it is replaced.
+        folder: of the bundle.
         weights: finite numbers by name, ``layers.0.weight`` (in, out), …, float32.
-        description: plain values, with all of `REQUIRED`.
+        description: plain values, with all keys of `REQUIRED`.
 
-    Raises RunError if weights are not finite, something is missing or the folder cannot be written.
+    Raises RunError if weights are not finite, a key is missing or the folder cannot be written.
     """
     problems = [f"{name} holds numbers that are not finite" for name, array in weights.items()
                 if not np.isfinite(array).all()]  # fmt: skip
@@ -80,7 +74,7 @@ def write_bundle(
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Read a bundle; one whose weights are not those of its description is refused.
+    """Read a bundle; if the weights are not those that it describes, it is refused.
 
     Raises RunError with what is missing or damaged; PluginError if safetensors is not installed.
     """
@@ -108,7 +102,7 @@ def _read_description(path: Path) -> dict[str, Any]:
             f"{path}: cannot be read: {error.strerror}; give the folder of an agent"
         ) from error
     except ValueError as error:
-        raise RunError(f"{path}: is no JSON ({error}); train the agent again") from error
+        raise RunError(f"{path}: is not JSON ({error}); train the agent again") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         shown = found.get("format") if isinstance(found, dict) else None
         raise RunError(
@@ -134,42 +128,3 @@ def safetensors() -> ModuleType:
             "agents need safetensors, which is not installed; install simkit-cluster[learn]"
         ) from error
     return safetensors.numpy
-
-
-# MERGED The bundle of a perceptron that chooses among slots: its weights, and all that they fit.
-
-
-def write_slotted_agent(
-    folder: Path,
-    weights: Weights,
-    *,
-    schema: ObservationSchema,
-    model: Slotted,
-    mask: bool,
-    training: Mapping[str, Any],
-    curve_end: Mapping[str, float],
-) -> None:
-    """Write a bundle; see `write_bundle`.
-
-    Args:
-        folder: of the bundle.
-        weights: of a perceptron with ReLU between its layers.
-        schema: of its observations.
-        model: whose slots its actions name.
-        mask: whether actions that would do nothing were ruled out.
-        training: plain values that tell the training from others.
-        curve_end: the last row of the training's metrics.
-    """
-    matrices = [weight for weight, _ in layers_of(weights)]
-    sizes = [len(matrices[0]), *(matrix.shape[1] for matrix in matrices)]
-    description = {
-        "architecture": {"type": "perceptron", "layers": sizes, "activation": "relu"},
-        "observation": schema.as_json(),
-        "actions": {**SlotActions(model).as_json(), "mask": mask},
-        "slotted": asdict(model),
-        "resources": list(RESOURCES),
-        **training,
-        "versions": versions(),
-        "curve_end": dict(curve_end),
-    }
-    write_bundle(folder, weights, description)

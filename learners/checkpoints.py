@@ -1,4 +1,4 @@
-"""Checkpoints: all that a training needs to go on as if it had never stopped.
+"""Checkpoints: all that a training needs to go on as if it had never been interrupted.
 
 checkpoint.json             the iteration, whose training it is, numbers, generators' states
 checkpoint.safetensors      arrays
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,9 +16,6 @@ import numpy as np
 
 from simkit.errors import RunError
 from simkit.learners.bundle import safetensors
-from simkit.learners.nn.optimisers import Optimiser
-from simkit.learners.nn.policy_network import PolicyNetwork
-from simkit.learners.nn.value_baseline import ValueBaseline
 
 FACTS: Final = "checkpoint.json"
 ARRAYS: Final = "checkpoint.safetensors"
@@ -37,13 +34,10 @@ class Checkpoint:
     """State of each random bit generator, by name."""
 
     def write(self, folder: Path, identity: Mapping[str, Any]) -> None:
-        """Write it to an existing folder.
+        """Write the checkpoint to an existing folder.
 
-        Args:
-            folder: for the two files.
-            identity: plain values that tell the training from others.
-
-        Raises RunError if it cannot be written.
+        `identity` holds plain values that tell the training from others. Raises RunError if the
+        folder cannot be written.
         """
         arrays, values = _apart(self.parts)
         facts = {
@@ -59,10 +53,10 @@ class Checkpoint:
 
     @classmethod
     def read(cls, folder: Path, identity: Mapping[str, Any]) -> Checkpoint:
-        """Return what `write` wrote.
+        """Return the checkpoint that `write` wrote.
 
-        Raises RunError if there is nothing whole, or if it belongs to a training that differs in
-        more than how many iterations it is to have.
+        Raises RunError if it is missing or damaged, or if it belongs to a training that differs in
+        more than its number of iterations.
         """
         library = safetensors()
         from safetensors import SafetensorError
@@ -76,7 +70,7 @@ class Checkpoint:
             text = f"{folder}: cannot read a checkpoint: {error.strerror}; begin the training anew"
             raise RunError(text) from error
         except (ValueError, LookupError, TypeError, SafetensorError) as error:
-            text = f"{folder}: holds no whole checkpoint ({error}); begin the training anew"
+            text = f"{folder}: holds a damaged checkpoint ({error}); begin the training anew"
             raise RunError(text) from error
         ours = json.loads(json.dumps(identity))
         if problems := _differences(_of_any_length(ours), _of_any_length(theirs)):
@@ -99,7 +93,7 @@ def _apart(parts: Parts) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
 
 
 def _of_any_length(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an identity without the number of iterations, on which no checkpoint depends."""
+    """Return an identity without the number of iterations; no checkpoint depends on it."""
     arguments = identity.get("arguments")
     if not isinstance(arguments, dict):
         return dict(identity)
@@ -120,50 +114,3 @@ def _differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
         f"belongs to another training: {path} is {theirs!r} there, {ours!r} here; make them equal, "
         "or begin in another folder"
     ]
-
-
-# MERGED What changes in the course of a training of a perceptron, to a checkpoint and back.
-
-
-@dataclass(frozen=True)
-class TrainingState:
-    """The parts that learn, and the generators that are drawn from; all are restored in place."""
-
-    network: PolicyNetwork
-    optimiser: Optimiser
-    value: ValueBaseline
-    generators: Mapping[str, np.random.Generator]
-    further: Mapping[str, dict[str, bool]] = field(default_factory=dict)
-    """Whatever else a learner must remember, by part and name."""
-
-    def save(self, folder: Path, iteration: int, identity: Mapping[str, Any]) -> None:
-        """Write a checkpoint; see `Checkpoint.write`."""
-        parts = {
-            "weights": self.network.weights,
-            "optimiser": self.optimiser.state(),
-            "value": self.value.state(),
-            **self.further,
-        }
-        states = {name: dict(rng.bit_generator.state) for name, rng in self.generators.items()}
-        Checkpoint(iteration, parts, states).write(folder, identity)
-
-    def load(self, folder: Path, identity: Mapping[str, Any]) -> int:
-        """Go on from a checkpoint; return its iteration. See `Checkpoint.read` for errors."""
-        found = Checkpoint.read(folder, identity)
-        try:
-            self._restore(found)
-        except (LookupError, ValueError, TypeError) as error:
-            text = f"{folder}: holds no whole checkpoint ({error!r}); begin the training anew"
-            raise RunError(text) from error
-        return found.iteration
-
-    def _restore(self, found: Checkpoint) -> None:
-        for name, array in self.network.weights.items():
-            array[...] = found.parts["weights"][name]
-        self.network.refresh()
-        self.optimiser.restore(found.parts["optimiser"])
-        self.value.restore(found.parts["value"])
-        for part, values in self.further.items():
-            values.update({name: bool(found.parts[part][name]) for name in values})
-        for name, rng in self.generators.items():
-            rng.bit_generator.state = found.generators[name]

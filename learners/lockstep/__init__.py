@@ -12,7 +12,7 @@ view turns that to the front.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,6 @@ from simkit.learning.slotted import Slotted, SlottedView
 
 Objective = Literal["slowdown", "completion"]
 
-OBJECTIVES = ("slowdown", "completion")
 NEVER = np.iinfo(np.int64).max
 """The step of an arrival that does not come."""
 
@@ -68,13 +67,13 @@ class Lockstep:
 
         Raises ScenarioError if a job could never be placed, or an argument is out of its range.
         """
-        if objective not in OBJECTIVES:
+        if objective not in get_args(Objective):
             raise ScenarioError(
-                [f"lock-step: objective is {objective!r}; it is one of {OBJECTIVES}"]
+                f"lock-step: objective is {objective!r}; it is one of {get_args(Objective)}"
             )
         if replicas < 1 or (limit is not None and limit < 1):
             raise ScenarioError(
-                [f"lock-step: replicas is {replicas}, limit is {limit}; they must be at least 1"]
+                f"lock-step: replicas is {replicas}, limit is {limit}; they must be at least 1"
             )
         job_sets.check_fit(model)
         self.model, self.job_sets, self.replicas, self.limit = model, job_sets, replicas, limit

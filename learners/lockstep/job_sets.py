@@ -1,8 +1,7 @@
 """Job sets: many small workloads of a slotted model side by side, as arrays in steps and units.
 
 A learner plays the same few dozen jobs over and over, in a hundred sets at once. A job set is a row
-here: its jobs in order of arrival, and after them, where other sets have more, jobs of length 0,
-which are none.
+here: its jobs in order of arrival, then padding, of length 0, if other sets have more jobs.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ class JobSets:
     enter: Ints
     """(S, J) step in which a job arrives, ascending along a row."""
     length: Ints
-    """(S, J) steps that it takes; 0: no job, and none after it."""
+    """(S, J) steps that it takes; 0: padding, which ends the row."""
     size: Ints
-    """(S, J, R) units that it holds meanwhile."""
+    """(S, J, R) units that it holds."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError for arrays that do not agree, or rows that are out of order."""
@@ -77,9 +76,9 @@ class JobSets:
         The workload's resources are the model's, in this order. A job is one task without parents;
         all its instances together are its size.
 
-        Raises ScenarioError, for all workloads at once, if a job is of several tasks, or a bag of
+        Raises ScenarioError, for all workloads at once, if a job has several tasks or is a bag of
         instances, or if times are not whole steps or requests not whole units: the lock-step
-        environment knows nothing between the steps, so it would play another workload.
+        environment knows only whole steps, so it would play another workload.
         """
         rows, problems = [], []
         for number, workload in enumerate(workloads):
@@ -89,8 +88,13 @@ class JobSets:
                 rows.append(_in_steps(workload, model))
         if problems:
             raise ScenarioError(problems)
+        return cls.padded(rows, model.resources)
+
+    @classmethod
+    def padded(cls, rows: Sequence[tuple[Ints, Ints, Ints]], resources: int) -> JobSets:
+        """Return sets of (J,) steps of arrival, (J,) lengths and (J, R) sizes, one a row."""
         most = max([1, *(len(length) for _, length, _ in rows)])
-        sets = cls.empty(len(rows), most, model.resources)
+        sets = cls.empty(len(rows), most, resources)
         for row, (enter, length, size) in enumerate(rows):
             sets.enter[row, : len(enter)] = enter
             sets.length[row, : len(enter)] = length
@@ -99,7 +103,7 @@ class JobSets:
 
     @classmethod
     def empty(cls, sets: int, jobs: int, resources: int) -> JobSets:
-        """Return sets of nothing but padding."""
+        """Return sets that hold only padding."""
         enter, length = np.zeros((2, sets, jobs), np.int64)
         return cls(enter, length, np.zeros((sets, jobs, resources), np.int64))
 
@@ -120,7 +124,7 @@ class JobSets:
         longest = model.latest_start(0)
         problems = [
             f"job sets: job {job} of set {row} takes {self.length[row, job]} steps; the horizon of "
-            f"{model.horizon} holds at most {longest}, so widen it"
+            f"{model.horizon} holds at most {longest}, widen it"
             for row, job in np.argwhere(self.length > longest)[:3]
         ]
         problems += [
@@ -133,7 +137,7 @@ class JobSets:
 
 
 def _unfit(workload: Workload, model: Slotted) -> list[str]:
-    """Return why a workload cannot be told in steps and units."""
+    """Return why a workload cannot be expressed in steps and units."""
     if len(workload.resources) != model.resources:
         return [
             f"jobs ask for {', '.join(workload.resources)}, the model has {model.resources} "
@@ -176,5 +180,5 @@ def _unit(model: Slotted) -> Floats:
 
 
 def _broken(numbers: Floats) -> bool:
-    """Tell whether some number is not whole, beyond the last digits of a quotient."""
+    """Return whether some number is not whole, rounding errors aside."""
     return bool((np.abs(numbers - np.rint(numbers)) > 1e-6).any())

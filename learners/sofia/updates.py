@@ -1,4 +1,4 @@
-"""The three ways in which the Sofia learner changes its weights by what a batch of decisions tells.
+"""The three ways in which the Sofia learner updates its weights from a batch of decisions.
 
 gradient: a step of the optimiser. natural: a step along the natural gradient, of bounded KL.
 proximal: several steps of the optimiser on the clipped objective, each on a part of the batch.
@@ -7,7 +7,7 @@ proximal: several steps of the optimiser on the clipped objective, each on a par
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from simkit.learners.nn.optimisers import Optimiser
 from simkit.learners.nn.perceptron import Array, entropies, masked_log_softmax
 from simkit.learners.nn.policy_network import PolicyNetwork
 from simkit.learners.nn.proximal import clipped_pull, entropy_pull, pull_on_logits
-
-if TYPE_CHECKING:
-    from simkit.learners.sofia import Arguments
+from simkit.learners.sofia.arguments import Arguments
 
 
 @dataclass(frozen=True)
@@ -53,13 +51,9 @@ class Batch:
 
 
 class Updates:
-    """Changes a network's weights in place, in the way that the learner's arguments name.
+    """Changes a network's weights in place, as `Arguments.update` says.
 
-    Args:
-        arguments: of the learner.
-        network: whose weights change.
-        optimiser: for all but the natural gradient.
-        rng: draws the parts of a batch.
+    The optimiser is for all but the natural gradient; the generator draws the parts of a batch.
     """
 
     def __init__(
@@ -73,14 +67,14 @@ class Updates:
         self._optimiser, self._rng = optimiser, rng
 
     def improve(self, batch: Batch) -> dict[str, float]:
-        """Change the weights by what the batch tells; return what is to be logged.
+        """Update the weights; return numbers to log.
 
         For natural: ``kl`` in nats, ``backtracks``, ``products`` and ``residual`` of `NaturalStep`.
         """
         if self._arguments.update == "natural":
-            return self._go_natural(batch)
+            return self._natural(batch)
         if self._arguments.update == "proximal":
-            return self._go_proximal(batch)
+            return self._proximal(batch)
         self._ascend(batch, batch.log_probabilities, batch.advantage)
         return {}
 
@@ -96,7 +90,7 @@ class Updates:
         self._optimiser.ascend(self._network.weights, self._slope(batch, log_p, pull))
         self._network.refresh()
 
-    def _go_natural(self, batch: Batch) -> dict[str, float]:
+    def _natural(self, batch: Batch) -> dict[str, float]:
         """Take the gradient over the batch, the Fisher matrix and the step's KL over a share."""
         chosen, network = self._arguments, self._network
         slope = as_vector(self._slope(batch, batch.log_probabilities, batch.advantage))
@@ -115,7 +109,7 @@ class Updates:
         }  # fmt: skip
 
     def _measure(self, some: Batch, here: LinearisedPolicy) -> Outcome:
-        """Return what tells the KL and the gain of a change of the weights on some decisions."""
+        """Return a function that measures the KL and the gain of a change of the weights."""
         old = here.log_probabilities
         weight, before = self._arguments.entropy, entropies(old).mean()
 
@@ -130,7 +124,7 @@ class Updates:
         allowed = np.isfinite(some.log_probabilities) if self._arguments.mask else None
         return LinearisedPolicy(weights, some.stored, allowed, self._network.first)
 
-    def _go_proximal(self, batch: Batch) -> dict[str, float]:
+    def _proximal(self, batch: Batch) -> dict[str, float]:
         """Go through the batch several times, in parts of another order each."""
         chosen = self._arguments
         for _ in range(chosen.epochs):

@@ -24,8 +24,6 @@ from simkit.scenario.references import PluginChoice
 from simkit.workload.cluster import Cluster
 
 POLICIES = "simkit.policies"
-AGENTS = "simkit.learners.agent:load_agent"
-"""Makes a policy of an agent's bundle: a function of its folder, the scenario, and arguments."""
 
 
 def build_policy(scenario: Scenario) -> Policy:
@@ -77,7 +75,7 @@ def _fitted(section: FittedPolicy) -> Policy:
 
 def _learned(section: AgentPolicy, scenario: Scenario) -> Policy:
     """Return an agent, which refuses a scenario that it was not made for."""
-    load = partial(plugins.find("simkit.learners", AGENTS), Path(section.agent), scenario)
+    load = partial(plugins.find("simkit.tools", "agent.load"), Path(section.agent), scenario)
     label = agent_label(section.agent)
     return checked_policy(instantiate(f"policy: agent {label!r}", load, section.args), label)
 

@@ -1,12 +1,12 @@
-"""The folder of a training: what it is, how far it is, and the agent; a kill leaves it whole.
+"""The folder of a training: its description, its progress and the agent; a kill cannot damage it.
 
     training.json     scenario, learner, seed, versions, status, iteration; replaced in one step
     metrics.parquet   one row an iteration; replaced in one step, never behind the checkpoint
     checkpoint/       what the learner goes on from
     agent/            the bundle that a scenario can name
 
-Folders are made beside their place and renamed. Between two renames a kill may leave
-``checkpoint.old`` alone; it is as good as the other, and is what the training then goes on from.
+Folders are written next to their place and renamed. A kill between two renames may leave only
+``checkpoint.old``; the training then goes on from that.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from simkit.errors import RunError
 from simkit.results.output_folder import PART, check_place, reason
 from simkit.results.run_writer import claim
 from simkit.scenario.bundled import AGENT, DESCRIPTION
-from simkit.training.criterion import resized
 
 FORMAT: Final = 1
 """The version of training folders that this module writes and reads."""
@@ -52,15 +51,15 @@ class TrainingFolder:
     def open(
         self, info: Mapping[str, Any], *, force: bool, extendable: bool = False
     ) -> dict[str, Any]:
-        """Make the folder, or take over that of the same training; return its training.json.
+        """Make the folder, or continue the same training in it; return its training.json.
 
         Args:
             info: what makes the training: scenario, learner, seed, device, versions.
-            force: throw away another training that is there, or this one's progress.
-            extendable: whether one that differs in its number of iterations alone may go on to
-                the new number, if it has not come so far; see `simkit.training.Training`.
+            force: delete another training that is there, or this one's progress.
+            extendable: whether a training that differs only in its number of iterations may go on
+                to the new number; see `simkit.training.Training`.
 
-        Returns what the folder says; ``info`` with status "incomplete" if it is new.
+        For a new folder, training.json is ``info`` with status "incomplete".
 
         Raises RunError if it holds something else, cannot be written, or is being written to.
         """
@@ -81,16 +80,16 @@ class TrainingFolder:
             self._lock = None
 
     def discard(self) -> None:
-        """Take everything away again, if there was nothing before `open`."""
+        """Delete the folder if it was empty before `open`."""
         if self._was_empty:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def find(
         self, info: Mapping[str, Any], *, force: bool, extendable: bool = False
     ) -> dict[str, Any]:
-        """Return what `open` would go on from, empty if it would begin; nothing is written.
+        """Return the training.json that `open` would continue from; empty if it would begin anew.
 
-        See `open` for arguments and errors.
+        Nothing is written. Arguments and errors are those of `open`.
         """
         check_place(self.folder)
         entries = [e.name for e in self.folder.iterdir()] if self.folder.is_dir() else []
@@ -98,9 +97,9 @@ class TrainingFolder:
         if _INFO not in others:
             if others and not force:
                 raise RunError(
-                    f"{self.folder}: holds other things ({', '.join(others[:3])}"
-                    f"{', …' * (len(others) > 3)}) and no training; choose another folder with "
-                    "--output, or --force to write there all the same"
+                    f"{self.folder}: holds other files ({', '.join(others[:3])}"
+                    f"{', …' * (len(others) > 3)}) but no training; choose another folder with "
+                    "--output, or write there with --force"
                 )
             return {}
         return {} if force else self._of_this_training(info, extendable=extendable)
@@ -109,13 +108,13 @@ class TrainingFolder:
         """Return the training.json that is there; raises RunError if it is another training's."""
         found = read_training(self.folder)
         if extendable:
-            found = resized(found, info)
+            found = _resized(found, info)
         differing = _differences(found, info)
         if differing:
             raise RunError(
                 f"{self.folder}: holds another training, which differs in "
                 f"{', '.join(differing)}; choose another folder with --output, or --force to "
-                "throw that one away"
+                "delete that one"
             )
         return found
 
@@ -134,15 +133,14 @@ class TrainingFolder:
     def save(self, rows: Sequence[Row], write: Callable[[Path], None]) -> None:
         """Replace the metrics, then the checkpoint.
 
-        So the metrics may know more than the checkpoint after a kill, and never less; `metrics`
-        gives what belongs to an iteration.
+        After a kill the metrics may hold more iterations than the checkpoint, but never fewer.
         """
         table = pl.DataFrame(list(rows), infer_schema_length=None)
         self._replace(_METRICS, table.write_parquet)
         self.replace_folder(_CHECKPOINT, write)
 
     def metrics(self, iteration: int) -> list[Row]:
-        """Return the rows up to an iteration, numbers that were not measured left out."""
+        """Return the rows up to an iteration, without the numbers that were not measured."""
         path = self.folder / _METRICS
         try:
             table = pl.read_parquet(path).filter(pl.col("iteration") <= iteration)
@@ -165,7 +163,7 @@ class TrainingFolder:
         return (self.folder / AGENT / DESCRIPTION).is_file()
 
     def replace_folder(self, name: str, write: Callable[[Path], None]) -> None:
-        """Make a folder beside its place, and put it there when it is whole."""
+        """Write a folder next to its place, and rename it when it is complete."""
         place, part, old = (self.folder / (name + end) for end in ("", PART, _OLD))
         try:
             shutil.rmtree(part, ignore_errors=True)
@@ -189,7 +187,7 @@ class TrainingFolder:
 
 
 def read_training(folder: Path) -> dict[str, Any]:
-    """Return the content of a training.json; raises RunError if it is none of this format."""
+    """Return the content of a training.json; raises RunError if it is not of this format."""
     path = folder / _INFO
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -229,3 +227,36 @@ def _apart(found: Any, wanted: Any, path: str) -> list[str]:
         return [text for part in inside for text in part]
     same = found == wanted
     return [] if same else [f"{path} ({json.dumps(found)} there, {json.dumps(wanted)} here)"]
+
+
+def _resized(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a training.json with the number of iterations that is wanted now.
+
+    It stays as it is if it has that number, if it has come as far already, or if its last
+    judgement counted: the agent is always judged after the last iteration, and `keep: best` and
+    `patience` take every judgement into account, also one that a longer training would not make.
+    """
+    learn, done = wanted["scenario"]["learn"], int(found["iteration"])
+    counts_judgements = learn["keep"] == "best" or learn["patience"] is not None
+    has_ended = found["status"] == "complete"
+    if found["iterations"] == wanted["iterations"] or done >= int(wanted["iterations"]):
+        return dict(found)
+    if has_ended and counts_judgements and done % int(learn["held_out_every"]) != 0:
+        return dict(found)
+    resized = {**found, "iterations": wanted["iterations"], "status": "incomplete"}
+    resized["arguments"] = _with_length(found["arguments"], wanted["arguments"])
+    resized["scenario"] = {**found["scenario"], "learn": _learn(found, wanted)}
+    resized.pop("stopped", None)
+    return resized
+
+
+def _learn(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section of the one with the number of iterations of the other, wherever it is."""
+    mine, theirs = found["scenario"]["learn"], wanted["scenario"]["learn"]
+    arguments = _with_length(mine["arguments"], theirs["arguments"])
+    return {**_with_length(mine, theirs), "arguments": arguments}
+
+
+def _with_length(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
+    given = {"iterations": theirs["iterations"]} if "iterations" in theirs else {}
+    return {**{key: value for key, value in mine.items() if key != "iterations"}, **given}

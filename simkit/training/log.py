@@ -1,31 +1,26 @@
-"""Where a training is told as it goes: TensorBoard where that is installed, else nowhere."""
+"""The log of a training while it runs: TensorBoard if it is installed, else none."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from simkit import plugins
 from simkit.training.folder import Row
 
-TENSORBOARD: Final = "simkit.learners.tensorboard_log:TensorBoardLog"
-"""A class whose objects are a `TrainingLog`, made of (folder, iteration)."""
-
 
 class TrainingLog(Protocol):
-    """Takes the rows of a training."""
+    """Receives the rows of a training."""
 
     def add(self, row: Row) -> None:
-        """Take the row of an iteration."""
+        """Write the row of an iteration."""
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write what is buffered."""
 
 
-class NoLog:
-    """Takes rows and tells nobody."""
-
+class _NoLog:
     def add(self, row: Row) -> None:
         pass
 
@@ -36,9 +31,9 @@ class NoLog:
 def open_log(folder: Path, iteration: int) -> TrainingLog:
     """Return the log of a training that goes on from an iteration.
 
-    Rows of later iterations that an earlier start has told are taken back.
+    Rows of later iterations that an earlier start has written are discarded.
     """
     if find_spec("tensorboard") is None or find_spec("torch") is None:
-        return NoLog()
-    log: TrainingLog = plugins.find("simkit.learners", TENSORBOARD)(folder, iteration)
+        return _NoLog()
+    log: TrainingLog = plugins.find("simkit.tools", "training.tensorboard")(folder, iteration)
     return log

@@ -1,9 +1,9 @@
-"""Trains an agent: the loop around a learner, with progress, checkpoints and early stopping.
+"""Trains an agent: the loop around a learner, with checkpoints and early stopping.
 
-done = train(load_scenario("deeprm.yaml"), "trainings/mine")
+    done = train(load_scenario("deeprm.yaml"), "trainings/mine")
 
-A training that is interrupted goes on where it was when it is started again, and comes to the same
-numbers and the same agent as one that never was.
+A training that was interrupted goes on where it was when it is started again, and comes to the same
+numbers and the same agent as one that was not.
 """
 
 from __future__ import annotations
@@ -17,24 +17,25 @@ from time import perf_counter
 from typing import Any, Final, Literal
 
 from simkit import plugins
-from simkit.errors import PluginError, RunError, ScenarioError
+from simkit.errors import PluginError, RunError, ScenarioError, did_you_mean
 from simkit.experiment.interrupt import DeferredInterrupt
 from simkit.results.run_info import versions
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.bundled import AGENT
 from simkit.scenario.learn import Learn
 from simkit.training import Training
-from simkit.training.criterion import check_criterion, check_look
-from simkit.training.folder import Row, TrainingFolder
+from simkit.training.folder import Row, TrainingFolder, read_training
 from simkit.training.log import TrainingLog, open_log
 
-LEARNERS: Final = "simkit.learners"
 HELD_OUT: Final = "held_out_"
 """What the names of held-out numbers begin with in the metrics."""
-OF_THE_CLOCK: Final = ("wall_time_s", "decisions_per_s")
-"""Numbers of a row that differ from one machine and day to the next; no agent carries them."""
-EXTRA: Final = ("torch", "safetensors", "gymnasium")
-"""Packages of the extra `learn`, without which learners do not work."""
+LESS_IS_BETTER: Final = ("slowdown", "turnaround", "unfinished")
+"""What the names of numbers begin with of which less is better, for every learner."""
+_LEARNERS: Final = "simkit.learners"
+_CLOCK: Final = ("wall_time_s", "decisions_per_s")
+"""Numbers of a row that differ from one machine and day to the next; an agent leaves them out."""
+_EXTRA: Final = ("torch", "safetensors", "gymnasium")
+"""Packages of the extra `learn`, which learners may need."""
 
 Watch = Callable[[Training, Row], None]
 """Is called after every iteration with its row of the metrics, e.g. to show progress."""
@@ -42,7 +43,7 @@ Watch = Callable[[Training, Row], None]
 
 @dataclass(frozen=True)
 class Trained:
-    """A training that came to its end, now or before."""
+    """A training that has ended, now or before."""
 
     folder: Path
     info: Mapping[str, Any]
@@ -67,15 +68,15 @@ def train(
     force: bool = False,
     watch: Watch | None = None,
 ) -> Trained:
-    """Train an agent on a scenario that has a section `learn`, or go on with doing so.
+    """Train an agent on a scenario that has a section `learn`, or continue such a training.
 
     Args:
         scenario: without a sweep; its seed is that of the training.
-        output: the folder: new, empty, or of this very training, which then goes on.
+        output: the folder: new, empty, or of the same training, which then goes on.
         device: where the learner calculates: ``cpu`` or ``cuda``.
-        checkpoint_every_s: seconds from one checkpoint to the next; one is made at the end and on
-            an interruption, too.
-        force: begin anew, and throw away another training that is there.
+        checkpoint_every_s: seconds from one checkpoint to the next; there is also one at the end
+            and on an interruption.
+        force: begin anew, and delete another training that is in the folder.
         watch: see `Watch`.
 
     Raises ScenarioError, PluginError (the learner is unknown, or its packages are missing) or
@@ -84,25 +85,20 @@ def train(
     """
     refuse_sweep(scenario)
     section = _section(scenario)
-    begin = find_learner(section.learner)
-    training = _with_extra(
-        section.learner,
-        lambda: begin(scenario, section.all_arguments, seed=scenario.seed, device=device),
-    )
-    check_criterion(section.criterion, training)
+    training = _begin(scenario, section, device)
+    _check_criterion(section.criterion, training)
     folder = TrainingFolder(Path(output))
     course = _Course(training, section, folder, checkpoint_every_s)
     wanted = _identity(scenario, section, training, device)
-    extendable = bool(getattr(training, "extendable", False))
-    if not folder.find(wanted, force=force, extendable=extendable):
-        course.look_first()  # may refuse, and nothing has been written or thrown away so far
-    info = folder.open(wanted, force=force, extendable=extendable)
+    if not folder.find(wanted, force=force, extendable=training.extendable):
+        course.judge_untrained()  # may raise; nothing has been written or deleted so far
+    info = folder.open(wanted, force=force, extendable=training.extendable)
     try:
         was_finished = course.go_on(info, watch)
         return Trained(folder.folder, info, tuple(course.rows), was_finished)
     except Exception:
         if folder.checkpoint is None:
-            folder.discard()  # it would stand in the way of the command once that is corrected
+            folder.discard()  # or the corrected command would be refused
         raise
     finally:
         folder.close()
@@ -112,25 +108,35 @@ def _section(scenario: Scenario) -> Learn:
     if scenario.learn is None:
         raise ScenarioError(
             "learn: is missing, so nothing says what trains the agent; add `learn: {learner: "
-            f"NAME}}` or give --learner NAME; known: {', '.join(plugins.names(LEARNERS)) or 'none'}"
+            f"NAME}}` or give --learner NAME; known: {', '.join(plugins.names(_LEARNERS)) or 'none'}"
         )
     return scenario.learn
 
 
-def find_learner(name: str) -> Callable[..., Training]:
-    """Return the learner of a name; raises PluginError, which says what to install."""
+def _begin(scenario: Scenario, section: Learn, device: str) -> Training:
+    """Return what the section's learner begins."""
+    name = section.learner
     try:
-        found = plugins.find(LEARNERS, name)
+        begin = plugins.find(_LEARNERS, name)
     except PluginError as error:
         raise (_missing(name, error.__cause__) or error) from error
-    if not callable(found):
-        raise PluginError(f"{name!r} is no learner: a learner is a function, see simkit.training")
-    learner: Callable[..., Training] = found
-    return learner
+    if not callable(begin):
+        raise PluginError(
+            f"{name!r} is not a learner: a learner is a function, see simkit.training"
+        )
+    training = _with_extra(
+        name, lambda: begin(scenario, section.all_arguments, seed=scenario.seed, device=device)
+    )
+    if not isinstance(training, Training):
+        raise PluginError(
+            f"learner {name!r} returned a {type(training).__name__}; it must return a "
+            "simkit.training.Training"
+        )
+    return training
 
 
 def _with_extra(name: str, call: Callable[[], Any]) -> Any:
-    """Return what a call gives; a package of the extra that is missing is told in words."""
+    """Return what a call returns; raises PluginError if a package of the extra is missing."""
     try:
         return call()
     except ModuleNotFoundError as error:
@@ -139,11 +145,36 @@ def _with_extra(name: str, call: Callable[[], Any]) -> Any:
 
 def _missing(name: str, cause: BaseException | None) -> PluginError | None:
     package = (getattr(cause, "name", None) or "").partition(".")[0]
-    if not isinstance(cause, ModuleNotFoundError) or package not in EXTRA:
+    if not isinstance(cause, ModuleNotFoundError) or package not in _EXTRA:
         return None
     return PluginError(
         f"learner {name!r} needs {package}, which is not installed; install simkit-cluster[learn]"
     )
+
+
+def _check_criterion(criterion: str, training: Training) -> None:
+    """Raise ScenarioError if less of `learn.criterion` is not known to be better."""
+    own = training.less_is_better
+    if not (criterion.startswith(LESS_IS_BETTER) or criterion in own):
+        raise ScenarioError(
+            f"learn.criterion: {criterion!r} is not a number of which less is better, and the "
+            f"least is kept as the best{did_you_mean(criterion, (*LESS_IS_BETTER, *own))}"
+        )
+
+
+def _check_held_out(criterion: str, found: Mapping[str, float], learner: str) -> None:
+    """Raise ScenarioError if held-out numbers, where there are any, lack the criterion."""
+    if found and criterion not in found:
+        raise ScenarioError(
+            f"learn.criterion: {criterion!r} is not among the held-out numbers of "
+            f"{learner}{did_you_mean(criterion, found)}"
+        )
+    if found and not isfinite(found[criterion]):
+        raise ScenarioError(
+            f"learn.criterion: the held-out {criterion} is {found[criterion]}: there is no job, or "
+            "the weights have diverged; make sure that the held-out job sets hold jobs, or lower "
+            "the learning rate"
+        )
 
 
 def _identity(
@@ -181,16 +212,14 @@ class _Course:
         self._saved = perf_counter()
         self._first: Row | None = None
 
-    def look_first(self) -> None:
-        """Measure the untrained agent; raises ScenarioError if the criterion tells nothing."""
+    def judge_untrained(self) -> None:
+        """Judge the untrained agent; raises ScenarioError if it has no value of the criterion."""
         self._first = self._measured({"iteration": 0}, always=True)
 
     def go_on(self, info: dict[str, Any], watch: Watch | None) -> bool:
-        """Do what is left; return whether that was nothing.
+        """Do the iterations that are left; return whether there were none.
 
-        Args:
-            info: the content of training.json; is kept up to date.
-            watch: see `Watch`.
+        `info`, the content of training.json, is kept up to date.
         """
         self._info = info
         self._resume()
@@ -202,14 +231,14 @@ class _Course:
     def _resume(self) -> None:
         """Go on from the checkpoint, if there is one.
 
-        Raises RunError if it is gone, or the agent that was to be kept.
+        Raises RunError if the checkpoint is gone, or the agent that should be kept.
         """
         place, iteration = self._folder.checkpoint, int(self._info["iteration"])
         complete = self._info["status"] == "complete"
         if place is not None:
             self._training.load(place)
             self.rows = self._folder.metrics(self._training.iteration)
-            self._see_to_agent(complete=complete)
+            self._restore_agent(complete=complete)
         elif complete and self._folder.has_agent:
             self.rows = self._folder.metrics(iteration)
         elif iteration > 0:
@@ -218,9 +247,9 @@ class _Course:
                 f"{iteration:,}; restore the folder checkpoint, or begin anew with --force"
             )
 
-    def _see_to_agent(self, *, complete: bool) -> None:
-        """Write the agent that the checkpoint makes, unless it is there and finished."""
-        if self._is_to_be_kept():
+    def _restore_agent(self, *, complete: bool) -> None:
+        """Write the checkpoint's agent, unless the training is complete and its agent is there."""
+        if self._keeps_agent():
             if not (complete and self._folder.has_agent):
                 self._write_agent()  # a kill may have come between the checkpoint and the agent
         elif not self._folder.has_agent:
@@ -252,7 +281,7 @@ class _Course:
     ) -> None:
         if not self.rows:
             self._add(log, self._first or self._measured({"iteration": 0}, always=True))
-        while (why := self._end()) is None:
+        while (why := self._reason_to_stop()) is None:
             if interrupted():
                 self._save()
                 raise KeyboardInterrupt
@@ -277,63 +306,63 @@ class _Course:
         return row
 
     def _measured(self, row: Row, *, always: bool = False) -> Row:
-        """Add the held-out numbers to a row if it is time for them."""
+        """Add the held-out numbers to a row if they are due."""
         iteration = self._training.iteration
         last = iteration >= self._training.iterations
         if always or last or iteration % self._learn.held_out_every == 0:
             found = _with_extra(self._learn.learner, self._training.held_out)
-            check_look(self._learn.criterion, found, learner=self._learn.learner)
+            _check_held_out(self._learn.criterion, found, self._learn.learner)
             row |= {HELD_OUT + name: value for name, value in _finite(found).items()}
         return row
 
     def _add(self, log: TrainingLog, row: Row) -> None:
         self.rows.append(row)
         log.add(row)
-        if self._learn.keep == "best" and self._is_to_be_kept():
+        if self._learn.keep == "best" and self._keeps_agent():
             self._save()
 
     @property
     def _criterion(self) -> str:
         return HELD_OUT + self._learn.criterion
 
-    def _looks(self) -> list[tuple[float, float]]:
-        """Return (criterion, iteration) of every look at the held-out sets."""
+    def _judgements(self) -> list[tuple[float, float]]:
+        """Return (criterion, iteration) of every judgement on the held-out sets."""
         name = self._criterion
         return [(row[name], row["iteration"]) for row in self.rows if name in row]
 
-    def _is_to_be_kept(self) -> bool:
-        """Tell whether the agent as it is now is what the folder is to hold."""
+    def _keeps_agent(self) -> bool:
+        """Return whether the folder should hold the agent as it is now."""
         if self._learn.keep == "last":
             return True
-        looks = self._looks()
-        return not looks or min(looks)[1] == self._training.iteration
+        judged = self._judgements()
+        return not judged or min(judged)[1] == self._training.iteration
 
-    def _end(self) -> Literal["all iterations done", "no further gain"] | None:
+    def _reason_to_stop(self) -> Literal["all iterations done", "no further gain"] | None:
         """Return why the training is over; None if it is not."""
         if self._training.iteration >= self._training.iterations:
             return "all iterations done"
-        looks, patience = self._looks(), self._learn.patience
-        if patience is None or not looks:
+        judged, patience = self._judgements(), self._learn.patience
+        if patience is None or not judged:
             return None
-        since_best = len(looks) - 1 - looks.index(min(looks))
+        since_best = len(judged) - 1 - judged.index(min(judged))
         return "no further gain" if since_best >= patience else None
 
     def _save(self) -> None:
-        """Write metrics and checkpoint, then the agent, then how far it is."""
+        """Write metrics and checkpoint, then the agent, then training.json."""
         self._folder.save(self.rows, self._training.save)
-        if self._is_to_be_kept():
+        if self._keeps_agent():
             self._write_agent()
-        looks = self._looks()
+        judged = self._judgements()
         self._info["iteration"] = self._training.iteration
-        if looks:
-            best, iteration = min(looks)
+        if judged:
+            best, iteration = min(judged)
             self._info["best"] = {self._criterion: best, "iteration": int(iteration)}
         self._mark("incomplete")
         self._saved = perf_counter()
 
     def _write_agent(self) -> None:
         last = self.rows[-1] if self.rows else {}
-        row = {name: value for name, value in last.items() if name not in OF_THE_CLOCK}
+        row = {name: value for name, value in last.items() if name not in _CLOCK}
         self._folder.replace_folder(
             AGENT, lambda place: self._training.write_agent(place, curve_end=row)
         )
@@ -344,14 +373,12 @@ class _Course:
 
 
 def _finite(numbers: Mapping[str, float]) -> Row:
-    """Return numbers without those that are none, such as the mean over no job."""
+    """Return the finite numbers; the mean over no job is not one."""
     return {name: float(value) for name, value in numbers.items() if isfinite(value)}
 
 
 def stands_at(folder: Path) -> str:
-    """Say how far the training in a folder is; for the message after an interruption."""
-    from simkit.training.folder import read_training
-
+    """Return how far the training in a folder is, as the message after an interruption."""
     try:
         info = read_training(folder)
     except RunError:

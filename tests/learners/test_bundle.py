@@ -88,7 +88,7 @@ def _changed(**changes: Any) -> Any:
         # a bit in the file has flipped
         (_other_weights, "its sha256 differs"),
         (_without_description, "agent.json: cannot be read: No such file"),
-        (_half_description, "is no JSON"),
+        (_half_description, "is not JSON"),
         # of a later simkit
         (_changed(format=2), "is of format 2, this simkit reads format 1"),
         (_changed(architecture=None, actions=None), "architecture, actions is missing"),

@@ -41,7 +41,7 @@ def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> 
 
 
 def weights(of: DeepRMTraining) -> dict[str, bytes]:
-    return {name: array.tobytes() for name, array in of._network.weights.items()}
+    return {name: array.tobytes() for name, array in of.network.weights.items()}
 
 
 SETTINGS: list[Mapping[str, Any]] = [
@@ -87,10 +87,10 @@ def test_another_seed_is_another_training(tmp_path: Path) -> None:
 def test_the_gradient_has_the_scale_of_the_original() -> None:
     """The original: the mean over the decisions of ten job sets, summed over the tens."""
     made = training(job_sets=20, objective="completion", fresh=False)
-    game = made._game(made._fixed, 3)
+    game = made._game(made.fixed_sets, 3)
     from simkit.learners.lockstep.rollouts import roll_out
 
-    rollouts = roll_out(game, made._network, np.random.default_rng(0))
+    rollouts = roll_out(game, made.network, np.random.default_rng(0))
     bias = made._slope(rollouts, np.ones(len(rollouts.actions)))["layers.1.bias"]
     p = np.exp(rollouts.log_probabilities)
     taken = np.eye(11)[rollouts.actions] - p
@@ -116,7 +116,7 @@ def test_all_mistakes_are_told_at_once() -> None:
         begin(wrong, {"hiden": 3, "discount": 2, "optimiser": "sgd"}, seed=0, device="cuda")
     told = [text.partition(":")[0] for text in error.value.problems]
     assert told == [
-        "device", "learn.arguments.hiden", "learn.arguments.discount", "learn.arguments.optimiser",
+        "device", "learn.arguments.discount", "learn.arguments.optimiser", "learn.arguments.hiden",
         "cluster.machines", "scheduling.step",
     ]  # fmt: skip
 
@@ -153,9 +153,9 @@ def test_job_sets_have_the_offered_load_and_fit_the_model(demands: str) -> None:
     made = training(
         where=scenario(workload={"type": "deeprm", "offered_load": 0.7, "demands": demands})
     )
-    sets = made._source.draw(np.random.default_rng(0), 400)
-    sets.check_fit(made._model)
-    area = (sets.length[..., None] * sets.size).sum(axis=(0, 1)) / made._model.capacity
+    sets = made.source.draw(np.random.default_rng(0), 400)
+    sets.check_fit(made.model)
+    area = (sets.length[..., None] * sets.size).sum(axis=(0, 1)) / made.model.capacity
     assert area / (400 * 49) == pytest.approx([0.7, 0.7], rel=0.05)
 
 
@@ -194,7 +194,7 @@ def test_an_iteration_without_a_job_changes_nothing(
     made = training(**arguments)
     made.step()  # after it, Adam moves weights even where the gradient is 0
     before = weights(made)
-    monkeypatch.setattr(made, "_job_sets", lambda: JobSets.empty(4, 3, 2))
+    monkeypatch.setattr(made, "_draw_job_sets", lambda: JobSets.empty(4, 3, 2))
     assert made.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
     assert (made.iteration, weights(made)) == (2, before)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simkit.learners.deeprm.model import imitate, shortest_first, shown
+from simkit.learners.deeprm.warm_start import imitate, labelled_decisions, shortest_first
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.rollouts import chooser, outcome, play, roll_out
@@ -42,7 +42,7 @@ def new_network() -> PolicyNetwork:
 
 def test_what_is_right_is_asked_in_the_states_that_the_network_comes_to() -> None:
     network, played = new_network(), game(0, 5)
-    observations, actions = shown(played, network, np.random.default_rng(3))
+    observations, actions = labelled_decisions(played, network, np.random.default_rng(3))
     other = game(0, 5)
     kept = roll_out(other, network, np.random.default_rng(3))
     assert np.array_equal(observations, kept.stored)

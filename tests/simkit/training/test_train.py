@@ -28,11 +28,12 @@ import json, math, time
 import numpy as np
 from simkit.plugins import instantiate
 from simkit.errors import ScenarioError
+from simkit.training import Training
 
 def begin(scenario, arguments, *, seed, device):
     return instantiate("learn.arguments", Walk, {"seed": seed, **arguments})
 
-class Walk:
+class Walk(Training):
     less_is_better = ("energy",)
 
     def __init__(self, seed, iterations=20, course=(), pause=0.0, fails_at=-1, extendable=False,
@@ -314,7 +315,7 @@ def test_another_length_that_would_be_another_training_is_refused(
         ({"criterion": "slowdwn"}, "did you mean 'slowdown'"),
         ({"criterion": "slowdown_of_sets"}, "not among the held-out numbers"),
         # the worst return would have been kept as the best
-        ({"criterion": "return"}, "'return' is no number of which less is better"),
+        ({"criterion": "return"}, "'return' is not a number of which less is better"),
         (
             {"criterion": "jobs", "keep": "best"},
             "as the best; known: energy, slowdown, turnaround, unfinished",
@@ -423,7 +424,7 @@ def test_a_folder_with_other_things_is_refused(
 ) -> None:
     (tmp_path / "t").mkdir()
     (tmp_path / "t" / "mine.txt").write_text("dear")
-    with pytest.raises(RunError, match="holds other things"):
+    with pytest.raises(RunError, match="holds other files"):
         train(scenario(iterations=1), tmp_path / "t")
     train(scenario(iterations=1), tmp_path / "t", force=True)
     assert (tmp_path / "t" / "mine.txt").read_text() == "dear"
@@ -431,7 +432,7 @@ def test_a_folder_with_other_things_is_refused(
 
 def test_what_cannot_be_trained_is_told(tmp_path: Path, scenario: Callable[..., Scenario]) -> None:
     cases: list[tuple[Scenario, type[Exception], str]] = [
-        (scenario("nothing"), PluginError, "is no learner"),
+        (scenario("nothing"), PluginError, "is not a learner"),
         (scenario("without_torch"), PluginError, r"needs torch.*install simkit-cluster\[learn\]"),
         (scenario(iterations=2000), ScenarioError, "too many"),
         (scenario(arguments={"paus": 1}), ScenarioError, "did you mean 'pause'"),

@@ -11,8 +11,8 @@ from simkit.errors import ScenarioError
 from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.scenario import Scenario
+from simkit.scenario.error_messages import problems_of
 from simkit.scenario.models import DeepRMWorkload, SofiaWorkload
-from simkit.scenario.problems import problems_of
 from simkit.scenario.types import BrokenRulesError, Count, Section
 from simkit.scenario.workload import WorkloadBase
 

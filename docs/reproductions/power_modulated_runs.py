@@ -19,8 +19,7 @@ from simkit.engine.simulation import Rules, Simulation
 from simkit.policy import Policy
 from simkit.policy.estimates import Actual
 from simkit.power.site import Site
-from simkit.results.compute_metrics import run_window
-from simkit.results.metric import RunWindow
+from simkit.results.metric import RunWindow, run_window
 from simkit.results.run_folder import MemoryRun
 from simkit.results.timeline_metrics import timeline_integrals
 from simkit.results.value_metrics import value_metrics

@@ -15,9 +15,8 @@ from simkit.analysis.intervals import Interval, seed_interval, weekly_interval
 from simkit.analysis.paired_runs import RunPair, as_runs, pair_runs
 from simkit.arrays import Floats
 from simkit.errors import RunError
-from simkit.results.compute_metrics import counted_resource
 from simkit.results.job_metrics import JobMetric
-from simkit.results.metric import metric_numbers
+from simkit.results.metric import counted_resource, metric_numbers
 from simkit.results.run_folder import Run
 from simkit.text import counted
 

@@ -1,23 +1,24 @@
-"""Writes the jobs of a run for other people's tools: as an SWF log, or as Batsim's jobs file."""
+"""Exports a run for other tools: jobs as an SWF log or Batsim's jobs file, power as a table."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from os import PathLike
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
-from simkit.analysis.batsim import export_batsim
+from simkit.analysis.processor_numbers import processor_numbers
 from simkit.errors import RunError
-from simkit.results.compute_metrics import counted_resource
+from simkit.results.metric import counted_resource
+from simkit.results.output_folder import whole_file
 from simkit.results.run_folder import Run, open_run
+from simkit.results.time_bins import power_means
 from simkit.text import counted
 from simkit.workload import JOB_COLUMNS, Workload
-
-__all__ = ["export_batsim", "export_swf"]
 
 _SWF_STATUS: Final = {"finished": 1.0, "killed": 0.0, "rejected": 5.0}
 
@@ -30,14 +31,14 @@ def export_swf(
 ) -> None:
     """Write the jobs of a run as an SWF log with the waits and run times of the simulation.
 
-    Status is 1 for finished, 0 for killed, 5 for rejected jobs and -1 for the others, whose wait
-    or run time is -1 where it is not known. Users and other names that are text become the
-    numbers 1, 2, … in alphabetical order.
+    Status is 1 for finished, 0 for killed, 5 for rejected jobs and -1 for the others; a wait or
+    run time that is not known is -1. Users and other names that are text become the numbers 1, 2,
+    … in alphabetical order.
 
     Args:
         run: a run, or its folder.
         path: the log to write; gzipped if it ends in ``.gz``.
-        writer: instead of the one that is installed as "swf" in the group "simkit.writers".
+        writer: default: the one installed as "swf" in the group "simkit.writers".
 
     Raises RunError or TraceError if the jobs do not fit SWF (several tasks, fractions of a
     processor) or the file cannot be written.
@@ -108,3 +109,112 @@ def _numbers(column: pl.Series) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 def _floats(column: pl.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
     return column.fill_null(float("nan")).to_numpy().astype(np.float64)
+
+
+BATSIM_COLUMNS: Final = (
+    "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources",
+    "requested_time", "success", "final_state", "starting_time", "execution_time", "finish_time",
+    "waiting_time", "turnaround_time", "stretch", "allocated_resources", "consumed_energy",
+    "metadata",
+)  # fmt: skip
+"""The header of Batsim's ``…_jobs.csv``, in its order (Batsim documentation, "Jobs" output)."""
+
+_BATSIM_STATES: Final = {
+    "finished": "COMPLETED_SUCCESSFULLY",
+    "killed": "COMPLETED_KILLED",
+    "rejected": "REJECTED",
+    "running": "RUNNING",
+    "waiting": "SUBMITTED",
+}
+
+
+def export_batsim(run: Run | str | PathLike[str], path: str | PathLike[str]) -> None:
+    """Write the jobs of a run as a CSV file with Batsim's columns, e.g. for evalys.
+
+    One row a job, in order of end. ``execution_time = finish - start`` and ``stretch =
+    turnaround / execution_time``, as in Batsim. ``profile`` is "delay" (a job's run time is
+    given). ``consumed_energy`` and ``metadata`` are empty, and so are times of jobs that have not
+    started or ended. `allocated_resources` holds the numbers of `processor_numbers`.
+
+    Raises RunError if the file cannot be written.
+    """
+    opened = run if isinstance(run, Run) else open_run(run)
+    frame = batsim_frame(opened)
+    with whole_file(Path(path)) as part:
+        frame.write_csv(part, float_precision=6, quote_style="necessary")
+
+
+def batsim_frame(run: Run) -> pl.DataFrame:
+    """Return a run's jobs in Batsim's columns."""
+    jobs = run.scan("jobs").collect()
+    numbers = processor_numbers(run)
+    start, end, submit = (pl.col(f"{name}_time_s") for name in ("start", "end", "submit"))
+    status, length = pl.col("status"), end - start
+    overrun = (status == "killed") & (pl.col("run_time_s") >= pl.col("requested_time_s"))
+    state = status.replace_strict(_BATSIM_STATES, return_dtype=pl.String)
+    places = pl.Series([numbers.get(job) for job in jobs["job_id"]], dtype=pl.String)
+    columns: dict[str, pl.Expr | pl.Series] = {
+        "job_id": pl.col("job_id"),
+        "workload_name": pl.lit("w0"),
+        "profile": pl.lit("delay"),
+        "submission_time": submit,
+        "requested_number_of_resources": pl.col(counted_resource(run.resources))
+        .ceil()
+        .cast(pl.Int64),
+        "requested_time": pl.col("requested_time_s"),
+        "success": (status == "finished").cast(pl.Int8),
+        "final_state": pl.when(overrun).then(pl.lit("COMPLETED_WALLTIME_REACHED")).otherwise(state),
+        "starting_time": start,
+        "execution_time": length,
+        "finish_time": end,
+        "waiting_time": pl.col("wait_time_s"),
+        "turnaround_time": pl.col("turnaround_time_s"),
+        "stretch": pl.when(length > 0).then((end - submit) / length),
+        "allocated_resources": places,
+        "consumed_energy": pl.lit(None, pl.String),
+        "metadata": pl.lit(None, pl.String),
+    }
+    return jobs.select(columns[name].alias(name) for name in BATSIM_COLUMNS)
+
+
+def export_power(
+    run: Run | str | PathLike[str],
+    path: str | PathLike[str],
+    *,
+    every: str | float | None = None,
+) -> None:
+    """Write the table "power" of a run to a file.
+
+    Args:
+        run: a run, or its folder.
+        path: a ``.csv`` or ``.parquet`` file.
+        every: length of the intervals, as for `Run.power_every`; None: the rows as they were
+            recorded, each of which lasts as long as nothing changes.
+
+    Raises RunError for another type of file, a run without power, an interval that is not above 0,
+    or a file that cannot be written.
+    """
+    opened, target = run if isinstance(run, Run) else open_run(run), Path(path)
+    if target.suffix.lower() not in (".csv", ".parquet"):
+        raise RunError(f"{target}: a table of power is .csv or .parquet; name it so")
+    power: Iterable[pl.DataFrame] = [opened.power]
+    if every is not None:
+        power = power_means(opened.power, every, opened.stored_at_start_j)
+    with whole_file(target) as part:
+        if target.suffix.lower() == ".csv":
+            with part.open("wb") as file:
+                for number, frame in enumerate(power):
+                    frame.write_csv(file, include_header=number == 0)
+        else:
+            _write_parquet(part, power)
+
+
+def _write_parquet(path: Path, frames: Iterable[pl.DataFrame]) -> None:
+    from pyarrow.parquet import ParquetWriter  # slow to import
+
+    frames = iter(frames)
+    table = next(frames).to_arrow()
+    with ParquetWriter(path, table.schema, compression="zstd") as writer:
+        writer.write_table(table)
+        for frame in frames:
+            writer.write_table(frame.to_arrow())

@@ -20,9 +20,9 @@ from simkit.analysis.plot_style import (
     write_title,
 )
 from simkit.errors import SimkitError
-from simkit.results.compute_metrics import counted_resource, run_window
+from simkit.results.metric import counted_resource, run_window
 from simkit.results.run_folder import Run, open_run
-from simkit.results.timeline_metrics import bin_edges, bin_length, binned_mean, timeline_columns
+from simkit.results.time_bins import bin_edges, bin_length, binned_mean, timeline_columns
 from simkit.text import counted
 
 if TYPE_CHECKING:

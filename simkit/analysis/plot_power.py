@@ -23,12 +23,17 @@ from simkit.analysis.plot_style import (
 )
 from simkit.arrays import Floats
 from simkit.errors import SimkitError
+from simkit.power.battery import BatteryFacts
 from simkit.power.ledger_rows import COLUMNS
-from simkit.results.compute_metrics import counted_resource, run_window
-from simkit.results.energy_metrics import EnergyRecords, Store
-from simkit.results.power_table import power_table, resampled
+from simkit.results.metric import counted_resource, run_window
 from simkit.results.run_folder import Run, open_run
-from simkit.results.timeline_metrics import bin_edges, bin_length, binned_mean, timeline_columns
+from simkit.results.time_bins import (
+    bin_edges,
+    bin_length,
+    binned_mean,
+    binned_power,
+    timeline_columns,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,18 +99,17 @@ def plot_power(run: Run | str | PathLike[str], target: str | PathLike[str]) -> P
     type, or a file that cannot be written.
     """
     opened = run if isinstance(run, Run) else open_run(run)
-    power_table(opened)  # there is one, or this says why not
+    _ = opened.power  # raises RunError if the run has no power
     return save_picture(target, lambda: _draw(opened))
 
 
 def _draw(run: Run) -> Figure:
-    table, records, bins = power_table(run), EnergyRecords.of(run), _bins(run)
-    rows = {name: table[name].to_numpy() for name in COLUMNS}
-    battery = None if records is None else records.battery
+    bins, battery = _bins(run), run.battery
+    rows = {name: run.power[name].to_numpy() for name in COLUMNS}
     figure = new_figure()
     heights = (1.9, 1.0) if battery is None else (1.9, 0.8, 1.0)
     panels = list(figure.subplots(len(heights), 1, height_ratios=heights))
-    _draw_flows(panels[0], resampled(rows, bins.edges), bins)
+    _draw_flows(panels[0], binned_power(rows, bins.edges), bins)
     if battery is not None:
         _draw_battery(panels[1], rows, battery, bins)
         _draw_levels(panels[1], run)
@@ -187,10 +191,13 @@ def _energy(flow: Floats, edges: Floats) -> str:
     return f"{1e3 * kwh:.3g} Wh"
 
 
-def _draw_battery(axes: Axes, rows: Mapping[str, Floats], battery: Store, bins: _Bins) -> None:
+def _draw_battery(
+    axes: Axes, rows: Mapping[str, Floats], battery: BatteryFacts, bins: _Bins
+) -> None:
     """Draw the mean state of charge of each bin, and between what it lies."""
     times = np.concatenate((rows["start_s"][:1], rows["end_s"]))
-    stored = np.concatenate(([battery.initial_j], rows["stored_j"]))
+    initial_j = battery.capacity_j * battery.initial_soc
+    stored = np.concatenate(([initial_j], rows["stored_j"]))
     if not len(rows["end_s"]):
         times, stored = np.zeros(1), stored[:1]
     at = np.linspace(bins.edges[:-1], bins.edges[1:], _PARTS + 1, axis=1)  # (bins, parts + 1)

@@ -104,9 +104,8 @@ def export(
     swf: its jobs as a log. batsim: its jobs with the columns of Batsim's jobs.csv. power: what
     flowed at its site, as .csv or .parquet; `simkit export RUN power.csv -f power --every 5m`.
     """
-    from simkit.analysis.export import export_batsim, export_swf
+    from simkit.analysis.export import export_batsim, export_power, export_swf
     from simkit.results.output_folder import check_file
-    from simkit.results.power_table import export_power
     from simkit.results.run_folder import open_run
 
     chosen = form or _form_of(target)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
@@ -29,39 +29,20 @@ from simkit.policy import Policy
 from simkit.policy.estimates import Predictor, Requested
 from simkit.power.site import Site, generated_by_source
 from simkit.power.site_checks import controller_problems, policy_problems
-from simkit.records import TableSink
-from simkit.results.compute_metrics import check_trimming, compute_metrics
+from simkit.results.compute_metrics import compute_metrics
 from simkit.results.energy_bills import energy_table
 from simkit.results.energy_metrics import EnergyRecords
 from simkit.results.machine_records import MachineRecords
-from simkit.results.run_folder import MemoryWriter, Run
+from simkit.results.metric import check_trimming
+from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info, peak_memory_bytes
-from simkit.results.run_writer import FailedRunError, RunWriter
+from simkit.results.run_writer import FailedRunError, MemoryWriter, RunWriter
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster
 
 Watch = Callable[[Simulation], None]
 """Is called after every decision, e.g. to show progress."""
-
-
-class RunStore(TableSink, Protocol):
-    """Where the records of a run go: a folder or memory."""
-
-    wall_time_s: float
-    """Time spent in writing."""
-
-    def close_tables(self) -> None:
-        """Finish the tables."""
-
-    def results(self) -> Run:
-        """Return the run as it stands, its tables closed."""
-
-    def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
-        """Add the last of what is known, and return the finished run."""
-
-    def abandon(self, status: str, error: str, info: Mapping[str, Any], /) -> None:
-        """Keep what there is of a run that was "interrupted" or "failed"."""
 
 
 @dataclass(frozen=True)
@@ -144,9 +125,7 @@ def carry_out(
     a finished run that was there stays, and the rows so far are in the folder ``unfinished`` of it.
     """
     info = first_info(experiment.scenario, experiment.trace, experiment.cluster, experiment.site)
-    store: RunStore = (
-        MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
-    )
+    store = MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
     times = dict(experiment.wall_time_s)
     with _accounted_for(store):
         recorder = Recorder(experiment.trace.workload, experiment.cluster.resources, store)
@@ -276,7 +255,7 @@ def _files_of_author(policy: Policy) -> set[str | None]:
 
 
 @contextmanager
-def _accounted_for(store: RunStore) -> Iterator[None]:
+def _accounted_for(store: MemoryWriter | RunWriter) -> Iterator[None]:
     """Mark the run if it does not come to its end."""
     try:
         yield

@@ -20,8 +20,9 @@ from simkit.experiment.workload import read_trace, transformed, valued
 from simkit.learning.reward import Reward
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.records import TableSink
-from simkit.results.run_folder import MemoryWriter, Run
+from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info
+from simkit.results.run_writer import MemoryWriter
 from simkit.scenario import Scenario
 from simkit.scenario.workload import WorkloadBase
 from simkit.seeds import stream

@@ -5,7 +5,7 @@ ledger is told at every event what has flowed since the last. It takes note of t
 balance, shares, carbon and cost are worked out when many rows have come together, and sums are
 compensated, so that a year of small steps closes as well as one step does. The rows that it hands
 on are this same truth; tables at regular intervals are made of them afterwards
-(`simkit.results.power_table`) and change no total.
+(`simkit.results.time_bins`) and change no total.
 """
 
 from __future__ import annotations

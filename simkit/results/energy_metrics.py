@@ -1,65 +1,37 @@
 """Metrics of energy: where it came from, what it served, what it cost; all over a window of time.
 
-Energies are in kWh, 3.6e6 J each. Which source serves what is the ledger's rule: the load takes
-renewables first, then what the battery gives, then the grid. The battery is well mixed, so that
-what it gives is from renewables as far as its content is; what it held at the start counts as
-renewable.
+Energies are in kWh, 3.6e6 J each. The ledger's rule says which source serves what: the load takes
+renewables first, then the battery, then the grid. The battery is well mixed: the renewable share
+of what it gives is that of its content, and its content at the start counts as renewable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.results.metric import Metric, RunWindow, batches
+from simkit.power.battery import BatteryFacts
+from simkit.power.grid import KWH_J
+from simkit.results.metric import Metric, RunWindow, batches, share
+from simkit.results.run_folder import Run
 
-if TYPE_CHECKING:
-    from simkit.results.run_folder import Run
-
-
-# MERGED What a run recorded of its site: the ledger's rows within a window of time, summed up.
-
-
-KWH_J: Final = 3.6e6
-"""Joules in a kWh."""
-
-FLOWING: Final = (
+_FLOWING: Final = (
     "generation_w", "import_w", "discharge_w", "unserved_w", "load_w", "charge_w", "export_w",
     "curtailment_w", "losses_w", "machines_w", "standing_w", "load_renewable_w", "load_battery_w",
     "load_grid_w", "charge_renewable_w", "load_battery_grid_w", "carbon_g_per_s", "cost_per_s",
     "load_carbon_g_per_s", "load_cost_per_s",
 )  # fmt: skip
-"""Columns of the table "power" that are summed over time."""
-
-
-@dataclass(frozen=True)
-class Store:
-    """What the metrics need to know of a battery."""
-
-    capacity_j: float
-    """Energy between state of charge 0 and 1."""
-    initial_j: float
-    """Content at the start of the run."""
-    charge_efficiency: float = 1.0
-    """Share of the charging power that is stored."""
-    discharge_efficiency: float = 1.0
-    """Share of what is taken out that arrives."""
-
-    @classmethod
-    def of(cls, battery: Mapping[str, Any]) -> Store:
-        """Return that of a scenario's section `power.battery`."""
-        capacity_j = float(battery["capacity_kwh"]) * KWH_J
-        return cls(
-            capacity_j,
-            capacity_j * float(battery["initial_soc"]),
-            float(battery["charge_efficiency"]),
-            float(battery["discharge_efficiency"]),
-        )
+"""Columns of the table "power" that are integrated over time."""
+_DIGITS: Final = 1e-12
+"""Share of the energies below which their difference is rounding."""
+_TICKS: Final = 1e-9
+"""Share of a battery's capacity that moves within a few ticks of the grid of times, to which the
+instants of being full and empty are rounded."""
 
 
 @dataclass(frozen=True)
@@ -68,39 +40,35 @@ class EnergyRecords:
 
     power: pl.LazyFrame
     """Columns of `records.POWER`, by ascending time."""
-    battery: Store | None = None
-    """None: there is none."""
+    battery: BatteryFacts | None = None
 
     @classmethod
     def of(cls, run: Run) -> EnergyRecords | None:
-        """Return the records of a run; None if its scenario says nothing of power.
+        """Return the records of a run; None if its scenario has no section `power`.
 
         Raises RunError if the table is missing or damaged.
         """
-        if not run.has_power:
-            return None
-        battery = run.info["scenario"]["power"].get("battery")
-        return cls(run.scan("power"), None if battery is None else Store.of(battery))
+        return cls(run.scan("power"), run.battery) if run.has_power else None
 
 
 @dataclass(frozen=True)
-class EnergySums:
+class _EnergySums:
     """What flowed within a window."""
 
     rows: int
-    """Rows that lie in it, at least in part."""
+    """Rows that overlap the window."""
     amounts: Mapping[str, float]
-    """J of each of `FLOWING`; g and cost of those per s."""
+    """Integral of each of `_FLOWING`: J, g or cost."""
     overhead_j: float
     """What the facility adds to the machines' energy: cooling, conversion."""
     unserved_jobs_j: float
-    """What jobs on the machines wanted and there was no power for."""
+    """Unserved energy of jobs on the machines."""
     unserved_idle_j: float
-    """What the machines wanted by themselves and there was no power for."""
+    """Unserved idle energy of the machines."""
     peak_import_w: float
-    """The most that is imported for some time."""
+    """The largest import."""
     stored_j: tuple[float, float]
-    """What the battery holds at its start and at its end, in J."""
+    """Content of the battery at the window's start and end, in J."""
 
     def j(self, *names: str) -> float:
         """Return a sum of energies in J: ``j("load")`` is that of load_w."""
@@ -111,16 +79,16 @@ class EnergySums:
         return self.j(*names) / KWH_J
 
 
-def sum_up(records: EnergyRecords, start_s: float, end_s: float) -> EnergySums:
+def _sum_up(records: EnergyRecords, start_s: float, end_s: float) -> _EnergySums:
     """Return what flowed between two times in s, in one pass over the table.
 
-    A row that lies in the window in part counts for its seconds there; the battery's content within
-    a row is that of a straight line.
+    A row counts for its seconds in the window; within a row the battery's content changes evenly.
     """
-    names = ("start_s", "end_s", "pue", "stored_j", *FLOWING)
-    totals = np.zeros(len(FLOWING) + 3, dtype=np.longdouble)
+    names = ("start_s", "end_s", "pue", "stored_j", *_FLOWING)
+    totals = np.zeros(len(_FLOWING) + 3, dtype=np.longdouble)
     rows, peak = 0, 0.0
-    last = 0.0 if records.battery is None else records.battery.initial_j
+    battery = records.battery
+    last = battery.capacity_j * battery.initial_soc if battery else 0.0
     edges, contents = (start_s, end_s), [last, last]
     for batch in batches(records.power, names):
         column: dict[str, Floats] = {name: batch[name].to_numpy() for name in names}
@@ -134,15 +102,15 @@ def sum_up(records: EnergyRecords, start_s: float, end_s: float) -> EnergySums:
         inside = seconds > 0
         rows += int(inside.sum())
         peak = max(peak, float(column["import_w"][inside].max(initial=0.0)))
-        for n, powers in enumerate([*(column[name] for name in FLOWING), *_of_machines(column)]):
+        for n, powers in enumerate([*(column[name] for name in _FLOWING), *_of_machines(column)]):
             totals[n] += np.add.reduce(powers * seconds, dtype=np.longdouble)
     *amounts, overhead_j, jobs_j, idle_j = (float(total) for total in totals)
-    by_name = dict(zip(FLOWING, amounts, strict=True))
-    return EnergySums(rows, by_name, overhead_j, jobs_j, idle_j, peak, (contents[0], contents[1]))
+    by_name = dict(zip(_FLOWING, amounts, strict=True))
+    return _EnergySums(rows, by_name, overhead_j, jobs_j, idle_j, peak, (contents[0], contents[1]))
 
 
 def _of_machines(column: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
-    """Return what the facility adds, and what of jobs and of idle power is unserved, in W.
+    """Return the facility's overhead, and the unserved power of jobs and of idle machines, in W.
 
     Every W of the load is served alike.
     """
@@ -151,52 +119,28 @@ def _of_machines(column: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
     return (column["pue"] - 1.0) * machines, short * (machines - standing), short * standing
 
 
-_DIGITS: Final = 1e-12
-"""Share of the energies by which a difference of them may be its last digits alone."""
-_TICKS: Final = 1e-9
-"""Share of a battery's capacity that moves within a few ticks of the grid of times, to which the
-instants of being full and empty are rounded."""
+_Row = tuple[str, str, str, dict[str, float | None]]
+"""Name, unit, formula and values of a metric."""
 
 
 def energy_metrics(records: EnergyRecords, window: RunWindow) -> list[Metric]:
-    """Return the metrics of a site over a window of time.
-
-    Args:
-        records: the table "power" and the battery.
-        window: of whose time; rows that lie in it in part count for their seconds there.
-    """
-    sums = sum_up(records, window.start_s, window.end_s)
-    write = _Writer(sums, window)
-    found = [
-        *_of_load(write, sums),
-        *_of_renewables(write, sums),
-        *_of_grid(write, sums),
-        *_of_carbon_and_cost(write, sums),
-    ]
+    """Return the metrics of a site over the window's stretch of time."""
+    sums = _sum_up(records, window.start_s, window.end_s)
+    rows = [*_load(sums), *_renewables(sums), *_grid(sums)]
     if records.battery is not None:
-        found += _of_battery(write, sums, records.battery)
-    return found
+        rows += _battery(sums, records.battery)
+    return [
+        Metric(name, unit, f"{formula}; count: rows", window.time_text, sums.rows, values)
+        for name, unit, formula, values in rows
+    ]
 
 
-class _Writer:
-    """Writes metrics that share window and count."""
-
-    def __init__(self, sums: EnergySums, window: RunWindow) -> None:
-        self.rows, self.window = sums.rows, window.time_text
-
-    def __call__(
-        self, name: str, unit: str, formula: str, values: Mapping[str, float | None] | float | None
-    ) -> Metric:
-        numbers = values if isinstance(values, Mapping) else {"value": values}
-        return Metric(name, unit, f"{formula}; count: rows", self.window, self.rows, 0, numbers)
-
-
-def _of_load(write: _Writer, sums: EnergySums) -> list[Metric]:
-    """Return what was wanted, and what served it."""
+def _load(sums: _EnergySums) -> list[_Row]:
+    """Return the load, and what served it."""
     machines, overhead = sums.kwh("machines"), sums.overhead_j / KWH_J
     load, idle = sums.kwh("load"), sums.kwh("standing")
     return [
-        write(
+        (
             "load_kwh",
             "kWh",
             "energy wanted, served or not: integral of load_w; machines: of machines_w; idle: of "
@@ -211,7 +155,7 @@ def _of_load(write: _Writer, sums: EnergySums) -> list[Metric]:
                 "critical": load - machines - overhead,
             },
         ),
-        write(
+        (
             "served_kwh",
             "kWh",
             "energy that served load and losses, by source: integrals of load_renewable_w, "
@@ -223,7 +167,7 @@ def _of_load(write: _Writer, sums: EnergySums) -> list[Metric]:
                 "grid": sums.kwh("load_grid"),
             },
         ),
-        write(
+        (
             "unserved_kwh",
             "kWh",
             "load for which there was no power: integral of unserved_w; share: of the load; jobs, "
@@ -232,7 +176,7 @@ def _of_load(write: _Writer, sums: EnergySums) -> list[Metric]:
             "standing_w; load_kwh.jobs - jobs: what the bills of energy.parquet add up to",
             {
                 "value": sums.kwh("unserved"),
-                "share": _share(sums.j("unserved"), sums.j("load")),
+                "share": share(sums.j("unserved"), sums.j("load")),
                 "jobs": sums.unserved_jobs_j / KWH_J,
                 "idle": sums.unserved_idle_j / KWH_J,
             },
@@ -240,94 +184,87 @@ def _of_load(write: _Writer, sums: EnergySums) -> list[Metric]:
     ]
 
 
-def _of_renewables(write: _Writer, sums: EnergySums) -> list[Metric]:
-    """Return what sun and wind gave, and how much of the load they carried."""
+def _renewables(sums: _EnergySums) -> list[_Row]:
+    """Return what sun and wind gave, and their share of the load."""
     made, left = sums.j("generation"), sums.j("curtailment")
     served = sums.j("load_renewable", "load_battery", "load_grid")
     renewable = sums.j("load_renewable", "load_battery") - sums.j("load_battery_grid")
     kept = sums.j("load_renewable", "charge_renewable")
     return [
-        write(
+        (
             "generation_kwh",
             "kWh",
             "what sun and wind could give: integral of generation_w; used: less curtailment",
             {"value": made / KWH_J, "used": (made - left) / KWH_J},
         ),
-        write(
+        (
             "curtailment_kwh",
             "kWh",
             "generation that is not used: integral of curtailment_w; share: of generation",
-            {"value": left / KWH_J, "share": _share(left, made)},
+            {"value": left / KWH_J, "share": share(left, made)},
         ),
-        write(
+        (
             "renewable_fraction",
             "1",
             "(load_renewable + load_battery - load_battery_grid) / (load_renewable + load_battery "
             "+ load_grid), energies: renewables that served the load, at once or through the "
             "battery",
-            _share(renewable, served),
+            {"value": share(renewable, served)},
         ),
-        write(
+        (
             "self_consumption",
             "1",
             "(load_renewable + charge_renewable) / generation, energies: generation used on the "
             "site, not exported",
-            _share(kept, made),
+            {"value": share(kept, made)},
         ),
     ]
 
 
-def _of_grid(write: _Writer, sums: EnergySums) -> list[Metric]:
-    """Return what was bought and sold."""
+def _grid(sums: _EnergySums) -> list[_Row]:
+    """Return what was bought and sold, and the carbon and cost of the site and of its load."""
     return [
-        write(
+        (
             "grid_kwh",
             "kWh",
             "integrals of import_w and export_w",
             {"import": sums.kwh("import"), "export": sums.kwh("export")},
         ),
-        write(
+        (
             "grid_import_peak_w",
             "W",
             "the most that is imported for some time: max of import_w",
-            sums.peak_import_w,
+            {"value": sums.peak_import_w},
         ),
-    ]
-
-
-def _of_carbon_and_cost(write: _Writer, sums: EnergySums) -> list[Metric]:
-    """Return carbon and money, of the site and of what the load used."""
-    amounts = sums.amounts
-    return [
-        write(
+        (
             "carbon_kg",
             "kg CO2e",
             "value: integral of carbon_g_per_s / 1000, import and used generation when they come "
             "in; load: of load_carbon_g_per_s / 1000, what the load's energy carries",
             {
-                "value": amounts["carbon_g_per_s"] / 1000.0,
-                "load": amounts["load_carbon_g_per_s"] / 1000.0,
+                "value": sums.amounts["carbon_g_per_s"] / 1000.0,
+                "load": sums.amounts["load_carbon_g_per_s"] / 1000.0,
             },
         ),
-        write(
+        (
             "energy_cost",
             "currency of the prices",
             "value: integral of cost_per_s, import and used generation less what export brings; "
             "load: of load_cost_per_s, what the load's energy carries",
-            {"value": amounts["cost_per_s"], "load": amounts["load_cost_per_s"]},
+            {"value": sums.amounts["cost_per_s"], "load": sums.amounts["load_cost_per_s"]},
         ),
     ]
 
 
-def _of_battery(write: _Writer, sums: EnergySums, store: Store) -> list[Metric]:
+def _battery(sums: _EnergySums, battery: BatteryFacts) -> list[_Row]:
     """Return how the battery was used."""
-    entered = sums.j("charge") * store.charge_efficiency
-    left = sums.j("discharge") / store.discharge_efficiency
+    entered = sums.j("charge") * battery.charge_efficiency
+    left = sums.j("discharge") / battery.discharge_efficiency
     converted = sums.j("charge") - entered + left - sums.j("discharge")
     before, after = sums.stored_j
     leaked = entered - left - (after - before)
     return [
-        write(
+        (
             "battery_kwh",
             "kWh",
             "charge, discharge: integrals of charge_w and discharge_w, at its terminals; "
@@ -338,24 +275,20 @@ def _of_battery(write: _Writer, sums: EnergySums, store: Store) -> list[Metric]:
                 "charge": sums.kwh("charge"),
                 "discharge": sums.kwh("discharge"),
                 "conversion": converted / KWH_J,
-                "self_discharge": _above(leaked, _DIGITS * (entered + left + store.capacity_j)),
-                "stored": _above(after - before, _TICKS * store.capacity_j),
+                "self_discharge": _above(leaked, _DIGITS * (entered + left + battery.capacity_j)),
+                "stored": _above(after - before, _TICKS * battery.capacity_j),
             },
         ),
-        write(
+        (
             "battery_full_cycles",
             "1",
             "equivalent full cycles: (charge * charge_efficiency + discharge / "
             "discharge_efficiency) / (2 * capacity), energies",
-            (entered + left) / (2.0 * store.capacity_j),
+            {"value": (entered + left) / (2.0 * battery.capacity_j)},
         ),
     ]
 
 
 def _above(energy_j: float, least_j: float) -> float:
-    """Return an energy in kWh; 0 where it is not above what counts as nothing."""
+    """Return an energy in kWh; 0 unless its size is above `least_j`."""
     return energy_j / KWH_J if abs(energy_j) > least_j else 0.0
-
-
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole > 0 else None

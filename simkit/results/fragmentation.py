@@ -1,10 +1,10 @@
-"""Fragmentation: free capacity in pieces, of time or of machines, too small to be of use.
+"""Fragmentation: free capacity in pieces, of time or of machines, that are too small to use.
 
-Two measures that have little in common but their name:
+Two measures that share only the name:
 
 - `IdleGaps`, over time: is a machine's idle time one stretch or many? The measure of Gehr and
   Schneider, "Measuring fragmentation of two-dimensional resources applied to advance reservation
-  grid scheduling", CCGrid 2009, as evalys has it for Batsim's runs.
+  grid scheduling", CCGrid 2009, as in evalys for Batsim's runs.
 - `Fragmentation`, over machines: how much of what is free could the next task not use? The measure
   of Weng et al., "Beware of fragmentation: scheduling GPU-sharing workloads with fragmentation
   gradient descent", USENIX ATC 2023.
@@ -17,8 +17,8 @@ from typing import Final
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.results.machine_segments import Segments, share
-from simkit.results.metric import Metric, RunWindow, distribution
+from simkit.results.machine_segments import Segments
+from simkit.results.metric import Metric, RunWindow, distribution, share
 
 CELLS: Final = 1 << 21
 """Most cells of the table of requests; popular requests fill it first."""
@@ -41,7 +41,6 @@ class IdleGaps:
         """Gaps of all machines."""
 
     def add(self, part: Segments) -> None:
-        """Take in the segments of some machines."""
         idle = (part.instances == 0) & (part.capacity > 0).any(axis=1)
         opens = idle & (part.begins | ~np.append(False, idle[:-1]))
         gap = np.cumsum(opens)[idle] - 1
@@ -52,12 +51,11 @@ class IdleGaps:
         self.squares += np.bincount(machine, lengths**2, machines)
 
     def shares(self) -> Floats:
-        """Return (M,) the fragmentation of each machine's idle time, 0 where it has none."""
+        """Return (M,) the fragmentation of each machine's idle time, 0 if it has none."""
         square = self.idle_s**2
         return 1.0 - np.divide(self.squares, square, out=np.ones_like(square), where=square > 0)
 
     def metrics(self, window: RunWindow) -> list[Metric]:
-        """Return the distribution over machines."""
         metric = Metric(
             name="fragmentation_idle_time",
             unit="1",
@@ -67,7 +65,6 @@ class IdleGaps:
             "reservation grid scheduling\", 2009; evalys' fragmentation)",
             window=window.time_text,
             count=len(self.idle_s),
-            censored=0,
             values=distribution(self.shares()),
         )
         return [metric]
@@ -77,10 +74,10 @@ class Fragmentation:
     """How much of what is free the next instance could not use, expected over the workload.
 
     With p_k the share of request k among all instances of the workload and free_r what machine m
-    has left of resource r, the expected unusable amount is F_m,r = sum of p_k * free_r over the
-    requests k that do not fit on m or ask nothing of r. The metric is the integral of F over time
-    and machines, divided by that of what is free: the chance that a free unit, drawn at random, is
-    of no use to an instance, drawn at random.
+    has free of resource r, the expected unusable amount is F_m,r = sum of p_k * free_r over the
+    requests k that do not fit on m or do not ask for r. The metric is the integral of F over time
+    and machines, divided by that of the free amounts: the chance that a random free unit is of no
+    use to a random instance.
 
     Weng et al. state this for GPUs, where it also counts devices of a machine with too little left
     for the request; a resource here is one amount a machine and has no devices.
@@ -89,11 +86,11 @@ class Fragmentation:
     def __init__(
         self, resources: tuple[str, ...], machines: int, amounts: Floats, weights: Floats
     ) -> None:
-        """Make the measure of a workload.
+        """Measure for a workload.
 
         Args:
             resources: R names.
-            machines: of the cluster.
+            machines: number of machines.
             amounts: (K, R) distinct requests.
             weights: (K,) how often each occurs; at least 0.
         """
@@ -102,7 +99,7 @@ class Fragmentation:
         kept = popular(amounts, weights)
         total = float(weights.sum())
         self.covered = float(weights[kept].sum()) / total if total > 0 else 0.0
-        """Share of the workload's instances whose request is looked at."""
+        """Share of the workload's instances whose request is in the table."""
         self._tables = [FitTable(amounts[kept], weights[kept], r) for r in range(len(resources))]
         self.unusable = np.zeros(len(resources))
         """(R,) expected unusable resource-seconds."""
@@ -110,26 +107,23 @@ class Fragmentation:
         """(R,) free resource-seconds."""
 
     def add(self, part: Segments) -> None:
-        """Take in the segments of some machines."""
         for r, table in enumerate(self._tables):
             area = part.free[:, r] * part.seconds
             self.free[r] += float(area.sum())
             self.unusable[r] += float((area * table.unfit(part.free)).sum())
 
     def metrics(self, window: RunWindow) -> list[Metric]:
-        """Return the share of free capacity that is fragmented, for each resource."""
-        looked_at = "" if self.covered == 1 else f"; the most popular {self.covered:.1%} of them"
+        popular_only = "" if self.covered == 1 else f"; the most popular {self.covered:.1%} of them"
         return [
             Metric(
                 name=f"fragmentation_{name}",
                 unit="1",
                 formula=f"sum(p * free {name}-seconds of machines on which the request does not "
                 f"fit, or which asks no {name}) / free {name}-seconds, p = share of a request "
-                f"among the run's instances{looked_at} (Weng et al., \"Beware of fragmentation: "
+                f"among the run's instances{popular_only} (Weng et al., \"Beware of fragmentation: "
                 'scheduling GPU-sharing workloads with fragmentation gradient descent", 2023)',
                 window=window.time_text,
                 count=self.machines,
-                censored=0,
                 values={"value": share(self.unusable[r], self.free[r])},
             )
             for r, name in enumerate(self.resources)
@@ -137,7 +131,7 @@ class Fragmentation:
 
 
 class FitTable:
-    """Which share of a workload cannot use what is free of one resource."""
+    """The share of a workload that cannot use what is free of one resource."""
 
     def __init__(self, amounts: Floats, weights: Floats, resource: int) -> None:
         """Count requests: (K, R) amounts, (K,) weights; `resource` is a column of amounts."""
@@ -156,7 +150,7 @@ class FitTable:
     def unfit(self, free: Floats) -> Floats:
         """Return (N,) the share of requests that do not fit into (N, R) free amounts.
 
-        A request that asks nothing of the resource counts as one that does not fit.
+        A request that does not ask for the resource counts as one that does not fit.
         """
         place = tuple(
             np.searchsorted(levels, column, side="right")

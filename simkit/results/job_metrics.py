@@ -1,4 +1,7 @@
-"""Metrics of jobs: waits, slowdowns and what follows from them, over the records of the jobs."""
+"""Metrics of jobs: `wait_time_s`, turnaround, slowdowns, makespan, throughput and fairness.
+
+`JOB_METRICS` defines the numbers of single jobs; a run has the distribution of each.
+"""
 
 from __future__ import annotations
 
@@ -9,45 +12,29 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.records import STATUSES
-from simkit.results.metric import Metric, RunWindow, batches, distribution
+from simkit.results.metric import (
+    Metric,
+    RunWindow,
+    batches,
+    distribution,
+    share,
+    throughput,
+)
 from simkit.text import counted
 
 
 @dataclass(frozen=True)
 class JobMetric:
-    """A number that each job has once it has started or ended."""
+    """A number that a job has once it has started or ended."""
 
     name: str
     unit: str
     formula: str
     value: Callable[[float, str], pl.Expr]
-    """Function of tau (s) and the counted resource; null where a job has no value."""
+    """Function of tau (s) and the counted resource; null if a job has no value."""
     needs: tuple[str, ...] = ()
-    """Columns that it reads and that not every comparison reads; see `simkit.analysis.comparable_metrics`."""
+    """Columns that it reads besides times and resources; see `analysis.comparable_metrics`."""
     high_is_good: bool = False
-    """Whether more of it is better."""
-
-
-def _wait(_tau: float, _resource: str) -> pl.Expr:
-    return pl.col("wait_time_s")
-
-
-def _turnaround(_tau: float, _resource: str) -> pl.Expr:
-    return pl.col("turnaround_time_s")
-
-
-def _slowdown(_tau: float, _resource: str) -> pl.Expr:
-    run = pl.col("run_time_s")
-    return pl.when(run > 0).then(pl.col("turnaround_time_s") / run)
-
-
-def _bounded(tau: float, _resource: str) -> pl.Expr:
-    return _bounded_slowdown(tau, pl.lit(1.0))
-
-
-def _per_processor(tau: float, resource: str) -> pl.Expr:
-    return _bounded_slowdown(tau, pl.col(resource))
 
 
 def _bounded_slowdown(tau: float, processors: pl.Expr) -> pl.Expr:
@@ -59,33 +46,67 @@ def _bounded_slowdown(tau: float, processors: pl.Expr) -> pl.Expr:
 
 
 JOB_METRICS: tuple[JobMetric, ...] = (
-    JobMetric("wait_time_s", "s", "first start - submit", _wait),
-    JobMetric("turnaround_time_s", "s", "end - submit, killed jobs included", _turnaround),
+    JobMetric(
+        "wait_time_s", "s", "first start - submit", lambda _tau, _resource: pl.col("wait_time_s")
+    ),
+    JobMetric(
+        "turnaround_time_s",
+        "s",
+        "end - submit, killed jobs included",
+        lambda _tau, _resource: pl.col("turnaround_time_s"),
+    ),
     JobMetric(
         "slowdown",
         "1",
         "turnaround / run; a job that ran for 0 s has none and counts as censored",
-        _slowdown,
+        lambda _tau, _resource: pl.when(pl.col("run_time_s") > 0).then(
+            pl.col("turnaround_time_s") / pl.col("run_time_s")
+        ),
     ),
-    JobMetric("bounded_slowdown", "1", "max(1, (wait + run) / max(run, {tau:g} s))", _bounded),
+    JobMetric(
+        "bounded_slowdown",
+        "1",
+        "max(1, (wait + run) / max(run, {tau:g} s))",
+        lambda tau, _resource: _bounded_slowdown(tau, pl.lit(1.0)),
+    ),
     JobMetric(
         "per_processor_bounded_slowdown",
         "1",
         "max(1, (wait + run) / ({resource} * max(run, {tau:g} s))) (Zotkin and Keleher, "
         '"Job-length estimation and performance in backfilling schedulers", 1999)',
-        _per_processor,
+        lambda tau, resource: _bounded_slowdown(tau, pl.col(resource)),
     ),
 )
-"""What every job has: the names under which `compute_metrics` and `compare_runs` know them."""
+"""Metrics that every job has, by the names that `compute_metrics` and `compare_runs` use."""
 
 
-def distributions(
+def job_metrics(
     jobs: pl.LazyFrame, window: RunWindow, *, tau: float, resource: str
 ) -> list[Metric]:
-    """Return each job metric's distribution over the window's jobs; one is held at a time.
+    """Return the metrics of the window's jobs; makespan is that of all jobs.
 
-    `tau` in s; `resource` is the one whose amount stands for a job's processors.
+    Args:
+        jobs: columns of `records.JOBS`, and one a resource.
+        window: its jobs count; throughput is that of its stretch of time.
+        tau: floor of the run time in bounded slowdowns, in s.
+        resource: its amount stands for a job's processors.
     """
+    finished = (pl.col("status") == "finished") & pl.col("end_time_s").is_between(
+        window.start_s, window.end_s
+    )
+    return [
+        *_distributions(jobs, window, tau, resource),
+        _makespan(jobs),
+        throughput("jobs", jobs.select(finished.sum()).collect().item(), window),
+        _weighted_response(jobs, window, resource),
+        _fairness(jobs, window, tau),
+    ]
+
+
+def _distributions(
+    jobs: pl.LazyFrame, window: RunWindow, tau: float, resource: str
+) -> list[Metric]:
+    """Return each job metric's distribution; the values of one metric are held at a time."""
     found = []
     for metric in JOB_METRICS:
         value, jobs_seen = metric.value(tau, resource).alias("value"), 0
@@ -108,7 +129,7 @@ def distributions(
     return found
 
 
-def weighted_response(jobs: pl.LazyFrame, window: RunWindow, resource: str) -> Metric:
+def _weighted_response(jobs: pl.LazyFrame, window: RunWindow, resource: str) -> Metric:
     """Return the average weighted response time, each job weighted by its area.
 
     Schwiegelshohn and Yahyapour, "Fairness in parallel job scheduling", 2000.
@@ -130,17 +151,17 @@ def weighted_response(jobs: pl.LazyFrame, window: RunWindow, resource: str) -> M
         window=window.jobs_text,
         count=count,
         censored=censored,
-        values={"value": weighted / total if total > 0 else None},
+        values={"value": share(weighted, total)},
     )
 
 
-def fairness(jobs: pl.LazyFrame, window: RunWindow, tau: float) -> Metric:
-    """Return Jain's index over users: 1 if all fare alike, 1/n if one bears everything.
+def _fairness(jobs: pl.LazyFrame, window: RunWindow, tau: float) -> Metric:
+    """Return Jain's index over users: 1 if all fare alike, 1/n if one of n has all the slowdown.
 
     Jain, Chiu and Hawe, "A quantitative measure of fairness and discrimination for resource
     allocation in shared computer systems", 1984. Jobs of unknown users (-1) are left out.
     """
-    columns = [pl.col("user"), _bounded(tau, "").alias("value")]
+    columns = [pl.col("user"), _bounded_slowdown(tau, pl.lit(1.0)).alias("value")]
     sums: dict[int | str, list[float]] = {}  # user → sum and number of values
     seen = 0
     for rows in batches(jobs, columns, window):
@@ -174,7 +195,7 @@ def _by_group(group: pl.Series, values: Floats) -> Iterator[tuple[int | str, flo
         yield from zip(group.unique().sort(), sums.tolist(), counts.tolist(), strict=True)
 
 
-def makespan(jobs: pl.LazyFrame) -> Metric:
+def _makespan(jobs: pl.LazyFrame) -> Metric:
     """Return the time from the first submit to the last end, over all jobs, never trimmed."""
     end, submit = pl.col("end_time_s"), pl.col("submit_time_s")
     columns = {"end": end.max(), "submit": submit.min(), "ended": end.count(), "all": pl.len()}
@@ -188,42 +209,4 @@ def makespan(jobs: pl.LazyFrame) -> Metric:
         count=row["ended"],
         censored=row["all"] - row["ended"],
         values={"value": row["end"] - row["submit"] if known else None},
-    )
-
-
-def throughput(jobs: pl.LazyFrame, window: RunWindow) -> Metric:
-    """Return the finished jobs an hour of the window of time."""
-    end = pl.col("end_time_s")
-    inside = (end >= window.start_s) & (end <= window.end_s)
-    finished = jobs.select((inside & (pl.col("status") == "finished")).sum()).collect().item()
-    hours = (window.end_s - window.start_s) / 3600
-    return Metric(
-        name="throughput_jobs_per_h",
-        unit="1/h",
-        formula="jobs that finished within the window / its length in hours",
-        window=window.time_text,
-        count=int(finished or 0),
-        censored=0,
-        values={"value": (finished or 0) / hours if hours > 0 else None},
-    )
-
-
-def job_counts(jobs: pl.LazyFrame) -> Metric:
-    """Return how many jobs were submitted and what became of them by the end of the run."""
-    return status_counts(jobs, "jobs")
-
-
-def status_counts(rows: pl.LazyFrame, what: str) -> Metric:
-    """Return how many jobs or tasks there were, one a row, and how many of each status."""
-    status = pl.col("status")
-    tally = {name: (status == name).sum() for name in STATUSES}
-    row = rows.select(pl.len().alias("submitted"), **tally).collect().row(0, named=True)
-    return Metric(
-        name=what,
-        unit=what,
-        formula=f"{what} by their status at the end of the run; submitted is their sum",
-        window=f"all {what} submitted",
-        count=row["submitted"],
-        censored=0,
-        values=row,
     )

@@ -1,25 +1,22 @@
-"""What a run recorded of its machines: who held what of them, and what they had."""
+"""The records of a run's machines: their allocations and their capacity."""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.results.metric import batches
-
-if TYPE_CHECKING:
-    from simkit.results.run_folder import Run
+from simkit.results.run_folder import Run
 
 
 @dataclass(frozen=True)
 class MachineRecords:
-    """The tables that tell of machines: M machines, R resources."""
+    """The tables of M machines with R resources."""
 
     resources: tuple[str, ...]
     """Names of the cluster's resources."""
@@ -28,9 +25,10 @@ class MachineRecords:
     allocations: pl.LazyFrame
     """Columns of `records.ALLOCATIONS`."""
     tasks: pl.LazyFrame
-    """Columns of `records.TASKS`, then one a resource; without a column nobody asks for it."""
+    """Columns of `records.TASKS`, then one a resource; a missing column means that no task asks for
+    the resource."""
     events: pl.LazyFrame
-    """Columns of `records.EVENTS`; those of the kind "capacity" tell a machine's new capacity."""
+    """Columns of `records.EVENTS`; the kind "capacity" gives a machine's new capacity."""
 
     @classmethod
     def of(cls, run: Run) -> MachineRecords:
@@ -84,7 +82,7 @@ class Requests:
     amounts: Floats
     """(K, R) what one instance asks for."""
     instances: Floats
-    """(K,) how many instances ask for it, whatever becomes of them."""
+    """(K,) number of instances that ask for it, whether they finish or not."""
     of_task: pl.DataFrame
     """job_id, task_id and `request`, the row in `amounts`; one row a task."""
 

@@ -1,9 +1,9 @@
-"""Machines over time: stretches in which nothing changes on a machine.
+"""Segments of machines: stretches of time in which nothing changes on a machine.
 
 Allocations say who holds what of a machine from when to when. Here they become, machine by
-machine, segments between two changes, with what is held and what the machine has: what is measured
-on machines is a sum over segments. They come in batches of whole machines, so that memory stays at
-a few compact columns of the allocations.
+machine, segments between two changes, with what is held and what the machine has: every metric of
+machines is a sum over segments. Segments come in batches of whole machines, so that memory stays
+at a few compact columns of the allocations.
 """
 
 from __future__ import annotations
@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.results.machine_records import Holdings, MachineRecords, Requests, read_holdings
-from simkit.results.timeline_metrics import bin_edges, bin_length
 
 CHANGES_AT_ONCE = 1 << 18
-"""Changes whose segments are held at once, unless a single machine has more."""
+"""Most changes whose segments are held at once, unless a single machine has more."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +36,7 @@ class Segments:
     seconds: Floats
     """(N,) length in s, above 0."""
     instances: Floats
-    """(N,) instances that hold something of the machine, whole numbers."""
+    """(N,) instances on the machine, whole numbers."""
     allocated: Floats
     """(N, R) what they hold."""
     capacity: Floats
@@ -47,21 +44,16 @@ class Segments:
 
     @cached_property
     def free(self) -> Floats:
-        """(N, R) what nobody holds; 0 where more is held than there is, as while draining."""
+        """(N, R) what nobody holds; 0 if more is held than there is, as while draining."""
         free: Floats = np.maximum(self.capacity - self.allocated, 0.0)
         return free
 
     @cached_property
     def begins(self) -> Bools:
-        """(N,) True where a machine's first segment stands."""
+        """(N,) whether it is a machine's first segment."""
         begins: Bools = np.ones(len(self.machine), dtype=np.bool_)
         begins[1:] = self.machine[1:] != self.machine[:-1]
         return begins
-
-
-def share(part: float, whole: float) -> float | None:
-    """Return a part as a share of the whole, None if there is nothing."""
-    return float(part / whole) if whole > 0 else None
 
 
 def segments(
@@ -74,11 +66,11 @@ def segments(
     """Yield the segments of all machines within a window of time, batch by batch.
 
     Args:
-        records: what the run recorded.
-        requests: what its tasks ask for; see `MachineRecords.requests`.
+        records: the run's records of machines.
+        requests: what the tasks ask for; see `MachineRecords.requests`.
         start_s: start of the window, in s.
-        end_s: its end; nothing is yielded unless it is later.
-        cuts: times in s at which segments end even if nothing changes, e.g. the edges of bins.
+        end_s: end of the window; nothing is yielded unless it is after the start.
+        cuts: times in s at which segments also end if nothing changes, e.g. the edges of bins.
     """
     if not end_s > start_s:
         return
@@ -94,7 +86,7 @@ def segments(
 
 
 def _bands(first_row: Ints, cuts: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, end) of machines whose changes are to be held at once."""
+    """Yield (first, end) of machines whose changes are held at once."""
     machines = len(first_row) - 1
     work = 2 * first_row + (2 + cuts) * np.arange(machines + 1)
     first = 0
@@ -106,7 +98,7 @@ def _bands(first_row: Ints, cuts: int) -> Iterator[tuple[int, int]]:
 
 
 class _Changes:
-    """Changes of machines, in any order: what they add to instances, allocated and capacity."""
+    """Changes of machines, in any order: additions to instances, allocated and capacity."""
 
     def __init__(self, resources: int) -> None:
         self._width = resources
@@ -137,7 +129,7 @@ class _Changes:
         first: int,
         window: tuple[float, float],
     ) -> None:
-        """Let machines have their capacity from the window's start to its end.
+        """Add the capacity of machines at the window's start, its changes, and its end.
 
         `capacity` is that of the machines from `first` on, before any change.
         """
@@ -155,7 +147,7 @@ class _Changes:
         self._add(machine, np.full(len(machine), window[1]), capacity=-last)
 
     def of_allocations(self, held: Holdings, amounts: Floats, first: int, last: int) -> None:
-        """Let allocations take what they hold and give it back."""
+        """Add what allocations take and give back."""
         rows = slice(held.first[first], held.first[last])
         machine = np.repeat(np.arange(first, last), np.diff(held.first[first : last + 1]))
         count = held.count[rows].astype(np.float64)
@@ -164,15 +156,15 @@ class _Changes:
         self._add(machine, held.end_s[rows], instances=-count, allocated=-taken)
 
     def of_cuts(self, cuts: Floats, first: int, last: int) -> None:
-        """Let every machine have a change of nothing at each of these times."""
+        """Add an empty change of every machine at each of these times."""
         machine = np.repeat(np.arange(first, last), len(cuts))
         self._add(machine, np.tile(cuts, last - first))
 
     def segments(self) -> Segments:
-        """Sum up: what holds between a machine's changes.
+        """Sum up the changes.
 
-        A machine's changes add up to 0, so that one sum runs over all machines. Times and amounts
-        lie on grids on which sums are exact.
+        A machine's changes add up to 0, so one sum runs over all machines. Times and amounts lie
+        on grids on which sums are exact.
         """
         machine, time, change = (
             np.concatenate(columns) for columns in zip(*self._parts, strict=True)
@@ -191,89 +183,3 @@ class _Changes:
             allocated=allocated,
             capacity=capacity,
         )
-
-
-# MERGED The utilisation of machines over time, in equal bins: its rise and fall, and its spread.
-
-
-BINS: Final = 200
-"""Most bins unless others are asked for."""
-SPREAD: Final = {"low": 0.1, "median": 0.5, "high": 0.9}
-"""Name → which quantile over machines."""
-
-
-def utilisation_series(
-    records: MachineRecords, start_s: float, end_s: float, *, bins: int = BINS
-) -> pl.DataFrame:
-    """Return means over equal bins of a window of time, exact integrals and no samples.
-
-    Args:
-        records: what the run recorded of its machines; ``MachineRecords.of(run)``.
-        start_s: start of the window, in s on the trace's clock.
-        end_s: its end.
-        bins: the most bins; their length is a familiar one, such as a minute or an hour.
-
-    Returns one row a bin: ``time_s``, its start; ``in_use``, machines that hold an instance; and
-    for each resource ``utilisation_<r>``, allocated / available resource-seconds of all machines,
-    with the quantiles 0.1, 0.5 and 0.9 over the machines that are there (``…_low``, ``…_median``,
-    ``…_high``). Null where nothing is available; no rows unless the end is after the start.
-    """
-    length = bin_length(max(end_s - start_s, 0.0), bins)
-    edges = np.minimum(bin_edges(start_s, max(start_s, end_s), length), end_s)
-    binned = _Binned(len(records.capacity), edges, len(records.resources))
-    for part in segments(records, records.requests(), start_s, end_s, cuts=edges):
-        binned.add(part)
-    table = binned.frame(records.resources)
-    return table if end_s > start_s else table.clear()
-
-
-class _Binned:
-    """Integrals of machines over bins of time."""
-
-    def __init__(self, machines: int, edges: Floats, resources: int) -> None:
-        self._edges = edges
-        self._bins = len(edges) - 1
-        shape = (resources, machines * self._bins)
-        self._allocated, self._available = np.zeros(shape), np.zeros(shape)
-        self._in_use = np.zeros(self._bins)
-
-    def add(self, part: Segments) -> None:
-        """Take in segments, none of which crosses the edge of a bin."""
-        bin_ = np.searchsorted(self._edges, part.start_s, side="right") - 1
-        cell, cells = part.machine * self._bins + bin_, self._allocated.shape[1]
-        busy = np.where(part.instances > 0, part.seconds, 0.0)
-        self._in_use += np.bincount(bin_, busy, self._bins)
-        for r in range(len(self._allocated)):
-            self._allocated[r] += np.bincount(cell, part.allocated[:, r] * part.seconds, cells)
-            self._available[r] += np.bincount(
-                cell, np.maximum(part.capacity[:, r], part.allocated[:, r]) * part.seconds, cells
-            )
-
-    def frame(self, resources: tuple[str, ...]) -> pl.DataFrame:
-        """Return the table; see `utilisation_series`."""
-        seconds = np.diff(self._edges)
-        columns = {"time_s": self._edges[:-1], "in_use": _divided(self._in_use, seconds)}
-        for r, name in enumerate(resources):
-            held, offered = (
-                area[r].reshape(-1, self._bins) for area in (self._allocated, self._available)
-            )
-            columns[f"utilisation_{name}"] = _divided(held.sum(axis=0), offered.sum(axis=0))
-            shares = _divided(held, offered)
-            for word, level in SPREAD.items():
-                columns[f"utilisation_{name}_{word}"] = _quantiles(shares, level)
-        return pl.DataFrame(columns).with_columns(pl.col(pl.Float64).fill_nan(None))
-
-
-def _divided(part: Floats, whole: Floats) -> Floats:
-    share: Floats = np.divide(part, whole, out=np.full_like(whole, np.nan), where=whole > 0)
-    return share
-
-
-def _quantiles(shares: Floats, level: float) -> Floats:
-    """Return (bins,) a quantile over (M, bins) machines, of those that have a share."""
-    found = np.full(shares.shape[1], np.nan)
-    for bin_ in range(shares.shape[1]):
-        known = shares[:, bin_][~np.isnan(shares[:, bin_])]
-        if len(known):
-            found[bin_] = np.quantile(known, level)
-    return found

@@ -1,4 +1,8 @@
-"""A metric: numbers with their unit, their formula, and over how many jobs of which window."""
+"""A metric: numbers with their unit, formula, window and count; and what all metrics share.
+
+`RunWindow` is the part of a run that metrics are about. `metric_numbers` gives the numbers in
+metrics.json by name: ``carbon_kg``, ``grid_kwh.import``, ``wait_time_s.p99``.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
+from simkit.errors import RunError
+from simkit.records import STATUSES
 from simkit.units import format_duration
 
 BATCH_ROWS = 1 << 16
@@ -27,18 +33,18 @@ class Metric:
     """Unit of every number in `values`; ``1`` for a ratio."""
     formula: str
     window: str
-    """Which jobs, or which stretch of time, it is about."""
+    """Which jobs, or which stretch of time, it covers."""
     count: int
-    """Jobs (of `of`: rows) that have a value."""
-    censored: int
-    """Jobs of the window that have none and are missing from the numbers."""
+    """Jobs that have a value; or what the formula says is counted."""
     values: Mapping[str, float | int | None]
     """``{"value": …}``, or a distribution: mean, std, p50, p90, p99, max."""
+    censored: int = 0
+    """Jobs of the window that have no value and are missing from the numbers."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain numbers and text; what is undefined is None, never NaN."""
         return {
-            **{key: plain(value) for key, value in self.values.items()},
+            **{key: _plain(value) for key, value in self.values.items()},
             "unit": self.unit,
             "formula": self.formula,
             "window": self.window,
@@ -64,7 +70,7 @@ class RunWindow:
 
     @property
     def trimmed(self) -> bool:
-        """Tell whether warm-up or cool-down is left out."""
+        """Whether warm-up or cool-down is left out."""
         return self.warmup_s > 0 or self.cooldown_s > 0
 
     @property
@@ -88,7 +94,7 @@ class RunWindow:
         return self.last_kept_s if self.trimmed else self.last_end_s
 
     def jobs(self, frame: pl.LazyFrame) -> pl.LazyFrame:
-        """Keep the jobs that count."""
+        """Return the jobs that count."""
         if not self.trimmed:
             return frame
         submit = pl.col("submit_time_s")
@@ -96,7 +102,7 @@ class RunWindow:
 
     @property
     def jobs_text(self) -> str:
-        """Say which jobs count."""
+        """Which jobs count, in words."""
         if not self.trimmed:
             return "all jobs submitted"
         return (
@@ -106,7 +112,7 @@ class RunWindow:
 
     @property
     def time_text(self) -> str:
-        """Say over which stretch of time averages run."""
+        """The stretch of time that averages cover, in words."""
         if not self.trimmed:
             return f"first submit to last end: {self.start_s:.15g} s to {self.end_s:.15g} s"
         return (
@@ -115,27 +121,61 @@ class RunWindow:
         )
 
 
+def run_window(
+    jobs: pl.LazyFrame, timeline: pl.LazyFrame, *, warmup: float = 0.0, cooldown: float = 0.0
+) -> RunWindow | None:
+    """Return the window of a run's metrics; None if no job was ever submitted.
+
+    Raises RunError if warm-up and cool-down leave nothing between first and last submit.
+    """
+    submit, end = pl.col("submit_time_s"), pl.col("end_time_s")
+    row = jobs.select(first=submit.min(), last=submit.max(), end=end.max()).collect().row(0)
+    first, last, ended = row
+    if first is None:
+        return None
+    if ended is None:
+        ended = timeline.select(pl.col("time_s").max()).collect().item()
+    check_trimming(first, last, warmup, cooldown)
+    return RunWindow(first, last, last if ended is None else max(ended, first), warmup, cooldown)
+
+
+def check_trimming(first: float, last: float, warmup: float, cooldown: float) -> None:
+    """Raise RunError if warm-up and cool-down (s) leave nothing between two submit times (s)."""
+    window = RunWindow(first, last, last, warmup, cooldown)
+    if window.trimmed and window.last_kept_s < window.first_kept_s:
+        raise RunError(
+            f"metrics: warm-up {format_duration(warmup)} and cool-down {format_duration(cooldown)} "
+            f"leave nothing of the {format_duration(last - first)} between first and last submit; "
+            "shorten them"
+        )
+
+
+def counted_resource(resources: Sequence[str]) -> str:
+    """Return the resource that counts as processors: that name, or else the first resource."""
+    return "processors" if "processors" in resources else resources[0]
+
+
 def batches(
     frame: pl.LazyFrame, columns: Sequence[Any], window: RunWindow | None = None
 ) -> Iterator[pl.DataFrame]:
     """Read some columns (names or expressions), `BATCH_ROWS` rows of the table at a time.
 
-    With a window, the rows are jobs, and only those that count are given.
+    With a window, the rows are jobs, and only the jobs that count are returned.
     """
     for offset in range(0, int(frame.select(pl.len()).collect().item()), BATCH_ROWS):
         rows = frame.slice(offset, BATCH_ROWS)
         yield (window.jobs(rows) if window else rows).select(columns).collect()
 
 
-def plain(value: float | int | None) -> float | int | None:
-    """Return a plain Python number, None for what is undefined (None, NaN, infinite)."""
+def _plain(value: float | int | None) -> float | int | None:
+    """Return a plain Python number; None if it is undefined (None, NaN, infinite)."""
     if value is None or not math.isfinite(value):
         return None
     return int(value) if isinstance(value, (int, np.integer)) else float(value)
 
 
 def distribution(values: Floats) -> dict[str, float | int | None]:
-    """Return mean, std, p50, p90, p99 and max of finite values; None where undefined.
+    """Return mean, std, p50, p90, p99 and max of finite values; None if undefined.
 
     The standard deviation divides by n - 1; percentiles interpolate linearly between order
     statistics (definition 7 of Hyndman and Fan, "Sample quantiles in statistical packages", 1996).
@@ -150,18 +190,47 @@ def distribution(values: Floats) -> dict[str, float | int | None]:
     return dict(zip(names, (mean, std, p50, p90, p99, top), strict=True))
 
 
-# MERGED The numbers of a run's metrics by name: `carbon_kg`, `grid_kwh.import`, `wait_time_s.p99`.
+def share(part: float, whole: float) -> float | None:
+    """Return part / whole; None if the whole is 0."""
+    return float(part / whole) if whole > 0 else None
+
+
+def status_counts(rows: pl.LazyFrame, what: str) -> Metric:
+    """Return how many jobs or tasks there were, one a row, and how many of each status."""
+    status = pl.col("status")
+    tally = {name: (status == name).sum() for name in STATUSES}
+    row = rows.select(pl.len().alias("submitted"), **tally).collect().row(0, named=True)
+    return Metric(
+        name=what,
+        unit=what,
+        formula=f"{what} by their status at the end of the run; submitted is their sum",
+        window=f"all {what} submitted",
+        count=row["submitted"],
+        values=row,
+    )
+
+
+def throughput(what: str, finished: int, window: RunWindow) -> Metric:
+    """Return the jobs, tasks or instances that finished in an hour of the window of time."""
+    return Metric(
+        name=f"throughput_{what}_per_h",
+        unit="1/h",
+        formula=f"{what} that finished within the window / its length in hours",
+        window=window.time_text,
+        count=finished,
+        values={"value": share(finished, (window.end_s - window.start_s) / 3600)},
+    )
 
 
 _ABOUT: Final = ("unit", "formula", "window", "count", "censored")
-"""Keys of a metric that are none of its numbers."""
+"""Keys of a metric in metrics.json that are not its numbers."""
 
 
 class Number(NamedTuple):
     """One number of a metric."""
 
     value: float | None
-    """None: it is undefined, such as the mean over no jobs."""
+    """None if it is undefined, as the mean over no jobs."""
     unit: str
 
 

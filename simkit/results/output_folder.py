@@ -6,8 +6,8 @@ import errno
 import json
 import os
 import tempfile
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -123,6 +123,25 @@ def check_file(path: Path) -> None:
         tempfile.TemporaryFile(dir=path.parent).close()
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, "")
+    except OSError as error:
+        raise RunError(
+            f"{path}: cannot be written: {reason(error)}; choose another place"
+        ) from error
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Give a temporary name to write to; the file gets its own name when it is complete.
+
+    Raises RunError if it cannot be written.
+    """
+    part = path.with_name(path.name + PART)
+    try:
+        try:
+            yield part
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
     except OSError as error:
         raise RunError(
             f"{path}: cannot be written: {reason(error)}; choose another place"

@@ -1,4 +1,8 @@
-"""A run folder, read: what `run.json` says and the tables beside it, loaded when asked for."""
+"""A run that can be read: the content of `run.json`, and tables that are loaded when asked for.
+
+`open_run` reads a run folder; a `MemoryRun` is what the Python API returns if no folder is asked
+for.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,9 @@ import polars as pl
 
 from simkit import records
 from simkit.errors import RunError
-from simkit.results.digest import RunDigest
+from simkit.power.battery import BatteryFacts
+from simkit.power.grid import KWH_J
+from simkit.results.time_bins import power_means
 from simkit.scenario.bundled import agent_label
 from simkit.text import counted
 
@@ -29,7 +35,7 @@ TABLES: Final = {
 }
 """Tables of every run → their columns."""
 POWER_TABLES: Final = {"power": records.POWER, "energy": records.ENERGY}
-"""Tables that runs with power have besides."""
+"""Further tables of runs with power."""
 
 _Result = TypeVar("_Result")
 
@@ -37,8 +43,8 @@ _Result = TypeVar("_Result")
 class Run:
     """A run on disk. The frames are polars; ``run.jobs.to_pandas()`` gives pandas.
 
-    `jobs`, `tasks`, … load a table whole and keep it; ``scan("jobs")`` reads no more than a query
-    needs, which is the way for runs of a million jobs.
+    `jobs`, `tasks`, … load a whole table and keep it; ``scan("jobs")`` reads only what a query
+    needs: use it for runs of a million jobs.
     """
 
     def __init__(self, folder: Path, info: dict[str, Any]) -> None:
@@ -47,11 +53,9 @@ class Run:
         """The content of run.json."""
 
     def __repr__(self) -> str:
-        return f"Run({str(self.folder)!r}, {self._size()})"
-
-    def _size(self) -> str:
         jobs = self.info.get("jobs")
-        return counted(jobs, "job") if isinstance(jobs, int) else "? jobs"
+        size = counted(jobs, "job") if isinstance(jobs, int) else "? jobs"
+        return f"Run({str(self.folder)!r}, {size})"
 
     @property
     def name(self) -> str:
@@ -60,7 +64,7 @@ class Run:
 
     @property
     def policy(self) -> str:
-        """The policy in a few words: ``fcfs + easy``, ``tetris``, or the name or path of one."""
+        """The policy in a few words: ``fcfs + easy``, ``tetris``, or its name or path."""
         policy = self.info.get("scenario", {}).get("policy") or {}
         if not isinstance(policy, dict):
             return str(policy)
@@ -68,7 +72,7 @@ class Run:
             return agent_label(policy["agent"])
         keys: tuple[str, ...] = ("path", "name", "fitness", "order", "backfill", "compat")
         if "fitness" in policy and policy.get("order") == "fcfs":
-            keys = ("fitness", "compat")  # the order that goes without saying
+            keys = ("fitness", "compat")  # fcfs is the default order
         parts = [policy.get(key) for key in keys]
         words = [str(p.get("type", "?") if isinstance(p, dict) else p) for p in parts if p]
         return " + ".join(word for word in words if word != "none") or "unknown"
@@ -80,7 +84,7 @@ class Run:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over what the run found out; empty in a run that is not complete."""
+        """SHA-256 over the run's tables and metrics; empty unless the run is complete."""
         return str(self.info.get("digest") or "")
 
     @property
@@ -129,12 +133,20 @@ class Run:
 
     @cached_property
     def power(self) -> pl.DataFrame:
-        """The site's ledger, by time: one row while no power changes; only of runs with power."""
+        """The site's ledger, by time: a row lasts until a power changes.
+
+        Raises RunError if the run has no power.
+        """
+        if not self.has_power:
+            raise RunError(
+                f"{self.folder}: its scenario has no power, so none was recorded; add a section "
+                "`power` to the scenario and run it again"
+            )
         return self._load("power")
 
     @cached_property
     def energy(self) -> pl.DataFrame:
-        """What each job has used, one row a job id; only of runs with power."""
+        """What each job has used, one row a job id; only in runs with power."""
         return self._load("energy")
 
     def power_every(self, interval: str | float) -> pl.DataFrame:
@@ -148,21 +160,35 @@ class Run:
             what flows and of prices, PUE and carbon intensities; and what is stored at its end. The
             last row may reach beyond the run's end; there nothing flows, and prices do not count.
 
-        Raises RunError for a run without power, and for an interval that is none or so short that
-        the table would not fit into memory.
+        Raises RunError for a run without power, and for an interval that is not above 0 or so short
+        that the table would not fit into memory.
         """
-        from simkit.results.power_table import power_frames
-
-        return pl.concat(power_frames(self, interval))
+        return pl.concat(power_means(self.power, interval, self.stored_at_start_j))
 
     @property
     def has_power(self) -> bool:
-        """Whether the scenario says anything of power, so that there are tables of it."""
+        """Whether the scenario has a section `power`, so that the run has tables of power."""
         return self.info.get("scenario", {}).get("power") is not None
 
     @property
+    def battery(self) -> BatteryFacts | None:
+        """Capacity, efficiencies and initial state of charge of the site's battery, if any."""
+        section = (self.info.get("scenario", {}).get("power") or {}).get("battery")
+        if section is None:
+            return None
+        names = ("charge_efficiency", "discharge_efficiency", "initial_soc")
+        return BatteryFacts(
+            float(section["capacity_kwh"]) * KWH_J, **{name: float(section[name]) for name in names}
+        )
+
+    @property
+    def stored_at_start_j(self) -> float:
+        """Content of the site's battery at the start of the run, in J; 0 without one."""
+        return self.battery.capacity_j * self.battery.initial_soc if self.battery else 0.0
+
+    @property
     def tables(self) -> dict[str, dict[str, str]]:
-        """Tables of the run → the columns they have at least, with their meaning."""
+        """The run's tables → the columns that each must have, with their meaning."""
         return {**TABLES, **POWER_TABLES} if self.has_power else TABLES
 
     @cached_property
@@ -185,8 +211,8 @@ class Run:
         columns = _readable(path, lambda: frame.collect_schema().names())
         if missing := [name for name in self.tables[table] if name not in columns]:
             raise RunError(
-                f"{path}: column {', '.join(missing)} is missing; the file is not one of simkit's, "
-                "or was edited: run the scenario again"
+                f"{path}: column {', '.join(missing)} is missing; the file was not written by "
+                "simkit, or was edited: run the scenario again"
             )
         return frame
 
@@ -199,7 +225,7 @@ def open_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> Run
 
     Args:
         folder: what `simkit run` wrote.
-        allow_partial: open also one that was interrupted or failed, with the tables it has.
+        allow_partial: also open a run that was interrupted or failed, with the tables it has.
 
     Raises RunError if there is no run, it is of another format, not complete, or lacks a table.
     """
@@ -261,15 +287,19 @@ def _readable(path: Path, read: Callable[[], _Result]) -> _Result:
         raise RunError(f"{path}: damaged ({reason}); run the scenario again") from error
 
 
-# MERGED A run whose records stay in memory: what the Python API gives where no folder is asked for.
-
-
 class MemoryRun(Run):
-    """A run that is in no folder; its tables are those of `Run`."""
+    """A run without a folder; its tables are polars frames in memory."""
 
-    def __init__(self, info: dict[str, Any], tables: Mapping[str, pl.DataFrame]) -> None:
+    def __init__(
+        self,
+        info: dict[str, Any],
+        tables: Mapping[str, pl.DataFrame],
+        metrics: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(Path("in-memory"), info)
         self._tables = tables
+        if metrics is not None:
+            self.metrics = dict(metrics)
 
     def __repr__(self) -> str:
         return f"MemoryRun({self.name!r}, {self.info.get('jobs', '?')} jobs)"
@@ -279,46 +309,3 @@ class MemoryRun(Run):
         if table not in self._tables:
             raise RunError(f"there is no table {table!r}; the tables are {', '.join(self._tables)}")
         return self._tables[table].lazy()
-
-
-class MemoryWriter:
-    """Takes the records of a run and keeps them; has the methods of a `RunWriter`."""
-
-    def __init__(self, info: Mapping[str, Any], *, digested: bool = True) -> None:
-        """Begin with no rows; `digested` is what `complete` needs."""
-        self.wall_time_s = 0.0
-        self._is_digested = digested
-        self._info = dict(info)
-        self._digest = RunDigest()
-        self._chunks: dict[str, list[pl.DataFrame]] = {
-            table: [] for table in (*TABLES, *POWER_TABLES)
-        }
-        self._tables: dict[str, pl.DataFrame] = {}
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        """Append rows to a table."""
-        if self._is_digested:
-            self._digest.update(table, rows)
-        self._chunks[table].append(rows)
-
-    def close_tables(self) -> None:
-        """Make one frame of each table."""
-        self._tables |= {name: pl.concat(rows) for name, rows in self._chunks.items() if rows}
-        self._chunks = {table: [] for table in (*TABLES, *POWER_TABLES)}
-
-    def results(self) -> Run:
-        """Return the run as it stands, to be measured."""
-        return MemoryRun(self._info, self._tables)
-
-    def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
-        """Return the finished run."""
-        digest = self._digest.finish(metrics)
-        run = MemoryRun(
-            {**self._info, **info, "status": "complete", "digest": digest}, self._tables
-        )
-        run.__dict__["metrics"] = dict(metrics)  # in place of what would be read from a file
-        return run
-
-    def abandon(self, _status: str, _error: str, _info: Mapping[str, Any]) -> None:
-        """Forget everything: what failed leaves nothing behind."""
-        self._chunks.clear()

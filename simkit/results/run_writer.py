@@ -1,11 +1,12 @@
-"""Writes a run folder, chunk by chunk, so that it is either whole or says that it is not.
+"""Writers of a run: `RunWriter` into a run folder, `MemoryWriter` into memory.
 
-`run.json` is there first, with status "incomplete". A table grows under a temporary name and gets
-its own when it is closed; `run.json` is replaced last, in one step. Whatever happens in between,
-nobody can take the folder for a finished run, and every ``.parquet`` in it is a valid file.
+A run folder is either whole or says that it is not. `run.json` is there first, with status
+"incomplete". A table grows under a temporary name and gets its own name when it is closed;
+`run.json` is replaced last, in one step. So nobody can take an unfinished folder for a finished
+run, and every ``.parquet`` in it is a valid file.
 
-A finished run that is to be replaced stays until the new one is whole: that one is made in the
-folder ``unfinished`` inside, and then takes its place.
+A finished run that is to be replaced stays until the new one is whole: the new run is written to
+the folder ``unfinished`` inside, and then takes its place.
 """
 
 from __future__ import annotations
@@ -31,61 +32,28 @@ from simkit.results.output_folder import (
     reason,
     unwritable,
 )
-from simkit.results.run_folder import Run
-
-# MERGED The lock of a run folder: two processes never write into one.
-
-
-def claim(folder: Path) -> int | None:
-    """Make the folder and lock it for this process; return the lock, None where there is none.
-
-    The lock is a file descriptor; closing it frees the folder, and so does the process's end.
-
-    Raises RunError if the folder cannot be made, or another process has locked it.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise unwritable(folder, error) from error
-    if os.name != "posix":
-        return None
-    import fcntl
-
-    lock = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-            raise RunError(
-                f"{folder}: another process is writing a run there; wait for it, or choose another "
-                "folder with --output"
-            ) from error
-        return None  # a file system without locks
-    return lock
-
+from simkit.results.run_folder import MemoryRun, Run
 
 ROW_GROUP: Final = 32_768
 """Rows that a table collects before they are written as one row group."""
 _FILES: Final = (*(f"{table}.parquet" for table in TABLES), "metrics.json")
-"""What a run folder holds besides `run.json`."""
+"""Files of a run folder besides `run.json`."""
 
 
 class FailedRunError(RunError):
-    """A run that had begun could not be brought to its end, e.g. as the disk is full."""
+    """A run that had begun could not be finished, e.g. because the disk is full."""
 
     failed_run = True
-    """Nothing was wrong with the command: its exit code is that of a failed run."""
+    """The command was right: its exit code is that of a failed run."""
 
 
 class RunWriter:
-    """The folder of a run that is being made; a `TableSink` for the recorder.
+    """Writes a run folder; a `TableSink` for the recorder.
 
     Attributes:
         folder: where the finished run will be.
-        work: where it is written: the same folder, or ``unfinished`` inside if that holds a
-            finished run.
-        digest: of what has been written so far.
+        work: where it is written: the same folder, or ``unfinished`` inside it if the folder holds
+            a finished run.
         wall_time_s: time spent in writing.
     """
 
@@ -95,17 +63,17 @@ class RunWriter:
         """Make the folder, or take over one that holds a run, and mark it as incomplete.
 
         Args:
-            folder: a new or empty folder, or that of a run of the same scenario, which is
-                replaced when this one is whole.
-            info: what is known for `run.json` so far; its `name` is the scenario's.
-            force: take also a folder that holds another scenario's run, or other things; of these
-                only what has the name of one of simkit's files is replaced.
+            folder: new or empty, or it holds a run of the same scenario, which is replaced when
+                this one is whole.
+            info: the content of `run.json` so far; its `name` is the scenario's.
+            force: also take a folder that holds another scenario's run or other files; only files
+                with the names of simkit's files are replaced.
 
         Raises RunError if the folder holds something else, cannot be written, or another process
         is writing to it.
         """
         self.folder = Path(folder)
-        self.digest = RunDigest()
+        self._digest = RunDigest()
         self.wall_time_s = 0.0
         self._info = dict(info)
         self._open: dict[str, Any] = {}
@@ -127,7 +95,7 @@ class RunWriter:
         Raises FailedRunError if they cannot be written.
         """
         begin = perf_counter()
-        self.digest.update(table, rows)
+        self._digest.update(table, rows)
         waiting = self._waiting[table]
         waiting.append(rows)
         if table not in self._open or sum(map(len, waiting)) >= ROW_GROUP:
@@ -149,7 +117,7 @@ class RunWriter:
         self.wall_time_s += perf_counter() - begin
 
     def results(self) -> Run:
-        """Return the run as it stands, its tables closed, to be measured."""
+        """Return the run so far; its tables must be closed."""
         return Run(self.work, self._info)
 
     def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
@@ -158,14 +126,14 @@ class RunWriter:
         Raises FailedRunError if they cannot be written.
         """
         self._info |= info
-        self._info |= {"digest": self.digest.finish(metrics), "error": ""}
+        self._info |= {"digest": self._digest.finish(metrics), "error": ""}
         try:
             _write_json(self.work / "metrics.json", metrics)
             self._put_info("complete")
             if self.work != self.folder:
                 self._take_place()
         except OSError as error:
-            raise self._gone(error) from error
+            raise self._failed(error) from error
         _remove_run(self.folder / UNFINISHED)  # of an earlier run that did not end, if there is one
         self._unlock()
         return self.results()
@@ -208,13 +176,13 @@ class RunWriter:
         return self.work / f"{table}.parquet{PART}"
 
     def _writing(self, step: Callable[[], Any]) -> None:
-        """Do a step of writing; if it fails, drop what is half written and say so in run.json."""
         try:
             step()
         except OSError as error:
-            raise self._gone(error) from error
+            raise self._failed(error) from error
 
-    def _gone(self, error: OSError) -> FailedRunError:
+    def _failed(self, error: OSError) -> FailedRunError:
+        """Remove half-written tables, mark the run as failed and return the error to raise."""
         failure = FailedRunError(
             f"{self.work}: cannot be written: {reason(error)}; free some space or choose "
             "another place with --output, and run again: the folder is marked as not complete"
@@ -243,8 +211,38 @@ class RunWriter:
             self._lock = None
 
 
+def claim(folder: Path) -> int | None:
+    """Make the folder and lock it for this process, so that no two processes write to it.
+
+    Returns the lock, a file descriptor; closing it frees the folder, and so does the end of the
+    process. None if the system or the file system has no locks.
+
+    Raises RunError if the folder cannot be made, or another process has locked it.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(folder, error) from error
+    if os.name != "posix":
+        return None
+    import fcntl
+
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            raise RunError(
+                f"{folder}: another process is writing a run there; wait for it, or choose another "
+                "folder with --output"
+            ) from error
+        return None  # a file system without locks
+    return lock
+
+
 def _clear(folder: Path) -> None:
-    """Remove what is left of an earlier run; files that are not simkit's stay."""
+    """Remove the files of an earlier run; other files stay."""
     for name in _FILES:
         (folder / name).unlink(missing_ok=True)
     for path in folder.glob(f"*{PART}"):
@@ -252,7 +250,7 @@ def _clear(folder: Path) -> None:
 
 
 def _remove_run(folder: Path) -> None:
-    """Remove a run with its folder; that stays if files are in it that are not simkit's."""
+    """Remove a run with its folder; the folder stays if it holds other files."""
     with suppress(OSError):
         if folder.is_dir():
             _clear(folder)
@@ -266,3 +264,41 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
     part.write_text(text + "\n", encoding="utf-8")
     part.replace(path)
+
+
+class MemoryWriter:
+    """Keeps the records of a run in memory; has the methods of `RunWriter`."""
+
+    def __init__(self, info: Mapping[str, Any], *, digested: bool = True) -> None:
+        """Begin without rows; `complete` needs `digested`."""
+        self.wall_time_s = 0.0
+        self._info = dict(info)
+        self._digest = RunDigest() if digested else None
+        self._chunks: dict[str, list[pl.DataFrame]] = {}
+        self._tables: dict[str, pl.DataFrame] = {}
+
+    def write(self, table: str, rows: pl.DataFrame) -> None:
+        """Append rows to a table."""
+        if self._digest is not None:
+            self._digest.update(table, rows)
+        self._chunks.setdefault(table, []).append(rows)
+
+    def close_tables(self) -> None:
+        """Make one frame of each table."""
+        self._tables |= {name: pl.concat(rows) for name, rows in self._chunks.items()}
+        self._chunks.clear()
+
+    def results(self) -> Run:
+        """Return the run so far; its tables must be closed."""
+        return MemoryRun(self._info, self._tables)
+
+    def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
+        """Return the finished run."""
+        assert self._digest is not None
+        digest = self._digest.finish(metrics)
+        info = {**self._info, **info, "status": "complete", "digest": digest}
+        return MemoryRun(info, self._tables, metrics)
+
+    def abandon(self, _status: str, _error: str, _info: Mapping[str, Any]) -> None:
+        """Forget everything: a failed run in memory leaves nothing behind."""
+        self._chunks.clear()

@@ -1,44 +1,52 @@
-"""Metrics of tasks and instances: what was completed, how soon, and what was retried or in vain."""
+"""Metrics of tasks and instances: completion, turnaround, throughput, retries and lost time."""
 
 from __future__ import annotations
+
+from typing import Final
 
 import numpy as np
 import polars as pl
 
-from simkit.results.job_metrics import status_counts
 from simkit.results.machine_records import MachineRecords, Requests
-from simkit.results.metric import Metric, RunWindow, batches, distribution
+from simkit.results.metric import (
+    Metric,
+    RunWindow,
+    batches,
+    distribution,
+    share,
+    status_counts,
+    throughput,
+)
 
-ALL_ALLOCATIONS = "all allocations"
+_ALL_ALLOCATIONS: Final = "all allocations"
 
 
 def task_metrics(
     records: MachineRecords, requests: Requests, jobs: pl.LazyFrame, window: RunWindow
 ) -> list[Metric]:
-    """Return completion, turnaround and throughput of tasks and instances, and what was in vain.
+    """Return completion, turnaround and throughput of tasks and instances, and what was lost.
 
     Args:
-        records: what the run recorded of allocations and tasks.
+        records: the run's allocations and tasks.
         requests: what the tasks ask for.
         jobs: columns of `records.JOBS`.
-        window: its jobs count in turnarounds, its stretch of time in throughputs; what is counted
-            or added up is that of the whole run.
+        window: its jobs count in turnarounds, its stretch of time in throughputs; all other
+            metrics are those of the whole run.
     """
-    totals = OutcomeTotals(records, requests, window)
+    totals = _OutcomeTotals(records, requests, window)
+    ended = (pl.col("status") == "finished") & pl.col("end_time_s").is_between(
+        window.start_s, window.end_s
+    )
     return [
-        task_counts(records.tasks),
+        status_counts(records.tasks, "tasks"),
         *_completed(jobs, records.tasks, totals.finished),
-        task_turnaround(records.tasks, jobs, window),
-        *_throughputs(records.tasks, totals, window),
+        _turnaround(records.tasks, jobs, window),
+        throughput("tasks", records.tasks.select(ended.sum()).collect().item(), window),
+        throughput("instances", totals.finished_inside, window),
         totals.retries(),
         totals.attempts(),
-        *totals.in_vain(),
+        *totals.unsuccessful(),
     ]
-
-
-def task_counts(tasks: pl.LazyFrame) -> Metric:
-    """Return how many tasks there were and what became of them by the end of the run."""
-    return status_counts(tasks, "tasks")
 
 
 def _completed(jobs: pl.LazyFrame, tasks: pl.LazyFrame, instances: int) -> list[Metric]:
@@ -56,13 +64,13 @@ def _completed(jobs: pl.LazyFrame, tasks: pl.LazyFrame, instances: int) -> list[
             window=f"all {what} submitted",
             count=finished,
             censored=total - finished,
-            values={"value": finished / total if total else None},
+            values={"value": share(finished, total)},
         )
         for what, (finished, total) in shares.items()
     ]
 
 
-def task_turnaround(tasks: pl.LazyFrame, jobs: pl.LazyFrame, window: RunWindow) -> Metric:
+def _turnaround(tasks: pl.LazyFrame, jobs: pl.LazyFrame, window: RunWindow) -> Metric:
     """Return the distribution of the time from a job's submission to the end of its tasks."""
     submitted = window.jobs(jobs).select("job_id", "submit_time_s").unique("job_id").collect()
     turnaround = (pl.col("end_time_s") - pl.col("submit_time_s")).alias("value")
@@ -83,35 +91,16 @@ def task_turnaround(tasks: pl.LazyFrame, jobs: pl.LazyFrame, window: RunWindow) 
     )
 
 
-def _throughputs(tasks: pl.LazyFrame, totals: OutcomeTotals, window: RunWindow) -> list[Metric]:
-    """Return the finished tasks and instances an hour of the window of time."""
-    inside = pl.col("end_time_s").is_between(window.start_s, window.end_s)
-    ended = tasks.select((inside & (pl.col("status") == "finished")).sum()).collect().item()
-    hours = (window.end_s - window.start_s) / 3600
-    return [
-        Metric(
-            name=f"throughput_{what}_per_h",
-            unit="1/h",
-            formula=f"{what} that finished within the window / its length in hours",
-            window=window.time_text,
-            count=int(number or 0),
-            censored=0,
-            values={"value": (number or 0) / hours if hours > 0 else None},
-        )
-        for what, number in (("tasks", ended), ("instances", totals.finished_inside))
-    ]
-
-
-class OutcomeTotals:
-    """What all allocations add up to, by how they ended."""
+class _OutcomeTotals:
+    """Sums over all allocations, by outcome."""
 
     def __init__(self, records: MachineRecords, requests: Requests, window: RunWindow) -> None:
         """Read the allocations once; the window of time counts for `finished_inside` alone."""
         self.resources = records.resources
         self.rows, self.running = 0, 0
-        """Allocations, and those that had not ended."""
+        """Number of allocations, and of those that had not ended."""
         self.finished, self.finished_inside = 0, 0
-        """Instances that finished, and those of them within the window of time."""
+        """Instances that finished: all, and those within the window of time."""
         self.last_attempts, self.most_attempts = 0, 0
         """Sum and maximum of the attempts at which instances finished."""
         self.instances = {"lost": 0, "killed": 0}
@@ -134,10 +123,10 @@ class OutcomeTotals:
         self.last_attempts += int(done.select((count * pl.col("attempt")).sum()).item())
         self.most_attempts = max(self.most_attempts, int(done["attempt"].max() or 0))  # type: ignore[arg-type]
         for name in self.instances:
-            self._add_vain(name, rows.filter(outcome == name))
+            self._add_unsuccessful(name, rows.filter(outcome == name))
 
-    def _add_vain(self, outcome: str, rows: pl.DataFrame) -> None:
-        """Add the time and resources of allocations that came to nothing."""
+    def _add_unsuccessful(self, outcome: str, rows: pl.DataFrame) -> None:
+        """Add the time and resources of lost or killed allocations."""
         if not len(rows):
             return
         self.instances[outcome] += int(rows["count"].sum())
@@ -150,42 +139,41 @@ class OutcomeTotals:
         self.seconds[outcome][1:] += (asked * seconds[:, None]).sum(axis=0)
 
     def retries(self) -> Metric:
-        """Return how many instances lost what they had done and had to start over."""
+        """Return how many times an instance lost its work and had to start over."""
         return Metric(
             name="retries",
             unit="instances",
             formula="instances of allocations that were lost, each time they were; count: "
             "allocations",
-            window=ALL_ALLOCATIONS,
+            window=_ALL_ALLOCATIONS,
             count=self.rows,
-            censored=0,
             values={"value": self.instances["lost"]},
         )
 
     def attempts(self) -> Metric:
-        """Return how often instances that finished had been started from the beginning."""
+        """Return at which attempt instances finished."""
         return Metric(
             name="attempts",
             unit="1",
             formula="the attempt at which an instance finished, 1 for the first: mean over "
             "instances, and the most; censored: instances of allocations that were lost or killed",
-            window=ALL_ALLOCATIONS,
+            window=_ALL_ALLOCATIONS,
             count=self.finished,
             censored=sum(self.instances.values()),
             values={
-                "mean": self.last_attempts / self.finished if self.finished else None,
+                "mean": share(self.last_attempts, self.finished),
                 "max": self.most_attempts if self.finished else None,
             },
         )
 
-    def in_vain(self) -> list[Metric]:
-        """Return the time and the resources that came to nothing, lost and killed apart."""
+    def unsuccessful(self) -> list[Metric]:
+        """Return the time and resources of allocations that were lost, and of those killed."""
         return [
             Metric(
                 name=f"{outcome}_{what}_s",
                 unit="s" if what == "instance" else f"{what} s",
                 formula=f"{what}-seconds of allocations that were {outcome}, from start to end",
-                window=ALL_ALLOCATIONS,
+                window=_ALL_ALLOCATIONS,
                 count=self.rows - self.running,
                 censored=self.running,
                 values={"value": float(self.seconds[outcome][n])},

@@ -1,28 +1,57 @@
-"""Metrics over time: utilisation, offered load and backlog, integrals of step functions."""
+"""Metrics over time: utilisation, offered load, backlog and the unsuccessful share.
+
+The first three are integrals of the timeline, a step function.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.results.metric import Metric, RunWindow, batches
+from simkit.results.metric import Metric, RunWindow, batches, share
+
+
+def timeline_metrics(
+    jobs: pl.LazyFrame,
+    allocations: pl.LazyFrame,
+    timeline: pl.LazyFrame,
+    window: RunWindow,
+    capacity: Mapping[str, float],
+) -> list[Metric]:
+    """Return utilisation and offered load of each resource, backlog and unsuccessful share.
+
+    Args:
+        jobs: columns of `records.JOBS`, and one a resource.
+        allocations: columns of `records.ALLOCATIONS`.
+        timeline: columns of `records.TIMELINE`, by ascending time, with those of the resources.
+        window: its jobs count in the offered load, its stretch of time in utilisation and backlog.
+        capacity: total of each resource before the timeline's first row.
+    """
+    spans = [(window.start_s, window.end_s), (window.first_kept_s, window.last_kept_s)]
+    whole, arriving = timeline_integrals(timeline, spans, capacity)
+    unsuccessful, rows = _unsuccessful_share(allocations)
+    return [
+        *_utilisations(whole, capacity, window, rows),
+        *_offered_loads(jobs, arriving, capacity, window),
+        _backlog(whole, window),
+        unsuccessful,
+    ]
 
 
 class StepIntegral:
     """Integrates columns that hold from one row's time to the next row's, within a window.
 
-    The rows come in batches, by ascending time, with the number of seconds that each holds; the
-    last row holds up to the window's end, whatever comes first counts from the window's start.
+    The rows come in batches, by ascending time. The last row holds up to the window's end; before
+    the first row, the initial values hold.
     """
 
     def __init__(self, start_s: float, end_s: float, initial: Mapping[str, float]) -> None:
         self.start_s, self.end_s = start_s, max(start_s, end_s)
         self.rows = 0
-        """Rows taken in."""
+        """Rows added."""
         self.area = dict.fromkeys(initial, 0.0)
         """Column → sum of value * seconds."""
         self.top: dict[str, float] = {}
@@ -31,23 +60,23 @@ class StepIntegral:
         self._since = start_s
 
     def add(self, time_s: Floats, columns: Mapping[str, Floats]) -> None:
-        """Take in the next rows: times in s, and the values that hold from then on."""
+        """Add the next rows: times in s, and the values that hold from then on."""
         self.rows += len(time_s)
         times = np.clip(time_s, self._since, self.end_s)
         seconds = np.diff(times, prepend=self._since)
         for name in self.area:
             values = np.concatenate(([self._held[name]], columns[name]))
-            self._take(name, values[:-1], seconds)
+            self._add_area(name, values[:-1], seconds)
             self._held[name] = float(values[-1])
         self._since = float(times[-1]) if len(times) else self._since
 
     def close(self) -> None:
-        """Let the last row hold to the window's end."""
+        """Extend the last row to the window's end."""
         for name, value in self._held.items():
-            self._take(name, np.array([value]), np.array([self.end_s - self._since]))
+            self._add_area(name, np.array([value]), np.array([self.end_s - self._since]))
         self._since = self.end_s
 
-    def _take(self, name: str, values: Floats, seconds: Floats) -> None:
+    def _add_area(self, name: str, values: Floats, seconds: Floats) -> None:
         self.area[name] += float((values * seconds).sum())
         held = values[seconds > 0]
         if len(held):
@@ -66,23 +95,20 @@ def timeline_integrals(
         capacity: total of each resource before the timeline's first row.
 
     Returns for each span the integral with columns ``allocated_<resource>``,
-    ``capacity_<resource>``, ``available_<resource>`` (the capacity, or what is allocated where
-    that is more: capacity that drains is there until it is free) and ``backlog`` (tasks in the
-    queue and those that admission holds back).
+    ``capacity_<resource>``, ``available_<resource>`` (the larger of the two: capacity that drains
+    is available until it is free) and ``backlog`` (tasks in the queue or held back by admission).
     """
-    initial = {f"allocated_{name}": 0.0 for name in capacity}
-    initial |= {f"capacity_{name}": float(total) for name, total in capacity.items()}
-    initial |= {f"available_{name}": float(total) for name, total in capacity.items()}
-    initial["backlog"] = 0.0
+    initial = {f"allocated_{name}": 0.0 for name in capacity} | {"backlog": 0.0}
+    for what in ("capacity", "available"):
+        initial |= {f"{what}_{name}": float(total) for name, total in capacity.items()}
     integrals = [StepIntegral(start, end, initial) for start, end in spans]
     waiting = (pl.col("waiting") + pl.col("backlog")).cast(pl.Float64).alias("backlog")
-    resources = [
-        pl.col(f"{what}_{name}") for name in capacity for what in ("allocated", "capacity")
-    ] + [
+    available = [
         pl.max_horizontal(f"allocated_{name}", f"capacity_{name}").alias(f"available_{name}")
         for name in capacity
     ]
-    for rows in batches(timeline, ["time_s", *resources, waiting]):
+    read = [f"{what}_{name}" for name in capacity for what in ("allocated", "capacity")]
+    for rows in batches(timeline, ["time_s", *read, *available, waiting]):
         columns = {name: rows[name].to_numpy() for name in initial}
         for integral in integrals:
             integral.add(rows["time_s"].to_numpy(), columns)
@@ -91,10 +117,9 @@ def timeline_integrals(
     return integrals
 
 
-def utilisations(
-    integral: StepIntegral, available: Mapping[str, float], window: RunWindow, allocations: int
+def _utilisations(
+    integral: StepIntegral, capacity: Mapping[str, float], window: RunWindow, allocations: int
 ) -> list[Metric]:
-    """Return the utilisation of each resource, given its available capacity-seconds."""
     return [
         Metric(
             name=f"utilisation_{name}",
@@ -103,15 +128,18 @@ def utilisations(
             "available until it is free); count: allocations",
             window=window.time_text,
             count=allocations,
-            censored=0,
-            values={"value": _ratio(integral.area[f"allocated_{name}"], total)},
+            values={
+                "value": share(
+                    integral.area[f"allocated_{name}"], integral.area[f"available_{name}"]
+                )
+            },
         )
-        for name, total in available.items()
+        for name in capacity
     ]
 
 
-def backlog(integral: StepIntegral, window: RunWindow) -> Metric:
-    """Return how many tasks waited: mean over time, and the most that waited for some time."""
+def _backlog(integral: StepIntegral, window: RunWindow) -> Metric:
+    """Return how many tasks waited: the mean over time and the maximum."""
     length = integral.end_s - integral.start_s
     return Metric(
         name="backlog",
@@ -120,27 +148,20 @@ def backlog(integral: StepIntegral, window: RunWindow) -> Metric:
         "the most at any time; count: decisions",
         window=window.time_text,
         count=integral.rows,
-        censored=0,
         values={
-            "mean": _ratio(integral.area["backlog"], length),
+            "mean": share(integral.area["backlog"], length),
             "max": integral.top.get("backlog"),
         },
     )
 
 
-def offered_loads(
-    jobs: pl.LazyFrame, window: RunWindow, available: Mapping[str, float]
+def _offered_loads(
+    jobs: pl.LazyFrame, integral: StepIntegral, capacity: Mapping[str, float], window: RunWindow
 ) -> list[Metric]:
-    """Return each resource's offered load while jobs arrive, rejected jobs included.
-
-    Args:
-        jobs: records of the jobs.
-        window: its jobs count.
-        available: capacity-seconds from the first kept submit to the last.
-    """
-    area = dict.fromkeys(available, 0.0)
+    """Return each resource's offered load; `integral` runs from the first submit to the last."""
+    area = dict.fromkeys(capacity, 0.0)
     count = 0
-    demand = [(pl.col(name) * pl.col("trace_run_time_s")).alias(name) for name in available]
+    demand = [(pl.col(name) * pl.col("trace_run_time_s")).alias(name) for name in area]
     for rows in batches(jobs, demand, window):
         count += len(rows)
         for name in area:
@@ -154,15 +175,14 @@ def offered_loads(
             window=f"{window.jobs_text}: first to last of their submits, "
             f"{window.first_kept_s:.15g} s to {window.last_kept_s:.15g} s",
             count=count,
-            censored=0,
-            values={"value": _ratio(area[name], total)},
+            values={"value": share(asked, integral.area[f"capacity_{name}"])},
         )
-        for name, total in available.items()
+        for name, asked in area.items()
     ]
 
 
-def unsuccessful_share(allocations: pl.LazyFrame) -> tuple[Metric, int]:
-    """Return the share of held instance-seconds that came to nothing, and the number of rows."""
+def _unsuccessful_share(allocations: pl.LazyFrame) -> tuple[Metric, int]:
+    """Return the share of held instance-seconds that were lost or killed, and the number of rows."""
     held = pl.col("count") * (pl.col("end_time_s") - pl.col("start_time_s"))
     vain = pl.when(pl.col("outcome").is_in(["lost", "killed"])).then(held).otherwise(0.0)
     rows, running, total, wasted = 0, 0, 0.0, 0.0
@@ -179,59 +199,6 @@ def unsuccessful_share(allocations: pl.LazyFrame) -> tuple[Metric, int]:
         window="all allocations",
         count=rows - running,
         censored=running,
-        values={"value": _ratio(wasted, total)},
+        values={"value": share(wasted, total)},
     )
     return metric, rows
-
-
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole > 0 else None
-
-
-# MERGED Step functions of a run as means over equal bins, so that years fit a page.
-
-
-BIN_CHOICES_S: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 21600.0, 86400.0, 604800.0, 2419200.0)
-"""Bins that people know: 1 s to 4 weeks."""
-
-
-def bin_length(span_s: float, most: int = 800) -> float:
-    """Return the shortest familiar bin (s) that cuts a span into no more than `most` bins."""
-    for choice in BIN_CHOICES_S:
-        if span_s / choice <= most:
-            return choice
-    return float(BIN_CHOICES_S[-1] * np.ceil(span_s / most / BIN_CHOICES_S[-1]))
-
-
-def bin_edges(start_s: float, end_s: float, length_s: float) -> Floats:
-    """Return the edges of equal bins from the start on; the last ends at or after the end."""
-    bins = max(1, int(np.ceil((end_s - start_s) / length_s)))
-    edges: Floats = start_s + length_s * np.arange(bins + 1, dtype=np.float64)
-    return edges
-
-
-def binned_mean(time_s: Floats, values: Floats, edges: Floats, before: float = 0.0) -> Floats:
-    """Return the mean of a step function over each bin.
-
-    Args:
-        time_s: (n,) ascending times in s; a value holds from its time to the next.
-        values: (n,) values.
-        edges: (bins + 1,) edges of the bins, in s.
-        before: the value before the first time.
-    """
-    held = np.concatenate(([before], values))
-    since = np.concatenate(([min(edges[0], time_s[0]) if len(time_s) else edges[0]], time_s))
-    area = np.concatenate(([0.0], np.cumsum(held[:-1] * np.diff(since))))
-    row = np.searchsorted(since, edges, side="right") - 1
-    return np.diff(area[row] + held[row] * (edges - since[row])) / np.diff(edges)
-
-
-def timeline_columns(timeline: pl.LazyFrame, resource: str) -> dict[str, Floats]:
-    """Return time_s, allocated, capacity and waiting (queue and held back) as arrays."""
-    frame = timeline.select(
-        pl.col("time_s"),
-        pl.col(f"allocated_{resource}").alias("allocated"),
-        pl.col(f"capacity_{resource}").alias("capacity"),
-        (pl.col("waiting") + pl.col("backlog")).cast(pl.Float64).alias("waiting"),
-    ).collect()
-    return {name: frame[name].to_numpy() for name in frame.columns}

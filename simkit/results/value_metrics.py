@@ -1,12 +1,12 @@
-"""Metrics of worth: what finished jobs were worth, whose service was violated, what waiting cost.
+"""Metrics of value: the value of finished jobs, violations of quality of service, delay costs.
 
-Every submitted job counts, whatever became of it. Of the *due time* of a job, the end of what its
-quality of service allows, the deadline is the like:
+Every submitted job counts. The *due time* of a job is the end of what its quality of service
+allows, or its deadline:
 
-- a finished job is late if it ended after it;
+- a finished job is late if it ended after its due time;
 - a killed or rejected job is late: it will never finish;
-- a job that still waits or runs at the run's last instant is late if the due time has passed, and
-  else censored, since nobody knows.
+- a job that waits or runs at the run's last instant is late if its due time has passed, and
+  censored otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from simkit.results.metric import Metric, RunWindow, batches
+from simkit.results.metric import Metric, RunWindow, batches, share
 from simkit.workload import OF_JOBS
 
 
@@ -27,16 +27,16 @@ class _Tally:
 
     submitted: int = 0
     finished: int = 0
-    worth: float = 0.0
+    finished_early: int = 0
+    """Jobs that finished by the last submit."""
+    value: float = 0.0
     """Of all jobs."""
     earned: float = 0.0
-    """Of those that finished."""
-    in_time: float = 0.0
-    """Of those that finished without a violation."""
-    early: float = 0.0
-    """Of those that finished by the last submit."""
-    finished_early: int = 0
-    """How many these are."""
+    """Value of the jobs that finished."""
+    earned_in_time: float = 0.0
+    """Value of the jobs that finished without a violation."""
+    earned_early: float = 0.0
+    """Value of the jobs that finished by the last submit."""
     violated: int = 0
     unviolated: int = 0
     missed: int = 0
@@ -50,13 +50,13 @@ class _Tally:
 def value_metrics(
     jobs: pl.LazyFrame, allocations: pl.LazyFrame, timeline: pl.LazyFrame, window: RunWindow
 ) -> list[Metric]:
-    """Return the metrics of worth; none for a run whose jobs have no column that tells of it.
+    """Return the metrics of value; none if no job has a value, QoS or deadline.
 
     Args:
-        jobs: columns of `records.JOBS` and of `records.JOBS_WITH_VALUE`, as far as there are any.
+        jobs: columns of `records.JOBS` and any columns of `records.JOBS_WITH_VALUE`.
         allocations: columns of `records.ALLOCATIONS`.
-        timeline: ``time_s``, of which the last is the run's last instant.
-        window: whose jobs count.
+        timeline: column ``time_s``, whose last value is the run's last instant.
+        window: its jobs count.
     """
     there = [name for name in OF_JOBS if name in jobs.collect_schema().names()]
     if not there:
@@ -65,7 +65,7 @@ def value_metrics(
     end_s = window.last_end_s if last is None else max(float(last), window.last_end_s)
     tally = _tally(jobs, window, there, end_s)
     waited_s = tally.in_system_s - _held_s(jobs, allocations, window, end_s)
-    found = _of_value(tally, window, there) if "value" in there else []
+    found = _value_and_ratio(tally, window, there) if "value" in there else []
     found.append(
         Metric(
             name="completion_ratio",
@@ -73,10 +73,9 @@ def value_metrics(
             formula=f"jobs that finished / all, rejected ones included; {_EARLY}",
             window=window.jobs_text,
             count=tally.submitted,
-            censored=0,
             values={
-                "value": _ratio(tally.finished, tally.submitted),
-                "by_last_submit": _ratio(tally.finished_early, tally.submitted),
+                "value": share(tally.finished, tally.submitted),
+                "by_last_submit": share(tally.finished_early, tally.submitted),
             },
         )
     )
@@ -95,7 +94,6 @@ def value_metrics(
             "jobs none",
             window=window.jobs_text,
             count=tally.submitted,
-            censored=0,
             values={"value": waited_s / 3600},
         )
     )
@@ -127,10 +125,10 @@ def _tally(jobs: pl.LazyFrame, window: RunWindow, there: Collection[str], end_s:
         early = finished & (ended <= window.last_submit_s)
         if "value" in there:
             value = rows["value"].to_numpy()
-            tally.worth += float(value.sum())
+            tally.value += float(value.sum())
             tally.earned += float(value[finished].sum())
-            tally.in_time += float(value[in_time].sum())
-            tally.early += float(value[early].sum())
+            tally.earned_in_time += float(value[in_time].sum())
+            tally.earned_early += float(value[early].sum())
         tally.submitted += len(rows)
         tally.finished += int(finished.sum())
         tally.finished_early += int(early.sum())
@@ -141,7 +139,7 @@ def _tally(jobs: pl.LazyFrame, window: RunWindow, there: Collection[str], end_s:
 def _held_s(
     jobs: pl.LazyFrame, allocations: pl.LazyFrame, window: RunWindow, end_s: float
 ) -> float:
-    """Return the seconds in which the window's jobs held anything, added up over jobs."""
+    """Return the seconds in which the window's jobs held something, summed over jobs."""
     start, end = pl.col("start_time_s"), pl.col("end_time_s")
     rows = allocations.select("job_id", start, end.fill_null(end_s))
     if window.trimmed:
@@ -153,12 +151,12 @@ def _held_s(
     return float(np.maximum(table["end_time_s"].to_numpy() - begun, 0.0).sum())
 
 
-def _of_value(tally: _Tally, window: RunWindow, there: Collection[str]) -> list[Metric]:
-    """Return the value of finished jobs, and its share of that of all jobs."""
-    sums = {"value": tally.earned, "by_last_submit": tally.early}
+def _value_and_ratio(tally: _Tally, window: RunWindow, there: Collection[str]) -> list[Metric]:
+    """Return the value of finished jobs, and its share of the value of all jobs."""
+    sums = {"value": tally.earned, "by_last_submit": tally.earned_early}
     if "qos" in there:
-        sums["in_time"] = tally.in_time
-    ratios = {name: _ratio(part, tally.worth) for name, part in sums.items()}
+        sums["in_time"] = tally.earned_in_time
+    ratios = {name: share(part, tally.value) for name, part in sums.items()}
     late = "; in_time: of those whose QoS was not violated" if "qos" in there else ""
     return [
         Metric(
@@ -176,7 +174,6 @@ def _of_value(tally: _Tally, window: RunWindow, there: Collection[str]) -> list[
             formula="job_value / the value of all jobs, rejected ones included",
             window=window.jobs_text,
             count=tally.submitted,
-            censored=0,
             values=ratios,
         ),
     ]
@@ -185,12 +182,8 @@ def _of_value(tally: _Tally, window: RunWindow, there: Collection[str]) -> list[
 _EARLY = "by_last_submit: by then, as if the run ended when no new job comes"
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return part / whole if whole > 0 else None
-
-
 def _lateness(name: str, due: str, counts: tuple[int, int, int], window: RunWindow) -> Metric:
-    """Return how many jobs were late; `counts`: late, in time, all that have a due time."""
+    """Return how many jobs were late; `counts`: late, in time, and all with a due time."""
     late, in_time, total = counts
     known = late + in_time
     return Metric(
@@ -201,5 +194,5 @@ def _lateness(name: str, due: str, counts: tuple[int, int, int], window: RunWind
         window=window.jobs_text,
         count=known,
         censored=total - known,
-        values={"value": late, "share": late / known if known else None},
+        values={"value": late, "share": share(late, known)},
     )

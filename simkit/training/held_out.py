@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import polars as pl
 
 from simkit.errors import ScenarioError, did_you_mean
-from simkit.results.compute_metrics import counted_resource
 from simkit.results.job_metrics import JOB_METRICS, JobMetric
+from simkit.results.metric import counted_resource
 from simkit.scenario import Scenario
 
 if TYPE_CHECKING:

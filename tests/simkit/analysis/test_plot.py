@@ -14,7 +14,7 @@ from simkit.analysis.plot import plot_compare, plot_run
 from simkit.analysis.plot_power import BANDS, plot_power
 from simkit.errors import RunError, SimkitError
 from simkit.results.run_folder import Run
-from simkit.results.timeline_metrics import bin_edges, bin_length, binned_mean
+from simkit.results.time_bins import bin_edges, bin_length, binned_mean
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_the_bands_are_all_that_comes_and_all_that_goes():
 
 
 def test_a_run_without_power_or_jobs_has_no_picture_of_power(folder, tmp_path):
-    with pytest.raises(RunError, match="says nothing of power.*add a section `power`"):
+    with pytest.raises(RunError, match="has no power.*add a section `power`"):
         plot_power(folder, tmp_path / "p.png")
     idle = simkit.simulate({**SITE, "workload": {"type": "lublin", "jobs": 1, "processors": 1}})
     idle.jobs.clear().write_parquet(tmp_path / "jobs.parquet")

@@ -20,7 +20,7 @@ from simkit.power.ledger import Ledger, imbalance
 from simkit.power.ledger_rows import COLUMNS, RATES, Flows, first_wrong, share_out
 from simkit.power.store_contents import Carried, Movement, StoreContents
 from simkit.records import ENERGY, POWER
-from simkit.results.power_table import resampled
+from simkit.results.time_bins import binned_power
 from simkit.results.usage_per_watt import BILLED
 
 KWH = 3.6e6
@@ -303,7 +303,7 @@ def test_totals_do_not_depend_on_the_output_interval() -> None:
     totals, rows = ledger.totals(), sink.rows()
     end = math.ceil(ledger.time_s / 3600) * 3600
     for length in (1.0, 60.0, 300.0, 3600.0):
-        view = resampled(rows, np.arange(0, end + length, length))
+        view = binned_power(rows, np.arange(0, end + length, length))
         for name in RATES:
             total = totals[name.removesuffix("_per_s") if name.endswith("_s") else name[:-2] + "_j"]
             assert math.fsum(view[name] * length) == pytest.approx(total, rel=1e-9, abs=1e-9)
@@ -316,7 +316,7 @@ def test_bins_by_hand() -> None:
     ledger.advance(10.0, Flows(generation_w=6, load_w=6))
     ledger.advance(15.0, Flows(import_w=12, load_w=12))
     ledger.close()
-    view = resampled(sink.rows(), [0.0, 8.0, 12.0, 20.0])
+    view = binned_power(sink.rows(), [0.0, 8.0, 12.0, 20.0])
     assert view["generation_w"].tolist() == [6.0, 3.0, 0.0]
     assert view["load_w"].tolist() == [6.0, 9.0, 4.5]
 

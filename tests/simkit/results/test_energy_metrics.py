@@ -11,10 +11,12 @@ import polars as pl
 import pytest
 
 from simkit.arrays import Floats
+from simkit.power.battery import BatteryFacts
+from simkit.power.grid import KWH_J
 from simkit.power.ledger import Ledger
 from simkit.power.ledger_rows import Flows
 from simkit.power.store_contents import StoreContents
-from simkit.results.energy_metrics import KWH_J, EnergyRecords, Store, energy_metrics
+from simkit.results.energy_metrics import EnergyRecords, energy_metrics
 from simkit.results.metric import RunWindow
 from simkit.results.run_folder import MemoryRun
 
@@ -22,15 +24,15 @@ HOUR = 3600.0
 KW = 1000.0
 
 
-def recorded(rows: list[tuple[float, Flows, float]], store: Store | None) -> EnergyRecords:
+def recorded(rows: list[tuple[float, Flows, float]], battery: BatteryFacts | None) -> EnergyRecords:
     """Records of (end in s, flows, content in J) from 0 s on."""
     chunks: list[dict[str, Floats]] = []
-    contents = None if store is None else StoreContents(store.initial_j)
+    contents = battery and StoreContents(battery.capacity_j * battery.initial_soc)
     ledger = Ledger(0.0, contents, chunks.append)
     for until, flows, content in rows:
         ledger.advance(until, flows, content)
     ledger.close()
-    return EnergyRecords(pl.concat(pl.DataFrame(rows) for rows in chunks).lazy(), store)
+    return EnergyRecords(pl.concat(pl.DataFrame(rows) for rows in chunks).lazy(), battery)
 
 
 def measured(records: EnergyRecords, start: float, end: float) -> dict[str, dict[str, Any]]:
@@ -38,7 +40,7 @@ def measured(records: EnergyRecords, start: float, end: float) -> dict[str, dict
     return {metric.name: metric.as_json() for metric in energy_metrics(records, window)}
 
 
-STORE = Store(100 * KWH_J, 50 * KWH_J, charge_efficiency=0.9, discharge_efficiency=0.8)
+BATTERY = BatteryFacts(100 * KWH_J, charge_efficiency=0.9, discharge_efficiency=0.8)
 
 
 @pytest.fixture
@@ -58,7 +60,7 @@ def day() -> EnergyRecords:
             (3 * HOUR, flows(**{"import": 34}, charge=10), 57 * KWH_J),
             (4 * HOUR, flows(discharge=12, **{"import": 6}, unserved=6), 41 * KWH_J),  # 1 leaks
         ],
-        STORE,
+        BATTERY,
     )
 
 
@@ -125,7 +127,7 @@ def test_last_digits_are_no_energy_of_the_battery(
         (3600.0, Flows(generation_w=100.0, charge_w=100.0), 50.09 * KWH_J),
         (7200.0, Flows(discharge_w=back_w, load_w=back_w), (50 - taken_kwh - leaked_kwh) * KWH_J),
     ]
-    found = measured(recorded(rows, STORE), 0.0, 7200.0)["battery_kwh"]
+    found = measured(recorded(rows, BATTERY), 0.0, 7200.0)["battery_kwh"]
     assert found["stored"] == pytest.approx(stored, rel=1e-6, abs=0)
     assert found["self_discharge"] == pytest.approx(self_discharge, rel=1e-6, abs=0)
 
@@ -180,4 +182,6 @@ def test_records_are_those_of_a_scenario_with_power() -> None:
     }
     assert found["plain"] is None
     assert found["green"] is not None
-    assert found["green"].battery == Store(2 * KWH_J, KWH_J, 0.9, 0.8)
+    assert found["green"].battery == BatteryFacts(
+        2 * KWH_J, charge_efficiency=0.9, discharge_efficiency=0.8
+    )

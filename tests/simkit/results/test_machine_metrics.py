@@ -13,9 +13,14 @@ from hypothesis import strategies as st
 from simkit.experiment import carry_out, prepare
 from simkit.results import machine_segments
 from simkit.results.compute_metrics import compute_metrics
-from simkit.results.machine_metrics import MachinesInUse, MachineUtilisation, machine_metrics
+from simkit.results.machine_metrics import (
+    MachinesInUse,
+    MachineUtilisation,
+    machine_metrics,
+    utilisation_series,
+)
 from simkit.results.machine_records import MachineRecords
-from simkit.results.machine_segments import segments, utilisation_series
+from simkit.results.machine_segments import segments
 from simkit.results.metric import RunWindow
 from simkit.scenario.file import load_scenario
 from simkit.workload import Workload

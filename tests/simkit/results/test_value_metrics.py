@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.results.compute_metrics import compute_metrics, run_window
-from simkit.results.metric import RunWindow
+from simkit.results.compute_metrics import compute_metrics
+from simkit.results.metric import RunWindow, run_window
 from simkit.results.value_metrics import value_metrics
 
 H = 3600.0

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import simkit
+from simkit.analysis.export import export_power
 from simkit.cli import app
 from simkit.cli.text import power_words
 from simkit.errors import RunError
 from simkit.experiment import prepare
 from simkit.power.ledger_rows import COLUMNS, RATES, STORED
-from simkit.results import power_table as power_view
-from simkit.results.power_table import MEANS, export_power, resampled
+from simkit.results import time_bins
 from simkit.results.run_folder import MemoryRun
+from simkit.results.time_bins import MEANS, binned_power
 from simkit.scenario.file import load_scenario
 
 HOUR = 3600.0
@@ -108,7 +109,7 @@ def test_any_bins_hold_what_flowed_in_them(rows, shares, beyond):
     start, end = rows["start_s"][0] - beyond, rows["end_s"][-1] + beyond
     edges = start + (end - start) * np.concatenate(([0.0], np.cumsum(shares))) / sum(shares)
     edges[-1] = end
-    view = resampled(rows, edges)
+    view = binned_power(rows, edges)
     span, lengths = rows["end_s"] - rows["start_s"], np.diff(edges)
     for name in RATES:
         scale = math.fsum(np.abs(rows[name]) * span)
@@ -138,7 +139,7 @@ TWO_ROWS = ledger(
 
 
 def test_by_hand():
-    view = resampled(TWO_ROWS, [5.0, 15.0, 25.0, 30.0], {"stored_j": 20.0})
+    view = binned_power(TWO_ROWS, [5.0, 15.0, 25.0, 30.0], {"stored_j": 20.0})
     assert view["load_w"].tolist() == [9.0, 6.0, 0.0]  # nothing flows after the end
     assert view["price_per_kwh"][:2] == pytest.approx([0.2, 0.3])  # but prices hold while it lasts
     assert math.isnan(view["price_per_kwh"][2])
@@ -147,9 +148,9 @@ def test_by_hand():
 
 def test_within_a_row_the_store_is_filled_evenly_if_its_first_content_is_known():
     edges = [0.0, 2.5, 10.0]
-    known = resampled(TWO_ROWS, edges, {"stored_j": 20.0})["stored_j"]
+    known = binned_power(TWO_ROWS, edges, {"stored_j": 20.0})["stored_j"]
     assert known.tolist() == [30.0, 60.0]
-    unknown = resampled(TWO_ROWS, edges)["stored_j"]
+    unknown = binned_power(TWO_ROWS, edges)["stored_j"]
     assert math.isnan(unknown[0])
     assert unknown[1] == 60.0
 
@@ -165,7 +166,7 @@ def test_the_battery_begins_at_its_first_content(run):
 
 def test_constant_power_is_exact_after_years():
     rows = ledger(start_s=[0.0, 1e9], end_s=[1e9, 1e9 + 10], load_w=[12.3, 45.6])
-    view = resampled(rows, 1e9 + np.arange(-3, 4, dtype=float))
+    view = binned_power(rows, 1e9 + np.arange(-3, 4, dtype=float))
     assert view["load_w"].tolist() == [12.3] * 3 + [45.6] * 3
 
 
@@ -175,7 +176,7 @@ def test_constant_power_is_exact_after_years():
 @pytest.mark.parametrize("name", ["p.csv", "p.parquet", "P.CSV"])
 @pytest.mark.parametrize("every", [None, "5m"])
 def test_a_file_holds_the_table(run, tmp_path, monkeypatch, name, every):
-    monkeypatch.setattr(power_view, "_CHUNK", 7)  # several pieces make one table
+    monkeypatch.setattr(time_bins, "_ROWS_AT_ONCE", 7)  # several pieces make one table
     export_power(run, tmp_path / name, every=every)
     read = pl.read_csv if name.lower().endswith(".csv") else pl.read_parquet
     expected = run.power if every is None else run.power_every(every)
@@ -186,7 +187,7 @@ def test_a_file_holds_the_table(run, tmp_path, monkeypatch, name, every):
 
 def test_pieces_make_the_same_table(run, monkeypatch):
     whole = run.power_every("10m")
-    monkeypatch.setattr(power_view, "_CHUNK", 5)
+    monkeypatch.setattr(time_bins, "_ROWS_AT_ONCE", 5)
     assert run.power_every("10m").equals(whole)
 
 
@@ -196,7 +197,7 @@ PROBLEMS = [
     ("-5m", "'-5m' is not above 0"),
     ("soon", "'soon' is no duration"),
     (math.inf, "not a finite duration"),
-    ("0.001s", "intervals of 0.001 s from 0 s .* at most 33,554,432: choose longer ones"),
+    ("0.001s", "intervals of 0.001 s from 0 s .* at most 33,554,432: choose longer intervals"),
 ]
 
 
@@ -222,7 +223,7 @@ def test_a_run_without_power_says_what_to_do(write_run, random_jobs, tmp_path):
         lambda: simkit.open_run(folder).power_every("1h"),
         lambda: export_power(folder, tmp_path / "p.csv"),
     ):
-        with pytest.raises(RunError, match="its scenario says nothing of power.*add a section"):
+        with pytest.raises(RunError, match="its scenario has no power.*add a section"):
             what()
 
 

@@ -129,11 +129,13 @@ class AdmissionRule:
 class Admission:
     """The tasks held back by a rule, and who of them is let in."""
 
-    def __init__(self, rule: AdmissionRule, queue: TaskQueue, arrived: list[Task]) -> None:
+    def __init__(
+        self, rule: AdmissionRule, queue: TaskQueue, arrived: list[Task], held: Backlog
+    ) -> None:
         self.rule = rule
         self._queue = queue
         self._arrived = arrived
-        self.held = make_backlog(rule.order)
+        self.held = held
         """Tasks held back, in the order in which they came."""
         self._compares = rule.order != "fifo"
         self.limited = rule.slots is not None

@@ -19,7 +19,7 @@ _FINISHED, _KILLED = int(Outcome.FINISHED), int(Outcome.KILLED)
 _SUSPENDED, _LOST = int(Outcome.SUSPENDED), int(Outcome.LOST)
 
 
-class _OpenJob:
+class OpenJob:
     """A job of several tasks that has not ended."""
 
     __slots__ = ("left", "reason", "start_s", "status", "tasks")
@@ -30,6 +30,62 @@ class _OpenJob:
         self.start_s = nan
         self.status: int = Status.FINISHED
         self.reason = _NO_REASON
+
+
+class TaskRecord:
+    """What the books hold of a task with more to tell than one start and one end."""
+
+    job: OpenJob | None = None
+    """Its job, if that has several tasks."""
+    unplaced: list[Instances] | None = None
+    """Of a bag: instances that have not been placed; None: all of them."""
+    attempts = 0
+    ended = 0
+    """Instances that have ended."""
+    killed = 0
+    """Number of the reason; 0: it was not killed."""
+    first_start_s = nan
+    executed_s = 0.0
+    """Of the successful attempts, the mean over instances; `lost_s` likewise."""
+    lost_s = 0.0
+    suspended_s = 0.0
+
+    def starts(self, now: float, whole: bool) -> None:
+        """Note a start; of the `whole` gang, it is an attempt."""
+        if self.first_start_s != self.first_start_s:  # NaN: its first start
+            self.first_start_s = now
+        if whole:
+            self.attempts += 1
+
+
+class Attempt:
+    """What the engine alone knows of an allocation; a suspended one hands it on as it resumes."""
+
+    __slots__ = ("done_s", "instances", "outcome", "saved_s", "suspended_at_s", "work_s")
+
+    def __init__(
+        self, work_s: float, instances: tuple[Instances, ...] | None = None, outcome: int = 0
+    ) -> None:
+        self.work_s = work_s
+        """All its work, in seconds of run time."""
+        self.instances = instances
+        """Which instances of a bag; None: the whole gang."""
+        self.outcome = outcome
+        """How it ends if it is not interrupted."""
+        self.done_s = 0.0
+        """Work done by earlier allocations."""
+        self.saved_s = 0.0
+        """Work in the last checkpoint."""
+        self.suspended_at_s = nan
+
+    def of(self, instances: tuple[Instances, ...]) -> Attempt:
+        """Return the attempt of some of the instances."""
+        part = Attempt(self.work_s, instances, self.outcome)
+        part.done_s, part.saved_s = self.done_s, self.saved_s
+        return part
+
+
+_UNTOLD = TaskRecord()  # stands for the record of a task without one; never written to
 
 
 class Bookkeeping:
@@ -47,63 +103,75 @@ class Bookkeeping:
         self._recorder = recorder
         self._learn = predictor.on_end if predictor.learns else None
         self._write_quiet_end = recorder.simple.fromlist
+        self.records: dict[Task, TaskRecord] = {}
+        """Of the tasks of open jobs that need one."""
         self.jobs_ended = 0
         self.on_task_end: Callable[..., None] | None = None
         """Called with a task that has ended, and whether it was ``killed``."""
 
     def open(self, tasks: Sequence[Task]) -> None:
         """Take in a job of several tasks, or of a bag; others need no books until they end."""
+        job = OpenJob(tasks) if len(tasks) > 1 else None
         for task in tasks:
-            task._eventful = True
-        if len(tasks) > 1:
-            entry = _OpenJob(tasks)
-            for task in tasks:
-                task._job = entry
+            record = self.records[task] = TaskRecord()
+            if job is not None:
+                record.job = job
+
+    def record_of(self, task: Task, first_start_s: float) -> TaskRecord:
+        """Return a task's record; a new one for a gang whose first attempt began then."""
+        record = self.records.get(task)
+        if record is None:
+            record = self.records[task] = TaskRecord()
+            record.starts(first_start_s, True)
+        return record
 
     def instances(self, task: Task, count: int) -> tuple[Instances, ...]:
         """Return which instances of a bag start when `count` of them do: the lowest left."""
-        if task._unplaced is None:
-            task._unplaced = [(0, task.instances, 0)]
+        record = self.records[task]
+        if record.unplaced is None:
+            record.unplaced = [(0, task.instances, 0)]
         chosen: list[Instances] = []
         while count:
-            first, size, attempts = task._unplaced.pop(0)
+            first, size, attempts = record.unplaced.pop(0)
             taken = min(size, count)
             chosen.append((first, taken, attempts + 1))
-            task._attempt = max(task._attempt, attempts + 1)
+            record.attempts = max(record.attempts, attempts + 1)
             if taken < size:
-                task._unplaced.insert(0, (first + taken, size - taken, attempts))
+                record.unplaced.insert(0, (first + taken, size - taken, attempts))
             count -= taken
         return tuple(chosen)
 
-    def give_back(self, task: Task, allocation: Allocation) -> None:
+    def give_back(self, task: Task, attempt: Attempt) -> None:
         """Note that the work of these instances is lost; they will start again."""
-        if task._unplaced is not None:
-            task._unplaced = sorted([*(allocation._instances or ()), *task._unplaced])
+        record = self.records[task]
+        if record.unplaced is not None:
+            record.unplaced = sorted([*(attempt.instances or ()), *record.unplaced])
 
     def end_allocation(
-        self, allocation: Allocation, now: float, outcome: int, executed_s: float
+        self, allocation: Allocation, attempt: Attempt, now: float, outcome: int, executed_s: float
     ) -> None:
         """Write down an allocation that ends now, and its task and job if that was all of them.
 
         `executed_s` counts all segments of the attempt.
         """
         task = allocation.task
-        self.record(allocation, now, outcome)
+        record = self.record_of(task, allocation.start_time_s)
+        self.record(allocation, attempt, now, outcome)
         share = allocation.count / task.instances
         if outcome == _LOST:
-            task._lost_s += executed_s * share
+            record.lost_s += executed_s * share
         elif outcome != _SUSPENDED:
-            task._executed_s += executed_s * share
-            task._ended += allocation.count
+            record.executed_s += executed_s * share
+            record.ended += allocation.count
             if outcome == _KILLED:
-                task._killed = self._recorder.reason("requested time is over")
-            if task._ended == task.instances:
+                record.killed = self._recorder.reason("requested time is over")
+            if record.ended == task.instances:
                 if self._learn is not None:
-                    self._learn(task.user, task._executed_s)
-                self._end_task(task, now)
+                    self._learn(task.user, record.executed_s)
+                self._end_task(task, record, now)
 
     def finish(self, allocation: Allocation, now: float) -> None:
-        """Write the end of a task that led a quiet life: one row says it all."""
+        """Write the end of a task without a record, on one machine: one row says it all."""
         task = allocation.task
         self.jobs_ended += 1
         self._write_quiet_end([
@@ -112,26 +180,30 @@ class Bookkeeping:
         if self._observer is not None:
             self._observer.ended(now, task, killed=False)
 
-    def record(self, allocation: Allocation, now: float, outcome: int) -> None:
+    def record(
+        self, allocation: Allocation, attempt: Attempt | None, now: float, outcome: int
+    ) -> None:
         """Write the rows of an allocation: one for each machine and run of instances."""
         task, on = allocation.task, allocation.on
         write, start = self._recorder.spilled().allocations.fromlist, allocation.start_time_s
-        whole = allocation._instances or ((0, task.instances, task._attempt),)
+        whole = attempt.instances if attempt is not None else None
+        if whole is None:
+            record = self.records.get(task)
+            whole = ((0, task.instances, record.attempts if record is not None else 1),)
         if len(whole) == 1 and len(on) == 1:
-            first, count, attempt = whole[0]
-            write(
-                [task.job_index, task.index, on[0][0], first, count, attempt, start, now, outcome]
-            )
+            first, count, number = whole[0]
+            write([task.job_index, task.index, on[0][0], first, count, number, start, now, outcome])
             return
-        for machine, first, count, attempt in spread(on, whole):
-            write([task.job_index, task.index, machine, first, count, attempt, start, now, outcome])
+        for machine, first, count, number in spread(on, whole):
+            write([task.job_index, task.index, machine, first, count, number, start, now, outcome])
 
     def kill(self, task: Task, now: float, reason: str, executed_s: float) -> None:
         """Write down that a task was ended for good; its allocations have been recorded."""
-        task._killed = self._recorder.reason(reason)
-        task._executed_s = executed_s
-        task._ended = task.instances
-        self._end_task(task, now)
+        record = self.records.setdefault(task, TaskRecord())
+        record.killed = self._recorder.reason(reason)
+        record.executed_s = executed_s
+        record.ended = task.instances
+        self._end_task(task, record, now)
 
     def reject(self, row: int, tasks: Sequence[Task], now: float, reason: str) -> None:
         """Write down that a job will not be run."""
@@ -143,31 +215,32 @@ class Bookkeeping:
         if self._observer is not None:
             self._observer.rejected(now, tasks)
 
-    def _end_task(self, task: Task, now: float) -> None:
-        status = _KILLED if task._killed else _FINISHED  # the same numbers in `Status`
-        self._recorder.spilled().tasks.fromlist([task.index, task._first_start_s, now, status])
-        self._end_job_of(task, now, status)
+    def _end_task(self, task: Task, record: TaskRecord, now: float) -> None:
+        status = _KILLED if record.killed else _FINISHED  # the same numbers in `Status`
+        self._recorder.spilled().tasks.fromlist([task.index, record.first_start_s, now, status])
+        self._end_job_of(task, record, now, status)
         if self._observer is not None:
-            self._observer.ended(now, task, killed=bool(task._killed))
+            self._observer.ended(now, task, killed=bool(record.killed))
         if self.on_task_end is not None:
-            self.on_task_end(task, killed=bool(task._killed))
+            self.on_task_end(task, killed=bool(record.killed))
 
-    def _end_job_of(self, task: Task, now: float, status: int) -> None:
+    def _end_job_of(self, task: Task, record: TaskRecord, now: float, status: int) -> None:
         """Write down a task's job if this was the last of its tasks."""
-        job = task._job
-        if not isinstance(job, _OpenJob):
+        job = record.job
+        if job is None:
             self.jobs_ended += 1
-            start = task._first_start_s
-            executed = task._executed_s if task.gang and start == start else now - start
+            del self.records[task]
+            start = record.first_start_s
+            executed = record.executed_s if task.gang and start == start else now - start
             self._recorder.spilled().jobs.fromlist([
-                task.job_index, start, now, executed, task.estimate_s, task._suspended_s,
-                task._lost_s, task._attempt, status, task._killed,
+                task.job_index, start, now, executed, task.estimate_s, record.suspended_s,
+                record.lost_s, record.attempts, status, record.killed,
             ])  # fmt: skip
             return
         job.left -= 1
-        job.start_s = _earlier(job.start_s, task._first_start_s)
-        if task._killed:
-            job.status, job.reason = _KILLED, task._killed
+        job.start_s = _earlier(job.start_s, record.first_start_s)
+        if record.killed:
+            job.status, job.reason = _KILLED, record.killed
         if not job.left:
             self._record_job(task.job_index, job.tasks, job.start_s, now, job.status, job.reason)
 
@@ -176,12 +249,13 @@ class Bookkeeping:
     ) -> None:
         if status in (Status.FINISHED, Status.KILLED, Status.REJECTED):
             self.jobs_ended += 1
+        records = [self.records.pop(task, _UNTOLD) for task in tasks]
         self._recorder.spilled().jobs.fromlist([
             row, start, end, end - start,
             max(task.estimate_s for task in tasks),
-            max(task._suspended_s for task in tasks),
-            sum(task._lost_s for task in tasks),
-            max(task._attempt for task in tasks),
+            max(record.suspended_s for record in records),
+            sum(record.lost_s for record in records),
+            max(record.attempts for record in records),
             status, reason,
         ])  # fmt: skip
 
@@ -208,16 +282,17 @@ class Bookkeeping:
         jobs: dict[int, list[Task]] = {}
         for task in sorted(unfinished, key=lambda task: task.index):
             status = Status.RUNNING if task in in_progress else Status.WAITING
-            self._recorder.spilled().tasks.fromlist([task.index, task._first_start_s, nan, status])
+            start = self.records.get(task, _UNTOLD).first_start_s
+            self._recorder.spilled().tasks.fromlist([task.index, start, nan, status])
             jobs.setdefault(task.job_index, []).append(task)
         for row, tasks in jobs.items():
-            whole = tasks[0]._job
+            whole = self.records.get(tasks[0], _UNTOLD).job
             everyone, reason = (
-                (whole.tasks, whole.reason) if isinstance(whole, _OpenJob) else (tasks, _NO_REASON)
+                (whole.tasks, whole.reason) if whole is not None else (tasks, _NO_REASON)
             )
             start = nan
             for task in everyone:
-                start = _earlier(start, task._first_start_s)
+                start = _earlier(start, self.records.get(task, _UNTOLD).first_start_s)
             status = Status.WAITING if start != start else Status.RUNNING
             if all(task not in in_progress for task in tasks) and len(everyone) == 1:
                 status = Status.WAITING

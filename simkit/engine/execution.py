@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 
 from simkit.engine.admission import Admission
-from simkit.engine.bookkeeping import Bookkeeping
+from simkit.engine.bookkeeping import Attempt, Bookkeeping
 from simkit.engine.events import Environment, completions
 from simkit.engine.instances import InstanceTimes, by_machine
 from simkit.engine.observer import Observer
@@ -32,6 +32,8 @@ class Execution:
         referee: Referee,
         workload: Workload,
         *,
+        running: dict[Allocation, Attempt | None],
+        suspended: dict[Allocation, Attempt],
         kill_at_limit: bool,
         observer: Observer | None = None,
     ) -> None:
@@ -39,8 +41,8 @@ class Execution:
         self._observer = observer
         self._state = state
         self._room = state.room
-        self._running: dict[Allocation, None] = state._running
-        self._suspended: dict[Allocation, float] = state._suspended  # since when
+        self._running = running
+        self._suspended = suspended
         self._admission = admission
         self._books = books
         self._referee = referee
@@ -48,7 +50,6 @@ class Execution:
         self._own_times = InstanceTimes(workload) if len(workload.instance_run_time_s) else None
         self._kill_at_limit = kill_at_limit
         self._end_at = completions(env)
-        self._saved: dict[Allocation, float] = {}  # work in the last checkpoint, in s
 
     def start(
         self,
@@ -63,21 +64,22 @@ class Execution:
         `work` is their run time; None: the task's.
         """
         state, now = self._state, self._env._now  # SimPy's `now` is a property: a call more
-        if task._first_start_s != task._first_start_s:  # NaN: its first start
-            task._first_start_s = now
+        record = self._books.records.get(task)
         if work is None:
             work = self._run_time_s(task.index)
-        outcome = 0  # Outcome.FINISHED
+        attempt = None
         if self._kill_at_limit and task.requested_time_s < work:
-            work, outcome = task.requested_time_s, _KILLED
-            task._eventful = True
+            work = task.requested_time_s
+            attempt = Attempt(work, instances, _KILLED)
+        elif instances is not None:
+            attempt = Attempt(work, instances)
+        if record is not None:
+            record.starts(now, instances is None)
         rank = state.starts = state.starts + 1
-        allocation = Allocation(
-            rank, task, on, count, now, now + task.estimate_s, instances, work, 0.0, outcome
-        )
-        if state._releases is not None:
-            insort(state._releases, (allocation.expected_end_s, rank, allocation))
-        self._running[allocation] = None
+        allocation = Allocation(rank, task, on, count, now, now + task.estimate_s)
+        if state.ends is not None:
+            insort(state.ends, (allocation.expected_end_s, rank, allocation))
+        self._running[allocation] = attempt
         self._end_at(now + work, allocation)
         if self._observer is not None:
             self._observer.started(now, allocation)
@@ -99,48 +101,52 @@ class Execution:
                 size = sum([piece[1] for piece in part])
                 self.start(task, ((machine, size),), size, part, work)
 
-    def _go_on(self, suspended: Allocation, on: Placement) -> None:
+    def _go_on(self, suspended: Allocation, attempt: Attempt, on: Placement) -> None:
         """Let instances run on from where they were suspended."""
-        task, done, now = suspended.task, suspended._done_s, self._env.now
+        task, done, now = suspended.task, attempt.done_s, self._env.now
         rank = self._state.starts = self._state.starts + 1
         allocation = Allocation(
-            rank, task, on, suspended.count, now, max(now + task.estimate_s - done, now),
-            suspended._instances, suspended._work_s, done, suspended._outcome,
-        )  # fmt: skip
-        if (releases := self._state._releases) is not None:
-            insort(releases, (allocation.expected_end_s, rank, allocation))
-        self._running[allocation] = None
-        if suspended in self._saved:
-            self._saved[allocation] = self._saved.pop(suspended)
-        self._end_at(now + (suspended._work_s - done), allocation)
+            rank, task, on, suspended.count, now, max(now + task.estimate_s - done, now)
+        )
+        if (ends := self._state.ends) is not None:
+            insort(ends, (allocation.expected_end_s, rank, allocation))
+        self._running[allocation] = attempt
+        self._end_at(now + (attempt.work_s - done), allocation)
         if self._observer is not None:
             self._observer.started(now, allocation)
 
     def complete(self, allocation: Allocation, now: float) -> None:
         """End an allocation whose work is done; one that has been stopped ended then."""
         try:
-            del self._running[allocation]
+            attempt = self._running.pop(allocation)
         except KeyError:
             return
-        self._state._changed = True
+        self._state.changed = True
         self._give_back(allocation)
-        if allocation.task._eventful or len(allocation.on) > 1:
-            self._books.end_allocation(allocation, now, allocation._outcome, allocation._work_s)
-        else:
+        if attempt is None and allocation.task not in self._books.records and (
+            len(allocation.on) == 1
+        ):
             self._books.finish(allocation, now)
+        else:
+            attempt = attempt or self._whole(allocation)
+            self._books.end_allocation(allocation, attempt, now, attempt.outcome, attempt.work_s)
 
-    def release(self, allocation: Allocation) -> None:
-        """Free what an allocation holds, before its end."""
-        del self._running[allocation]
+    def release(self, allocation: Allocation) -> Attempt:
+        """Free what an allocation holds, before its end; return what has been done of its work."""
+        attempt = self._running.pop(allocation) or self._whole(allocation)
         self._give_back(allocation)
+        attempt.done_s += self._env.now - allocation.start_time_s
+        return attempt
+
+    def _whole(self, allocation: Allocation) -> Attempt:
+        """Return the attempt of a gang that has not been interrupted."""
+        return Attempt(self._run_time_s(allocation.task.index))
 
     def _give_back(self, allocation: Allocation) -> None:
-        state, releases = self._state, self._state._releases
-        if releases is not None:
-            del releases[bisect_left(releases, (allocation.expected_end_s, allocation.rank))]
+        state, ends = self._state, self._state.ends
+        if ends is not None:
+            del ends[bisect_left(ends, (allocation.expected_end_s, allocation.rank))]
         self._room.give(allocation.on, allocation.task.request)
-        if self._saved:
-            self._saved.pop(allocation, None)
         state.releases += 1
         state.ended.append(allocation)
         if self._observer is not None:
@@ -164,24 +170,24 @@ class Execution:
         With `checkpoints`, a suspended allocation keeps its work up to the last of them alone, and
         owes the time of a restart.
         """
-        saved = self._saved.get(allocation, 0.0)
-        self.release(allocation)
+        attempt = self.release(allocation)
         task, now = allocation.task, self._env.now
-        task._eventful = True
-        allocation._done_s += now - allocation.start_time_s
         outcome = Outcome.SUSPENDED if keep_work else Outcome.LOST
-        self._books.end_allocation(allocation, now, outcome, allocation._done_s)
+        self._books.end_allocation(allocation, attempt, now, outcome, attempt.done_s)
         if keep_work:
-            if checkpoints is not None:
-                self._fall_back(allocation, checkpoints, saved)
-            self._suspended[allocation] = now
-            kept = max(allocation._done_s, 0.0)
+            if checkpoints is None:
+                attempt.saved_s = 0.0
+            else:
+                self._fall_back(allocation, attempt, checkpoints)
+            self._suspended[allocation] = attempt
+            attempt.suspended_at_s = now
+            kept = max(attempt.done_s, 0.0)
             self._books.event(now, "suspended", task, f"{kept:.10g} s of work kept")
             return
-        self._books.give_back(task, allocation)
+        self._books.give_back(task, attempt)
         if self._state.reservations.pop(task, None) is not None:
             # What was reserved for the rest of a bag is no longer all of it.
-            self._state._note_constraints()
+            self._state.note_constraints()
             self._books.event(now, "cancelled", task, "other instances start over, too")
         self._books.event(now, "lost", task, f"{allocation.count} instances start over")
         task.remaining += allocation.count
@@ -190,56 +196,49 @@ class Execution:
         else:
             self._admission.show(task)
 
-    def forget(self, allocation: Allocation) -> None:
-        """Keep no checkpoint of a suspended allocation that is killed."""
-        self._saved.pop(allocation, None)
-
     def split(self, allocation: Allocation, count: int) -> Allocation:
         """Part some instances of a bag from the others that started with them; return their part.
 
         Both parts run on to the end they had.
         """
         state, now = self._state, self._env.now
-        instances, parts = allocation._instances or (), []
-        saved = self._saved.pop(allocation, 0.0)
-        del self._running[allocation]
-        if state._releases is not None:
+        attempt, parts = self._running.pop(allocation), []
+        assert attempt is not None  # only a gang that was not interrupted has none
+        if state.ends is not None:
             place = (allocation.expected_end_s, allocation.rank)
-            del state._releases[bisect_left(state._releases, place)]
+            del state.ends[bisect_left(state.ends, place)]
         machine = allocation.on[0][0]
         for size, chosen in zip(
-            (allocation.count - count, count), _cut(instances, count), strict=True
+            (allocation.count - count, count), _cut(attempt.instances or (), count), strict=True
         ):
             rank = state.starts = state.starts + 1
             part = Allocation(
                 rank, allocation.task, ((machine, size),), size, allocation.start_time_s,
-                allocation.expected_end_s, chosen, allocation._work_s, allocation._done_s,
-                allocation._outcome,
+                allocation.expected_end_s,
             )  # fmt: skip
-            if state._releases is not None:
-                insort(state._releases, (part.expected_end_s, rank, part))
-            if saved:
-                self._saved[part] = saved
-            self._running[part] = None
-            left = allocation._work_s - allocation._done_s - (now - allocation.start_time_s)
+            if state.ends is not None:
+                insort(state.ends, (part.expected_end_s, rank, part))
+            self._running[part] = attempt.of(chosen)
+            left = attempt.work_s - attempt.done_s - (now - allocation.start_time_s)
             self._end_at(now + left, part)
             parts.append(part)
-        allocation.task._eventful = True
         return parts[1]
 
-    def _fall_back(self, allocation: Allocation, checkpoints: Checkpoints, saved: float) -> None:
+    def _fall_back(
+        self, allocation: Allocation, attempt: Attempt, checkpoints: Checkpoints
+    ) -> None:
         """Let an allocation have done what its last checkpoint holds, less the time to restart.
 
         A restart that is interrupted has lost no checkpoint; without one there is nothing to load,
         and the work begins anew.
         """
-        done, task = allocation._done_s, allocation.task
-        saved = max(saved, float(time_on_grid(done // checkpoints.every_s * checkpoints.every_s)))
-        self._saved[allocation] = saved
+        done, task = attempt.done_s, allocation.task
+        reached = float(time_on_grid(done // checkpoints.every_s * checkpoints.every_s))
+        attempt.saved_s = saved = max(attempt.saved_s, reached)
         restart = checkpoints.restart_s if saved else 0.0
         kept = min(float(time_on_grid(saved - restart)), done)
-        task._lost_s += (done - kept) * allocation.count / task.instances
-        allocation._done_s = kept
+        self._books.records[task].lost_s += (done - kept) * allocation.count / task.instances
+        attempt.done_s = kept
 
     def resume(self, action: Resume) -> None:
         """Let a suspended allocation run on."""
@@ -253,9 +252,10 @@ class Execution:
         referee.check_partition(task, on)
         if not self._room.claim(on, task.request):
             raise referee.illegal(task, referee.why_not(task, on))
-        task._suspended_s += self._env.now - self._suspended.pop(allocation)
-        self._books.event(self._env.now, "resumed", task, "")
-        self._go_on(allocation, on)
+        attempt, now = self._suspended.pop(allocation), self._env.now
+        self._books.records[task].suspended_s += now - attempt.suspended_at_s
+        self._books.event(now, "resumed", task, "")
+        self._go_on(allocation, attempt, on)
 
 
 def _cut(

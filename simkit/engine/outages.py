@@ -93,7 +93,7 @@ class Outages:
 
     def _change(self, group: Sequence[CapacityChange], running: str | None = None) -> None:
         state = self._state
-        state._changed = True
+        self._state.changed = True
         state.releases += 1
         self.changes_made += 1
         for change in group:
@@ -101,7 +101,7 @@ class Outages:
             if change.cause == MAINTENANCE:
                 self._pass_step(change)
             self._resize(change.machine, running or change.running, change.cause)
-        state._note_constraints()
+        state.note_constraints()
 
     @property
     def any(self) -> bool:
@@ -128,7 +128,7 @@ class Outages:
         """Take a step out of those that lie ahead."""
         sign = -1.0 if change.takes_away else 1.0
         amounts = tuple([sign * amount for amount in change.amount])
-        self._state._steps.remove(CapacityStep(change.time_s, change.machine, amounts))
+        self._state.known_steps.remove(CapacityStep(change.time_s, change.machine, amounts))
 
     def _resize(self, machine: int, running: str, cause: str) -> None:
         """Give a machine the capacity that it has by now."""

@@ -128,8 +128,8 @@ class PowerSupply:
         self._ended, self._since = -1, 0.0
         state.power = SitePower(self)
         if site.foresight is not None and site.supply.limit != "none":
-            state._foreseen = self._foreseen_steps
-            state._note_constraints()
+            state.foresee = self._foreseen_steps
+            state.note_constraints()
         outages.on_change = self._capacity_changes
         self._followed_at = math.nan
         self._wake_at(float(env.now), self._signals_change)
@@ -212,7 +212,7 @@ class PowerSupply:
         self._carry_out(changes)
         self._stop_what_has_no_power(changes)
         if changed and self._anyone_waits():
-            self._state._changed = True
+            self._state.changed = True
 
     # ---- capacity -------------------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class PowerSupply:
         if not (free < 0).any():
             return
         for allocation in tuple(self.victims(state)):
-            if allocation not in state._running or not (count := _to_stop(allocation, free)):
+            if allocation not in state.running or not (count := _to_stop(allocation, free)):
                 continue
             if count < allocation.count:
                 allocation = self._execution.split(allocation, count)
@@ -379,7 +379,7 @@ class PowerSupply:
 
 def least_valuable_first(state: State) -> list[Allocation]:
     """Return what runs in the order in which it is stopped: lowest value density, then youngest."""
-    return sorted(state._running, key=lambda a: (a.task.value_density, -a.rank))
+    return sorted(state.running, key=lambda a: (a.task.value_density, -a.rank))
 
 
 def _to_stop(allocation: Allocation, free: Floats) -> int:

@@ -54,7 +54,7 @@ class Reservations:
         except KeyError:
             raise self._referee.foreign(task) from None
         self._state.reservations[task] = place
-        self._state._note_constraints()
+        self._state.note_constraints()
         self._books.event(self._env.now, "reserved", task, f"starts at {due:g} s")
         Occurrence(self._env, due, Rank.RESERVATION, self._fall_due, place)
 
@@ -64,12 +64,11 @@ class Reservations:
         task = place.task
         if self._state.reservations.get(task) is not place:
             return  # cancelled in the meantime
-        self._state._changed = True
+        self._state.changed = True
         self.drop(task)
         if self._state.room.claim(place.on, task.request):
             count, task.remaining = task.remaining, 0
             if task.gang:
-                task._attempt += 1
                 self._execution.start(task, place.on, count)
             else:
                 self._execution.start_bag(task, place.on, self._books.instances(task, count))
@@ -89,5 +88,5 @@ class Reservations:
     def drop(self, task: Task) -> bool:
         """Forget a task's reservation; return whether it had one."""
         had = self._state.reservations.pop(task, None) is not None
-        self._state._note_constraints()
+        self._state.note_constraints()
         return had

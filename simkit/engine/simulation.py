@@ -20,8 +20,8 @@ from typing import Any, Literal
 
 import simpy
 
-from simkit.engine.admission import Admission, AdmissionRule
-from simkit.engine.bookkeeping import Bookkeeping
+from simkit.engine.admission import Admission, AdmissionRule, make_backlog
+from simkit.engine.bookkeeping import Attempt, Bookkeeping
 from simkit.engine.events import (
     Background,
     Backgrounds,
@@ -142,16 +142,19 @@ class Simulation:
         self._env = simpy.Environment(min([0.0, first, *(change.time_s for change in outages)]))
         self._queue = TaskQueue(len(cluster.resources))
         self._room = make_room(cluster.capacity.copy())
-        self.state = state = State(self.info, self._room, self._queue)
-        state._steps = steps
+        self._running: dict[Allocation, Attempt | None] = {}
+        self._suspended: dict[Allocation, Attempt] = {}
+        held = make_backlog(self.rules.admission.order)
+        self.state = state = State(
+            self.info, self._room, self._queue, self._running, self._suspended, held
+        )
+        state.known_steps = steps
         state.constrained = bool(steps)
         state.refills = (
             self.rules.admission.slots is not None and self.rules.admission.refill == "at_once"
         )
-        self._running, self._suspended = state._running, state._suspended
-        self._admission = Admission(self.rules.admission, self._queue, state.arrived)
+        self._admission = Admission(self.rules.admission, self._queue, state.arrived, held)
         self._parents = Parents(workload, self._admission.admit, self._kill_child)
-        state._held = self._admission.held
         self._leave = self._admission.leave if self._admission.limited else self._queue.remove
         self._books = Bookkeeping(workload, recorder, self._predictor, observer)
         if self._parents.any:
@@ -160,6 +163,7 @@ class Simulation:
         self._referee = Referee(workload, cluster, self._env, self._room)
         self._execution = Execution(
             self._env, state, self._admission, self._books, self._referee, workload,
+            running=self._running, suspended=self._suspended,
             kill_at_limit=self.rules.walltime == "kill", observer=observer,
         )  # fmt: skip
         self._reservations = Reservations(
@@ -276,14 +280,14 @@ class Simulation:
         free, limited = self._room.total_free(), admission.limited
         periodic, keeps = self._every is not None, recorder.keeps_timeline
         for now in self._instants():
-            if not state._changed:
+            if not state.changed:
                 continue
             if not self._ticked:
                 if keeps:
                     row([now, len(waiting) + len(reserved), len(held), len(running), *free])
                 self._await_tick(now)
                 continue
-            state._changed = False
+            state.changed = False
             state.now = now
             if periodic:
                 self._ticked = False
@@ -294,7 +298,7 @@ class Simulation:
             yield state
             del arrived[:known], ended[:over]
             if arrived:  # what came back during the decision, and waits, is news at the next
-                arrived[:] = [task for task in arrived if task._waiting]
+                arrived[:] = [task for task in arrived if task.waiting]
             if keeps:
                 row([now, len(waiting) + len(reserved), len(held), len(running), *free])
             if not made % FLUSH_EVERY:
@@ -310,7 +314,7 @@ class Simulation:
     def _moves_of_the_backlog(self) -> Iterator[float]:
         """Go on when nothing more happens by itself but a slot is free for a task held back."""
         while self._admission.has_room():
-            self.state._changed = self._ticked = True
+            self.state.changed = self._ticked = True
             yield self.now
             yield from instants(self._env, self._execution.complete, self._background)
 
@@ -329,13 +333,13 @@ class Simulation:
         self._tick_due = None
 
     def _step(self) -> None:
-        self.state._changed = self._ticked = True
+        self.state.changed = self._ticked = True
 
     # ---- what happens by itself ---------------------------------------------------------------
 
     def _submit(self, row: int, tasks: Sequence[Task], refusal: str) -> None:
         state = self.state
-        state._changed = True
+        state.changed = True
         state.submitted += 1
         if self._observer is not None:
             self._observer.submitted(self._env._now, tasks)
@@ -358,7 +362,7 @@ class Simulation:
     def _reject(self, row: int, tasks: Sequence[Task], reason: str) -> None:
         """Take the whole job out; a task of it that is already waiting goes, too."""
         for task in tasks:
-            if task._waiting:
+            if task.waiting:
                 self._queue.remove(task)
                 self.state.arrived.remove(task)
             else:
@@ -377,7 +381,7 @@ class Simulation:
             self._apply_other(action)
             return
         task, on, start = action
-        if not task._waiting:
+        if not task.waiting:
             raise self._referee.illegal(task, "is not waiting")
         if on is None:
             raise self._referee.illegal(task, "is placed on no machine; fit() said it fits nowhere")
@@ -403,7 +407,6 @@ class Simulation:
             self._room.give(on, task.request)
             raise self._referee.foreign(task) from None
         if task.gang:
-            task._attempt += 1
             self._execution.start(task, on, count)
         else:
             self._execution.start_bag(task, on, self._books.instances(task, count))
@@ -431,19 +434,19 @@ class Simulation:
         Occurrence(self._env, time, Rank.WAKE, self._wake)
 
     def _wake(self, _event: simpy.Event) -> None:
-        self.state._changed = True
+        self.state.changed = True
 
     def _kill(self, action: Kill) -> None:
         task = action.task
-        if task._waiting and task not in self._queue:
+        if task.waiting and task not in self._queue:
             raise self._referee.foreign(task)
         running = [a for a in self._running if a.task is task]
         suspended = [a for a in self._suspended if a.task is task]
         reserved = self._reservations.drop(task)
         held = self._admission.withdraw(task)
-        if not (running or suspended or reserved or held or task._waiting):
+        if not (running or suspended or reserved or held or task.waiting):
             raise self._referee.illegal(task, "has ended, it cannot be killed")
-        if task._waiting:
+        if task.waiting:
             self._admission.leave(task)
         self._end_by_force(task, action.reason, running, suspended)
 
@@ -462,14 +465,14 @@ class Simulation:
         self._books.event(self.now, "killed", task, reason)
         executed = 0.0
         for allocation in running:
-            self._execution.release(allocation)
-            done = allocation._done_s + self.now - allocation.start_time_s
-            executed = max(executed, done)
-            self._books.record(allocation, self.now, Outcome.KILLED)
+            attempt = self._execution.release(allocation)
+            executed = max(executed, attempt.done_s)
+            self._books.record_of(task, allocation.start_time_s)
+            self._books.record(allocation, attempt, self.now, Outcome.KILLED)
         for allocation in suspended:
-            executed = max(executed, allocation._done_s)
-            task._suspended_s += self.now - self._suspended.pop(allocation)
-            self._execution.forget(allocation)
+            attempt = self._suspended.pop(allocation)
+            executed = max(executed, attempt.done_s)
+            self._books.records[task].suspended_s += self.now - attempt.suspended_at_s
         self._books.kill(task, self.now, reason, executed)
 
     def close(self) -> None:
@@ -480,8 +483,9 @@ class Simulation:
         if self._closed:
             return
         self._closed = True
-        for allocation in self._running:
-            self._books.record(allocation, nan, Outcome.RUNNING)
+        for allocation, attempt in self._running.items():
+            self._books.record_of(allocation.task, allocation.start_time_s)
+            self._books.record(allocation, attempt, nan, Outcome.RUNNING)
         in_progress = {allocation.task for allocation in (*self._running, *self._suspended)}
         waiting = (
             *self._queue.tasks,

@@ -314,7 +314,7 @@ class SlottedPlan:
         started, self._starts = state.starts - self._starts, state.starts
         if started != len(began):
             return False
-        newest = reversed(state._running)  # its property makes a copy
+        newest = state.running.newest()
         if started == 1:
             return next(newest).task is began[0]
         return {allocation.task for allocation in islice(newest, started)} == set(began)

@@ -51,7 +51,7 @@ class Slots:
         return [
             slot
             for slot, task in enumerate(self.tasks)
-            if task is not None and not task._waiting  # its property costs twice as much
+            if task is not None and not task.waiting
         ]
 
     def empty(self, slot: int) -> None:

@@ -132,22 +132,25 @@ class Allocations(Collection[Allocation]):
     def __reversed__(self) -> Iterator[Allocation]:
         return (allocation for allocation in tuple(self._of)[::-1] if allocation in self._of)
 
+    def newest(self) -> Iterator[Allocation]:
+        """Return the youngest first, without a copy: take no action while looping."""
+        return reversed(self._of)
+
 
 class State:
     """The system at a decision instant; read-only for policies."""
 
     __slots__ = (
-        "_changed",
-        "_foreseen",
-        "_held",
-        "_releases",
+        "_backlog",
         "_running",
-        "_steps",
-        "_suspended",
         "arrived",
+        "changed",
         "constrained",
         "ended",
+        "ends",
+        "foresee",
         "info",
+        "known_steps",
         "now",
         "power",
         "queue",
@@ -155,11 +158,22 @@ class State:
         "releases",
         "reservations",
         "room",
+        "running",
         "starts",
         "submitted",
+        "suspended",
     )
 
-    def __init__(self, info: SystemInfo, room: Room, queue: TaskQueue) -> None:
+    def __init__(
+        self,
+        info: SystemInfo,
+        room: Room,
+        queue: TaskQueue,
+        running: dict[Allocation, Any] | None = None,
+        suspended: dict[Allocation, Any] | None = None,
+        backlog: Sized = (),
+    ) -> None:
+        """Show the engine's own running and suspended allocations and backlog, as they change."""
         self.info = info
         self.now = 0.0
         """Seconds on the trace's clock."""
@@ -185,28 +199,26 @@ class State:
         """Free amounts on each machine now."""
         self.power: PowerState | None = None
         """The site's power; None where the scenario has none."""
-        self._changed = False  # since the last decision
-        self._running: dict[Allocation, Any] = {}
-        self._suspended: dict[Allocation, Any] = {}
-        self._releases: list[Release] | None = None  # kept up from when it is first asked for
-        self._steps: list[CapacityStep] = []
-        self._foreseen: Callable[..., list[CapacityStep]] | None = None  # with power
-        self._held: Sized = ()
+        self._running = running if running is not None else {}
+        self.running = Allocations(self._running)
+        """Allocations that hold resources, oldest first."""
+        self.suspended = Allocations(suspended if suspended is not None else {})
+        """Suspended allocations, oldest first; each waits for a `Resume`."""
+        self._backlog = backlog
+        self.known_steps: list[CapacityStep] = []
+        """Changes of capacity that are known ahead (maintenance), soonest first."""
+        # For the engine alone:
+        self.changed = False
+        """Whether anything has happened since the last decision."""
+        self.ends: list[Release] | None = None
+        """`expected_ends`, kept up to date from when they are first asked for."""
+        self.foresee: Callable[..., list[CapacityStep]] | None = None
+        """Adds the steps that a forecast of power leads to; None without a forecast."""
 
     @property
     def backlog(self) -> int:
         """How many tasks admission holds back; a policy does not see which."""
-        return len(self._held)
-
-    @property
-    def running(self) -> Allocations:
-        """Allocations that hold resources, oldest first."""
-        return Allocations(self._running)
-
-    @property
-    def suspended(self) -> Allocations:
-        """Suspended allocations, oldest first; each waits for a `Resume`."""
-        return Allocations(self._suspended)
+        return len(self._backlog)
 
     @property
     def free(self) -> Floats:
@@ -221,19 +233,20 @@ class State:
     @property
     def expected_ends(self) -> Sequence[Release]:
         """(expected end, rank, allocation) of all that runs, soonest first."""
-        if self._releases is None:
-            self._releases = sorted((a.expected_end_s, a.rank, a) for a in self._running)
-        return self._releases
+        if self.ends is None:
+            self.ends = sorted((a.expected_end_s, a.rank, a) for a in self._running)
+        return self.ends
 
     @property
     def steps(self) -> Sequence[CapacityStep]:
         """Changes of capacity that are known ahead or foreseen, soonest first."""
-        if self._foreseen is None:
-            return self._steps
-        return self._foreseen(self._steps) if self._steps else self._foreseen()
+        if self.foresee is None:
+            return self.known_steps
+        return self.foresee(self.known_steps) if self.known_steps else self.foresee()
 
-    def _note_constraints(self) -> None:
-        self.constrained = bool(self._steps or self.reservations or self._foreseen)
+    def note_constraints(self) -> None:
+        """Bring `constrained` up to date; the engine calls it."""
+        self.constrained = bool(self.known_steps or self.reservations or self.foresee)
 
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
         """Return machines on which the task fits now, or None; `rule` says which come first.

@@ -187,7 +187,7 @@ class GreedyPolicy(ABC):
         self._releases = 0
 
     def schedule(self, state: State) -> Iterable[Action]:
-        if not state.queue and not state._suspended:
+        if not state.queue and not state.suspended:
             if len(self._waiting):
                 self._waiting.clear()
             self._settle(state)

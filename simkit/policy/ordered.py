@@ -79,14 +79,14 @@ class Lane:
         entries = self.entries
         if self._fresh or state.arrived:
             self._take_in(state.arrived[first:] if first else state.arrived)
-        while entries and not entries[0][3]._waiting:
+        while entries and not entries[0][3].waiting:
             del entries[0]
 
     def _take_in(self, tasks: Sequence[Task]) -> None:
         entries = self.entries
         fresh = self._fresh = []
         for task in tasks:
-            if task._waiting and (self.alone or task.partition in self._partitions):
+            if task.waiting and (self.alone or task.partition in self._partitions):
                 entry = (-task.priority, self._key(task), task.index, task)
                 fresh.append(entry)
                 if entries and entries[-1] >= entry:
@@ -189,7 +189,7 @@ class OrderedPolicy:
     def schedule(self, state: State) -> Iterable[Action]:
         for lane in self._lanes:
             lane.update(state)
-        if lane.alone and not (state.constrained or state._suspended or state.refills):
+        if lane.alone and not (state.constrained or state.suspended or state.refills):
             # Most decisions end here: nobody waits, or there is nobody behind the head, or the
             # head still does not fit.
             entries = lane.entries

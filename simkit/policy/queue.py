@@ -92,7 +92,7 @@ class TaskQueue:
 
     def __iter__(self) -> Iterator[Task]:
         for task in tuple(self.tasks):
-            if task._waiting:
+            if task.waiting:
                 yield task
 
     def __getitem__(self, position: int) -> Task:
@@ -101,7 +101,7 @@ class TaskQueue:
     def add(self, task: Task) -> None:
         """Put a task in its place."""
         indices, index = self._indices, task.index
-        task._waiting = True
+        task.waiting = True
         if not indices or index > indices[-1]:
             indices.append(index)
             self.tasks.append(task)
@@ -118,7 +118,7 @@ class TaskQueue:
         """
         indices, tasks = self._indices, self.tasks
         position = 0 if tasks and tasks[0] is task else self._position(task)
-        task._waiting = False
+        task.waiting = False
         del indices[position], tasks[position]
         if position >= self._synced:
             return

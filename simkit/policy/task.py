@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import inf, nan
+from math import inf
 from typing import Final
 
 Placement = tuple[tuple[int, int], ...]
@@ -16,21 +16,12 @@ class Task:
     """A task in the system: what a policy may know of it. Its true run time is not here.
 
     Tasks are made when their job arrives. `index` is the task's rank in order of submission, ties
-    by job id, and settles every tie between tasks.
+    by job id, and settles every tie between tasks. The engine changes `waiting`, `remaining` and,
+    with a predictor that learns, `estimate_s`; policies only read.
     """
 
-    # What only the engine needs; here, so that a task that leads a quiet life costs nothing.
-    _waiting = False
-    _eventful = False  # anything but: one start of the whole gang, one end, its job's only task
-    _job: object = None  # what the bookkeeping keeps of a job of several tasks
-    _ended = 0  # instances that have ended
-    _attempt = 0  # attempts begun
-    _killed = 0  # number of the reason, if it was
-    _unplaced: list[Instances] | None = None  # of a bag; None: all of them
-    _first_start_s = nan
-    _executed_s = 0.0  # of the successful attempts, the mean over instances
-    _lost_s = 0.0  # likewise
-    _suspended_s = 0.0
+    waiting = False
+    """Whether it is in the queue, to be placed by the policy."""
 
     # What only jobs with a value have; set after construction, where the workload has them.
     qos = 1.0
@@ -112,11 +103,6 @@ class Task:
         held = (self.cluster_share or sum(self.demand)) * self.estimate_s
         return self.value / held if held else inf
 
-    @property
-    def waiting(self) -> bool:
-        """Whether it is in the queue, to be placed by the policy."""
-        return self._waiting
-
     def __repr__(self) -> str:
         return f"<Task {self.index}: {self.instances} x {self.request}, {self.estimate_s:g} s>"
 
@@ -125,10 +111,6 @@ class Allocation:
     """Resources that instances of a task hold together from one start to one end."""
 
     __slots__ = (
-        "_done_s",
-        "_instances",
-        "_outcome",
-        "_work_s",
         "count",
         "expected_end_s",
         "held",
@@ -146,10 +128,6 @@ class Allocation:
         count: int,
         start_s: float,
         end_s: float,
-        instances: tuple[Instances, ...] | None = None,
-        work_s: float = nan,
-        done_s: float = 0.0,
-        outcome: int = 0,
     ) -> None:
         self.rank: Final = rank
         """How many allocations were made before this one: settles ties."""
@@ -165,11 +143,6 @@ class Allocation:
         self.start_time_s: Final = start_s
         self.expected_end_s: Final = end_s
         """Start + estimate (less what was done before a suspension); it may overrun."""
-        # What only the engine may know:
-        self._instances = instances  # None: the whole gang
-        self._work_s = work_s  # all the work of the attempt, in seconds of run time
-        self._done_s = done_s  # what earlier segments of the attempt did of it
-        self._outcome = outcome  # of its completion
 
     def __repr__(self) -> str:
         return f"<Allocation {self.rank} of {self.task!r} on {self.on}>"

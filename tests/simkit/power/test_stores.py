@@ -80,10 +80,10 @@ def test_profiles_are_equal_and_what_a_grid_of_time_says(changes, task, after):
 
 def test_an_overdue_task_is_expected_to_end_a_tick_from_now():
     info = SystemInfo(("processors",), ("pool",), np.array([[4.0]]), ())
-    state = State(info, PoolRoom(np.array([[4.0]])), TaskQueue(1))
     task = Task(0, 0, 0.0, (1.0,), 3, estimate_s=5.0)
+    running = {Allocation(0, task, ((0, 3),), 3, 0.0, 5.0): None}
+    state = State(info, PoolRoom(np.array([[4.0]])), TaskQueue(1), running)
     assert state.room.claim(((0, 3),), task.request)
-    state._running[Allocation(0, task, ((0, 3),), 3, 0.0, 5.0)] = None
     state.now = 9.0
     profile = state.profile()
     assert profile.total_free(9.0) == (1.0,)

@@ -123,8 +123,10 @@ class Execution:
             return
         self._state.changed = True
         self._give_back(allocation)
-        if attempt is None and allocation.task not in self._books.records and (
-            len(allocation.on) == 1
+        if (
+            attempt is None
+            and allocation.task not in self._books.records
+            and (len(allocation.on) == 1)
         ):
             self._books.finish(allocation, now)
         else:

@@ -49,9 +49,7 @@ class Slots:
     def vacate(self) -> list[int]:
         """Return the slots, ascending, whose task waits no longer; they still show it."""
         return [
-            slot
-            for slot, task in enumerate(self.tasks)
-            if task is not None and not task.waiting
+            slot for slot, task in enumerate(self.tasks) if task is not None and not task.waiting
         ]
 
     def empty(self, slot: int) -> None:

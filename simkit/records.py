@@ -1,6 +1,7 @@
-"""The records of a run: one flat table a fact; metrics, reports and the auditor read only these.
+"""The records of a run: the columns of each table, with type and meaning.
 
-Times are seconds on the trace's clock. A null time means that it has not happened.
+Metrics, reports and the auditor read only these tables. Times are seconds on the trace's clock. A
+null time means that it has not happened.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 JOBS: Final = {
     "job_id": "the trace's id: Int64 or String",
-    "user": "Int64 (String where the trace has names); -1 unknown; so the next four",
+    "user": "Int64, or String if the trace has names; -1 if unknown",
     "group": "",
     "executable": "",
     "queue": "",
@@ -23,12 +24,12 @@ JOBS: Final = {
     "wait_time_s": "Float64, start - submit; null if it never started",
     "turnaround_time_s": "Float64, end - submit; null if it has not ended",
     "run_time_s": "Float64, executed time: of the successful attempt, or until killed; null before",
-    "requested_time_s": "Float64, the user's estimate; null where the trace has none",
+    "requested_time_s": "Float64, the user's estimate; null if the trace has none",
     "estimate_s": "Float64, what the policy was told on submission",
     "trace_run_time_s": "Float64, the longest run time the trace gives to a task of the job",
     "suspended_time_s": "Float64, time between suspension and resumption",
-    "lost_time_s": "Float64, executed time whose work was thrown away; of a bag the mean over its "
-    "instances, of several tasks the sum",
+    "lost_time_s": "Float64, executed time whose work was lost; for a bag the mean over its "
+    "instances, for several tasks the sum",
     "attempts": "Int64, how often it was started from the beginning",
     "status": "String: finished, killed, rejected; running or waiting at the run's end",
     "reason": "String, why it was rejected or killed; empty otherwise",
@@ -39,9 +40,9 @@ After these columns, one a resource (`processors`, `cpu`, …): what the job ask
 JOBS_WITH_VALUE: Final = {
     "qos": "Float64, quality of service that the user asked for, in (0, 1]",
     "value": "Float64, what the job is worth if it finishes, by its true run time",
-    "deadline_s": "Float64, when it should have ended; null where it has no deadline",
+    "deadline_s": "Float64, when it must have ended; null if it has no deadline",
 }
-"""Of the jobs too, between `reason` and the resources: those that the workload tells."""
+"""Further columns of the jobs, between `reason` and the resources, if the workload has them."""
 
 TASKS: Final = {
     "job_id": "as in jobs",
@@ -82,7 +83,7 @@ EVENTS: Final = {
     "killed, lost, capacity",
     "job_id": "as in jobs; null for the cluster's own events",
     "task_id": "as in tasks; null likewise",
-    "machine_id": "Int64; null where no machine is meant",
+    "machine_id": "Int64; null if the event concerns no machine",
     "detail": "String, for people",
 }
 """What happened besides starts and ends, in order of time."""
@@ -122,12 +123,12 @@ POWER: Final = {
     "stored_cost": "Float64, likewise",
     "stored_grid_j": "Float64, what of it came from the grid",
 }
-"""One row a stretch of time in which nothing of the site's power changed, of runs with power."""
+"""One row a stretch of time in which no power of the site changed; only in runs with power."""
 
 ENERGY: Final = {
     "job_id": "as in jobs",
-    "energy_j": "Float64, energy of the machines: the job's part of what is above idle, as far as "
-    "it was served",
+    "energy_j": "Float64, energy of the machines: the job's part of what is above idle and was "
+    "served",
     "overhead_j": "Float64, its part of what the facility adds and loses",
     "renewable_j": "Float64, of both: straight from sun and wind",
     "battery_j": "Float64, of both: from the battery",
@@ -135,7 +136,7 @@ ENERGY: Final = {
     "carbon_g": "Float64, of both, in g of CO₂ equivalent; that from the battery as charged",
     "cost": "Float64, of both, in the currency of the prices",
 }
-"""One row a job id, in the order of jobs, of runs with power."""
+"""One row a job id, in the order of jobs; only in runs with power."""
 
 STATUSES: Final = ("finished", "killed", "rejected", "running", "waiting")
 OUTCOMES: Final = ("finished", "killed", "suspended", "lost", "running")

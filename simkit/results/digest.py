@@ -20,26 +20,20 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 TABLES: Final = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
-"""The tables that the digest covers, in its order; the last two are those of runs with power."""
-
-
-class _Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-
-    def hexdigest(self) -> str: ...
+"""The tables that the digest covers, in order; only runs with power have the last two."""
 
 
 class RunDigest:
-    """Takes a run's tables chunk by chunk and holds no row of them."""
+    """Hashes a run's tables chunk by chunk, without keeping a row."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, dict[str, _Hash]] = {table: {} for table in TABLES}
+        self._columns: dict[str, dict[str, Any]] = {table: {} for table in TABLES}
 
     def update(self, table: str, rows: pl.DataFrame) -> None:
         """Append rows to a table; every chunk of a table has the same columns."""
@@ -59,9 +53,9 @@ class RunDigest:
 
 
 def canonical_bytes(column: pl.Series) -> bytes:
-    """Return a column's values as the module describes them.
+    """Return a column's values in the encoding above.
 
-    Raises TypeError for a column that is none of Float64, Int64, Boolean and String.
+    Raises TypeError unless the column is Float64, Int64, Boolean or String.
     """
     if column.dtype == pl.Float64:
         return column.fill_null(np.nan).to_numpy().astype("<f8", copy=False).tobytes()
@@ -70,16 +64,12 @@ def canonical_bytes(column: pl.Series) -> bytes:
     if column.dtype == pl.Boolean:
         return column.cast(pl.UInt8).fill_null(2).to_numpy().tobytes()
     if column.dtype == pl.String:
-        return _text_bytes(column)
+        if not len(column):
+            return b""
+        if column.null_count() == 0:
+            joined: str = column.str.join("\0").item()
+            return joined.encode() + b"\0"
+        return b"".join(
+            b"\xff\0" if text is None else text.encode() + b"\0" for text in column.to_list()
+        )
     raise TypeError(f"column {column.name} is {column.dtype}; it must be a number, bool or text")
-
-
-def _text_bytes(column: pl.Series) -> bytes:
-    if not len(column):
-        return b""
-    if column.null_count() == 0:
-        joined: str = column.str.join("\0").item()
-        return joined.encode() + b"\0"
-    return b"".join(
-        b"\xff\0" if text is None else text.encode() + b"\0" for text in column.to_list()
-    )

@@ -21,7 +21,7 @@ class MachineRecords:
     resources: tuple[str, ...]
     """Names of the cluster's resources."""
     capacity: Floats
-    """(M, R) what each machine has before the first event; a machine's id is its row."""
+    """(M, R) each machine's capacity before the first event; a machine's id is its row."""
     allocations: pl.LazyFrame
     """Columns of `records.ALLOCATIONS`."""
     tasks: pl.LazyFrame
@@ -88,8 +88,8 @@ class Requests:
 
 
 @dataclass(frozen=True)
-class Holdings:
-    """N allocations that hold something in a window of time, sorted by machine."""
+class MachineAllocations:
+    """N allocations that hold something in a window of time, as columns sorted by machine."""
 
     start_s: Floats
     """(N,) start in s, not before the window's."""
@@ -103,10 +103,10 @@ class Holdings:
     """(M + 1,) machine m has the rows ``first[m]:first[m + 1]``."""
 
 
-def read_holdings(
+def read_allocations(
     records: MachineRecords, requests: Requests, start_s: float, end_s: float
-) -> Holdings:
-    """Read the allocations that hold something between two times, as compact columns."""
+) -> MachineAllocations:
+    """Read the allocations that hold something between two times, in s."""
     columns = ("job_id", "task_id", "machine_id", "count", "start_time_s", "end_time_s")
     start, end = pl.col("start_time_s"), pl.col("end_time_s")
     schema = {"machine": pl.Int32, "start": pl.Float64, "end": pl.Float64,
@@ -129,4 +129,4 @@ def read_holdings(
     machine = table["machine"].to_numpy()
     first = np.searchsorted(machine, np.arange(len(records.capacity) + 1)).astype(np.int64)
     start_column, end_column, count, request = (table[name].to_numpy() for name in list(schema)[1:])
-    return Holdings(start_column, end_column, count, request, first)
+    return MachineAllocations(start_column, end_column, count, request, first)

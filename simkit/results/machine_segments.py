@@ -16,7 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.results.machine_records import Holdings, MachineRecords, Requests, read_holdings
+from simkit.results.machine_records import (
+    MachineAllocations,
+    MachineRecords,
+    Requests,
+    read_allocations,
+)
 
 CHANGES_AT_ONCE = 1 << 18
 """Most changes whose segments are held at once, unless a single machine has more."""
@@ -74,7 +79,7 @@ def segments(
     """
     if not end_s > start_s:
         return
-    held = read_holdings(records, requests, start_s, end_s)
+    held = read_allocations(records, requests, start_s, end_s)
     changes = records.capacity_changes()
     cuts = np.empty(0) if cuts is None else cuts[(cuts > start_s) & (cuts < end_s)]
     for first, last in _bands(held.first, len(cuts)):
@@ -146,7 +151,9 @@ class _Changes:
             self._add(np.array(rows), np.array(times), capacity=np.array(differences))
         self._add(machine, np.full(len(machine), window[1]), capacity=-last)
 
-    def of_allocations(self, held: Holdings, amounts: Floats, first: int, last: int) -> None:
+    def of_allocations(
+        self, held: MachineAllocations, amounts: Floats, first: int, last: int
+    ) -> None:
         """Add what allocations take and give back."""
         rows = slice(held.first[first], held.first[last])
         machine = np.repeat(np.arange(first, last), np.diff(held.first[first : last + 1]))

@@ -1,4 +1,4 @@
-"""Where results may be written: tried before the work begins, and refused in words for people."""
+"""Checks that results can be written to a folder or file, before the work begins."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from simkit.errors import RunError
 PART: Final = ".part"
 """Ending of files that are being written."""
 UNFINISHED: Final = "unfinished"
-"""Folder inside a finished run's, in which the run that is to replace it is made."""
+"""Folder inside a finished run's folder, in which the run that will replace it is written."""
 
-_WORDS: Final = {
+_REASONS: Final = {
     errno.EACCES: "you have no permission to write there",
     errno.EPERM: "you have no permission to write there",
     errno.EROFS: "the file system is read-only",
@@ -34,16 +34,16 @@ _WORDS: Final = {
 
 
 def check_run_folder(folder: Path, name: str, *, force: bool = False) -> None:
-    """Make sure, before the work, that a run can be written to a folder; change nothing.
+    """Check that a run can be written to a folder; change nothing.
 
-    Takes the arguments of `check_content` and raises what that and `check_place` raise.
+    Arguments are those of `check_content`; raises what that and `check_place` raise.
     """
     check_place(folder)
     check_content(folder, name, force=force)
 
 
 def check_place(folder: Path) -> None:
-    """Make sure that files can be written to a folder, made for a moment where it is not there.
+    """Check that files can be written to a folder; a missing one is made and removed again.
 
     Raises RunError, with what is in the way and what to do.
     """
@@ -61,12 +61,12 @@ def check_place(folder: Path) -> None:
 
 
 def check_content(folder: Path, name: str, *, force: bool = False) -> None:
-    """Refuse a folder with things in it that a run of the scenario `name` must not replace.
+    """Refuse a folder whose content a run of the scenario `name` must not replace.
 
     Args:
         folder: absent, empty, or that of a run of the same scenario.
         name: the scenario's.
-        force: allow also a folder that holds another scenario's run, or other things.
+        force: also allow a folder that holds another scenario's run, or other files.
 
     Raises RunError, with what is in the way and what to do.
     """
@@ -79,25 +79,24 @@ def check_content(folder: Path, name: str, *, force: bool = False) -> None:
         return
     if "run.json" not in others:
         raise RunError(
-            f"{folder}: holds other things ({', '.join(others[:3])}{', …' * (len(others) > 3)}) "
-            "and no run; choose another folder with --output, or --force to write there all the "
-            "same"
+            f"{folder}: holds other files ({', '.join(others[:3])}{', …' * (len(others) > 3)}) "
+            "and no run; choose another folder with --output, or write there with --force"
         )
     if (found := scenario_of(folder)) != name:
         whose = f"the run of another scenario, {found!r}" if found else "a run.json that is damaged"
         raise RunError(
             f"{folder}: holds {whose}; a run of {name!r} does not replace it: choose another "
-            "folder with --output, or --force to replace it all the same"
+            "folder with --output, or replace it with --force"
         )
 
 
 def scenario_of(folder: Path) -> str:
-    """Return the name of the scenario whose run a folder holds; empty if that cannot be told."""
+    """Return the name of the scenario whose run a folder holds; empty if it is not known."""
     return str(_run_json(folder).get("name") or "")
 
 
 def holds_finished_run(folder: Path) -> bool:
-    """Tell whether a folder holds a run that came to its end."""
+    """Return whether a folder holds a finished run."""
     return _run_json(folder).get("status") == "complete"
 
 
@@ -109,7 +108,7 @@ def _run_json(folder: Path) -> dict[str, object]:
 
 
 def check_file(path: Path) -> None:
-    """Make sure that a file can be written, and leave everything as it was.
+    """Check that a file can be written; change nothing.
 
     Raises RunError, with what is in the way and what to do.
     """
@@ -124,9 +123,7 @@ def check_file(path: Path) -> None:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, "")
     except OSError as error:
-        raise RunError(
-            f"{path}: cannot be written: {reason(error)}; choose another place"
-        ) from error
+        raise _cannot_write(path, error) from error
 
 
 @contextmanager
@@ -143,13 +140,15 @@ def whole_file(path: Path) -> Iterator[Path]:
         finally:
             part.unlink(missing_ok=True)
     except OSError as error:
-        raise RunError(
-            f"{path}: cannot be written: {reason(error)}; choose another place"
-        ) from error
+        raise _cannot_write(path, error) from error
+
+
+def _cannot_write(path: Path, error: OSError) -> RunError:
+    return RunError(f"{path}: cannot be written: {reason(error)}; choose another place")
 
 
 def unwritable(folder: Path, error: OSError) -> RunError:
-    """Return what to tell of a run folder that cannot be made or written."""
+    """Return the error for a run folder that cannot be made or written."""
     return RunError(
         f"{folder}: cannot be written: {reason(error, (folder, *folder.parents))}; choose another "
         "folder with --output"
@@ -157,13 +156,10 @@ def unwritable(folder: Path, error: OSError) -> RunError:
 
 
 def reason(error: OSError, paths: Iterable[Path] = ()) -> str:
-    """Return why the operating system refused, naming the file in the way if it is one of `paths`.
-
-    What it says itself is kept where there are no better words.
-    """
-    words = _WORDS.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
+    """Return why the operating system refused; names the file in the way if it is in `paths`."""
+    text = _REASONS.get(error.errno or 0) or error.strerror or str(error) or type(error).__name__
     if error.errno in (errno.EEXIST, errno.ENOTDIR):
         for path in paths:
             if path.is_file():
                 return f"{path} is a file, and a run is a folder"
-    return words
+    return text

@@ -1,4 +1,4 @@
-"""The content of `run.json`: what was run, on which inputs, with what, and what it took."""
+"""The content of `run.json`: scenario, input files, cluster, versions and memory."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, Partition
 
 PACKAGES = ("numpy", "polars", "pyarrow", "pydantic", "scipy", "simpy")
-"""Distributions whose versions are recorded beside simkit's own."""
+"""Distributions whose versions are recorded besides simkit's."""
 
 
 def first_info(
     scenario: Scenario, trace: Trace, cluster: Cluster, site: Site | None = None
 ) -> dict[str, Any]:
-    """Return all that is known before anything is simulated."""
+    """Return what is known before the simulation."""
     power = () if site is None else site.inputs
     reports = {} if site is None else site.reports
     return {
@@ -38,15 +38,15 @@ def first_info(
         "name": scenario.name,
         "scenario": scenario.model_dump(mode="json"),
         "scenario_sha256": scenario_hash(scenario),
-        "inputs": describe_inputs([*trace.inputs, *cluster.inputs, *power, *own_files(scenario)]),
-        "trace": describe_rows(trace.report),
+        "inputs": _inputs([*trace.inputs, *cluster.inputs, *power, *_own_files(scenario)]),
+        "trace": _rows(trace.report),
         "tables": {
-            name: describe_rows(report)
+            name: _rows(report)
             for name, report in {**trace.tables, **cluster.reports, **reports}.items()
         },
         "epoch_s": _finite(trace.workload.epoch_s),
         "time_zone": trace.workload.time_zone,
-        "cluster": describe_cluster(cluster, trace.workload),
+        "cluster": _cluster(cluster, trace.workload),
         **({} if site is None else {"power": dict(site.facts)}),
         "seed": scenario.seed,
         "versions": versions(),
@@ -54,8 +54,8 @@ def first_info(
     }
 
 
-def describe_inputs(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """Return path, SHA-256 and size of each file, once."""
+def _inputs(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Return path, SHA-256 and size of each file; each file once."""
     unique = dict.fromkeys(path.absolute() for path in paths)
     return [
         {"path": str(path), "sha256": file_sha256(path), "bytes": path.stat().st_size}
@@ -69,8 +69,8 @@ def file_sha256(path: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-def own_files(scenario: Scenario) -> list[Path]:
-    """Return the Python files that the scenario names as ``file.py:attribute``, and its agent's."""
+def _own_files(scenario: Scenario) -> list[Path]:
+    """Return the Python files that a scenario names as ``file.py:attribute``, and its agent's."""
     found = (re.fullmatch(r"(.+\.py):[\w.]+", text) for text in _texts(scenario.model_dump()))
     files = [Path(match[1]) for match in found if match and Path(match[1]).is_file()]
     agent = scenario.policy.agent if isinstance(scenario.policy, AgentPolicy) else None
@@ -88,8 +88,8 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(part)
 
 
-def describe_rows(report: RowReport) -> dict[str, Any]:
-    """Return what became of the trace's rows: ``read = accepted + repaired + dropped``."""
+def _rows(report: RowReport) -> dict[str, Any]:
+    """Return the counts of a table's rows: ``read = accepted + repaired + dropped``."""
     return {
         "read": report.read,
         "accepted": report.accepted,
@@ -99,10 +99,10 @@ def describe_rows(report: RowReport) -> dict[str, Any]:
     }
 
 
-def describe_cluster(cluster: Cluster, workload: Workload) -> dict[str, Any]:
+def _cluster(cluster: Cluster, workload: Workload) -> dict[str, Any]:
     """Return resources, machines and partitions; a machine's id is its row.
 
-    Queues and partitions of the trace stand there as in the table of jobs: by name if they have
+    Queues and partitions of the trace are given as in the table of jobs: by name if they have
     names, else by number.
     """
     rows = zip(cluster.machine_names, cluster.capacity.tolist(), strict=True)
@@ -140,7 +140,7 @@ def _finite(value: float) -> float | None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions that a run depends on."""
+    """Return the versions of simkit, Python, the platform and `PACKAGES`."""
     return {
         "simkit": _version("simkit-cluster"),
         "python": platform.python_version(),
@@ -149,7 +149,7 @@ def versions() -> dict[str, str]:
     }
 
 
-@cache  # looking it up takes milliseconds, and an evaluation has hundreds of runs
+@cache  # a lookup takes milliseconds, and an evaluation has hundreds of runs
 def _version(distribution: str) -> str:
     try:
         return metadata.version(distribution)
@@ -158,7 +158,7 @@ def _version(distribution: str) -> str:
 
 
 def peak_memory_bytes() -> int | None:
-    """Return the most memory that this process has held so far; None where nobody counts."""
+    """Return the peak memory of this process; None if the platform does not count it."""
     try:
         import resource
     except ImportError:

@@ -1,8 +1,9 @@
-"""What a W of machine power draws over time: read off the ledger's rows, between any two times.
+"""What one W of machine power has used between any two times, from the ledger's rows.
 
-Every W of machine power is alike: it is served as far as the load is, bears its part of what the
-facility adds and loses, and has the load's mix of sources. So a bill is a number of W times what
-one W has drawn meanwhile, and costs the same whether a job ran through one row or a million.
+Every W of machine power is alike: it is served to the extent that the load is, bears its part of
+what the facility adds and loses, and has the load's mix of sources. So a bill is a number of W
+times what one W has used meanwhile, and costs the same to compute whether a job ran through one
+row or a million.
 """
 
 from __future__ import annotations
@@ -16,72 +17,49 @@ from simkit.arrays import Floats, Ints
 from simkit.exact_sum import RunningSums
 
 BILLED: Final = (
-    "energy_j",
-    "overhead_j",
-    "renewable_j",
-    "battery_j",
-    "grid_j",
-    "carbon_g",
-    "cost",
-)
+    "energy_j", "overhead_j", "renewable_j", "battery_j", "grid_j", "carbon_g", "cost",
+)  # fmt: skip
 """What is billed; renewable + battery + grid = energy + overhead. See `records.ENERGY`."""
-
-COLUMNS: Final = (
-    "start_s",
-    "end_s",
-    "unserved_w",
-    "load_w",
-    "pue",
-    "load_renewable_w",
-    "load_battery_w",
-    "load_grid_w",
-    "load_carbon_g_per_s",
-    "load_cost_per_s",
-    "standing_w",
-)
-"""Columns of the table "power" that bills are made of."""
-
-
+_COLUMNS: Final = (
+    "start_s", "end_s", "unserved_w", "load_w", "pue", "load_renewable_w", "load_battery_w",
+    "load_grid_w", "load_carbon_g_per_s", "load_cost_per_s",
+)  # fmt: skip
+"""Columns of the table "power" that bills need."""
 _ROUNDING: Final = 1e-12
-"""Share of what is drawn below which overhead is the last digits of a difference."""
+"""Share of the power below which overhead is rounding."""
 
 
-class Places(NamedTuple):
-    """Times as places in the ledger's rows."""
+class RowTimes(NamedTuple):
+    """K times as rows of the ledger."""
 
     row: Ints
-    """(K,) rows that have ended by then."""
+    """(K,) number of rows that have ended by then."""
     seconds: Floats
     """(K,) since the start of the next row, in s."""
 
 
 class UsagePerWatt:
-    """The ledger's N rows, and how fast a W of machine power draws each of `BILLED` in them."""
+    """How fast one W of machine power uses each of `BILLED` in the ledger's N rows."""
 
     def __init__(self, power: pl.LazyFrame) -> None:
         """Read the rows of a table "power"."""
-        rows = power.select(COLUMNS).collect()
-        columns = {name: rows[name].to_numpy() for name in COLUMNS}
-        self.standing_w: Floats = columns["standing_w"]
-        """(N,) what machines draw by themselves, in W."""
-        self.rates = _rates(columns)
-        """One (N,) column for each of `BILLED`, per s and W."""
+        rows = power.select(_COLUMNS).collect()
+        columns = {name: rows[name].to_numpy() for name in _COLUMNS}
         self._start, self._end = columns["start_s"], columns["end_s"]
-        self.seconds: Floats = self._end - self._start
-        """(N,) length of each row in s."""
-        self._sums = [RunningSums(rate * self.seconds) for rate in self.rates]
-        self._rates = [np.append(rate, 0.0) for rate in self.rates]  # nothing after the last row
+        rates = _rates(columns)
+        self._sums = [RunningSums(rate * (self._end - self._start)) for rate in rates]
+        self._rates = [np.append(rate, 0.0) for rate in rates]  # nothing after the last row
 
-    def places(self, times: Floats) -> Places:
-        """Find (K,) times in s; those outside the rows count as the first or the last instant."""
+    def at(self, times: Floats) -> RowTimes:
+        """Find (K,) times in s; times outside the rows count as the first or the last instant."""
         if not len(self._end):
-            return Places(np.zeros(len(times), dtype=np.int64), np.zeros(len(times)))
+            return RowTimes(np.zeros(len(times), dtype=np.int64), np.zeros(len(times)))
         inside = np.clip(times, self._start[0], self._end[-1])
         row = np.searchsorted(self._end, inside, side="right").astype(np.int64)
-        return Places(row, inside - np.append(self._start, self._end[-1])[row])
+        return RowTimes(row, inside - np.append(self._start, self._end[-1])[row])
 
-    def between(self, billed: int, first: Places, last: Places) -> Floats:
-        """Return (K,) what a W has drawn of a column of `BILLED` between two times."""
+    def between(self, billed: int, first: RowTimes, last: RowTimes) -> Floats:
+        """Return (K,) what one W has used of a column of `BILLED` between two times."""
         rates = self._rates[billed]
         whole = self._sums[billed].between(first.row, last.row)
         parts: Floats = rates[last.row] * last.seconds - rates[first.row] * first.seconds
@@ -89,19 +67,15 @@ class UsagePerWatt:
 
 
 def _rates(rows: dict[str, Floats]) -> list[Floats]:
-    """Return the columns of `BILLED`, per s and W of machine power; 0 where there is no load."""
+    """Return (N,) rates of `BILLED`, per s and W of machine power; 0 if there is no load."""
     load = rows["load_w"]
     loaded = load > 0
     per_watt = np.divide(rows["pue"], load, out=np.zeros_like(load), where=loaded)
     short = np.divide(rows["unserved_w"], load, out=np.ones_like(load), where=loaded)
     served = np.maximum(1.0 - short, 0.0)
     sources = [rows[f"load_{source}_w"] * per_watt for source in ("renewable", "battery", "grid")]
-    drawn = sources[0] + sources[1] + sources[2]
+    used = sources[0] + sources[1] + sources[2]
+    added = used - served
+    overhead = np.where(added > _ROUNDING * used, added, 0.0)  # exactly 0 if nothing is added
     carried = [rows[f"load_{what}_per_s"] * per_watt for what in ("carbon_g", "cost")]
-    return [served, _overhead(drawn, served), *sources, *carried]
-
-
-def _overhead(drawn: Floats, served: Floats) -> Floats:
-    """Return what is drawn beside what machines get; exactly 0 where nothing is added."""
-    more = drawn - served
-    return np.where(more > _ROUNDING * drawn, more, 0.0)
+    return [served, overhead, *sources, *carried]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,10 +20,10 @@ from simkit.power.ledger import Ledger
 from simkit.power.ledger_rows import Flows
 from simkit.power.machine_model import PowerModel
 from simkit.power.store_contents import StoreContents
-from simkit.results.energy_bills import Bill, energy_table, idle_bill, job_bills
-from simkit.results.machine_records import Requests
+from simkit.results.energy_bills import energy_table, job_bills
+from simkit.results.machine_records import MachineRecords
 from simkit.results.run_folder import MemoryRun
-from simkit.results.usage_per_watt import BILLED
+from simkit.results.usage_per_watt import BILLED, UsagePerWatt
 from simkit.units import request_on_grid
 
 KWH = 3.6e6
@@ -34,6 +34,16 @@ GPUS = PowerModel.per_resource(50, {"cpu": 100, "gpu": 600})
 MODELS = (LINE, BENT, GPUS)
 RESOURCES = ("cpu", "gpu")
 CAPACITY = ((4.0, 2.0), (8.0, 2.0), (16.0, 4.0))
+
+
+class Bill(NamedTuple):
+    energy_j: float = 0.0
+    overhead_j: float = 0.0
+    renewable_j: float = 0.0
+    battery_j: float = 0.0
+    grid_j: float = 0.0
+    carbon_g: float = 0.0
+    cost: float = 0.0
 
 
 class Records:
@@ -97,22 +107,29 @@ class Records:
         kinds |= {"start_time_s": pl.Float64, "end_time_s": pl.Float64, "outcome": pl.String}
         return pl.DataFrame(self.rows, schema=kinds, orient="row").lazy()
 
-    def requests(self) -> Requests:
-        jobs = dict(zip((row[1] for row in self.rows), (row[0] for row in self.rows), strict=True))
-        number = range(len(self.tasks))
-        of_task = pl.DataFrame(
-            {"job_id": [jobs.get(n) for n in number], "task_id": number, "request": number},
-            schema={"job_id": pl.Int64, "task_id": pl.Int64, "request": pl.Int32},
-        )
-        amounts = np.array(self.tasks).reshape(len(self.tasks), len(RESOURCES))
-        return Requests(amounts, np.ones(len(self.tasks)), of_task)
-
     def bills(self) -> dict[int, Bill]:
-        table = job_bills(
-            self.allocations(), self.power, requests=self.requests(), models=self.models,
-            capacity=np.array(self.capacity), resources=RESOURCES,
-        )  # fmt: skip
+        jobs = {row[1]: row[0] for row in self.rows}
+        columns = zip(*self.tasks, strict=True) if self.tasks else ([], [])
+        tasks = pl.DataFrame(
+            {"job_id": [jobs.get(n) for n in range(len(self.tasks))],
+             "task_id": range(len(self.tasks)), "instances": [1] * len(self.tasks),
+             **dict(zip(RESOURCES, columns, strict=True))},
+            schema={"job_id": pl.Int64, "task_id": pl.Int64, "instances": pl.Int64,
+                    **dict.fromkeys(RESOURCES, pl.Float64)},
+        ).lazy()  # fmt: skip
+        records = MachineRecords(
+            RESOURCES, np.array(self.capacity), self.allocations(), tasks, pl.LazyFrame()
+        )
+        table = job_bills(records, self.power, self.models)
         return {row["job_id"]: Bill(*(row[name] for name in BILLED)) for row in table.to_dicts()}
+
+
+def idle_bill(power: pl.LazyFrame) -> Bill:
+    """Return what the machines' own power has used: idle, booting and switched off."""
+    usage, rows = UsagePerWatt(power), power.collect()
+    start, end = (usage.at(rows[name].to_numpy()) for name in ("start_s", "end_s"))
+    watts = rows["standing_w"].to_numpy()
+    return Bill(*(math.fsum(watts * usage.between(n, start, end)) for n in range(len(BILLED))))
 
 
 def test_a_job_pays_its_share_above_idle_and_its_part_of_the_overhead() -> None:

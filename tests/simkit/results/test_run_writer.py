@@ -151,7 +151,7 @@ def test_another_scenarios_run_is_replaced_by_force_alone(tmp_path: Path) -> Non
 
 def test_a_folder_with_other_things_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(RunError, match=r"holds other things \(thesis.tex\).*--force"):
+    with pytest.raises(RunError, match=r"holds other files \(thesis.tex\).*--force"):
         RunWriter(tmp_path, INFO)
     assert written(tmp_path) == ["thesis.tex"]
     RunWriter(tmp_path, INFO, force=True).abandon("failed", "", {})

@@ -66,8 +66,6 @@ WorkloadSection = Annotated[
 ]
 """Every kind of workload, told apart by `type`."""
 
-__all__ = ["ClusterSection", "Scenario", "json_schema", "refuse_sweep", "scenario_hash"]
-
 
 class AdmissionSection(Section):
     """Which submitted tasks the policy sees; by default all of them."""
@@ -75,16 +73,16 @@ class AdmissionSection(Section):
     slots: Count | None = None
     """How many waiting tasks the policy sees at most; null: all."""
     backlog: Annotated[int, Field(ge=0)] | None = None
-    """How many more wait behind the slots; what exceeds it is rejected; null: no limit."""
+    """How many tasks may wait behind the slots; more are rejected; null: no limit."""
     refill: Literal["at_once", "next_decision"] = "at_once"
-    """A free slot is filled within the decision that frees it, or before the next one."""
+    """A free slot is filled within the decision that frees it, or before the next decision."""
     order: Literal["fifo", "qos", "value"] = "fifo"
-    """Who of those that wait for a slot gets it: the first, or that of the highest qos or value."""
+    """Which waiting task gets a free slot: the first, or that with the highest qos or value."""
 
     @model_validator(mode="after")
-    def _orders_what_waits(self) -> Self:
+    def _order_needs_slots(self) -> Self:
         if self.order != "fifo" and self.slots is None:
-            text = f"{self.order} needs slots; add a number of them"
+            text = f"{self.order} needs slots; add their number"
             raise BrokenRulesError([(("order",), text)])
         return self
 
@@ -98,9 +96,9 @@ class Scheduling(Section):
     """At all multiples of this time, whether or not something changed: slotted time."""
 
     @model_validator(mode="after")
-    def _one_of_them(self) -> Self:
+    def _either_every_or_step(self) -> Self:
         if self.every is not None and self.step is not None:
-            text = "cannot be with `every`, which leaves out steps; take one of them out"
+            text = "cannot be combined with `every`, which skips steps; remove one of them"
             raise BrokenRulesError([(("step",), text)])
         return self
 
@@ -120,13 +118,13 @@ class Scenario(Section):
     """The full configuration of a run of simkit."""
 
     name: str = "scenario"
-    """Names the run: letters, digits, dots, underscores and hyphens. Default: the file's name."""
+    """Name of the run: letters, digits, dots, underscores, hyphens. Default: the file's name."""
     seed: Annotated[int, Field(ge=0)] = 0
-    """From it comes every random number of the run; 0 is a seed like any other."""
+    """Seed of every random number of the run; 0 is a seed like any other."""
     workload: WorkloadSection
     """Which jobs arrive."""
     value: Value | None = None
-    """What jobs are worth, with their quality of service and deadlines; absent: nothing."""
+    """What jobs are worth, their quality of service, their deadlines; absent: nothing."""
     cluster: ClusterSection = Field(default_factory=ClusterSection)
     """The machines; absent: one pool of the size in the log's header."""
     power: Power | None = None
@@ -136,40 +134,38 @@ class Scenario(Section):
     estimates: EstimatorChoice = Field("requested", validate_default=True)
     """Run times that the policy is told: requested, actual, user-mean, or {type: perturbed, …}."""
     walltime: Literal["kill", "ignore"] = "ignore"
-    """kill: at its requested time a job is killed; ignore: it runs to its end."""
+    """kill: a job is killed at its requested time; ignore: it runs to its end."""
     admission: AdmissionSection = Field(default_factory=AdmissionSection)
     """Which submitted tasks the policy sees."""
     scheduling: Scheduling = Field(default_factory=Scheduling)
     """When the policy is called."""
     metrics: Metrics = Field(default_factory=Metrics)
-    """How the metrics are taken."""
+    """How metrics are computed."""
     learn: Learn | None = None
     """What `simkit train` trains on this scenario; absent: nothing."""
     sweep: dict[str, Many[FiniteJson]] = Field(default_factory=dict)
-    """Dotted key → list of values: a run for each combination. Only `simkit sweep` takes it."""
+    """Dotted key → list of values: a run for each combination. Only `simkit sweep` accepts it."""
 
     @field_validator("name")
     @classmethod
     def _is_a_file_name(cls, name: str) -> str:
         if not name or not all(c.isascii() and (c.isalnum() or c in "._-") for c in name):
-            raise ValueError(f"must be letters, digits, '.', '_' and '-' alone, not {name!r}")
+            raise ValueError(f"must be letters, digits, '.', '_' and '-' only, not {name!r}")
         if not name.strip("."):
-            raise ValueError(f"must not consist of dots, as {name!r} does")
+            raise ValueError(f"must not consist of dots only, not {name!r}")
         return name
 
     @model_validator(mode="after")
     def _has_the_period_of_the_other_simulator(self) -> Self:
         compat = getattr(self.policy, "compat", None)
         if compat is not None and self.scheduling.every != COMPAT_PERIODS[compat]:
-            raise BrokenRulesError(
-                [(("policy", "compat"), f"{compat} decides every second; add `scheduling: "
-                  "{every: 1s}`")]
-            )  # fmt: skip
+            text = f"{compat} decides every second; add `scheduling: {{every: 1s}}`"
+            raise BrokenRulesError([(("policy", "compat"), text)])
         return self
 
     @field_validator("sweep")
     @classmethod
-    def _sweeps_something(cls, sweep: dict[str, tuple[JsonValue, ...]]) -> Any:
+    def _is_valid_sweep(cls, sweep: dict[str, tuple[JsonValue, ...]]) -> Any:
         problems = [
             ((path,), text)
             for path, values in sweep.items()
@@ -184,14 +180,14 @@ SWEEP_REFUSAL = "stands for several runs; start them with `simkit sweep`, or lea
 
 
 def _sweep_problem(path: str, values: Sequence[JsonValue]) -> str:
-    """Tell what is wrong with one axis of a sweep; empty if nothing is."""
+    """Return what is wrong with one key of a sweep; empty if it is valid."""
     if path.split(".")[0] in ("sweep", "name") or not all(path.split(".")):
         return "cannot be swept; write a dotted key such as policy.backfill"
     if not values:
         return "has no values; give a list such as [0, 1, 2]"
     texts = [_canonical(value) for value in values]
-    twice = [text for text in texts if texts.count(text) > 1]
-    return f"has the value {twice[0]} twice; leave one out" if twice else ""
+    repeated = [text for text in texts if texts.count(text) > 1]
+    return f"has the value {repeated[0]} twice; leave one out" if repeated else ""
 
 
 def refuse_sweep(scenario: Scenario) -> None:

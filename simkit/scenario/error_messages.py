@@ -1,4 +1,4 @@
-"""Turns pydantic's errors into sentences: the path in the file, what is wrong, the remedy."""
+"""Messages for pydantic's errors: the path in the scenario, what is wrong, the remedy."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def problems_of(error: ValidationError, model: type[BaseModel]) -> list[Problem]
 
 
 class Location:
-    """Where an error is, found by walking pydantic's loc down the models.
+    """The place of an error, found by walking pydantic's loc down the models.
 
     Attributes:
         path: keys and list rows as the file has them: loc without the tags of unions.
         field: the field at `path`; None if there is none.
         models: tag → model in which the last key stands; several if no tag chose one.
-        tag: the tag that chose it, else empty.
+        tag: the tag that chose it, otherwise empty.
         others: tag → the models that were not chosen.
         inner: tag → model that stands at `path` itself; empty if there is none.
     """
@@ -76,10 +76,7 @@ class Location:
         self.tag = next(iter(self.models), "")
 
     def _enter(self, step: int | str) -> None:
-        """Go down by one key, or by one row of a list, which has the models of the list.
-
-        A name that the author gave, in a mapping, leads to the models of the mapping likewise.
-        """
+        """Go down by one key; a row of a list or a mapping has the models of the whole."""
         if step == "[key]":  # pydantic's mark of a mapping's key that is wrong itself
             return
         is_mapping = self.field is not None and get_origin(self.field.annotation) is dict
@@ -96,7 +93,7 @@ class Location:
 
 
 def _models_in(field: FieldInfo) -> dict[str, type[BaseModel]]:
-    """Return tag → model of those in a field's type; the tags are those of pydantic's loc."""
+    """Return tag → model of the models in a field's type; the tags are pydantic's loc."""
     parts = (field.annotation, *field.metadata)
     return {tag: model for part in parts for tag, model in _tagged(part, "")}
 
@@ -120,22 +117,28 @@ def _problems(details: ErrorDetails, location: Location) -> Iterator[Problem]:
             yield Problem((*location.path, *below), text)
     elif isinstance(cause, ValueError):
         yield Problem(location.path, str(cause))
-    elif details["type"] in ("union_tag_invalid", "union_tag_not_found"):
-        yield Problem((*location.path, "type"), _type_text(details, location))
+    elif details["type"].startswith("union_tag"):
+        yield Problem((*location.path, "type"), _text(details, location))
     else:
         yield Problem(location.path, _text(details, location))
 
 
 def _text(details: ErrorDetails, location: Location) -> str:
     kind, value = details["type"], details["input"]
-    special = {"missing": _missing, "extra_forbidden": _unknown_key}.get(kind)
-    if special:
-        return special(location)
+    if kind == "missing":
+        about = location.field.description if location.field else None
+        return f"is missing; add it{f': {about}' if about else ''}"
+    if kind == "extra_forbidden":
+        return _unknown_key(location)
+    if kind == "union_tag_not_found":
+        return f"is missing; add one of: {', '.join(location.inner)}"
+    if kind == "union_tag_invalid":
+        return _not_one_of([*location.inner], details["ctx"]["tag"])
     if kind == "literal_error":
-        return _choice_text(value, _literals(location.field.annotation if location.field else None))
+        return _not_one_of(_literals(location.field and location.field.annotation), value)
     if kind in _BOUNDS:
-        name, words = _BOUNDS[kind]
-        return _NOT(f"{words} {details['ctx'][name]:g}", shown(value))
+        name, relation = _BOUNDS[kind]
+        return _NOT(f"{relation} {details['ctx'][name]:g}", shown(value))
     if kind in _KINDS:
         return _NOT(_KINDS[kind], shown(value)) + _remedy(kind, value)
     return f"{details['msg']}, not {shown(value)}"
@@ -149,11 +152,6 @@ def _remedy(kind: str, value: Any) -> str:
     return ""
 
 
-def _missing(location: Location) -> str:
-    about = location.field.description if location.field else None
-    return f"is missing; add it{f': {about}' if about else ''}"
-
-
 def _unknown_key(location: Location) -> str:
     for tag, model in location.others.items():
         if location.key in model.model_fields:
@@ -162,13 +160,7 @@ def _unknown_key(location: Location) -> str:
     return f"unknown key{did_you_mean(location.key, known)}"
 
 
-def _type_text(details: ErrorDetails, location: Location) -> str:
-    if details["type"] == "union_tag_not_found":
-        return f"is missing; add one of: {', '.join(location.inner)}"
-    return _choice_text(details["ctx"]["tag"], list(location.inner))
-
-
-def _choice_text(value: Any, choices: list[str]) -> str:
+def _not_one_of(choices: list[str], value: Any) -> str:
     if isinstance(value, str):
         return f"unknown value {value!r}{did_you_mean(value, choices)}"
     return _NOT(f"one of {', '.join(choices)}", shown(value))

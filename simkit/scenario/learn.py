@@ -1,4 +1,4 @@
-"""The section `learn`: what trains an agent on the scenario, and for how long."""
+"""The scenario's `learn`: which learner trains an agent, and for how long."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ LearnerName = Annotated[str, PluginName("simkit.learners")]
 
 
 class Learn(Section):
-    """How `simkit train` trains an agent; a run of the scenario takes no notice of it."""
+    """How `simkit train` trains an agent; runs of the scenario ignore it."""
 
     learner: LearnerName
     """Name of a learner: an entry point, package.module:function or file.py:function."""
     iterations: Count | None = None
-    """Iterations of the training; null: as many as the learner does if nobody says."""
+    """Iterations of the training; null: the learner's default."""
     arguments: Arguments = Field(default_factory=dict)
     """Arguments of the learner, which checks them itself."""
     held_out_every: Count = 10
-    """Iterations from one look at the held-out job sets to the next; one is before the first."""
+    """Iterations between evaluations on the held-out job sets; one comes before the first."""
     criterion: str = "slowdown"
-    """The held-out number by which agents are told apart; one of which less is better."""
+    """The held-out metric by which agents are compared; lower must be better."""
     keep: Literal["last", "best"] = "last"
-    """Which agent is written: that of the last iteration, or of the least held-out criterion. What
-    is best on some job sets flatters itself on them: judge it on others."""
+    """Which agent is written: that of the last iteration, or that with the lowest held-out
+    criterion. The best agent on some job sets is overrated by them: judge it on others."""
     patience: Count | None = None
-    """Stop after so many looks in a row without a new least criterion; null: never."""
+    """Stop after this many evaluations in a row without a lower criterion; null: never."""
 
     @model_validator(mode="after")
     def _says_iterations_once(self) -> Self:

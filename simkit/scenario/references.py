@@ -1,7 +1,7 @@
-"""What a scenario names: files that must exist, plug-ins that must be known, and their arguments.
+"""References in a scenario: files that must exist, plug-ins that must be known, their arguments.
 
-Checked against a `Context`; without one (a scenario made from JSON of another machine) names and
-paths stay as they are.
+They are checked against a `Context`. Without one (a scenario from another machine's JSON), names
+and paths stay as they are.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from simkit.scenario.types import Section
 
 
 class Context(NamedTuple):
-    """What validation may look at besides the values: given as pydantic's `context`."""
+    """What references are checked against: pydantic's `context` of the validation."""
 
     base: Path
     """Folder that relative paths start from; the files must exist."""
     check_name: Callable[[str, str, str | None], None] | None = None
-    """Raises PluginError for (group, name, kind) that nothing answers to; None checks no names."""
+    """Raises PluginError for an unknown (group, name, kind); None checks no names."""
 
 
 def _file(value: str, info: ValidationInfo) -> str:
@@ -55,8 +55,7 @@ def _file(value: str, info: ValidationInfo) -> str:
     return str(path)
 
 
-def _place(value: str, info: ValidationInfo) -> str:
-    """Check a file or folder."""
+def _file_or_folder(value: str, info: ValidationInfo) -> str:
     if not isinstance(info.context, Context) or value.startswith(SAMPLE):
         return _file(value, info)
     folder = info.context.base / Path(value).expanduser()
@@ -64,7 +63,7 @@ def _place(value: str, info: ValidationInfo) -> str:
 
 
 def check_file(path: Path) -> None:
-    """Raise ValueError, naming a similar file beside it, unless the absolute `path` is a file."""
+    """Raise ValueError unless the absolute `path` is a file; names a similar file next to it."""
     try:
         problem = _file_problem(path)
     except OSError as error:
@@ -89,13 +88,11 @@ def _file_problem(path: Path) -> str:
 File = Annotated[str, AfterValidator(_file), WithJsonSchema({"type": "string", "format": "path"})]
 """An existing file; a relative path starts from the scenario's folder.
 
-``sample:NAME`` is a log that comes with simkit."""
-
-
+``sample:NAME`` is a bundled log."""
 FileOrFolder = Annotated[
-    str, AfterValidator(_place), WithJsonSchema({"type": "string", "format": "path"})
+    str, AfterValidator(_file_or_folder), WithJsonSchema({"type": "string", "format": "path"})
 ]
-"""An existing file or folder, likewise."""
+"""An existing file or folder, found in the same way."""
 
 
 def _agent(value: str, info: ValidationInfo) -> str:
@@ -109,7 +106,7 @@ AGENT_FORMAT = "agent"
 AgentFolder = Annotated[
     str, AfterValidator(_agent), WithJsonSchema({"type": "string", "format": AGENT_FORMAT})
 ]
-"""The bundle of an agent: a folder, relative to the scenario's, or the name of a shipped one."""
+"""The folder of an agent, relative to the scenario's, or the name of a bundled agent."""
 
 
 @dataclass(frozen=True)
@@ -122,13 +119,13 @@ class PluginName:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """Check the name after pydantic has found it to be text."""
+        """Check the name after pydantic has checked that it is text."""
         return core_schema.with_info_after_validator_function(self.check, handler(source))
 
     def check(self, name: str, info: ValidationInfo) -> str:
-        """Return the name, the path of ``file.py:attribute`` made absolute.
+        """Return the name, with an absolute path in ``file.py:attribute``.
 
-        Raises ValueError if it is no name, no file, or known to no plug-in.
+        Raises ValueError if no plug-in has the name, or there is no such file.
         """
         try:
             place = split_reference(name)[0] if ":" in name else ""
@@ -179,7 +176,7 @@ class PluginChoice(Section):
 
     @property
     def args(self) -> dict[str, JsonValue]:
-        """The keys beside `type`: keyword arguments for the plug-in."""
+        """The keys other than `type`: keyword arguments for the plug-in."""
         return dict(self.__pydantic_extra__)
 
     @model_validator(mode="before")
@@ -195,7 +192,7 @@ class PluginChoice(Section):
     def __get_pydantic_json_schema__(
         cls, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Return the schema of both forms."""
+        """Return the schema of the short form and the long one."""
         long = handler.resolve_ref_schema(handler(schema))
         return {
             "title": cls.__name__,

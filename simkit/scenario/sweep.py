@@ -2,7 +2,7 @@
 
     sweep: {policy.backfill: [none, easy], seed: [0, 1, 2]}
 
-stands for six runs; the keys are taken in the file's order, and the last one changes fastest.
+stands for six runs. The keys keep the file's order, and the last one changes fastest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from simkit.scenario.overrides import dotted, split_key, starts_with
 from simkit.scenario.yaml_lines import KeyPath, Problem
 
 LARGEST = 100_000
-"""Most combinations of one sweep: a larger one is a slip."""
+"""Most combinations of one sweep: a larger one is a mistake."""
 
 
 class GridPoint(NamedTuple):
@@ -45,17 +45,17 @@ def expand_sweep(
 
     Args:
         source: path of a YAML file, or a mapping of the same form.
-        overrides: dotted path → value; they win over the file and over the sweep, whose keys at
-            or below such a path drop out.
+        overrides: dotted path → value; they win over the file and over the sweep: keys of the
+            sweep at or below such a path are left out.
 
-    Raises ScenarioError with all problems of the scenario and, if it has none, of every
-    combination, each problem told once.
+    Raises ScenarioError with all problems of the scenario or, if it has none, of every
+    combination, each problem once.
     """
     document = Document.read(source, overrides)
     axes = _axes(document.scenario(), document.overrides)
     size = prod(len(axis.values) for axis in axes)
     if size > LARGEST:
-        text = f"stands for {size} runs; at most {LARGEST}: split it"
+        text = f"stands for {size} runs; the limit is {LARGEST}: split it"
         raise ScenarioError(document.error_lines([Problem(("sweep",), text)]))
     points, problems = [], []
     for rows in product(*(range(len(axis.values)) for axis in axes)):
@@ -78,7 +78,7 @@ def _axes(scenario: Scenario, overrides: Mapping[KeyPath, Any]) -> list[_Axis]:
 def _point(
     document: Document, chosen: list[tuple[_Axis, int]]
 ) -> tuple[Scenario | None, list[Problem]]:
-    """Return the scenario of one combination, or its problems at the sweep's own lines."""
+    """Return the scenario of one combination, or its problems at the sweep's lines."""
     unset: list[Problem] = []
     data = document.laid_over({axis.path: axis.values[row] for axis, row in chosen}, unset)
     data.pop("sweep", None)
@@ -89,7 +89,7 @@ def _point(
 
 
 def _in_sweep(problem: Problem, chosen: list[tuple[_Axis, int]]) -> Problem:
-    """Lead a problem back to the value of the sweep that brought it about."""
+    """Return the problem at the path of the swept value that caused it."""
     for axis, row in chosen:
         if starts_with(problem.path, axis.path):
             below = problem.path[len(axis.path) :]
@@ -102,7 +102,7 @@ def _in_sweep(problem: Problem, chosen: list[tuple[_Axis, int]]) -> Problem:
 
 
 def _each_once(problems: list[Problem]) -> Iterator[Problem]:
-    """Yield problems of distinct places and complaints; a combination is told of by its first."""
+    """Yield each problem once: not again with another combination."""
     seen = set()
     for problem in problems:
         complaint = (problem.path, problem.text.partition(" (with ")[0])

@@ -1,7 +1,7 @@
-"""The kinds of value a scenario holds: durations, instants, numbers, ranges of jobs.
+"""Types of values in a scenario: durations, instants, numbers, ranges of jobs.
 
 Each accepts what people write and has one normal form, which a scenario's JSON shows: ``3h`` is
-10800.0, ``jobs: 100`` is ``0..99``, a date is in UTC. Names and files are in `scenario_names`.
+10800.0, ``jobs: 100`` is ``0..99``, a date is in UTC.
 """
 
 from __future__ import annotations
@@ -73,16 +73,13 @@ class BrokenRulesError(ValueError):
         super().__init__("; ".join(text for _, text in self.problems))
 
 
-# --- times -----------------------------------------------------------------------------------
-
-
 def _duration(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError(f"must be a duration, not {value!r}; write seconds, or 15s, 30m, 3h, 7d")
     try:
         return parse_duration(value)
     except OverflowError:
-        raise ValueError(f"{value!r} is longer than any time; write a shorter one") from None
+        raise ValueError(f"{value!r} is too long; write a shorter duration") from None
 
 
 class Unit(NamedTuple):
@@ -108,7 +105,7 @@ def _instant(value: object) -> float | datetime:
             moment = datetime.fromisoformat(value.strip())
         except ValueError:
             raise ValueError(
-                f"{value!r} is no date; write it as 2004-05-31T12:00:00+02:00"
+                f"{value!r} is not a date; write it as 2004-05-31T12:00:00+02:00"
             ) from None
     else:
         seconds = _since_zero(value)
@@ -149,7 +146,7 @@ Instant = Annotated[
     WithJsonSchema(_INSTANT_SCHEMA),
     Unit("s"),
 ]
-"""Seconds after some zero that the field names, or a date (in UTC)."""
+"""Seconds after the zero that the field names, or a date (in UTC)."""
 
 
 def check_order(start: float | datetime | None, end: float | datetime | None) -> None:
@@ -161,8 +158,6 @@ def check_order(start: float | datetime | None, end: float | datetime | None) ->
             f"the end ({_write_instant(end)}) must come after the start ({_write_instant(start)})"
         )
 
-
-# --- numbers ---------------------------------------------------------------------------------
 
 Count = Annotated[int, Field(ge=1)]
 """A whole number, at least 1."""
@@ -186,29 +181,19 @@ def _ordered(pair: tuple[Any, Any]) -> tuple[Any, Any]:
     return pair
 
 
-CountRange = Annotated[
-    tuple[Count, Count], Strict(False), BeforeValidator(_pair), AfterValidator(_ordered)
-]
+_Ordered = AfterValidator(_ordered)
+_Pair = BeforeValidator(_pair)
+CountRange = Annotated[tuple[Count, Count], Strict(False), _Pair, _Ordered]
 """``[least, most]``, whole numbers from 1 on."""
 PositiveDuration = Annotated[Duration, Field(gt=0)]
 """Seconds above 0."""
-DurationRange = Annotated[
-    tuple[PositiveDuration, PositiveDuration],
-    Strict(False),
-    BeforeValidator(_pair),
-    AfterValidator(_ordered),
-]
+DurationRange = Annotated[tuple[PositiveDuration, PositiveDuration], Strict(False), _Pair, _Ordered]
 """``[shortest, longest]``, durations above 0."""
-
-PositiveRange = Annotated[
-    tuple[Positive, Positive], Strict(False), BeforeValidator(_pair), AfterValidator(_ordered)
-]
+PositiveRange = Annotated[tuple[Positive, Positive], Strict(False), _Pair, _Ordered]
 """``[least, most]``, finite numbers above 0."""
 Quality = Annotated[float, Field(gt=0, le=1)]
 """A quality of service: above 0 and at most 1."""
-QualityRange = Annotated[
-    tuple[Quality, Quality], Strict(False), BeforeValidator(_pair), AfterValidator(_ordered)
-]
+QualityRange = Annotated[tuple[Quality, Quality], Strict(False), _Pair, _Ordered]
 """``[least, most]`` qualities of service."""
 
 

@@ -21,16 +21,16 @@ Price = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class TwoClasses(Section):
-    """Two classes of users, drawn for each job; by default as in the dissertation (RARE, 2023)."""
+    """Two classes of users, drawn per job; defaults of the dissertation (RARE, 2023)."""
 
     type: Literal["two-classes"] = "two-classes"
-    """Two classes of users, drawn for each job; by default as in the dissertation (RARE, 2023)."""
+    """Two classes of users, drawn per job; defaults of the dissertation (RARE, 2023)."""
     high_share: Share = 0.6
     """Share of the jobs whose QoS is high."""
     high: QualityRange = (0.6, 1.0)
-    """Least and most QoS of these, spread evenly."""
+    """Least and most QoS of these jobs, uniformly distributed."""
     low: QualityRange = (0.1, 0.6)
-    """Least and most QoS of the others."""
+    """Least and most QoS of the other jobs."""
 
 
 class FixedQuality(Section):
@@ -42,11 +42,11 @@ class FixedQuality(Section):
     """The quality of service."""
 
 
-class OwnQuality(Section):
-    """The quality of service that the trace itself gives, in the column qos of a table of jobs."""
+class TraceQuality(Section):
+    """The trace's quality of service, in the column qos of a table of jobs."""
 
     type: Literal["column"]
-    """The quality of service that the trace itself gives, in the column qos of a table of jobs."""
+    """The trace's quality of service, in the column qos of a table of jobs."""
 
 
 class NoDeadlines(Section):
@@ -57,45 +57,45 @@ class NoDeadlines(Section):
 
 
 class QualityDeadlines(Section):
-    """A job's deadline is where its quality of service is violated: submit + run time / QoS."""
+    """The deadline is when the quality of service is violated: submit + run time / QoS."""
 
     type: Literal["qos"]
-    """A job's deadline is where its quality of service is violated: submit + run time / QoS."""
+    """The deadline is when the quality of service is violated: submit + run time / QoS."""
     of: Literal["requested", "actual"] = "requested"
-    """The run time that counts; policies see deadlines, so `actual` tells them true run times."""
+    """Which run time counts. Policies see deadlines, so `actual` reveals true run times."""
 
 
 class SlackDeadlines(Section):
-    """Submit + factor x run time, the factor drawn for each job."""
+    """Submit + factor x run time, with a factor drawn per job."""
 
     type: Literal["slack"]
-    """Submit + factor x run time, the factor drawn for each job."""
+    """Submit + factor x run time, with a factor drawn per job."""
     factor: PositiveRange = (2.0, 10.0)
-    """Least and most factor, spread evenly."""
+    """Least and most factor, uniformly distributed."""
     of: Literal["requested", "actual"] = "requested"
-    """The run time that counts; policies see deadlines, so `actual` gives a hint of true ones."""
+    """Which run time counts. Policies see deadlines, so `actual` hints at true run times."""
 
 
-class OwnDeadlines(Section):
-    """The deadlines that the trace itself gives, in the column deadline_s of a table of jobs."""
+class TraceDeadlines(Section):
+    """The trace's deadlines, in the column deadline_s of a table of jobs."""
 
     type: Literal["column"]
-    """The deadlines that the trace itself gives, in the column deadline_s of a table of jobs."""
+    """The trace's deadlines, in the column deadline_s of a table of jobs."""
 
 
 class Gpus(Section):
-    """GPUs that jobs of a log without them ask for, drawn: the resource gpu."""
+    """GPU requests (resource gpu) drawn for the jobs of a log that has none."""
 
     share: Share = 1.0
-    """Share of the jobs that ask for any."""
+    """Share of the jobs that ask for GPUs."""
     amount: CountRange = (1, 5)
-    """Least and most of them, whole and evenly spread."""
+    """Least and most GPUs, whole and uniformly distributed."""
     per: Literal["job", "processor"] = "job"
-    """job: a job asks for all it needs as one instance, as suits a pool; processor: each does."""
+    """job: the job asks for all GPUs as one instance, as suits a pool; processor: each asks."""
 
 
 def _short_form(value: object) -> object:
-    """Take a name for a section without other keys, and a number for a fixed one."""
+    """Return a name as a section without other keys, and a number as a fixed quality."""
     if isinstance(value, str):
         return {"type": value}
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -103,8 +103,8 @@ def _short_form(value: object) -> object:
     return value
 
 
-AnyQuality = TwoClasses | FixedQuality | OwnQuality
-AnyDeadlines = NoDeadlines | QualityDeadlines | SlackDeadlines | OwnDeadlines
+AnyQuality = TwoClasses | FixedQuality | TraceQuality
+AnyDeadlines = NoDeadlines | QualityDeadlines | SlackDeadlines | TraceDeadlines
 
 Qualities = Annotated[
     AnyQuality,
@@ -121,17 +121,17 @@ Deadlines = Annotated[
 
 
 class Value(Section):
-    """What jobs are worth; given to the workload after all its transforms."""
+    """What jobs are worth; applied to the workload after its transforms."""
 
     qos: Qualities = TwoClasses()
-    """Quality of service in (0, 1]: a number, two-classes, or column; run time / QoS is the
-    longest turnaround without a violation."""
+    """Quality of service in (0, 1]: a number, two-classes or column. Run time / QoS is the longest
+    turnaround without a violation."""
     prices: dict[str, Price] | None = None
-    """Resource → price of a unit for `time_unit`; null: the trace's own values, else 0.5 each."""
+    """Resource → price of a unit for `time_unit`; null: the trace's values, or else 0.5 each."""
     time_unit: PositiveDuration = 3600.0
-    """What prices are per."""
+    """The time that a price is for."""
     knob: Positive = 1.0
-    """Multiplies every value that is worked out."""
+    """Factor on every computed value."""
     deadlines: Deadlines = NoDeadlines()
     """none, qos, slack or column."""
     gpu: Gpus | None = None

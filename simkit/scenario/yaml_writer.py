@@ -1,4 +1,4 @@
-"""Writes a scenario after defaults as YAML, with units beside the numbers: what `show` prints."""
+"""A scenario after defaults as YAML, with units next to the numbers: what `simkit show` prints."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from simkit.scenario import Scenario
 from simkit.scenario.types import Unit, mark_of
 from simkit.units import format_duration
 
-LONG = 60.0
-"""Durations from here on (s) are also written as days and hours."""
+_LONG_S = 60.0
+"""Longer durations are also written as days and hours."""
 
 
 def scenario_to_yaml(scenario: Scenario) -> str:
@@ -37,7 +37,7 @@ def _section(model: BaseModel, data: dict[str, Any]) -> CommentedMap:
         info = type(model).model_fields.get(key)
         unit = mark_of(info, Unit) if info else None
         if unit and isinstance(value, float):
-            long = f" = {format_duration(value)}" if abs(value) >= LONG else ""
+            long = f" = {format_duration(value)}" if abs(value) >= _LONG_S else ""
             section.yaml_add_eol_comment(f"{unit.symbol}{long}", key)
     return section
 

@@ -253,7 +253,7 @@ def test_a_training_stands_for_its_agent(
 def test_a_folder_that_is_no_agent_is_told(
     tmp_path: Path, scenario: Callable[..., dict[str, Any]]
 ) -> None:
-    with pytest.raises(ScenarioError, match=r"policy.agent: .* holds no agent.json"):
+    with pytest.raises(ScenarioError, match=r"policy.agent: .* has no agent.json"):
         simulate(scenario(tmp_path))
 
 

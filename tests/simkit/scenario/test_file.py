@@ -230,7 +230,7 @@ def test_texts_of_the_command_line_become_overrides():
         (
             "a=[1",
             "'[1':1: not valid YAML: expected ',' or ']', but got '<stream end>' while parsing a "
-            "flow sequence; mend the text here or just above",
+            "flow sequence; correct this line or the one above",
         ),
     ],
 )
@@ -252,26 +252,26 @@ def test_a_text_that_sets_nothing_is_refused(text, expected):
         ("\njust words\n", "s.yaml:2: must be a mapping of keys to values, not 'just words'"),
         (
             "seed: 1\npolicy:\n\torder: sjf\n",
-            "s.yaml:3: a tab begins a value or an indentation; use spaces",
+            "s.yaml:3: a value or an indentation begins with a tab; use spaces",
         ),
         (
             "seed: [1\nname: x\n",
             "s.yaml:2: not valid YAML: expected ',' or ']', but got ':' while parsing a flow "
-            "sequence; mend the text here or just above",
+            "sequence; correct this line or the one above",
         ),
         (
             "policy: *nowhere\n",
-            "s.yaml:1: not valid YAML: found undefined alias 'nowhere'; mend the text here or just "
-            "above",
+            "s.yaml:1: not valid YAML: found undefined alias 'nowhere'; correct this line or the "
+            "one above",
         ),
         (
             "seed: 1\n---\nseed: 2\n",
             "s.yaml:2: not valid YAML: but found another document expected a single document in "
-            "the stream; mend the text here or just above",
+            "the stream; correct this line or the one above",
         ),
-        (b"\x1f\x8b\x08\x00\xff", "s.yaml: this is no text; a scenario is a YAML file in UTF-8"),
-        (b"PK\x03\x04\x00\x00", "s.yaml: this is no text; a scenario is a YAML file in UTF-8"),
-        (b"a: \x01\n", "s.yaml: holds a control character; a scenario is a YAML file in UTF-8"),
+        (b"\x1f\x8b\x08\x00\xff", "s.yaml: is not text; a scenario is a YAML file in UTF-8"),
+        (b"PK\x03\x04\x00\x00", "s.yaml: is not text; a scenario is a YAML file in UTF-8"),
+        (b"a: \x01\n", "s.yaml: contains a control character; a scenario is a YAML file in UTF-8"),
         ("[" * 5000, "s.yaml: is nested too deeply; a scenario is flatter"),
     ],
 )
@@ -316,7 +316,7 @@ def test_a_file_that_may_not_be_read(monkeypatch):
         ("seed: 1\n", ["s.yaml:1: workload: is missing; add it: Which jobs arrive."]),
         (
             WORKLOAD + "seed: 1\n\nseed: 2\n",
-            ["s.yaml:4: seed: the key is there twice, first on line 2; keep one"],
+            ["s.yaml:4: seed: the key appears twice, first on line 2; keep one"],
         ),
         (WORKLOAD + "? [a]\n: 1\n", ["s.yaml:1: a key is a list or a mapping; keys are words"]),
         (
@@ -325,13 +325,13 @@ def test_a_file_that_may_not_be_read(monkeypatch):
         ),
         (
             WORKLOAD + "sweep: {seed: &a [*a]}\n",
-            ["s.yaml:2: sweep.seed.0: an alias holds itself; write the value out"],
+            ["s.yaml:2: sweep.seed.0: an alias contains itself; write the value out"],
         ),
         (
             WORKLOAD + "name: !mine x\n",
-            ["s.yaml:2: name: the tag !mine has no place in a scenario; leave it out"],
+            ["s.yaml:2: name: the tag !mine is not used in scenarios; leave it out"],
         ),
-        (WORKLOAD + "seed: !!int x\n", ["s.yaml:2: seed: 'x' is no int; put text in quotes"]),
+        (WORKLOAD + "seed: !!int x\n", ["s.yaml:2: seed: 'x' is not a valid int; put text in quotes"]),
         # --- variables
         (
             "workload:\n  type: swf\n  path: ${NO_SUCH_VARIABLE}/x.swf\n",
@@ -340,7 +340,7 @@ def test_a_file_that_may_not_be_read(monkeypatch):
         ),
         (
             WORKLOAD + "name: ${a b}\n",
-            ["s.yaml:2: name: ${a b} names no environment variable; write ${NAME}"],
+            ["s.yaml:2: name: ${a b} is not the name of an environment variable; write ${NAME}"],
         ),
         # --- files
         (
@@ -382,10 +382,10 @@ def test_a_file_that_may_not_be_read(monkeypatch):
             "name: c\n",
             [
                 "s.yaml:1: sed: unknown key; did you mean 'seed'?",
-                "s.yaml:2: name: must be letters, digits, '.', '_' and '-' alone, not 'a b'",
+                "s.yaml:2: name: must be letters, digits, '.', '_' and '-' only, not 'a b'",
                 "s.yaml:3: workload.path: there is no file {folder}/zzzz.bin",
                 "s.yaml:4: policy.order: 'fcsf' is not known as an order; did you mean 'fcfs'?",
-                "s.yaml:5: name: the key is there twice, first on line 2; keep one",
+                "s.yaml:5: name: the key appears twice, first on line 2; keep one",
             ],
         ),
     ],

@@ -219,8 +219,8 @@ def generated(**keys):
         ({"seed": 1.5}, ["seed: must be a whole number, not 1.5"]),
         ({"seed": -1}, ["seed: must be at least 0, not -1"]),
         ({"name": 5}, ["name: must be text, not 5; put it in quotes"]),
-        ({"name": "a b"}, ["name: must be letters, digits, '.', '_' and '-' alone, not 'a b'"]),
-        ({"name": ".."}, ["name: must not consist of dots, as '..' does"]),
+        ({"name": "a b"}, ["name: must be letters, digits, '.', '_' and '-' only, not 'a b'"]),
+        ({"name": ".."}, ["name: must not consist of dots only, not '..'"]),
         ({"policy": 5}, ["policy: must be a mapping of keys to values, not 5"]),
         ({"admission": []}, ["admission: must be a mapping of keys to values, not []"]),
         ({"cluster": {"machines": 3}}, ["cluster.machines: must be a list, not 3; write [3]"]),
@@ -278,7 +278,7 @@ def generated(**keys):
         ),
         (
             in_window(start="2004-13-31"),
-            [f"{WINDOW}.start: '2004-13-31' is no date; write it as 2004-05-31T12:00:00+02:00"],
+            [f"{WINDOW}.start: '2004-13-31' is not a date; write it as 2004-05-31T12:00:00+02:00"],
         ),
         (in_window(jobs=0), [f"{WINDOW}.jobs: must be at least 1 job, not 0"]),
         (in_window(jobs="9..5"), [f"{WINDOW}.jobs: the last job (5) comes before the first (9)"]),
@@ -330,7 +330,7 @@ def generated(**keys):
         ),
         (
             {"cluster": {"machines": [{"cuont": 3, "cpu": 1}]}},
-            ["cluster.machines.0: 'cuont' as a resource looks like a slip for 'count'"],
+            ["cluster.machines.0: the resource 'cuont' looks like a typo of 'count'"],
         ),
         (
             {
@@ -342,8 +342,8 @@ def generated(**keys):
                 }
             },
             [
-                "cluster.machines.1.name: 'a' is there twice; names must differ",
-                "cluster.partitions.1.name: 'q' is there twice; names must differ",
+                "cluster.machines.1.name: 'a' appears twice; names must differ",
+                "cluster.partitions.1.name: 'q' appears twice; names must differ",
                 "cluster.maintenance.0.machines.0: no group of machines is called 'aa'; "
                 "did you mean 'a'?",
                 "cluster.partitions.0.machines.0: no group of machines is called 'b'; known: a",
@@ -375,11 +375,11 @@ def generated(**keys):
         (down(start=5, end=5), [f"{MAINTENANCE}: the end (5.0) must come after the start (5.0)"]),
         (
             down(start=0, duration="2d", every="1d"),
-            [f"{MAINTENANCE}: comes again every 86400 s but lasts 172800 s"],
+            [f"{MAINTENANCE}: repeats every 86400 s but lasts 172800 s"],
         ),
         (
             down(start="2004-01-01T00:00Z", end="2004-01-03T00:00Z", every="1d"),
-            [f"{MAINTENANCE}: comes again every 86400 s but lasts 172800 s"],
+            [f"{MAINTENANCE}: repeats every 86400 s but lasts 172800 s"],
         ),
         (
             down(start=0, duration=1, processors=9),
@@ -387,7 +387,7 @@ def generated(**keys):
         ),
         (
             down(start=0, duration=1, processors=9, machines=["a"]),
-            [f"{MAINTENANCE}: takes away processors and machines; leave one of the two out"],
+            [f"{MAINTENANCE}: takes processors and machines away; leave one of the two out"],
         ),
         (
             down(start=0, duration=1, machines=[]),
@@ -424,7 +424,7 @@ def generated(**keys):
         ),
         # --- the rest
         ({"admission": {"order": "qos"}},
-         ["admission.order: qos needs slots; add a number of them"]),
+         ["admission.order: qos needs slots; add their number"]),
         ({"value": {"qos": 1.2}}, ["value.qos.qos: must be at most 1, not 1.2"]),
         ({"value": {"qos": "three-classes"}},
          ["value.qos.type: unknown value 'three-classes'; did you mean 'two-classes'?"]),

@@ -180,7 +180,7 @@ def test_a_sweep_beyond_all_bounds_is_refused():
     assert (
         problems(text)
         == [
-            "s.yaml:2: sweep: stands for 160000 runs; at most 100000: split it",
+            "s.yaml:2: sweep: stands for 160000 runs; the limit is 100000: split it",
             "s.yaml:2: sweep.admission.slots.0: must be at least 1, not 0",
         ][:1]
     )

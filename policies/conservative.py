@@ -112,7 +112,9 @@ class Plan:
     def next_start(self, after: float = -inf) -> float:
         """Return the first planned start later than `after`, infinity if there is none."""
         starts = [pieces[0].start_s for pieces in self.pieces.values()]
-        return min((start for start in starts if start > after), default=inf)
+        if after > -inf:
+            starts = [start for start in starts if start > after]
+        return min(starts, default=inf)
 
     def add(self, entries: Sequence[Entry], rule: PlacementRule | None) -> None:
         """Reserve a place for tasks that have none, in the order given."""

@@ -50,7 +50,7 @@ class PowerProfile:
         self._power = power
         self._watts: dict[Task, float] = {}
         now, soon = state.now, state.now + TIME_GRID
-        self._below = PoolProfile(now, _on_grid(cap_w - power.load_w))
+        self._below = PoolProfile(now, [_on_grid(cap_w - power.load_w)])
         for end, _, allocation in state.expected_ends:
             task = allocation.task
             share = allocation.count / task.instances

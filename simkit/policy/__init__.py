@@ -23,7 +23,7 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.policy.power_view import PowerState
-from simkit.policy.profile import Profile, profile_of
+from simkit.policy.profile import Profile, make_profile
 from simkit.policy.queue import TaskQueue
 from simkit.policy.room import PlacementRule, Release, Room
 from simkit.policy.task import Allocation, Placement, Task
@@ -261,7 +261,11 @@ class State:
 
         Running tasks end as expected (overdue ones now); reservations and capacity steps are in.
         """
-        return profile_of(self)
+        reserved = [
+            (task, place.on, max(place.start or 0.0, self.now))
+            for task, place in self.reservations.items()
+        ]
+        return make_profile(self.room, self.now, self.expected_ends, self.steps, reserved)
 
 
 def _read_only(amounts: Floats) -> Floats:

@@ -1,34 +1,78 @@
-"""The availability profile: free resources over future time, to plan in.
+"""The availability profile: free resources over future time, used for planning.
 
 A step function: between two instants the free amounts are constant. It starts now with what is
-really free; running tasks give back at their expected end (an overdue one a tick from now, so that
+free; running tasks give back at their expected end (an overdue one a tick from now, so that
 nothing is planned on what it still holds), capacity steps and reservations take and give.
 
-Three stores of the same thing: `PoolProfile` for one machine with one resource and
-`vector_profile.VectorProfile` for one with several, plain numbers; `MachineProfile` for many
-machines, arrays. A test holds them equal.
+One base and two stores: `PoolProfile` keeps numbers for one machine, `MachineProfile` arrays for
+many. A test checks that they are equal.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, islice
+from math import inf
+from operator import itemgetter
 
 import numpy as np
 
 from simkit.arrays import Bools, Floats
-from simkit.policy.pool_profile import VectorProfile
-from simkit.policy.room import MachineRoom, PlacementRule, Room
+from simkit.policy.room import MachineRoom, PlacementRule, Release, Room
 from simkit.policy.task import Placement, Task
 from simkit.units import TIME_GRID
+from simkit.workload.cluster import CapacityStep
 
-if TYPE_CHECKING:
-    from simkit.policy import State
+Change = tuple[float, Sequence[float]]
+"""(time, (R,) how much more is free from then on)."""
 
 
-class Profile(Protocol):
+def make_profile(
+    room: Room,
+    now: float,
+    releases: Sequence[Release],
+    steps: Sequence[CapacityStep],
+    reservations: Iterable[tuple[Task, Placement, float]],
+) -> Profile:
+    """Return the profile from what is free now, what ends, what changes and what is reserved.
+
+    Args:
+        room: free amounts now.
+        now: the instant, in s.
+        releases: the running allocations with their expected ends.
+        steps: changes of capacity that are known ahead.
+        reservations: (task, placement, start) of what is reserved.
+    """
+    soon = now + TIME_GRID
+    if len(room.capacity) == 1:
+        changes: list[Change] = [(end if end > soon else soon, a.held) for end, _, a in releases]
+        changes += [(step.time_s, step.change) for step in steps]
+        for task, on, start in reservations:
+            held = [amount * on[0][1] for amount in task.request]
+            changes.append((start, [-amount for amount in held]))
+            changes.append((start + max(task.estimate_s, TIME_GRID), held))
+        return PoolProfile(now, room.total_free(), changes)
+    profile = MachineProfile(now, room)
+    for end, _, allocation in releases:
+        profile.give(allocation.on, allocation.task.request, max(end, soon), inf)
+    for step in steps:
+        profile.give(((step.machine, 1),), step.change, max(step.time_s, now), inf)
+    for reservation in reservations:
+        profile.hold(*reservation)
+    return profile
+
+
+class Profile(ABC):
     """Free amounts over [now, infinity)."""
 
+    __slots__ = ("_times",)
+
+    def __init__(self, now: float) -> None:
+        self._times = [now]  # when each step begins
+
+    @abstractmethod
     def earliest(
         self, task: Task, rule: PlacementRule | None = None, after: float | None = None
     ) -> tuple[float, Placement] | None:
@@ -37,6 +81,7 @@ class Profile(Protocol):
         It must fit through its whole estimate. None if it never fits.
         """
 
+    @abstractmethod
     def earlier(
         self, task: Task, start: float, on: Placement, rule: PlacementRule | None = None
     ) -> tuple[float, Placement] | None:
@@ -46,219 +91,221 @@ class Profile(Protocol):
         counts as free.
         """
 
+    @abstractmethod
     def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
         """Return where the task fits through ``[start, start + estimate)``, or None."""
 
+    @abstractmethod
     def advance(self, now: float) -> None:
         """Forget what lies before now, and steps at which nothing changes."""
 
-    def take(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        """Take resources in ``[start, end)``, at least for a tick; `end` may be infinite."""
-
-    def give(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        """Give resources back in ``[start, end)``, likewise."""
-
+    @abstractmethod
     def total_free(self, at: float) -> tuple[float, ...]:
         """Return (R,): what is free over all machines at an instant."""
 
+    @abstractmethod
     def copy(self) -> Profile:
         """Return an independent copy."""
 
+    def take(self, on: Placement, request: Sequence[float], start: float, end: float) -> None:
+        """Take resources in ``[start, end)``, at least for a tick; `end` may be infinite."""
+        self._add(on, request, start, end, -1.0)
 
-def profile_of(state: State) -> Profile:
-    """Return the profile of a state: what runs, what is reserved, what capacity is to change."""
-    room, now = state.room, state.now
-    soon = now + TIME_GRID
-    if room.capacity.size == 1:
-        pool = [(time, amounts[0]) for time, amounts in _pool_changes(state, soon)]
-        return PoolProfile.of(now, room.total_free()[0], pool)
-    if len(room.capacity) == 1:
-        return VectorProfile.of(now, room.total_free(), _pool_changes(state, soon))
-    profile = MachineProfile(now, room)
-    for end, _, allocation in state.expected_ends:
-        profile.give(allocation.on, allocation.task.request, max(end, soon), np.inf)
-    for step in state.steps:
-        profile.give(((step.machine, 1),), step.change, max(step.time_s, now), np.inf)
-    for task, place in state.reservations.items():
-        start = max(place.start or 0.0, now)
-        profile.take(place.on, task.request, start, start + task.estimate_s)
-    return profile
+    def give(self, on: Placement, request: Sequence[float], start: float, end: float) -> None:
+        """Give resources back in ``[start, end)``, likewise."""
+        self._add(on, request, start, end, 1.0)
+
+    def hold(self, task: Task, on: Placement, start: float) -> None:
+        """Take what a task holds that starts at an instant and runs for its estimate."""
+        self.take(on, task.request, start, start + task.estimate_s)
+
+    def _step_at(self, time: float) -> int:
+        """Return the step that begins at `time`, made if needed; 0 for times before now."""
+        times = self._times
+        position = bisect_left(times, time)
+        if position and (position == len(times) or times[position] != time):
+            times.insert(position, time)
+            self._repeat(position)
+        return position
+
+    def _steps_through(self, task: Task, start: float) -> tuple[int, int]:
+        """Return the range of steps that meet ``[start, start + estimate)``."""
+        first = max(bisect_right(self._times, start) - 1, 0)
+        return first, max(bisect_left(self._times, start + task.estimate_s), first + 1)
+
+    @abstractmethod
+    def _repeat(self, position: int) -> None:
+        """Insert a step that has the amounts of the one before it."""
+
+    @abstractmethod
+    def _add(
+        self, on: Placement, request: Sequence[float], start: float, end: float, sign: float
+    ) -> None:
+        """Add what instances ask for in ``[start, end)``, at least for a tick."""
 
 
-def _pool_changes(state: State, soon: float) -> list[tuple[float, tuple[float, ...]]]:
-    """Return (when, how much more is free) of all that is known to change on one machine."""
-    changes = [
-        (end if end > soon else soon, allocation.held) for end, _, allocation in state.expected_ends
-    ]
-    changes += [(step.time_s, step.change) for step in state.steps]
-    for task, place in state.reservations.items():
-        start, count = max(place.start or 0.0, state.now), place.on[0][1]
-        changes.append((start, tuple([-amount * count for amount in task.request])))
-        end = max(start + task.estimate_s, start + TIME_GRID)
-        changes.append((end, tuple([amount * count for amount in task.request])))
-    return changes
+class PoolProfile(Profile):
+    """One machine: a list of numbers for each resource, faster than arrays of one element.
 
+    Args:
+        now: the instant from which on it holds, in s.
+        free: (R,) free amounts now.
+        changes: when how much more is free, in any order.
+    """
 
-class PoolProfile:
-    """One machine, one resource."""
+    __slots__ = ("_free",)
 
-    __slots__ = ("_free", "_times")
-
-    def __init__(self, now: float, free: float) -> None:
-        self._times = [now]
-        self._free = [free]
-
-    @classmethod
-    def of(cls, now: float, free: float, changes: list[tuple[float, float]]) -> PoolProfile:
-        """Return a profile made in one pass of (when, how much more is free), in any order."""
-        profile = cls(now, free)
-        times, amounts = profile._times, profile._free
-        changes.sort()
-        for time, amount in changes:
-            free += amount
-            if time <= times[-1]:
-                amounts[-1] = free
-                if len(amounts) > 1 and free == amounts[-2]:
-                    del times[-1], amounts[-1]
-            elif amount:
+    def __init__(self, now: float, free: Sequence[float], changes: Iterable[Change] = ()) -> None:
+        super().__init__(now)
+        times, last = self._times, [0]  # of each step, the number of changes up to it
+        ordered = sorted(changes, key=itemgetter(0))
+        for number, (time, _) in enumerate(ordered, 1):
+            if time > times[-1]:
                 times.append(time)
-                amounts.append(free)
-        return profile
+                last.append(number)
+            else:
+                last[-1] = number
+        self._free: list[list[float]] = []
+        for r, amount in enumerate(free):
+            sums = list(accumulate([change[r] for _, change in ordered], initial=amount))
+            self._free.append([sums[number] for number in last])
 
     def earliest(
         self, task: Task, rule: PlacementRule | None = None, after: float | None = None
     ) -> tuple[float, Placement] | None:
-        """See `Profile.earliest`; one pass over the steps."""
         if task.machines is not None and not task.machines:
             return None
-        demand = task.request[0] * _together(task)
-        start = self._earliest(demand, task.estimate_s, self._times[0] if after is None else after)
-        if start is None or (on := self.fit(task, start)) is None:
+        start = self._times[0] if after is None else max(after, self._times[0])
+        start = self._first(task, _together(task), start)
+        if start == inf or (on := self.fit(task, start)) is None:
             return None
         return start, on
-
-    def _earliest(self, demand: float, duration: float, after: float) -> float | None:
-        times, free = self._times, self._free
-        start = max(after, times[0])
-        if demand <= 0:
-            return start  # even where less than nothing is free
-        position, size = bisect_right(times, start) - 1, len(times)
-        while True:
-            if free[position] < demand:
-                position += 1
-                if position == size:
-                    return None
-                start = times[position]
-                continue
-            position += 1
-            if position == size or times[position] >= start + duration:
-                return start
 
     def earlier(
         self, task: Task, start: float, on: Placement, rule: PlacementRule | None = None
     ) -> tuple[float, Placement] | None:
-        """See `Profile.earlier`; what lies after `start` is the task's own, and fits."""
-        demand, duration = task.request[0] * on[0][1], task.estimate_s
-        since: float | None = None
-        for time, free in zip(self._times, self._free, strict=True):
-            if since is not None and (time >= start or time >= since + duration):
-                return since, on
-            if time >= start:
-                return None
-            if free < demand and demand > 0:
-                since = None
-            elif since is None:
-                since = time
-        return None if since is None else (since, on)
+        # What lies after `start` is the task's own, and fits.
+        found = self._first(task, on[0][1], self._times[0], before=start)
+        return None if found == inf else (found, on)
+
+    def _first(self, task: Task, count: int, start: float, before: float = inf) -> float:
+        """Return the first instant in ``[start, before)`` from which instances fit; inf: never.
+
+        They must fit through the estimate or until `before`.
+        """
+        request, duration = task.request, task.estimate_s
+        if len(request) == 1 and request[0] > 0:  # the usual case
+            return self._first_of(self._free[0], request[0] * count, start, duration, before)
+        found = inf
+        while found != start:  # until all resources agree
+            found = start
+            for column, amount in zip(self._free, request, strict=True):
+                if amount > 0:
+                    start = self._first_of(column, amount * count, start, duration, before)
+        return found
+
+    def _first_of(
+        self, column: list[float], amount: float, start: float, duration: float, before: float
+    ) -> float:
+        """Return the same for one resource."""
+        skipped = bisect_right(self._times, start) - 1
+        steps: Iterable[tuple[float, float]] = zip(self._times, column, strict=True)
+        found, end = inf, before
+        for time, free in islice(steps, skipped, None) if skipped > 0 else steps:
+            if time >= end:
+                return found
+            if free < amount:
+                found, end = inf, before
+            elif found == inf:
+                found = time if time > start else start
+                end = found + duration
+                if end > before:
+                    end = before
+        return found
 
     def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
         if task.machines is not None and not task.machines:
             return None
-        first = max(bisect_right(self._times, start) - 1, 0)
-        last = max(bisect_left(self._times, start + task.estimate_s), first + 1)
-        least = min(self._free[first:last])
-        request = task.request[0]
-        count = task.remaining if request <= 0 else int(min(least // request, task.remaining))
-        if count < _together(task):
-            return None
-        return ((0, count),)
-
-    def take(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        self._add(start, end, -request[0] * on[0][1])
-
-    def give(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        self._add(start, end, request[0] * on[0][1])
+        first, last = self._steps_through(task, start)
+        count = task.remaining
+        for column, amount in zip(self._free, task.request, strict=True):
+            if amount > 0:
+                least = min(column[first:last])
+                if least < amount * count:
+                    count = int(least // amount)
+        return None if count < _together(task) else ((0, count),)
 
     def advance(self, now: float) -> None:
-        """See `Profile.advance`; steps at which nothing changes are gone already."""
         passed = bisect_right(self._times, now) - 1
         if passed >= 0:
-            del self._times[:passed], self._free[:passed]
+            for column in (self._times, *self._free):
+                del column[:passed]
             self._times[0] = now
 
-    def _add(self, start: float, end: float, amount: float) -> None:
-        end = max(end, start + TIME_GRID)
-        first = self._cut(start)
-        last = self._cut(end) if end < np.inf else len(self._times)
-        free = self._free
-        for position in range(first, last):
-            free[position] += amount
-        for position in (last, first):
-            if 0 < position < len(free) and free[position] == free[position - 1]:
-                del self._times[position], free[position]
-
-    def _cut(self, time: float) -> int:
-        """Return the position of the step that begins at `time`, making one if need be."""
-        times = self._times
-        position = bisect_left(times, time)
-        if position == len(times) or times[position] != time:
-            if position == 0:
-                return 0  # what lies before now has no say
-            times.insert(position, time)
-            self._free.insert(position, self._free[position - 1])
-        return position
-
     def total_free(self, at: float) -> tuple[float, ...]:
-        return (self._free[max(bisect_right(self._times, at) - 1, 0)],)
+        position = max(bisect_right(self._times, at) - 1, 0)
+        return tuple([column[position] for column in self._free])
 
     def copy(self) -> PoolProfile:
-        twin = PoolProfile(0.0, 0.0)
-        twin._times, twin._free = self._times.copy(), self._free.copy()
+        twin = PoolProfile(0.0, ())
+        twin._times, twin._free = self._times.copy(), [column.copy() for column in self._free]
         return twin
 
+    def _repeat(self, position: int) -> None:
+        for column in self._free:
+            column.insert(position, column[position - 1])
 
-class MachineProfile:
+    def _add(
+        self, on: Placement, request: Sequence[float], start: float, end: float, sign: float
+    ) -> None:
+        first = self._step_at(start)
+        last = self._step_at(max(end, start + TIME_GRID)) if end < inf else len(self._times)
+        count = on[0][1] * sign
+        for column, amount in zip(self._free, request, strict=True):
+            if amount:
+                change = amount * count
+                for position in range(first, last):
+                    column[position] += change
+        for position in (last, first):  # leave out a step at which nothing changes
+            if 0 < position < len(self._times):
+                for column in self._free:
+                    if column[position] != column[position - 1]:
+                        break
+                else:
+                    for column in (self._times, *self._free):
+                        del column[position]
+
+
+class MachineProfile(Profile):
     """Any number of machines and resources."""
 
-    __slots__ = ("_free", "_room", "_times")
+    __slots__ = ("_free", "_room")
 
     def __init__(self, now: float, room: Room) -> None:
-        self._times = [now]
+        super().__init__(now)
         self._free: Floats = room.free().copy()[None]  # (steps, M, R)
         self._room = room
 
     def earliest(
         self, task: Task, rule: PlacementRule | None = None, after: float | None = None
     ) -> tuple[float, Placement] | None:
-        """See `Profile.earliest`; looks closely at instants where machines together have enough."""
         start = self._times[0] if after is None else max(after, self._times[0])
-        for instant in self._promising(task, start, np.inf):
+        for instant in self._promising(task, start, inf):
             if on := self.fit(task, instant, rule):
                 return instant, on
         return None
 
     def _promising(self, task: Task, after: float, before: float) -> list[float]:
-        """Return steps in ``[after, before)`` from which on, until `before`, enough is free.
+        """Return the instants in ``[after, before)`` from which enough is free at every step.
 
-        Enough machine by machine, step by step; whether the same machines have it all the time
-        is another question.
+        Necessary, not sufficient: from step to step it may be free on other machines.
         """
         first = bisect_right(self._times, after) - 1
         last = bisect_left(self._times, before)
         steps = np.array(self._times[first:last])
         if not len(steps):
             return []
-        short = np.where(self._enough(task, self._free[first:last]), np.inf, steps)
+        short = np.where(self._enough(task, self._free[first:last]), inf, steps)
         next_short = np.minimum.accumulate(short[::-1])[::-1]
         instants = np.maximum(steps, after)
         ends = np.minimum(instants + task.estimate_s, before)
@@ -279,7 +326,7 @@ class MachineProfile:
     def earlier(
         self, task: Task, start: float, on: Placement, rule: PlacementRule | None = None
     ) -> tuple[float, Placement] | None:
-        """See `Profile.earlier`; what lies after `start` is the task's own, and fits."""
+        # What lies after `start` is the task's own, and fits.
         if not self._promising(task, self._times[0], start):
             return None
         without = self.copy()
@@ -288,15 +335,8 @@ class MachineProfile:
         return found if found is not None and found[0] < start else None
 
     def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
-        first = max(bisect_right(self._times, start) - 1, 0)
-        last = max(bisect_left(self._times, start + task.estimate_s), first + 1)
+        first, last = self._steps_through(task, start)
         return MachineRoom(self._room.capacity, self._free[first:last].min(axis=0)).fit(task, rule)
-
-    def take(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        self._add(on, request, start, end, -1.0)
-
-    def give(self, on: Placement, request: tuple[float, ...], start: float, end: float) -> None:
-        self._add(on, request, start, end, 1.0)
 
     def advance(self, now: float) -> None:
         passed = max(bisect_right(self._times, now) - 1, 0)
@@ -307,26 +347,6 @@ class MachineProfile:
             self._times = [t for t, keep in zip(self._times[passed:], kept, strict=True) if keep]
         self._times[0] = max(self._times[0], now)
 
-    def _add(
-        self, on: Placement, request: tuple[float, ...], start: float, end: float, sign: float
-    ) -> None:
-        end = max(end, start + TIME_GRID)
-        first = self._cut(start)
-        last = self._cut(end) if end < np.inf else len(self._times)
-        amounts = np.array(request) * sign
-        for machine, count in on:
-            self._free[first:last, machine] += amounts * count
-
-    def _cut(self, time: float) -> int:
-        """Return the position of the step that begins at `time`, making one if need be."""
-        position = bisect_left(self._times, time)
-        if position == len(self._times) or self._times[position] != time:
-            if position == 0:
-                return 0
-            self._times.insert(position, time)
-            self._free = np.insert(self._free, position, self._free[position - 1], axis=0)
-        return position
-
     def total_free(self, at: float) -> tuple[float, ...]:
         free = self._free[max(bisect_right(self._times, at) - 1, 0)]
         return tuple(free.sum(axis=0).tolist())
@@ -335,6 +355,18 @@ class MachineProfile:
         twin = MachineProfile(0.0, self._room)
         twin._times, twin._free = self._times.copy(), self._free.copy()
         return twin
+
+    def _repeat(self, position: int) -> None:
+        self._free = np.insert(self._free, position, self._free[position - 1], axis=0)
+
+    def _add(
+        self, on: Placement, request: Sequence[float], start: float, end: float, sign: float
+    ) -> None:
+        first = self._step_at(start)
+        last = self._step_at(max(end, start + TIME_GRID)) if end < inf else len(self._times)
+        amounts = np.array(request) * sign
+        for machine, count in on:
+            self._free[first:last, machine] += amounts * count
 
 
 def _together(task: Task) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from simkit.errors import PolicyError
 from simkit.policy import Cancel, Kill, Place, Suspend
+from simkit.units import TIME_GRID
 from simkit.workload.cluster import Cluster, Maintenance
 
 ENDS = "job_id start_time_s end_time_s status"
@@ -204,3 +206,32 @@ def test_only_a_reservation_can_be_cancelled(simulate, rigid):
 def test_a_reserved_task_cannot_be_placed(simulate, rigid):
     with pytest.raises(PolicyError, match="is not waiting"):
         simulate(at({0: place(0, 5.0), 1: place(0, 0.0)}), rigid((0, 5, 1), (1, 5, 1)))
+
+
+@pytest.mark.parametrize("machines", [1, 2])
+def test_the_profile_of_a_state_has_all_that_is_known(machines, simulate, rigid, greedy):
+    # Running: two processors until 10, one overdue. Reserved: three from 12 to 15. Away: one
+    # processor from 14 to 20. With two machines it is all on the first.
+    seen = []
+
+    def schedule(state):
+        if state.now == 3:
+            profile = state.profile()
+            times = [3, 3 + TIME_GRID, 9, 10, 12, 14, 15, 20, 1e6]
+            seen.extend(profile.total_free(time)[0] for time in times)
+        for waiting in state.queue:
+            if waiting.index == 2:
+                yield Place(waiting, ((0, 3),), 12.0)
+            else:
+                yield Place(waiting, ((0, waiting.instances),))
+
+    capacity = np.array([[4.0], [2.0]][:machines])
+    cluster = Cluster(
+        ("processors",),
+        ("a", "b")[:machines],
+        capacity,
+        maintenance=(Maintenance(14, 20, 0, (1.0,)),),
+    )
+    simulate(schedule, rigid((0, 9, 2, 10), (0, 9, 1, 2), (1, 3, 3), (3, 1, 1)), cluster)
+    extra = 2 * (machines - 1)
+    assert seen == [free + extra for free in (1, 2, 2, 4, 1, 0, 3, 4, 4)]

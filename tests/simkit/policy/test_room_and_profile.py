@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.policies.placement import BestFit, WorstFit
-from simkit.policy import Place
-from simkit.policy.pool_profile import VectorProfile
+from simkit.policy import State, SystemInfo
 from simkit.policy.profile import MachineProfile, PoolProfile
+from simkit.policy.queue import TaskQueue
 from simkit.policy.room import MachineRoom, PoolRoom, make_room
 from simkit.policy.task import Allocation, Task
 from simkit.units import TIME_GRID
-from simkit.workload.cluster import Cluster, Maintenance
 
 pytestmark = pytest.mark.long
 
@@ -183,10 +182,8 @@ def test_profiles_against_a_grid(data, shape):
         data.draw(st.lists(st.integers(-2, 6).map(float), min_size=machines * resources, max_size=machines * resources))
     ).reshape(shape)  # fmt: skip
     profiles = [MachineProfile(0.0, make_machines(free))]
-    if shape == (1, 1):
-        profiles.append(PoolProfile(0.0, float(free[0, 0])))
     if machines == 1:
-        profiles.append(VectorProfile(0.0, free[0].tolist()))
+        profiles.append(PoolProfile(0.0, free[0].tolist()))
     grid = Grid(free)
     for start, length, forever in data.draw(st.lists(SPANS, max_size=8)):
         on = ((data.draw(st.integers(0, machines - 1)), data.draw(st.integers(1, 3))),)
@@ -219,10 +216,8 @@ def test_earlier_is_earliest_without_the_place_it_has(data, shape):
     free = np.full(shape, 4.0)
     grid = Grid(free)
     profiles = [MachineProfile(0.0, make_machines(free))]
-    if shape == (1, 1):
-        profiles.append(PoolProfile(0.0, 4.0))
     if machines == 1:
-        profiles.append(VectorProfile(0.0, free[0].tolist()))
+        profiles.append(PoolProfile(0.0, free[0].tolist()))
     for start, length, forever in data.draw(st.lists(SPANS, max_size=5)):
         on = ((data.draw(st.integers(0, machines - 1)), 1),)
         request = data.draw(st.tuples(*[AMOUNTS] * resources))
@@ -246,42 +241,10 @@ def test_earlier_is_earliest_without_the_place_it_has(data, shape):
 
 
 def test_a_place_of_no_length_is_held_for_a_tick():
-    for profile in (PoolProfile(0.0, 4.0), MachineProfile(0.0, make_room(np.array([[4.0]])))):
+    for profile in (PoolProfile(0.0, [4.0]), MachineProfile(0.0, make_room(np.array([[4.0]])))):
         profile.take(((0, 3),), (1.0,), 5.0, 5.0)
         assert profile.total_free(5.0) == (1,)
         assert profile.total_free(5.0 + TIME_GRID) == (4,)
-
-
-# ---- the profile of a state ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("machines", [1, 2])
-def test_the_profile_of_a_state_has_all_that_is_known(machines, simulate, rigid, greedy):
-    # Running: two processors until 10, one overdue. Reserved: three from 12 to 15. Away: one
-    # processor from 14 to 20. With two machines it is all on the first.
-    seen = []
-
-    def schedule(state):
-        if state.now == 3:
-            profile = state.profile()
-            times = [3, 3 + TIME_GRID, 9, 10, 12, 14, 15, 20, 1e6]
-            seen.extend(profile.total_free(time)[0] for time in times)
-        for waiting in state.queue:
-            if waiting.index == 2:
-                yield Place(waiting, ((0, 3),), 12.0)
-            else:
-                yield Place(waiting, ((0, waiting.instances),))
-
-    capacity = np.array([[4.0], [2.0]][:machines])
-    cluster = Cluster(
-        ("processors",),
-        ("a", "b")[:machines],
-        capacity,
-        maintenance=(Maintenance(14, 20, 0, (1.0,)),),
-    )
-    simulate(schedule, rigid((0, 9, 2, 10), (0, 9, 1, 2), (1, 3, 3), (3, 1, 1)), cluster)
-    extra = 2 * (machines - 1)
-    assert seen == [free + extra for free in (1, 2, 2, 4, 1, 0, 3, 4, 4)]
 
 
 @given(st.data(), st.sampled_from([1, 2]))
@@ -294,13 +257,21 @@ def test_a_profile_made_in_one_pass_is_that_made_step_by_step(data, resources):
     machines = MachineProfile(2.0, make_machines(np.array([free])))
     for time, amount in changes:
         machines.give(((0, 1),), amount, max(time, 2.0), np.inf)
-    late = [(max(time, 2.0), amount) for time, amount in changes]
-    profiles = [VectorProfile.of(2.0, free, late)]
-    if resources == 1:
-        profiles.append(PoolProfile.of(2.0, free[0], [(time, a[0]) for time, a in late]))
+    pool = PoolProfile(2.0, free, [(max(time, 2.0), amount) for time, amount in changes])
     wanted = data.draw(tasks(resources, 1))
-    for profile in profiles:
-        assert profile.earliest(wanted) == machines.earliest(wanted)
-        for second in range(2, 15):
-            assert profile.total_free(second) == machines.total_free(second)
-            assert profile.fit(wanted, float(second)) == machines.fit(wanted, float(second))
+    assert pool.earliest(wanted) == machines.earliest(wanted)
+    for second in range(2, 15):
+        assert pool.total_free(second) == machines.total_free(second)
+        assert pool.fit(wanted, float(second)) == machines.fit(wanted, float(second))
+
+
+def test_an_overdue_task_is_expected_to_end_a_tick_from_now():
+    info = SystemInfo(("processors",), ("pool",), np.array([[4.0]]), ())
+    state = State(info, PoolRoom(info.capacity), TaskQueue(1))
+    running = task(3, estimate=5.0)
+    assert state.room.claim(((0, 3),), running.request)
+    state._running[Allocation(0, running, ((0, 3),), 3, 0.0, 5.0)] = None
+    state.now = 9.0
+    profile = state.profile()
+    assert profile.total_free(9.0) == (1.0,)
+    assert profile.total_free(9.001) == (4.0,)

@@ -1,21 +1,24 @@
-"""What an audit says: rules that hold, do not apply or were not audited, and rows that break one.
+"""The result of an audit: which rules hold, do not apply or were not audited, and violations.
 
-A check looks at many rows and keeps the first few that break its rule, with the count of all of
-them: a broken run of a million jobs must not answer with a million lines.
+A check examines many rows. It counts all violations and keeps the first few: a broken run of a
+million jobs must not print a million lines.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from simkit.text import counted
+from simkit.verify.numbers import Bools, Floats, Ints
 
-KEPT = 10
-"""Violations that a check keeps of each kind (one message is one kind); all of them count."""
+_KEPT = 10
+"""Violations that a check keeps for each message."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class Violation:
     message: str
     """What is wrong, in a sentence."""
     row: dict[str, Any]
-    """The violating row: column → value, with the expected values beside the found ones."""
+    """The violating row: column → value, found and expected."""
 
     def __str__(self) -> str:
         """Return ``capacity: more is allocated than there is (machine_id 0, time_s 12, …)``."""
@@ -36,7 +39,7 @@ class Violation:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as people write it: numbers in full, ``-`` for what there is not."""
+    """Return a value for people: numbers in full, ``-`` for None."""
     if value is None:
         return "-"
     if isinstance(value, float):
@@ -48,46 +51,51 @@ def _shown(value: Any) -> str:
 
 @dataclass
 class Check:
-    """One rule and what came of holding the run against it."""
+    """One rule, and the result of checking it."""
 
     name: str
     rule: str
-    """The rule in a sentence, as it should hold."""
+    """The rule in a sentence."""
     examined: int = 0
-    """Rows (or files, or numbers) that were looked at."""
+    """How many rows (or files, or numbers) were examined."""
     skipped: str = ""
     """Why the check was not done; empty if it was."""
     applies: bool = True
-    """Whether the rule is about this run at all; if so and it was skipped, nobody knows whether
-    it holds."""
+    """Whether the rule is about this run. If it is and the check was skipped, it is not known
+    whether the rule holds."""
     found: int = 0
     """How many rows break the rule."""
     violations: list[Violation] = field(default_factory=list)
-    """The first of them, at most `KEPT` a message."""
+    """The first of them, at most ten per message."""
     notes: dict[str, Any] = field(default_factory=dict)
-    """What a reader should know besides, e.g. how many heads had a void bound."""
+    """Remarks, e.g. how many heads had a void bound."""
 
     def skip(self, reason: str) -> Check:
-        """Say that the rule is not about this run."""
+        """Mark the rule as not applicable to this run."""
         self.skipped, self.applies = reason, False
         return self
 
     def leave_out(self, reason: str) -> Check:
-        """Say that the rule may be about this run, but is not audited, and why."""
+        """Mark the rule as one that may apply, but was not audited."""
         self.skipped, self.applies = reason, True
         return self
 
     def add(self, message: str, row: dict[str, Any]) -> None:
         """Record one violating row."""
         self.found += 1
-        if sum(violation.message == message for violation in self.violations) < KEPT:
+        if sum(violation.message == message for violation in self.violations) < _KEPT:
             self.violations.append(Violation(self.name, message, row))
 
     def add_rows(self, message: str, rows: pl.DataFrame) -> None:
         """Record every row of `rows` as a violation."""
-        for row in rows.head(KEPT).iter_rows(named=True):
+        for row in rows.head(_KEPT).iter_rows(named=True):
             self.add(message, row)
-        self.found += max(rows.height - KEPT, 0)
+        self.found += max(rows.height - _KEPT, 0)
+
+    def add_where(self, message: str, wrong: Bools, columns: Mapping[str, Floats | Ints]) -> None:
+        """Record a violation for each entry of (N,) columns that is wrong."""
+        for at in np.flatnonzero(wrong).tolist():
+            self.add(message, {name: values[at].item() for name, values in columns.items()})
 
 
 @dataclass(frozen=True)
@@ -99,36 +107,36 @@ class Audit:
 
     @property
     def ok(self) -> bool:
-        """Tell whether no row breaks any rule."""
+        """Whether no row breaks any rule."""
         return not any(check.found for check in self.checks)
 
     @property
     def done(self) -> tuple[Check, ...]:
-        """Checks that applied to this run."""
+        """The checks that were made."""
         return tuple(check for check in self.checks if not check.skipped)
 
     @property
     def not_applicable(self) -> dict[str, str]:
-        """Name of each rule that is not about this run → the reason."""
+        """Name of each rule that does not apply to this run → the reason."""
         return {c.name: c.skipped for c in self.checks if c.skipped and not c.applies}
 
     @property
     def not_audited(self) -> dict[str, str]:
-        """Name of each rule that may be about this run, but was not audited → the reason."""
+        """Name of each rule that may apply, but was not audited → the reason."""
         return {c.name: c.skipped for c in self.checks if c.skipped and c.applies}
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """The violations kept, check by check."""
+        """The recorded violations, check by check."""
         return tuple(violation for check in self.checks for violation in check.violations)
 
     @property
     def found(self) -> dict[str, int]:
-        """Name of each broken check → the number of violations, those not kept included."""
+        """Name of each violated rule → the number of all its violations."""
         return {check.name: check.found for check in self.checks if check.found}
 
     def summary(self) -> str:
-        """Say in a line whether the rules hold, how many do, and how many were left out."""
+        """Return a line: whether the rules hold, and how many hold, do not apply, were left out."""
         held = len(self.done) - len(self.found)
         counts = [
             f"{counted(held, 'rule holds', 'rules hold')}",

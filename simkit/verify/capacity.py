@@ -1,103 +1,38 @@
-"""The capacity audit: at every instant, each machine holds no more than it has.
+"""Checks of capacity: machines never hold more than they have, and the timeline agrees.
 
-A sweep over the starts and ends of allocations, machine by machine and resource by resource. The
-reading of equal instants is the engine's written one: what ends at an instant is released first,
-then capacity changes, then things start.
+A sweep over the starts and ends of allocations, by machine and resource. At one instant, as in the
+engine, what ends is released first, then capacity changes, then tasks start.
 
-An allocation of length zero starts and ends at one instant, and the rounds of that instant are
-not recorded: it is held against what runs on from before to after the instant, which it has to
-fit beside in whatever round it came.
+An allocation of length zero starts and ends at one instant, and the rounds within an instant are
+not recorded: it must fit next to the allocations that run from before until after the instant.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from simkit.verify.audit import Check
-
-if TYPE_CHECKING:
-    from simkit.verify.folder import RunFolder
-
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from simkit.verify.audited_run import AuditedRun, CapacityStep
+from simkit.verify.numbers import Bools, Floats, Ints, sum_until
 
 
-@dataclass(frozen=True)
-class CapacityStep:
-    """From `time_s` on a machine has this capacity."""
+def check_capacity(run: AuditedRun) -> Check:
+    """Check that what starts on a machine fits, and that tasks make room when they must.
 
-    machine_id: int
-    time_s: float
-    capacity: tuple[float, ...]
-    """One number a resource, in the order of the cluster."""
-    forced: bool
-    """True: what runs has to make room (requeue, suspend); False: it may end first (drain)."""
-
-
-def capacity_steps(run: RunFolder, check: Check | None = None) -> list[CapacityStep]:
-    """Return the machines' capacities over time, sorted by machine and time.
-
-    Every machine begins with its capacity at minus infinity. An event of kind ``capacity`` holds a
-    JSON object ``{"capacity": {resource: total}, "running": "drain" | "requeue" | "suspend"}``;
-    resources that it leaves out stay, and so does an absent ``running``.
-
-    Args:
-        run: the run.
-        check: where events that cannot be understood are recorded.
+    Only draining work may hold more than the machine still has.
     """
-    steps = {
-        machine: [CapacityStep(machine, -np.inf, capacity, False)]
-        for machine, capacity in sorted(run.capacity.items())
-    }
-    events = run.tables["events"].filter(pl.col("kind") == "capacity")
-    for event in events.iter_rows(named=True):
-        try:
-            detail = json.loads(event["detail"])
-            before = steps[event["machine_id"]][-1]
-            steps[event["machine_id"]].append(_next_step(before, event["time_s"], detail, run))
-        except (KeyError, TypeError, ValueError, AttributeError):
-            if check is not None:
-                check.add("the capacity event cannot be understood", event)
-    return [
-        step for of_machine in steps.values() for step in sorted(of_machine, key=lambda s: s.time_s)
-    ]
-
-
-def _next_step(
-    before: CapacityStep, time_s: float, detail: dict[str, Any], run: RunFolder
-) -> CapacityStep:
-    totals = detail["capacity"]
-    capacity = tuple(
-        float(totals.get(r, old)) for r, old in zip(run.resources, before.capacity, strict=True)
-    )
-    running = detail.get("running")
-    forced = before.forced if running is None else running != "drain"
-    # Only what takes something away makes others leave: what comes back finds them as they are.
-    forced &= any(new < old for new, old in zip(capacity, before.capacity, strict=True))
-    return CapacityStep(before.machine_id, float(time_s), capacity, forced)
-
-
-def check_capacity(run: RunFolder) -> Check:
-    """What starts on a machine fits beside all that runs there, and what must make room does.
-
-    Only work that drains may hold more than the machine still has.
-    """
-    check = Check("capacity", "what starts fits beside all that runs; only what drains exceeds")
+    check = Check("capacity", "allocated <= capacity on each machine, except for draining work")
     check.examined = run.allocations.height
-    steps = capacity_steps(run, check)
+    steps = run.capacity_steps
+    for event in run.malformed_capacity_events:
+        check.add("the capacity event is malformed", event)
     rows = run.known.filter(
         pl.col("machine_id").is_in(list(run.capacity)),
         pl.col("start_time_s").is_not_null(),
         pl.col("end_time_s").is_null() | (pl.col("end_time_s") >= pl.col("start_time_s")),
     )
-    for resource in run.asked:
+    for resource in run.requested:
         index = run.resources.index(resource)
         amounts = rows.with_columns(
             (pl.col("count") * pl.col(f"one_{resource}")).alias("amount")
@@ -105,25 +40,17 @@ def check_capacity(run: RunFolder) -> Check:
         sweep = _Sweep(amounts, steps, index)
         for instants in (sweep.overfull(), sweep.overfull_at_zero_length()):
             check.add_rows(
-                "more is allocated than there is", _with_starters(instants, amounts, resource)
+                "more is allocated than the capacity", _with_starters(instants, amounts, resource)
             )
-    _check_absent(rows, run, steps, check)
-    return check
-
-
-def _check_absent(
-    rows: pl.DataFrame, run: RunFolder, steps: list[CapacityStep], check: Check
-) -> None:
-    """Nothing that asks for anything starts where nothing is: a machine that is absent or down."""
-    asking = rows.filter(pl.any_horizontal(pl.col(f"one_{r}") > 0 for r in run.asked))
+    # Nothing starts on a machine that is absent or down, unless it requests nothing.
+    asking = rows.filter(pl.any_horizontal(pl.col(f"one_{r}") > 0 for r in run.requested))
     empty = np.array([not any(step.capacity) for step in steps], dtype=bool)
     if not empty.any():
-        return
+        return check
     ids, times = (np.array([getattr(s, n) for s in steps]) for n in ("machine_id", "time_s"))
     at = _last_at(asking["machine_id"].to_numpy(), asking["start_time_s"].to_numpy(), ids, times)
-    check.add_rows(
-        "starts on a machine that is absent or down", asking.filter(pl.Series(empty[at]))
-    )
+    check.add_rows("starts on a machine that is absent or down", asking.filter(empty[at]))
+    return check
 
 
 class _Sweep:
@@ -159,16 +86,16 @@ class _Sweep:
     def overfull(self) -> pl.DataFrame:
         """Return the instants at which a machine holds more than it has.
 
-        Columns: ``machine_id, time_s, allocated, capacity, started``. After a drain what runs may
-        exceed the capacity, but then nothing may start.
+        Columns: ``machine_id, time_s, allocated, capacity, started``. After a drain, running tasks
+        may exceed the capacity, but nothing may start.
         """
         over = (self.used > self.capacity) & (self.forced | (self.started > 0))
         over &= np.isfinite(self.time)
         return _instants(self.machine, self.time, self.used, self.capacity, self.started, over)
 
     def overfull_at_zero_length(self) -> pl.DataFrame:
-        """Return the like for allocations of length zero, each beside what runs on."""
-        # The instances of a gang run at once; those of a bag may have come in different rounds.
+        """Return the same for allocations of length zero, next to what runs on."""
+        # The instances of a gang run together; those of a bag may have started in different rounds.
         alone = pl.when("gang").then(0).otherwise(pl.col("row"))
         brief = self.brief.group_by(
             "machine_id", "job_id", "task_id", "attempt", "start_time_s", alone.alias("alone"),
@@ -182,9 +109,7 @@ class _Sweep:
         return _instants(machine, time, used, capacity, amount, used > capacity)
 
 
-def _by_instant(
-    machine: npt.NDArray[Any], time: Floats, *values: Floats
-) -> tuple[Ints, Floats, list[Floats]]:
+def _by_instant(machine: Ints, time: Floats, *values: Floats) -> tuple[Ints, Floats, list[Floats]]:
     """Return the distinct (machine, time) in order, and each of `values` summed over them."""
     order = np.lexsort((time, machine))
     machine, time = machine[order].astype(np.int64), time[order]
@@ -215,8 +140,7 @@ def _last_at(machine: Ints, time: Floats, key_machine: Ints, key_time: Floats) -
 
 
 def _instants(
-    machine: Ints, time: Floats, used: Floats, capacity: Floats, started: Floats,
-    chosen: npt.NDArray[np.bool_],
+    machine: Ints, time: Floats, used: Floats, capacity: Floats, started: Floats, chosen: Bools
 ) -> pl.DataFrame:  # fmt: skip
     columns = {
         "machine_id": machine, "time_s": time, "allocated": used, "capacity": capacity,
@@ -226,7 +150,7 @@ def _instants(
 
 
 def _with_starters(instants: pl.DataFrame, rows: pl.DataFrame, resource: str) -> pl.DataFrame:
-    """Add the resource's name and a task that starts there at that instant, if one does."""
+    """Add the name of the resource, and a task that starts at that machine and instant, if any."""
     starters = rows.select(
         "machine_id", pl.col("start_time_s").alias("time_s"), "job_id", "task_id"
     ).unique(["machine_id", "time_s"], keep="last", maintain_order=True)
@@ -234,20 +158,16 @@ def _with_starters(instants: pl.DataFrame, rows: pl.DataFrame, resource: str) ->
     return named.join(starters, on=["machine_id", "time_s"], how="left", maintain_order="left")
 
 
-# MERGED The timeline audit: what it says is allocated and available follows from the allocations.
+def check_timeline(run: AuditedRun) -> Check:
+    """Check what the timeline says is allocated, available and running after each decision.
 
-
-def check_timeline(run: RunFolder) -> Check:
-    """After each decision, as much is allocated, available and running as the records say.
-
-    Instants at which an allocation of length zero came and went are left out: whether the row was
-    written before or after its end is not recorded. Of several decisions at one instant the last
-    counts.
+    Instants with an allocation of length zero are left out: whether the row was written before or
+    after its end is not recorded. Of several decisions at one instant the last one counts.
     """
     timeline = run.tables["timeline"]
-    check = Check("timeline", "allocated and capacity columns follow from the allocations")
+    check = Check("timeline", "its allocated and capacity columns follow from the allocations")
     start, end = pl.col("start_time_s"), pl.col("end_time_s")
-    check.add_rows("goes back in time", timeline.filter(pl.col("time_s").diff() < 0))
+    check.add_rows("time goes back", timeline.filter(pl.col("time_s").diff() < 0))
     known = run.known.filter(start.is_not_null())
     brief = known.filter(start == end)["start_time_s"].unique()
     rows = timeline.unique("time_s", keep="last", maintain_order=True)
@@ -255,7 +175,7 @@ def check_timeline(run: RunFolder) -> Check:
     check.examined = rows.height
     time = rows["time_s"].to_numpy()
     for index, resource in enumerate(run.resources):
-        one = known[f"one_{resource}"] if resource in run.asked else known["count"] * 0.0
+        one = known[f"one_{resource}"] if resource in run.requested else known["count"] * 0.0
         amount = (known["count"] * one).to_numpy()
         expected = {
             f"allocated_{resource}": _held(known, amount, time),
@@ -273,27 +193,19 @@ def _held(spans: pl.DataFrame, amount: Floats, time: Floats) -> Floats:
     """Return the sum of the amounts with start <= time < end, for each time."""
     start = spans["start_time_s"].to_numpy()
     end = spans["end_time_s"].fill_null(np.inf).to_numpy()
-    # Starts and ends in one sum: it stays within the capacity, so it stays exact.
-    return _sum_until(np.concatenate([start, end]), np.concatenate([amount, -amount]), time)
+    return sum_until(np.concatenate([start, end]), np.concatenate([amount, -amount]), time)
 
 
-def _sum_until(instants: Floats, amount: Floats, time: Floats) -> Floats:
-    """Return the sum of the amounts at instants up to each time, that time included."""
-    order = np.argsort(instants, kind="stable")
-    total = np.concatenate(([0.0], np.cumsum(amount[order])))
-    return np.asarray(total[np.searchsorted(instants[order], time, side="right")])
-
-
-def _capacity(run: RunFolder, index: int, time: Floats) -> Floats:
+def _capacity(run: AuditedRun, index: int, time: Floats) -> Floats:
     """Return the cluster's capacity of a resource at each time."""
     changes: list[tuple[float, float]] = []
     before: dict[int, float] = {}
-    for step in capacity_steps(run):
+    for step in run.capacity_steps:
         now = step.capacity[index]
         changes.append((step.time_s, now - before.get(step.machine_id, 0.0)))
         before[step.machine_id] = now
     instants, amounts = np.array(changes).T
-    return _sum_until(instants, amounts, time)
+    return sum_until(instants, amounts, time)
 
 
 def _compare(check: Check, rows: pl.DataFrame, column: str, expected: Floats) -> None:
@@ -302,4 +214,4 @@ def _compare(check: Check, rows: pl.DataFrame, column: str, expected: Floats) ->
         return
     found = rows.with_columns(pl.Series("expected", expected))
     wrong = found.filter(pl.col(column).cast(pl.Float64).ne_missing(pl.col("expected")))
-    check.add_rows(f"{column} is not what the allocations say", wrong)
+    check.add_rows(f"{column} does not follow from the allocations", wrong)

@@ -1,35 +1,30 @@
-"""The audit of estimates: what the policy was told of run times, worked out once more."""
+"""The check of estimates: the policy saw the run times that the scenario's estimator gives."""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from simkit.verify.audit import Check
-from simkit.verify.tasks import may_differ, policy_kills
-
-if TYPE_CHECKING:
-    from simkit.verify.folder import RunFolder
-
-_GRID = 2.0**20
-"""Steps of the run's time grid in a second."""
+from simkit.verify.audited_run import AuditedRun
+from simkit.verify.numbers import TICK, on_grid, times_on_grid
 
 
-def check_estimates(run: RunFolder) -> Check:
-    """The estimates are what the scenario's estimator says of each job."""
-    check = Check("estimates", "the policy was told what the scenario says")
+def check_estimates(run: AuditedRun) -> Check:
+    """Check that the estimate of each job is that of the scenario's estimator."""
+    check = Check("estimates", "the policy saw the estimates of the scenario's estimator")
     setting = run.setting("estimates")
     arguments = setting if isinstance(setting, dict) else {"type": setting}
     kind = arguments.get("type")
     if kind not in ("requested", "actual", "perturbed", "user-mean"):
-        return check.leave_out(f"estimates are {kind}, which are not worked out again")
+        return check.leave_out(f"{kind} estimates are not recomputed")
     if kind == "user-mean" and (reason := _why_not_followed(run)):
         return check.leave_out(reason)
     single = run.tasks.filter(pl.len().over("job_id") == 1)
     jobs = run.jobs.join(single, on="job_id", how="semi", maintain_order="left")
-    if may_differ(run) and not single["gang"].all():
+    if run.run_times_may_differ and not single["gang"].all():
         jobs = _with_means(run, jobs)
         if jobs["trace_run_time_s"].null_count():
             return check.leave_out("the mean run time of the instances is not known")
@@ -41,10 +36,10 @@ def check_estimates(run: RunFolder) -> Check:
     return check
 
 
-def _with_means(run: RunFolder, jobs: pl.DataFrame) -> pl.DataFrame:
-    """Put the mean run time of a job's instances, by the input, in the place of the longest.
+def _with_means(run: AuditedRun, jobs: pl.DataFrame) -> pl.DataFrame:
+    """Replace the longest run time of a job's instances by their mean, from the input.
 
-    Sums of the same numbers may differ by a step of the grid: what the policy was told counts then.
+    Sums of the same numbers may differ by a step of the grid: then the recorded estimate counts.
     """
     jobs = jobs.drop("trace_run_time_s")
     if run.input_tasks.tasks is None:
@@ -52,15 +47,15 @@ def _with_means(run: RunFolder, jobs: pl.DataFrame) -> pl.DataFrame:
     mean = run.input_tasks.tasks.select("job_id", pl.col("run").alias("trace_run_time_s"))
     jobs = jobs.join(mean.unique("job_id"), on="job_id", how="left", maintain_order="left")
     truth, told = pl.col("trace_run_time_s"), pl.col("estimate_s")
-    near = (truth - told).abs() <= 1 / _GRID
+    near = (truth - told).abs() <= TICK
     return jobs.with_columns(pl.when(near).then(told).otherwise(truth).alias("trace_run_time_s"))
 
 
 def _with_bounds(jobs: pl.DataFrame, arguments: dict[str, Any]) -> pl.DataFrame:
-    """Add the least and the most that the policy may have been told; mostly they are one."""
+    """Add ``least_s`` and ``most_s``, the bounds of the estimate; they are often equal."""
     truth, kind = pl.col("trace_run_time_s"), arguments["type"]
     if kind == "perturbed":
-        most = _on_grid(truth * (1 + arguments.get("factor", 5.0)))
+        most = times_on_grid(truth * (1 + arguments.get("factor", 5.0)))
         return jobs.with_columns(least_s=truth, most_s=pl.max_horizontal(most, truth))
     if kind == "user-mean":
         means = pl.Series(user_means(jobs, arguments.get("last", 2)), dtype=pl.Float64)
@@ -70,15 +65,15 @@ def _with_bounds(jobs: pl.DataFrame, arguments: dict[str, Any]) -> pl.DataFrame:
 
 
 def user_means(jobs: pl.DataFrame, last: int) -> list[float]:
-    """Return for each row the mean run time of the user's last jobs, at most the request.
+    """Return for each row the mean run time of the user's last jobs, but no more than the request.
 
     Tsafrir, Etsion and Feitelson, "Backfilling using system-generated predictions rather than
-    user runtime estimates" (2007). The request (or, without one, the run time) until `last` jobs
-    of the user have ended, and for unknown users.
+    user runtime estimates" (2007). It is the request (or the run time, if there is none) until
+    `last` jobs of the user have ended, and for unknown users.
 
     Args:
-        jobs: the ended ones in order of end, as the table has them.
-        last: how many jobs the mean is over.
+        jobs: rows of the table of jobs, in order of end.
+        last: the number of jobs in the mean.
     """
     rows = jobs.select(
         "user", "submit_time_s", "start_time_s", "end_time_s", "run_time_s",
@@ -91,26 +86,20 @@ def user_means(jobs: pl.DataFrame, last: int) -> list[float]:
     coming = next(ended, None)
     for arrival in arrivals:
         user, now, _, _, _, request = rows[arrival]
-        # What starts and ends at the very instant does so after the arrivals of that instant.
+        # Jobs that start and end at this instant do so after its arrivals.
         while coming is not None and coming[3] <= now and coming[2] < now:
             seen[coming[0]].append(coming[4])
             coming = next(ended, None)
         history = seen[user]
         known = str(user) not in ("", "-1", "None") and len(history) == last
-        mean = round(sum(history) / last * _GRID) / _GRID if known else request
+        mean = on_grid(sum(history) / last) if known else request
         means[arrival] = min(mean, request)
     return means
 
 
-def _on_grid(seconds: pl.Expr) -> pl.Expr:
-    return (seconds * _GRID).round(mode="half_to_even") / _GRID
-
-
-def _why_not_followed(run: RunFolder) -> str:
-    """Return why the order in which users' jobs ended cannot be told; empty if it can."""
+def _why_not_followed(run: AuditedRun) -> str:
+    """Return why it is not known in which order jobs ended; empty if it is."""
     one_each = run.tasks["job_id"].is_unique().all() and run.tasks["gang"].all()
-    reasons = {
-        "jobs have several tasks, or instances that end one by one": not one_each,
-        "the policy may kill jobs, from which nothing is learned": policy_kills(run),
-    }
-    return next((reason for reason, applies in reasons.items() if applies), "")
+    if not one_each:
+        return "jobs have several tasks, or instances that end one by one"
+    return "the policy may kill jobs, which the estimator ignores" if run.policy_may_kill else ""

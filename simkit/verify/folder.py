@@ -1,7 +1,8 @@
-"""A run folder as the auditor sees it: run.json and the tables, read and checked for their form.
+"""A run folder as the auditor reads it: run.json, the tables, and the digest over them.
 
-What is missing or of the wrong type is an error of the folder (`RunError`), because no rule can be
-held against it; what is merely wrong is left to the checks.
+A missing or mistyped part is an error of the folder (`RunError`), because no rule can be checked
+without it; wrong values are left to the checks. The columns and the digest are the auditor's own
+lists, not the engine's.
 """
 
 from __future__ import annotations
@@ -12,21 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import polars as pl
 
 from simkit.errors import RunError
 from simkit.verify.audit import Check
-from simkit.verify.pieces import executed, gang_segments, known_allocations, pieces, with_redone
-from simkit.verify.task_inputs import InputTasks, read_input_tasks
-
-# MERGED The columns that the auditor reads, with their types: its own list, not the engine's.
-
 
 _TIMES = ("start_time_s", "end_time_s")
-COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+_COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "jobs": {
         "id": ("job_id",),
         "Float64": (
@@ -53,7 +49,7 @@ COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "events": {"Float64": ("time_s",), "String": ("kind", "detail"), "Int64": ("machine_id",)},
 }  # fmt: skip
 """Columns that the checks read: table → type → names; an id is Int64 or String."""
-POWER_COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
+_POWER_COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "power": {
         "Float64": (
             "start_s", "end_s", "generation_w", "import_w", "discharge_w", "unserved_w", "load_w",
@@ -72,36 +68,54 @@ POWER_COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
     },
 }  # fmt: skip
-"""The same of the tables that runs with power have besides."""
-
-
-FORMAT = 1
+"""The same for the additional tables of runs with power."""
+_FORMAT = 1
 """The format of run folders that this auditor understands."""
-
+_CHANGES = ("trace", "containers", "failures", "maintenance")
+"""Keys of the scenario's cluster that change machines over time."""
 _MANIFEST = ("format", "status", "scenario", "cluster", "digest", "inputs", "trace")
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """The parts of a run folder, as they were read."""
+    """The parts of a run folder as they were read."""
 
     path: Path
     manifest: dict[str, Any]
     """run.json."""
     metrics: dict[str, Any]
-    """metrics.json; empty where an incomplete run has none."""
+    """metrics.json; empty if an incomplete run has none."""
     tables: dict[str, pl.DataFrame]
     """Table name → rows exactly as written, for the digest."""
 
-    @property
-    def complete(self) -> bool:
-        """Tell whether the run came to its end."""
-        return bool(self.manifest["status"] == "complete")
+    @classmethod
+    def read(cls, folder: str | Path, *, allow_partial: bool = False) -> Self:
+        """Read a run folder.
+
+        Args:
+            folder: the folder that holds run.json.
+            allow_partial: accept a run that was interrupted or failed.
+
+        Raises RunError if the folder is not a run of a known format, is not complete, or lacks a
+        table or column.
+        """
+        path = Path(folder)
+        manifest = _read_manifest(path / "run.json")
+        if manifest["status"] != "complete" and not allow_partial:
+            raise RunError(
+                f"{path}: the run is {manifest['status']}, only a complete run can be verified; "
+                "run it again, or verify what is there with --partial (in Python: "
+                "allow_partial=True)"
+            )
+        tables = {name: _read_table(path, name) for name in _tables_of(path, manifest)}
+        _check_ids(path, tables)
+        _check_resources(path, tables, manifest["cluster"]["resources"])
+        return cls(path, manifest, _read_metrics(path, manifest["status"]), tables)
 
     @property
-    def scenario(self) -> dict[str, Any]:
-        """The scenario after defaults."""
-        return dict(self.manifest["scenario"])
+    def complete(self) -> bool:
+        """Whether the run reached its end."""
+        return bool(self.manifest["status"] == "complete")
 
     def setting(self, *path: str) -> Any:
         """Return a setting of the scenario, e.g. ``setting("scheduling", "every")``, or None."""
@@ -116,8 +130,8 @@ class RunFolder:
         return tuple(self.manifest["cluster"]["resources"])
 
     @cached_property
-    def asked(self) -> tuple[str, ...]:
-        """Names of those resources that the jobs ask for; the tables have no other columns."""
+    def requested(self) -> tuple[str, ...]:
+        """Names of the resources that jobs request; the tables have no column for the others."""
         return tuple(name for name in self.resources if name in self.tables["tasks"].columns)
 
     @cached_property
@@ -128,6 +142,23 @@ class RunFolder:
             int(machine["id"]): tuple(float(machine["capacity"].get(r, 0)) for r in self.resources)
             for machine in machines
         }
+
+    @property
+    def policy_may_kill(self) -> bool:
+        """Whether the policy may stop jobs: only custom policies can, orders and fitness cannot."""
+        policy = self.setting("policy")
+        custom = not isinstance(policy, dict) or not (policy.get("order") or policy.get("fitness"))
+        return custom or bool(policy.get("path") or policy.get("name"))
+
+    @property
+    def power_limits_capacity(self) -> bool:
+        """Whether the power that is available decides how much capacity is on."""
+        return self.setting("power", "supply", "limit") in ("power", "resources")
+
+    @property
+    def machines_change(self) -> bool:
+        """Whether the scenario changes machines over time for reasons other than power."""
+        return any(self.setting("cluster", kind) for kind in _CHANGES)
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -144,74 +175,22 @@ class RunFolder:
         """The table of allocations, NaN read as null."""
         return self.tables["allocations"].fill_nan(None)
 
-    @cached_property
-    def known(self) -> pl.DataFrame:
-        """The allocations whose job and task exist, with what those say."""
-        return known_allocations(self.jobs, self.tasks, self.allocations, self.asked)
-
-    @cached_property
-    def segments(self) -> pl.DataFrame:
-        """One row per common start of a gang."""
-        return gang_segments(self.known)
-
-    @cached_property
-    def pieces(self) -> pl.DataFrame:
-        """One row per piece of work of an instance, or of a gang as one."""
-        return pieces(self.known, self.segments)
-
-    @cached_property
-    def work(self) -> pl.DataFrame:
-        """One row per attempt of an instance that has ended: what it executed.
-
-        Besides the columns of `verify_pieces.executed`, ``redone_s``: what it executed again, or
-        restarting, after a stop for lack of power; ``executed_s`` is without it.
-        """
-        return with_redone(executed(self.pieces), self)
-
-    @cached_property
-    def input_tasks(self) -> InputTasks:
-        """The tasks of the input, read once more."""
-        return read_input_tasks(self)
-
-
-def read_run_folder(folder: str | Path, *, allow_partial: bool = False) -> RunFolder:
-    """Read a run folder.
-
-    Args:
-        folder: the folder that holds run.json.
-        allow_partial: accept a run that was interrupted or failed half way.
-
-    Raises RunError if the folder is not a run of a known format, is not complete, or lacks a table
-    or column.
-    """
-    path = Path(folder)
-    manifest = _read_manifest(path / "run.json")
-    if manifest["status"] != "complete" and not allow_partial:
-        raise RunError(
-            f"{path}: the run is {manifest['status']}, only a complete run can be verified; "
-            "run it again, or check what is there with --partial (in Python: allow_partial=True)"
-        )
-    tables = {name: _read_table(path, name) for name in _tables_of(path, manifest)}
-    _check_ids(path, tables)
-    _check_resources(path, tables, manifest["cluster"]["resources"])
-    return RunFolder(path, manifest, _read_metrics(path, manifest["status"]), tables)
-
 
 def _tables_of(folder: Path, manifest: dict[str, Any]) -> tuple[str, ...]:
-    """Return the tables that the run should have; one that is not complete may lack bills."""
+    """Return the tables that the run must have; an incomplete run may lack those of power."""
     if not isinstance(manifest["scenario"], dict) or manifest["scenario"].get("power") is None:
-        return tuple(COLUMNS)
+        return tuple(_COLUMNS)
     whole = manifest["status"] == "complete"
-    there = (n for n in POWER_COLUMNS if whole or (folder / f"{n}.parquet").is_file())
-    return (*COLUMNS, *there)
+    there = (n for n in _POWER_COLUMNS if whole or (folder / f"{n}.parquet").is_file())
+    return (*_COLUMNS, *there)
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
     manifest = _read_json(path)
     found = manifest.get("format")
-    if found != FORMAT:
+    if found != _FORMAT:
         which = "missing" if found is None else found
-        raise RunError(f"{path}: format is {which}, this version reads format {FORMAT}")
+        raise RunError(f"{path}: format is {which}, this version reads format {_FORMAT}")
     needed = [key for key in _MANIFEST if key != "digest" or manifest.get("status") == "complete"]
     if missing := [key for key in needed if key not in manifest]:
         raise RunError(f"{path}: no key {', '.join(missing)}; the file is damaged, run it again")
@@ -252,7 +231,7 @@ def _read_table(folder: Path, name: str) -> pl.DataFrame:
         table = pl.read_parquet(path, hive_partitioning=False)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise RunError(f"{path}: cannot be read ({error}); run it again") from None
-    for kind, columns in (COLUMNS | POWER_COLUMNS)[name].items():
+    for kind, columns in (_COLUMNS | _POWER_COLUMNS)[name].items():
         allowed = ("Int64", "String") if kind == "id" else (kind,)
         for column in columns:
             found = str(table.schema[column]) if column in table.columns else "missing"
@@ -286,15 +265,12 @@ def _check_resources(folder: Path, tables: dict[str, pl.DataFrame], resources: l
         raise RunError(f"{folder}: the tasks ask for none of the resources {', '.join(resources)}")
 
 
-# MERGED The auditor's own digest of a run: SHA-256 over the canonical values of its tables.
-
-
-DIGESTED_TABLES = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
+_DIGESTED = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
 
 
 def check_digest(run: RunFolder) -> Check:
-    """The tables and metrics are those whose digest was recorded."""
-    check = Check("digest", "the tables' digest is the recorded one", len(run.tables))
+    """Check that tables and metrics have not changed since their digest was recorded."""
+    check = Check("digest", "tables and metrics have the recorded digest", len(run.tables))
     recorded = run.manifest.get("digest")
     if recorded is None and not run.complete:
         return check.skip("the run is not complete and has no digest")
@@ -304,8 +280,7 @@ def check_digest(run: RunFolder) -> Check:
         check.add("a column cannot be digested", {"problem": str(error)})
         return check
     if found != recorded:
-        row = {"recorded": recorded, "recomputed": found}
-        check.add("the recomputed digest is another", row)
+        check.add("the digest differs", {"recorded": recorded, "recomputed": found})
     return check
 
 
@@ -326,16 +301,16 @@ def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any) -> str:
     JSON (``sort_keys=True, separators=(",", ":")``, in UTF-8).
 
     Args:
-        tables: table name → frame; tables of other names are left out.
+        tables: table name → frame; other tables are left out.
         metrics: the parsed contents of metrics.json.
 
-    Raises ValueError for a column of another type, naming it.
+    Raises ValueError for a column of another type.
     """
     total = hashlib.sha256()
-    for table in DIGESTED_TABLES:
+    for table in _DIGESTED:
         for column in tables[table].iter_columns() if table in tables else ():
             try:
-                values = canonical_bytes(column)
+                values = _canonical_bytes(column)
             except ValueError as error:
                 raise ValueError(f"{table}.{error}") from None
             line = f"{table}.{column.name}:{hashlib.sha256(values).hexdigest()}\n"
@@ -345,11 +320,8 @@ def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any) -> str:
     return total.hexdigest()
 
 
-def canonical_bytes(column: pl.Series) -> bytes:
-    """Return a column's values as `digest_of` describes them.
-
-    Raises ValueError for a column that is none of Float64, Int64, Boolean and String.
-    """
+def _canonical_bytes(column: pl.Series) -> bytes:
+    """Return a column's values as `digest_of` describes them."""
     if column.dtype == pl.Float64:
         return column.fill_null(np.nan).to_numpy().astype("<f8").tobytes()
     if column.dtype == pl.Int64:

@@ -1,6 +1,6 @@
-"""The audit of inputs: the files are those of the run, and its jobs are the log's jobs.
+"""Checks of the inputs: the files have not changed, and the jobs of a run are those of its log.
 
-The log is read here once more, by a parser that knows nothing of the engine's reader.
+Logs and tables are read again by parsers that share no code with the engine's readers.
 """
 
 from __future__ import annotations
@@ -12,48 +12,60 @@ import math
 import os
 import tarfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
 from simkit.text import counted
 from simkit.verify.audit import Check
+from simkit.verify.folder import RunFolder
+from simkit.verify.numbers import LARGEST, times_on_grid
 
-if TYPE_CHECKING:
-    from simkit.verify.folder import RunFolder
-
-
+SWF_NUMBERS = ("user", "group", "executable", "queue", "partition")
+"""What fields 12 to 16 of SWF number."""
 _EPOCH_FROM = 1e9
 """Submit times from here on are seconds since 1970, not since the log's start."""
-_LARGEST = 2.0**33
-"""Numbers are below this; a row with a larger one, or with nan, is no job."""
+_LAYOUTS = {
+    "batch_task": ("create", "end", "job_id", "task_id", "instances", "status", "cpu", "mem"),
+    "batch_instance": ("start", "end", "job_id", "task_id", "machine", "status", "seq", "total"),
+    "server_event": ("time", "machine", "event", "detail", "cpu", "mem", "disk"),
+    "container_event": ("time", "event", "container", "machine", "cpu", "mem", "disk"),
+}
+"""Table of Alibaba's cluster-trace-v2017 → its first columns; the files have no header."""
+_WIDTHS = {"batch_task": 8, "batch_instance": 12, "server_event": 7, "container_event": 8}
+"""How many columns a table has in all."""
+_TEXT = ("status", "event", "detail")
+
+
+class MissingInputError(ValueError):
+    """An input file is missing or has changed; the message says so."""
 
 
 def check_inputs(run: RunFolder) -> Check:
-    """Each input file still has the contents that the run read."""
+    """Check that each input file still has the content that the run read."""
     check = Check("inputs", "every input file has its recorded sha256")
     missing = []
     for entry in run.manifest["inputs"]:
-        path = find_input(run, entry["path"])
+        path = _find_input(run, entry["path"])
         if path is None:
             missing.append(str(entry["path"]))
             continue
         check.examined += 1
-        found = sha256_of(path)
+        found = _sha256_of(path)
         if found != entry["sha256"]:
-            check.add("the input file is not the one that was read", {**entry, "found": found})
+            check.add("the input file has changed since the run", {**entry, "found": found})
     if missing:
-        check.notes["not checked, missing"] = missing
+        check.notes["missing, not checked"] = missing
     if not check.examined:
         if missing:
-            return check.leave_out("no input file is there")
-        return check.skip("the run read no file")
+            return check.leave_out("all input files are missing")
+        return check.skip("the run read no input file")
     return check
 
 
-def find_input(run: RunFolder, recorded: str) -> Path | None:
+def _find_input(run: RunFolder, recorded: str) -> Path | None:
     """Return where a recorded input lies now: as recorded, or relative to the run folder."""
     expanded = Path(os.path.expandvars(recorded))
     for candidate in (expanded, run.path / expanded):
@@ -62,18 +74,14 @@ def find_input(run: RunFolder, recorded: str) -> Path | None:
     return None
 
 
-def sha256_of(path: Path) -> str:
+def _sha256_of(path: Path) -> str:
     """Return a file's SHA-256 in hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-NUMBERS = ("user", "group", "executable", "queue", "partition")
-"""What SWF's fields 12 to 16 number."""
-
-
 def check_trace(run: RunFolder) -> Check:
-    """The jobs of the run are the jobs of its input: none more, none less, none changed."""
+    """Check that the run has the jobs of its input: none missing, none added, none changed."""
     check = Check("trace", "the run's jobs are the input's jobs", run.jobs.height)
     _check_report(run, check)
     if run.setting("workload", "type") in ("tasks", "alibaba2017"):
@@ -95,27 +103,27 @@ def check_trace(run: RunFolder) -> Check:
 
 
 def _check_report(run: RunFolder, check: Check) -> None:
-    """Hold the number of jobs against what run.json says of the trace's rows."""
+    """Check the number of jobs against the counts of the trace's rows in run.json."""
     trace = run.manifest["trace"]
     if not trace or not (trace.get("read") or run.manifest["inputs"]):
-        return  # a model of a workload reads no rows
+        return  # a workload model reads no rows
     kept = trace.get("accepted", 0) + sum(trace.get("repaired", {}).values())
     balance = kept + sum(trace.get("dropped", {}).values())
     if trace.get("read") != balance:
-        check.add("rows read are not accepted + repaired + dropped", dict(trace))
+        check.add("the rows read are not accepted + repaired + dropped", dict(trace))
     if run.setting("workload", "resample"):
         return
     fewer = bool(run.setting("workload", "window")) or not run.complete
     what, found = _rows_of(run)
     if found > kept or (found < kept and not fewer):
-        message = f"the number of {what} is not what the trace's rows gave"
+        message = f"the number of {what} does not match the accepted rows of the trace"
         check.add(message, {what: found, "accepted_or_repaired": kept})
 
 
 def _rows_of(run: RunFolder) -> tuple[str, int]:
-    """Return what a row of the input makes, and how many of them the run has."""
+    """Return what a row of the input stands for, and how many of them the run has."""
     kind = run.setting("workload", "type")
-    several = run.tasks.height > run.jobs.height  # of a reader of one's own
+    several = run.tasks.height > run.jobs.height  # of a custom reader
     if kind in ("tasks", "alibaba2017") or (kind == "plugin" and several):
         return "tasks", run.tasks.height
     return "jobs", run.jobs.height
@@ -125,23 +133,29 @@ def _why_not_reread(run: RunFolder) -> str:
     workload = run.setting("workload") or {}
     if workload.get("type") != "swf":
         return f"the workload's type is {workload.get('type')!r}"
-    changes = {
-        "window": None, "resample": None, "load": 1.0, "processors_scale": 1.0,
-        "processors_max": None, "run_time_scale": 1.0, "run_time_max": None, "target_load": None,
+    if workload.get("window"):
+        return f"the workload has window: {workload['window']}"
+    return transformation(workload)
+
+
+def transformation(workload: Mapping[str, Any]) -> str:
+    """Return the first setting that changes the jobs of a workload's input; empty if none does."""
+    neutral = {
+        "resample": None, "load": 1.0, "processors_scale": 1.0, "processors_max": None,
+        "run_time_scale": 1.0, "run_time_max": None, "target_load": None,
     }  # fmt: skip
-    for name, neutral in changes.items():
-        value = workload.get(name)
-        if value and value != neutral:
-            return f"the workload has {name}: {value}"
+    for name, value in neutral.items():
+        if workload.get(name) and workload[name] != value:
+            return f"the workload has {name}: {workload[name]}"
     return ""
 
 
 def _log(run: RunFolder) -> Path | None:
-    """Return the log of the scenario if it is there, unchanged."""
+    """Return the log of the scenario if it exists unchanged."""
     name = Path(str(run.setting("workload", "path"))).name
     for entry in run.manifest["inputs"]:
-        path = find_input(run, entry["path"])
-        if path is not None and path.name == name and sha256_of(path) == entry["sha256"]:
+        path = _find_input(run, entry["path"])
+        if path is not None and path.name == name and _sha256_of(path) == entry["sha256"]:
             return path
     return None
 
@@ -153,23 +167,25 @@ def read_jobs(path: Path, rules: dict[str, Any]) -> pl.DataFrame:
         path: the log, plain or gzipped.
         rules: the scenario's workload: ``processors``, ``requested_time``, ``keep_zero_run``.
 
-    Returns columns ``job_id, submit, run, processors, requested`` and `NUMBERS`, sorted by the
-    first five; submit times count from the first one where the log gives them in seconds since
-    1970.
+    Returns columns ``job_id, submit, run, processors, requested`` and `SWF_NUMBERS`, sorted by the
+    first five. Submit times in seconds since 1970 are counted from the first one.
 
-    Raises ValueError for a line that is no job.
+    Raises ValueError for a line that is not a job.
     """
     rows = [row for fields in _lines(path) if (row := _job(fields, rules)) is not None]
     names = ("job_id", "submit", "run", "processors", "requested")
-    schema = dict.fromkeys((*names, *NUMBERS), pl.Float64)
-    frame = pl.DataFrame(rows, orient="row", schema=schema).with_columns(
-        pl.col("job_id", *NUMBERS).cast(pl.Int64)
+    schema = dict.fromkeys((*names, *SWF_NUMBERS), pl.Float64)
+    jobs = pl.DataFrame(rows, orient="row", schema=schema).with_columns(
+        pl.col("job_id", *SWF_NUMBERS).cast(pl.Int64)
     )
-    return _on_grid(_rebased(frame)).sort(names, maintain_order=True)
+    if jobs.height and float(str(jobs["submit"].min())) >= _EPOCH_FROM:
+        jobs = jobs.with_columns(pl.col("submit") - pl.col("submit").min())
+    jobs = jobs.with_columns(times_on_grid(pl.col("submit", "run", "requested")))
+    return jobs.sort(names, maintain_order=True)
 
 
 def _lines(path: Path) -> Iterator[list[bytes]]:
-    """Yield the fields of each line that is no comment; a gzipped file shows in its first bytes."""
+    """Yield the fields of each line that is not a comment; the log may be gzipped."""
     with path.open("rb") as file:
         zipped = file.read(2) == b"\x1f\x8b"
     with gzip.open(path) if zipped else path.open("rb") as lines:
@@ -180,7 +196,7 @@ def _lines(path: Path) -> Iterator[list[bytes]]:
 
 
 def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | None, ...] | None:
-    """Return the job of one line, or None where the rules leave it out.
+    """Return the job of one line, or None if the rules leave it out.
 
     Fields of the format, counted from 0: 0 job, 1 submit, 3 run, 4 allocated processors,
     7 requested processors, 8 requested time; -1 is unknown. A fraction of a processor is one.
@@ -197,85 +213,67 @@ def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | None, ...]
     too_short = run < 0 if rules.get("keep_zero_run") else run <= 0
     submit = float(fields[1])
     numbers = (submit, run, allocated, asked, requested)
-    if too_short or processors <= 0 or submit < 0 or not all(abs(n) < _LARGEST for n in numbers):
+    if too_short or processors <= 0 or submit < 0 or not all(abs(n) < LARGEST for n in numbers):
         return None
     estimate: float | None = requested if requested > 0 else None
     if rules.get("requested_time", "max") == "max":
         estimate = max(requested, run)
     numbered = [_whole(field) for field in fields[11:16]]
-    numbered += [-1.0] * (len(NUMBERS) - len(numbered))
+    numbered += [-1.0] * (len(SWF_NUMBERS) - len(numbered))
     return float(fields[0]), submit, run, math.ceil(processors), estimate, *numbered
 
 
 def _whole(field: bytes) -> float:
-    """Return a number of a user, group, …; -1 where there is none."""
+    """Return the number of a user, group, …; -1 if it is unknown."""
     number = float(field)
-    return float(math.floor(number)) if 0 <= number < _LARGEST else -1.0
-
-
-def _rebased(jobs: pl.DataFrame) -> pl.DataFrame:
-    """Count submit times from the first one if they are seconds since 1970."""
-    if jobs.height and float(str(jobs["submit"].min())) >= _EPOCH_FROM:
-        return jobs.with_columns(pl.col("submit") - pl.col("submit").min())
-    return jobs
-
-
-def _on_grid(jobs: pl.DataFrame) -> pl.DataFrame:
-    """Round times to multiples of 2**-20 s, as the run has them."""
-    times = pl.col("submit", "run", "requested")
-    return jobs.with_columns((times * 2**20).round(mode="half_to_even") / 2**20)
+    return float(math.floor(number)) if 0 <= number < LARGEST else -1.0
 
 
 def _compare_jobs(run: RunFolder, wanted: pl.DataFrame, check: Check) -> None:
-    found = run.jobs.select(
+    jobs = run.jobs
+    if "processors" not in jobs.columns or jobs.schema["job_id"] != pl.Int64:
+        row = {"job_id": str(jobs.schema["job_id"]), "resources": list(run.resources)}
+        check.add("the jobs of a log must have integer ids and request processors", row)
+        return
+    # Columns of names instead of numbers are not compared.
+    numbers = [name for name in SWF_NUMBERS if jobs.schema[name] == pl.Int64]
+    found = jobs.select(
         "job_id", pl.col("submit_time_s").alias("submit"),
         pl.col("trace_run_time_s").alias("run"),
         pl.col("processors").cast(pl.Float64), pl.col("requested_time_s").alias("requested"),
-    ) if "processors" in run.jobs.columns else None  # fmt: skip
-    if found is None or found.schema["job_id"] != pl.Int64:
-        row = {"job_id": str(run.jobs.schema["job_id"]), "resources": list(run.resources)}
-        check.add("jobs of a log have whole numbers as ids and ask for processors", row)
-        return
-    # Numbering equal rows makes the comparison one of multisets: a job twice is not a job once.
-    key = ["job_id", "submit", "run", "processors", "requested"]
-    for name in NUMBERS:
-        if run.jobs.schema[name] == pl.Int64:  # else the log has names for them
-            found, key = found.with_columns(run.jobs[name]), [*key, name]
-    nth = pl.int_range(pl.len()).over(key).alias("nth")
-    found, wanted = found.with_columns(nth), wanted.with_columns(nth)
-    key.append("nth")
-    if run.complete:
-        absent = wanted.join(found, on=key, how="anti", nulls_equal=True, maintain_order="left")
-        check.add_rows("a job of the log is not in the run as it is in the log", absent.drop("nth"))
-    extra = found.join(wanted, on=key, how="anti", nulls_equal=True, maintain_order="left")
-    check.add_rows("a job of the run is not in the log as it is in the run", extra.drop("nth"))
+        *numbers,
+    )  # fmt: skip
+    compare_with_input(check, run, found, wanted.drop(set(SWF_NUMBERS) - set(numbers)), "job")
 
 
-# MERGED Input tables as the auditor reads them: found among the run's inputs, read by its own parser.
+def compare_with_input(
+    check: Check, run: RunFolder, found: pl.DataFrame, wanted: pl.DataFrame, what: str
+) -> None:
+    """Record the rows of the input that the run lacks, and those that it has in addition.
 
-
-LARGEST = 2.0**33
-"""Times and amounts are below this."""
-LARGEST_ID = 2.0**53
-"""Ids of a trace are below this."""
-_LAYOUTS = {
-    "batch_task": ("create", "end", "job_id", "task_id", "instances", "status", "cpu", "mem"),
-    "batch_instance": ("start", "end", "job_id", "task_id", "machine", "status", "seq", "total"),
-    "server_event": ("time", "machine", "event", "detail", "cpu", "mem", "disk"),
-    "container_event": ("time", "event", "container", "machine", "cpu", "mem", "disk"),
-}
-"""Table of Alibaba's cluster-trace-v2017 → its first columns; the files have no header."""
-_WIDTHS = {"batch_task": 8, "batch_instance": 12, "server_event": 7, "container_event": 8}
-"""Columns that a table has in all."""
-_TEXT = ("status", "event", "detail")
-
-
-class MissingInputError(ValueError):
-    """An input file is missing or has changed; its message says so."""
+    Args:
+        check: gets the violations.
+        run: the run; an incomplete one may lack rows.
+        found: rows of the run.
+        wanted: rows of the input, with the same columns.
+        what: what a row is, for the message.
+    """
+    # Numbering equal rows makes this a comparison of multisets: a row twice is not a row once.
+    nth = pl.int_range(pl.len()).over(found.columns).alias("nth")
+    found, wanted = found.with_columns(nth), wanted.select(found.columns).with_columns(nth)
+    both = ((wanted, found, "input", "run"), (found, wanted, "run", "input"))
+    for these, others, here, there in both if run.complete else both[1:]:
+        rows = these.join(
+            others, on=found.columns, how="anti", nulls_equal=True, maintain_order="left"
+        )
+        message = (
+            f"the {there} does not have this {what} of the {here}, or has it with other values"
+        )
+        check.add_rows(message, rows.drop("nth"))
 
 
 def inputs_below(run: RunFolder, place: str) -> Iterator[Path]:
-    """Yield the unchanged input files that lie at `place` or in that folder.
+    """Yield the unchanged input files at `place` or in that folder.
 
     Raises MissingInputError if one of them is missing or has changed.
     """
@@ -283,8 +281,8 @@ def inputs_below(run: RunFolder, place: str) -> Iterator[Path]:
         recorded = Path(str(entry["path"]))
         if Path(place) not in (recorded, recorded.parent):
             continue
-        path = find_input(run, str(entry["path"]))
-        if path is None or sha256_of(path) != entry["sha256"]:
+        path = _find_input(run, str(entry["path"]))
+        if path is None or _sha256_of(path) != entry["sha256"]:
             raise MissingInputError(f"{recorded.name} is missing or has changed")
         yield path
 
@@ -295,7 +293,7 @@ def trace_table(run: RunFolder, place: str, table: str) -> pl.DataFrame | None:
     Args:
         run: the run.
         place: the folder, archive or single table that the scenario names.
-        table: e.g. ``batch_task``; a single file is this table unless it has another's name.
+        table: e.g. ``batch_task``; a single file is this table unless it has the name of another.
 
     Raises ValueError for a table that cannot be read.
     """
@@ -342,13 +340,3 @@ def _parsed(source: Path | io.BytesIO, table: str) -> pl.DataFrame:
 
 def _numbers(names: Sequence[str]) -> list[pl.Expr]:
     return [pl.col(name).cast(pl.Float64, strict=False) for name in names if name not in _TEXT]
-
-
-def times_on_grid(value: pl.Expr) -> pl.Expr:
-    """Round times to multiples of 2**-20 s, as the run has them."""
-    return (value * 2**20).round(mode="half_to_even") / 2**20
-
-
-def requests_on_grid(value: pl.Expr) -> pl.Expr:
-    """Round requests down to multiples of 2**-30; a millionth of a step is noise."""
-    return (value * 2**30 + 1e-6).floor() / 2**30

@@ -1,29 +1,24 @@
-"""Checks on jobs and tasks: every job once, and each fact in accord with the others."""
+"""Checks of jobs and tasks: each exists once, and their columns agree with each other."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import polars as pl
 
 from simkit.verify.audit import Check
-from simkit.verify.pieces import TASK, redone
+from simkit.verify.audited_run import TASK, AuditedRun
 
-if TYPE_CHECKING:
-    from simkit.verify.folder import RunFolder
-
-STATUSES = ("finished", "killed", "rejected", "running", "waiting")
-OUTCOMES = ("finished", "killed", "suspended", "lost", "running")
+_STATUSES = ("finished", "killed", "rejected", "running", "waiting")
+_OUTCOMES = ("finished", "killed", "suspended", "lost", "running")
 
 
-def check_identity(run: RunFolder) -> Check:
-    """Every job and every task is there once, and every row belongs to one of them."""
+def check_identity(run: AuditedRun) -> Check:
+    """Check that every job and task exists once, and that every row belongs to one."""
     jobs, tasks, allocations = run.jobs, run.tasks, run.allocations
-    check = Check("identity", "every job and task exactly once, every row belongs to one")
+    check = Check("identity", "every job and task exists once, and every row belongs to one")
     check.examined = jobs.height + tasks.height + allocations.height
-    check.add_rows("the job is there more than once", jobs.filter(pl.col("job_id").is_duplicated()))
+    check.add_rows("the job has several rows", jobs.filter(pl.col("job_id").is_duplicated()))
     repeated = tasks.filter(pl.struct(TASK).is_duplicated())
-    check.add_rows("the task is there more than once", repeated)
+    check.add_rows("the task has several rows", repeated)
     orphans = tasks.join(jobs, on="job_id", how="anti", maintain_order="left")
     check.add_rows("the task's job is not among the jobs", orphans)
     orphans = allocations.join(tasks, on=TASK, how="anti", maintain_order="left")
@@ -31,29 +26,26 @@ def check_identity(run: RunFolder) -> Check:
     started = jobs.filter(pl.col("status") != "rejected")
     childless = started.join(tasks, on="job_id", how="anti", maintain_order="left")
     check.add_rows("the job has no task", childless)
-    check.add_rows("the job asks for more or less than its tasks do", _wrong_requests(run))
+    # Each resource column of a job is the sum over its tasks.
+    sums = tasks.group_by("job_id", maintain_order=True).agg(
+        (pl.col(r) * pl.col("instances")).sum().cast(pl.Float64).alias(f"tasks_{r}")
+        for r in run.requested
+    )
+    differs = [pl.col(r).cast(pl.Float64).ne_missing(pl.col(f"tasks_{r}")) for r in run.requested]
+    rows = jobs.join(sums, on="job_id", maintain_order="left").filter(pl.any_horizontal(differs))
+    check.add_rows("the job does not request what its tasks request", rows)
     return check
 
 
-def _wrong_requests(run: RunFolder) -> pl.DataFrame:
-    """Return jobs whose resource columns differ from the sum over their tasks."""
-    sums = run.tasks.group_by("job_id", maintain_order=True).agg(
-        (pl.col(r) * pl.col("instances")).sum().cast(pl.Float64).alias(f"tasks_{r}")
-        for r in run.asked
-    )
-    differs = [pl.col(r).cast(pl.Float64).ne_missing(pl.col(f"tasks_{r}")) for r in run.asked]
-    return run.jobs.join(sums, on="job_id", maintain_order="left").filter(
-        pl.any_horizontal(differs)
-    )
-
-
-def check_causality(run: RunFolder) -> Check:
-    """Nothing starts before it is submitted or ends before it starts."""
+def check_causality(run: AuditedRun) -> Check:
+    """Check that nothing starts before it is submitted or ends before it starts."""
     rows = run.allocations.join(
         run.jobs.select("job_id", "submit_time_s").unique("job_id"), on="job_id", how="left",
         maintain_order="left",
     )  # fmt: skip
-    check = Check("causality", "submit <= start <= end", run.jobs.height + rows.height)
+    check = Check(
+        "causality", "submit time <= start time <= end time", run.jobs.height + rows.height
+    )
     for table in (run.jobs, rows):
         early = table.filter(pl.col("start_time_s") < pl.col("submit_time_s"))
         check.add_rows("starts before its submission", early)
@@ -64,11 +56,11 @@ def check_causality(run: RunFolder) -> Check:
     return check
 
 
-def check_statuses(run: RunFolder) -> Check:
-    """A job's status agrees with its times, its reason, its tasks and its allocations."""
+def check_statuses(run: AuditedRun) -> Check:
+    """Check that a job's status agrees with its times, reason, tasks and allocations."""
     outcomes = run.allocations.group_by("job_id").agg(
         pl.len().alias("allocations"),
-        *((pl.col("outcome") == name).sum().alias(f"with_{name}") for name in OUTCOMES),
+        *((pl.col("outcome") == name).sum().alias(f"with_{name}") for name in _OUTCOMES),
     )
     tasks = run.tasks.group_by("job_id").agg(
         pl.len().alias("tasks"),
@@ -83,17 +75,18 @@ def check_statuses(run: RunFolder) -> Check:
     for message, wrong in _status_rules().items():
         check.add_rows(message, jobs.filter(wrong))
     for table, column, known in (
-        (run.tasks, "status", STATUSES),
-        (run.allocations, "outcome", OUTCOMES),
+        (run.tasks, "status", _STATUSES),
+        (run.allocations, "outcome", _OUTCOMES),
     ):
         strange = table.filter(~pl.col(column).is_in(known).fill_null(False))
-        check.add_rows(f"the {column} is none of {', '.join(known)}", strange)
-    _check_running_rows(run, check)
+        check.add_rows(f"the {column} is not one of {', '.join(known)}", strange)
+    wrong = pl.col("end_time_s").is_null() != (pl.col("outcome") == "running")
+    check.add_rows("an allocation must have an end unless it runs", run.allocations.filter(wrong))
     return check
 
 
 def _status_rules() -> dict[str, pl.Expr]:
-    """Return message → what a wrong job looks like."""
+    """Return message → which jobs are wrong."""
     status, start, end = pl.col("status"), pl.col("start_time_s"), pl.col("end_time_s")
     reason = pl.col("reason").fill_null("")
     finished, killed, rejected = status == "finished", status == "killed", status == "rejected"
@@ -101,13 +94,15 @@ def _status_rules() -> dict[str, pl.Expr]:
     has_time = pl.any_horizontal(start.is_not_null(), end.is_not_null())
     halted = pl.any_horizontal(pl.col("with_killed") > 0, pl.col("with_running") > 0)
     return {
-        f"the status is none of {', '.join(STATUSES)}": ~status.is_in(STATUSES).fill_null(False),
+        f"the status is not one of {', '.join(_STATUSES)}": ~status.is_in(_STATUSES).fill_null(
+            False
+        ),
         "finished without a start or an end": finished & (start.is_null() | end.is_null()),
         "finished without a finished allocation": finished & (pl.col("with_finished") == 0),
         "finished, but a task is not": finished & (pl.col("tasks") > pl.col("tasks_finished")),
-        "finished, but an allocation was killed or runs": finished & halted,
+        "finished, but an allocation was killed or still runs": finished & halted,
         "killed or rejected without a reason": (killed | rejected) & (reason == ""),
-        "gives a reason, but is neither killed nor rejected": ~(killed | rejected) & (reason != ""),
+        "has a reason, but is neither killed nor rejected": ~(killed | rejected) & (reason != ""),
         "killed without an end": killed & end.is_null(),
         "killed, but every task finished": killed
         & (pl.col("tasks") > 0)
@@ -122,15 +117,9 @@ def _status_rules() -> dict[str, pl.Expr]:
     }
 
 
-def _check_running_rows(run: RunFolder, check: Check) -> None:
-    """An allocation runs exactly when it has no end."""
-    wrong = pl.col("end_time_s").is_null() != (pl.col("outcome") == "running")
-    check.add_rows("an allocation lacks an end, or runs and has one", run.allocations.filter(wrong))
-
-
-def check_times(run: RunFolder) -> Check:
-    """The times of jobs and tasks follow from their allocations."""
-    check = Check("times", "start, end, wait, turnaround follow from the allocations")
+def check_times(run: AuditedRun) -> Check:
+    """Check that the times of jobs and tasks follow from their allocations."""
+    check = Check("times", "start, end, wait and turnaround times follow from the allocations")
     check.examined = run.jobs.height + run.tasks.height
     for table, key in ((run.jobs, ["job_id"]), (run.tasks, TASK)):
         spans = run.allocations.group_by(key).agg(
@@ -142,38 +131,34 @@ def check_times(run: RunFolder) -> Check:
         start, end, last = pl.col("start_time_s"), pl.col("end_time_s"), pl.col("last_end_s")
         wrong_start = rows.filter(start.ne_missing(pl.col("first_start_s")))
         check.add_rows("the start is not that of its first allocation", wrong_start)
-        # What is killed while it is suspended ends after its last allocation.
+        # A task that is killed while suspended ends after its last allocation.
         exact = pl.col("status") == "finished"
         if "gang" in table.columns:
             exact = exact | (pl.col("gang") & pl.col("killed_here").fill_null(False))
         wrong_end = rows.filter((exact & end.ne_missing(last)) | (end < last))
         check.add_rows("the end is not that of its last allocation", wrong_end)
-    _check_last_task(run, check)
-    _check_differences(run.jobs, check)
+    _check_differences(run, check)
     _check_accounts(run, check)
     _check_retries(run, check)
     return check
 
 
-def _check_last_task(run: RunFolder, check: Check) -> None:
-    """A job that is over ended with the last of its tasks."""
+def _check_differences(run: AuditedRun, check: Check) -> None:
+    """Check that a job ended with its last task, and its wait and turnaround times."""
     ends = run.tasks.group_by("job_id").agg(pl.col("end_time_s").max().alias("last_task_end_s"))
     over = run.jobs.filter(pl.col("status").is_in(["finished", "killed"]))
     rows = over.join(ends, on="job_id", maintain_order="left")
     wrong = rows.filter(pl.col("end_time_s").ne_missing(pl.col("last_task_end_s")))
     check.add_rows("the end is not that of its last task", wrong)
-
-
-def _check_differences(jobs: pl.DataFrame, check: Check) -> None:
-    submit = pl.col("submit_time_s")
     for column, later in (("wait_time_s", "start_time_s"), ("turnaround_time_s", "end_time_s")):
-        expected = jobs.with_columns((pl.col(later) - submit).alias("expected"))
+        difference = pl.col(later) - pl.col("submit_time_s")
+        expected = run.jobs.with_columns(difference.alias("expected"))
         wrong = expected.filter(pl.col(column).ne_missing(pl.col("expected")))
         check.add_rows(f"{column} is not {later} - submit_time_s", wrong)
 
 
-def _check_accounts(run: RunFolder, check: Check) -> None:
-    """Hold run, lost and suspended time and attempts of one-gang jobs against their segments."""
+def _check_accounts(run: AuditedRun, check: Check) -> None:
+    """Check run, lost and suspended time and attempts of one-gang jobs by their segments."""
     segments = run.segments.filter(
         pl.col("tasks_of_job") == 1, pl.col("job_status").is_in(["finished", "killed"])
     )
@@ -194,35 +179,24 @@ def _check_accounts(run: RunFolder, check: Check) -> None:
     sums = _with_redone(sums, run)
     rows = run.jobs.join(sums, on="job_id", maintain_order="left")
     done = pl.col("status") == "finished"
-    for message, column, expected, applies in (
-        (
-            "run_time_s is not what its last attempt executed",
-            "run_time_s",
-            "run",
-            pl.col("stopped"),
-        ),
-        ("attempts is not the last attempt's number", "attempts", "last_attempt", pl.lit(True)),
-        ("lost_time_s is not what earlier attempts executed", "lost_time_s", "lost", done),
-        (
-            "suspended_time_s is not the time between segments",
-            "suspended_time_s",
-            "suspended",
-            done,
-        ),
+    for column, meaning, expected, applies in (
+        ("run_time_s", "the time that its last attempt executed", "run", pl.col("stopped")),
+        ("attempts", "the number of its last attempt", "last_attempt", pl.lit(True)),
+        ("lost_time_s", "the time that earlier attempts executed", "lost", done),
+        ("suspended_time_s", "the time between its segments", "suspended", done),
     ):
         wrong = rows.filter(applies & pl.col(column).ne_missing(pl.col(expected)))
-        check.add_rows(message, wrong)
+        check.add_rows(f"{column} is not {meaning}", wrong)
 
 
-def _with_redone(sums: pl.DataFrame, run: RunFolder) -> pl.DataFrame:
-    """Count what a job did again after a checkpoint, or restarting, as lost and not as run.
+def _with_redone(sums: pl.DataFrame, run: AuditedRun) -> pl.DataFrame:
+    """Count the time in which the last attempt repeated work, or restarted, as lost and not as run.
 
-    Earlier attempts are lost as a whole, so that of the last one alone is moved.
+    Earlier attempts are lost as a whole.
     """
-    again = redone(run)
-    if again is None:
+    if run.redone is None:
         return sums
-    again = again.select("job_id", "attempt", pl.col("redone_s").alias("again"))
+    again = run.redone.select("job_id", "attempt", pl.col("redone_s").alias("again"))
     rows = sums.join(
         again, left_on=["job_id", "last_attempt"], right_on=["job_id", "attempt"], how="left",
         maintain_order="left",
@@ -231,21 +205,22 @@ def _with_redone(sums: pl.DataFrame, run: RunFolder) -> pl.DataFrame:
     return rows.with_columns(pl.col("run") - moved, pl.col("lost") + moved)
 
 
-def _check_retries(run: RunFolder, check: Check) -> None:
-    """Hold attempts and lost time of every job against the attempts of its instances.
+def _check_retries(run: AuditedRun, check: Check) -> None:
+    """Check attempts and lost time of every job by the attempts of its instances.
 
-    Lost is what attempts executed that were given up, and what was done again after a checkpoint,
-    or restarting. Of a bag, the lost time is the mean over its instances; a job's is the sum over
-    its tasks.
+    Lost time is the time of attempts that were given up, and the time in which work was repeated
+    or restarted. A bag's is the mean over its instances, a job's is the sum over its tasks.
     """
     last = run.allocations.group_by("job_id").agg(pl.col("attempt").max().alias("last_attempt"))
     rows = run.jobs.join(last, on="job_id", how="left", maintain_order="left")
     wrong = pl.col("attempts").ne_missing(pl.col("last_attempt").fill_null(0))
-    check.add_rows("attempts is not the most that an instance was started", rows.filter(wrong))
+    check.add_rows(
+        "attempts is not the highest number of attempts of its instances", rows.filter(wrong)
+    )
     share = pl.col("executed_s") * pl.col("count") / pl.col("instances")
     parts = [run.work.filter(pl.col("outcome") == "lost").select(*TASK, "count", "executed_s")]
-    if (again := redone(run)) is not None:
-        parts.append(again.select(*TASK, "count", pl.col("redone_s").alias("executed_s")))
+    if run.redone is not None:
+        parts.append(run.redone.select(*TASK, "count", pl.col("redone_s").alias("executed_s")))
     lost = (
         pl.concat(parts)
         .join(run.tasks.select(*TASK, "instances"), on=TASK, maintain_order="left")
@@ -255,4 +230,6 @@ def _check_retries(run: RunFolder, check: Check) -> None:
     rows = run.jobs.join(lost, on="job_id", how="left", maintain_order="left")
     expected = pl.col("expected_lost_s").fill_null(0.0)
     off = (pl.col("lost_time_s") - expected).abs() > 1e-6 * pl.max_horizontal(1.0, expected)
-    check.add_rows("lost_time_s is not what its instances lost", rows.filter(off.fill_null(True)))
+    check.add_rows(
+        "lost_time_s is not the time that its instances lost", rows.filter(off.fill_null(True))
+    )

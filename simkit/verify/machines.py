@@ -1,37 +1,34 @@
-"""What happens to the machines by the scenario's own files, read by the auditor.
+"""Checks of machines over time: their recorded capacities follow from the scenario and its files.
 
-Each machine is described by spans of time: when it is there and with what, when it is down, when
-part of it is taken by containers or maintenance. The files are server_event and container_event of
-Alibaba's cluster-trace-v2017.
+A machine offers its capacity while it is present and up, less what containers and maintenance take,
+and never less than nothing. The files are server_event and container_event of Alibaba's
+cluster-trace-v2017. Random failures cannot be foreseen: they may take a whole machine away, and the
+rule "failures" is about them. Power may take machines, or part of a pool.
 """
 
 from __future__ import annotations
 
-import json
+import re
 import tarfile
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from simkit.verify.audit import Check
-from simkit.verify.capacity import capacity_steps
-from simkit.verify.durations import seconds
-from simkit.verify.inputs import LARGEST, LARGEST_ID, MissingInputError, trace_table
-from simkit.verify.limits import spans
-
-if TYPE_CHECKING:
-    from simkit.verify.capacity import CapacityStep
-    from simkit.verify.folder import RunFolder
-
+from simkit.verify.audited_run import AuditedRun
+from simkit.verify.inputs import MissingInputError, trace_table
+from simkit.verify.numbers import LARGEST, LARGEST_ID, Floats, on_grid, seconds
 
 Amounts = tuple[float, ...]
-"""One number a resource of the cluster, in its order."""
+"""One number per resource of the cluster, in its order."""
+_Spans = list[tuple[float, float, Amounts]]
+"""(from, until, amounts)."""
 
 
 @dataclass
@@ -39,71 +36,90 @@ class MachineLife:
     """What happens to one machine; times in s on the trace's clock."""
 
     installed: list[tuple[float, Amounts]] = field(default_factory=list)
-    """(from, what it has): nothing from when it leaves."""
+    """(from, its capacity): zero from when it is removed."""
     joins: list[float] = field(default_factory=list)
     faults: list[tuple[float, float]] = field(default_factory=list)
     """(begin, repair)."""
-    taken: list[tuple[float, float, Amounts]] = field(default_factory=list)
-    """(from, until, amounts) of containers and maintenance."""
+    taken: _Spans = field(default_factory=list)
+    """By containers and maintenance."""
+
+    def instants(self) -> set[float]:
+        """Return the instants at which what it offers may change."""
+        ends = {time for fault in self.faults for time in fault}
+        ends |= {time for taken in self.taken for time in taken[:2]}
+        return ends | {time for time, _ in self.installed}
+
+    def offered(self, times: Floats) -> Floats:
+        """Return (T, R): what it offers at each time, changes of that instant included."""
+        installed = sorted(self.installed, key=lambda entry: entry[0])
+        begins = np.array([begin for begin, _ in installed])
+        amounts = np.array([[0.0] * len(installed[0][1]), *(has for _, has in installed)])
+        offer = amounts[np.searchsorted(begins, times, side="right")]
+        for begin, end, taken in self.taken:
+            offer = offer - np.outer((times >= begin) & (times < end), taken)
+        offer = np.maximum(offer, 0.0)
+        for begin, repair in self.faults:
+            # A machine that joins again is as new.
+            until = min([repair, *(join for join in self.joins if join > begin)])
+            offer[(times >= begin) & (times < until)] = 0.0
+        return np.asarray(offer)
 
 
-def machine_lives(run: RunFolder, horizon: float) -> dict[int, MachineLife]:
-    """Return what the scenario says of each machine until the horizon, by its row.
+def machine_lives(run: AuditedRun, horizon: float) -> dict[int, MachineLife]:
+    """Return machine id → what the scenario says of it until the horizon.
 
     Raises ValueError for a file that cannot be read, and MissingInputError.
     """
     lives = {machine: MachineLife() for machine in run.capacity}
     section = run.setting("cluster") or {}
     if section.get("trace"):
-        _from_trace(run, section, lives)
+        _add_trace(run, section, lives)
     else:
         for machine, capacity in run.capacity.items():
             lives[machine].installed.append((-float("inf"), capacity))
     if section.get("containers"):
-        _contain(run, section["containers"], lives)
-    for window in section.get("maintenance") or ():
-        for machine, amounts in _away(run, window).items():
-            for begin, end, _ in spans(window, run, horizon, 0.0):
-                lives[machine].taken.append((begin, end, amounts))
+        _add_containers(run, section["containers"], lives)
+    for machine, spans in _maintenance(run, horizon).items():
+        lives[machine].taken += spans
     return lives
 
 
-def _rows(run: RunFolder) -> dict[str, int]:
-    """Return machine name → row."""
+def _ids(run: AuditedRun) -> dict[str, int]:
+    """Return machine name → id."""
     return {str(m["name"]): int(m["id"]) for m in run.manifest["cluster"]["machines"]}
 
 
-def _from_trace(run: RunFolder, section: Mapping[str, Any], lives: dict[int, MachineLife]) -> None:
-    """Take in server_event: machines that are added, removed, or fail."""
-    trace, rows = section["trace"], _rows(run)
+def _add_trace(run: AuditedRun, section: Mapping[str, Any], lives: dict[int, MachineLife]) -> None:
+    """Read server_event: machines are added, removed, or fail."""
+    trace, ids = section["trace"], _ids(run)
     table = trace_table(run, str(trace["path"]), "server_event")
     if table is None:
         raise MissingInputError("server_event is not among the recorded inputs")
     present: set[int] = set()
     for time, name, event, amounts in _server_events(run, table):
-        if name not in rows:
+        if name not in ids:
             continue  # never added
-        row, life = rows[name], lives[rows[name]]
+        life = lives[ids[name]]
         if event == "add":
-            # What is there at the trace's zero was there before.
+            # A machine that exists at the trace's zero existed before.
             begin = time if time > 0 or life.installed else -float("inf")
             life.installed.append((begin, amounts))
             life.joins.append(begin)
-            present.add(row)
+            present.add(ids[name])
         elif event == "remove":
             life.installed.append((time, (0.0,) * len(amounts)))
         else:
             repair = trace[event].get("repair")
             until = float("inf") if repair is None else on_grid(time + seconds(repair))
             life.faults.append((time, until))
-    for row in lives.keys() - present:
-        lives[row].installed.append((-float("inf"), run.capacity[row]))
+    for machine in lives.keys() - present:
+        lives[machine].installed.append((-float("inf"), run.capacity[machine]))
 
 
 def _server_events(
-    run: RunFolder, table: pl.DataFrame
+    run: AuditedRun, table: pl.DataFrame
 ) -> Iterator[tuple[float, str, str, Amounts]]:
-    """Yield (time, machine, event, what it brings) in order of time, over-commit counted."""
+    """Yield (time, machine, event, capacity with over-commitment) in order of time."""
     event, id_ = pl.col("event").str.to_lowercase(), pl.col("machine")
     sane = (pl.col("time").abs() < LARGEST) & (id_.abs() < LARGEST_ID) & (id_.floor() == id_)
     sizes = [pl.col(name).fill_null(0.0) for name in ("cpu", "mem")]
@@ -121,23 +137,19 @@ def _server_events(
 
 
 def _amount_on_grid(amount: float, factor: float) -> float:
-    """Round to multiples of 2**-30, before and after the over-commit factor, as the run does."""
+    """Round to multiples of 2**-30 before and after the over-commitment, as the run does."""
     return round(round(amount * 2**30) / 2**30 * factor * 2**30) / 2**30
 
 
-def on_grid(time_s: float) -> float:
-    """Round to the run's time grid, 2**-20 s."""
-    return round(time_s * 2**20) / 2**20
-
-
-def _contain(run: RunFolder, section: Mapping[str, Any], lives: dict[int, MachineLife]) -> None:
-    """Take in container_event: each container holds its part from creation to removal."""
+def _add_containers(
+    run: AuditedRun, section: Mapping[str, Any], lives: dict[int, MachineLife]
+) -> None:
+    """Read container_event: each container holds its part from creation to removal."""
     table = trace_table(run, str(section["path"]), "container_event")
     if table is None:
         raise MissingInputError("container_event is not among the recorded inputs")
-    rows = _rows(run)
     open_: dict[float, tuple[float, str, Amounts]] = {}
-    held: dict[str, list[tuple[float, float, Amounts]]] = defaultdict(list)
+    held: dict[str, _Spans] = defaultdict(list)
     for row in _container_events(table):
         time, container = on_grid(row["time"]), row["container"]
         if row["event"].lower() == "remove":
@@ -150,9 +162,8 @@ def _contain(run: RunFolder, section: Mapping[str, Any], lives: dict[int, Machin
             open_[container] = begin, str(int(row["machine"])), amounts
     for begin, machine, amounts in open_.values():
         held[machine].append((begin, float("inf"), amounts))
-    for name, taken in held.items():
-        if name in rows:
-            lives[rows[name]].taken += taken
+    for name, machine_id in _ids(run).items():
+        lives[machine_id].taken += held[name]
 
 
 def _container_events(table: pl.DataFrame) -> Iterator[dict[str, Any]]:
@@ -172,171 +183,155 @@ def _request_on_grid(amount: float) -> float:
     return float((amount * 2**30 + 1e-6) // 1 / 2**30)
 
 
-def _away(run: RunFolder, window: Mapping[str, Any]) -> dict[int, Amounts]:
+def _maintenance(run: AuditedRun, horizon: float) -> dict[int, _Spans]:
+    """Return machine id → what maintenance takes of it until the horizon.
+
+    Raises KeyError, TypeError or ValueError for a window without a place in time.
+    """
+    taken: dict[int, _Spans] = defaultdict(list)
+    for window in run.setting("cluster", "maintenance") or ():
+        start = on_grid(_instant(window["start"], run))
+        if window.get("duration") is not None:
+            end = on_grid(start + seconds(window["duration"]))
+        else:
+            end = on_grid(_instant(window["end"], run))
+        starts = [start]
+        if window.get("every") is not None:
+            step = on_grid(seconds(window["every"]))
+            if not step > 0:
+                raise ValueError(f"every: {window['every']!r} is not a positive duration")
+            count = max(int((horizon - start) // step) + 1, 0)
+            starts = [start + i * step for i in range(count)]
+        for machine, amounts in _taken_by(run, window).items():
+            taken[machine] += [(begin, begin + (end - start), amounts) for begin in starts]
+    return taken
+
+
+def _taken_by(run: AuditedRun, window: Mapping[str, Any]) -> dict[int, Amounts]:
     """Return what a window takes of which machine: whole machines, or processors of a pool."""
     if window.get("processors") is not None:
         taken = tuple(float(window["processors"]) * (r == "processors") for r in run.resources)
         return {next(iter(run.capacity)): taken}
     if window.get("machines") is None:
         return dict(run.capacity)
-    groups: dict[str, list[int]] = defaultdict(list)
+    return {row: run.capacity[row] for row in _of_groups(run, window["machines"])}
+
+
+def _of_groups(run: AuditedRun, names: list[str]) -> list[int]:
+    """Return the ids of the machines in these groups of the scenario's cluster."""
+    machines: list[int] = []
     row = 0
     for group in run.setting("cluster", "machines") or ():
-        for _ in range(int(group.get("count", 1))):
-            groups[group.get("name") or ""].append(row)
-            row += 1
-    return {row: run.capacity[row] for name in window["machines"] for row in groups[name]}
+        count = int(group.get("count", 1))
+        if (group.get("name") or "") in names:
+            machines += range(row, row + count)
+        row += count
+    return machines
 
 
-# MERGED The audit of machines over time: their recorded capacities, worked out from the scenario.
-# MERGED
-# MERGED A machine offers what it has while it is there and up, less what containers and maintenance take,
-# MERGED and never less than nothing. Random failures are not foreseeable: they may take a whole machine
-# MERGED away, and their own rule holds them together. So has power, which takes machines, or part of a pool.
+def _instant(value: Any, run: AuditedRun) -> float:
+    """Return the time in s on the trace's clock of a duration since its zero, or an ISO date."""
+    if not isinstance(value, str) or not re.match(r"\s*[0-9]{4}-", value):
+        return seconds(value)
+    epoch = run.manifest.get("epoch_s")
+    if epoch is None:
+        raise ValueError(f"{value!r} is a date, and the trace's epoch is unknown")
+    moment = datetime.fromisoformat(value.strip())
+    if moment.tzinfo is None:
+        raise ValueError(f"{value!r} has no time zone")
+    return moment.timestamp() - float(epoch)
 
 
-Floats = npt.NDArray[np.float64]
+def check_maintenance(run: AuditedRun) -> Check:
+    """Check that maintenance has reduced a pool's capacity whenever something starts."""
+    check = Check("maintenance", "capacity at each start is what maintenance leaves")
+    if not run.setting("cluster", "maintenance"):
+        return check.skip("the scenario has no maintenance")
+    if len(run.capacity) != 1 or len(run.resources) != 1:
+        return check.skip("the cluster is not a pool: see the rule machine-capacity")
+    starts = run.allocations["start_time_s"].drop_nulls().unique().sort().to_numpy()
+    check.examined = len(starts)
+    if not len(starts):
+        return check
+    ((machine, capacity),) = run.capacity.items()
+    try:
+        taken = _maintenance(run, float(starts[-1]))[machine]
+    except (KeyError, TypeError, ValueError) as error:
+        return check.leave_out(f"a maintenance window cannot be placed in time: {error}")
+    life = MachineLife(installed=[(-float("inf"), capacity)], taken=taken)
+    found, expected = run.capacity_at(machine, starts)[:, 0], life.offered(starts)[:, 0]
+    # Power may take capacity as well.
+    wrong = found > expected if run.power_limits_capacity else found != expected
+    columns = {"time_s": starts, "capacity": found, "expected": expected}
+    check.add_where("the capacity is not what the maintenance windows leave", wrong, columns)
+    return check
 
-FAILURE = "failure"
-KINDS = ("trace", "containers", "failures", "maintenance")
-"""What may happen to machines, by the keys of the scenario's cluster; power is not among them."""
 
-
-def check_machine_capacity(run: RunFolder) -> Check:
-    """At every instant, machines offer what the scenario's files say, until the last start."""
+def check_machine_capacity(run: AuditedRun) -> Check:
+    """Check that machines always offer what the scenario's files say, until the last start."""
     check = Check("machine-capacity", "machines join, leave and fail as the scenario says")
-    if not any(run.setting("cluster", kind) for kind in KINDS):
-        if not run.tables["events"]["kind"].eq("capacity").any():
-            return check.skip("nothing happens to the machines")
-        if _by_power_alone(run):
-            return check.skip("power alone takes capacity: the rule supply has it")
-        return check.leave_out("the scenario does not say what happens to the machines")
-    first, last = _span(run)
-    if last is None or first is None:
+    if not run.machines_change:
+        if not run.capacity_events:
+            return check.skip("the machines do not change")
+        if all(event.by_power for event in run.capacity_events):
+            return check.skip("only power changes the capacity: see the rule supply")
+        return check.leave_out("the scenario does not say how machines change")
+    submits = run.jobs["submit_time_s"].drop_nulls().to_numpy()
+    starts = run.allocations["start_time_s"].drop_nulls().to_numpy()
+    if not len(submits) or not len(starts):
         return check.skip("nothing starts")
+    first, last = float(submits.min()), float(starts.max())
     try:
         lives = machine_lives(run, last)
     except MissingInputError as error:
         return check.leave_out(str(error))
     except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error,
             tarfile.TarError) as error:  # fmt: skip
-        return check.leave_out(f"what happens to the machines cannot be worked out: {error}")
-    may_fail = failing_machines(run)
-    recorded: dict[int, list[CapacityStep]] = {}
-    for step in capacity_steps(run):
-        recorded.setdefault(step.machine_id, []).append(step)
-    power = run.setting("power", "supply", "limit") in ("power", "resources")
-    for machine, steps in recorded.items():
-        whole = machine in may_fail or (power and len(recorded) > 1)
-        part = power and len(recorded) == 1
-        _hold(check, run, lives[machine], steps, (first, last), whole_away=whole, part_away=part)
+        return check.leave_out(f"the changes of the machines cannot be computed: {error}")
+    may_fail, pool = failing_machines(run), len(run.capacity) == 1
+    changes: dict[int, set[float]] = defaultdict(set)
+    for step in run.capacity_steps:
+        changes[step.machine_id].add(step.time_s)
+    for machine, life in lives.items():
+        instants = {first, *changes[machine], *life.instants()}
+        times = np.array(sorted(time for time in instants if first <= time <= last))
+        check.examined += len(times)
+        found, expected = run.capacity_at(machine, times), life.offered(times)
+        # Power may take any part of a pool, or a whole machine; a failure takes a whole machine.
+        part_away = run.power_limits_capacity and pool
+        differs = np.greater(found, expected) if part_away else np.not_equal(found, expected)
+        wrong = np.asarray(differs.any(axis=1), dtype=np.bool_)
+        if machine in may_fail or (run.power_limits_capacity and not pool):
+            wrong &= (found != 0).any(axis=1)
+        columns = {"machine_id": np.full(len(times), machine), "time_s": times}
+        columns |= dict(zip(run.resources, found.T, strict=True))
+        columns |= {f"expected_{r}": e for r, e in zip(run.resources, expected.T, strict=True)}
+        check.add_where("the machine's capacity is not that of the scenario", wrong, columns)
     return check
 
 
-def _by_power_alone(run: RunFolder) -> bool:
-    """Tell whether every change of capacity is one of power."""
-    events = run.tables["events"].filter(pl.col("kind") == "capacity")
-    causes = events["detail"].str.json_path_match("$.cause")
-    return set(causes.to_list()) == {"power"}
-
-
-def _span(run: RunFolder) -> tuple[float | None, float | None]:
-    """Return the first submission and the last start."""
-    submits = run.jobs["submit_time_s"].drop_nulls().to_numpy()
-    starts = run.allocations["start_time_s"].drop_nulls().to_numpy()
-    if not len(submits) or not len(starts):
-        return None, None
-    return float(submits.min()), float(starts.max())
-
-
-def failing_machines(run: RunFolder) -> set[int]:
+def failing_machines(run: AuditedRun) -> set[int]:
     """Return the machines that may fail at random."""
     section = run.setting("cluster", "failures")
     if not section:
         return set()
-    if section.get("machines") is None:
-        return set(run.capacity)
-    rows, row = set(), 0
-    for group in run.setting("cluster", "machines") or ():
-        count = int(group.get("count", 1))
-        if group.get("name") in section["machines"]:
-            rows |= set(range(row, row + count))
-        row += count
-    return rows
+    groups = section.get("machines")
+    return set(run.capacity) if groups is None else set(_of_groups(run, groups))
 
 
-def _hold(
-    check: Check,
-    run: RunFolder,
-    life: MachineLife,
-    steps: list[CapacityStep],
-    span: tuple[float, float],
-    *,
-    whole_away: bool,
-    part_away: bool,
-) -> None:
-    """Compare the recorded capacities of a machine with those that follow from its life.
-
-    `whole_away`: it may also be down by chance, or off for lack of power; `part_away`: power may
-    take any part of it.
-    """
-    inside = {span[0], *(step.time_s for step in steps), *_instants(life)}
-    times = np.array(sorted(time for time in inside if span[0] <= time <= span[1]))
-    check.examined += len(times)
-    expected = offered(life, times, len(run.resources))
-    at = np.searchsorted([step.time_s for step in steps], times, side="right") - 1
-    found = np.array([step.capacity for step in steps])[at]
-    wrong = ((found > expected) if part_away else (found != expected)).any(axis=1)
-    if whole_away:
-        wrong &= (found != 0).any(axis=1)
-    for row in np.flatnonzero(wrong).tolist():
-        check.add(
-            "the machine's capacity is not what the scenario says",
-            {"machine_id": steps[0].machine_id, "time_s": float(times[row])}
-            | {r: float(a) for r, a in zip(run.resources, found[row], strict=True)}
-            | {
-                f"expected_{r}": float(a) for r, a in zip(run.resources, expected[row], strict=True)
-            },
-        )
-
-
-def _instants(life: MachineLife) -> set[float]:
-    ends = {time for fault in life.faults for time in fault}
-    ends |= {time for taken in life.taken for time in taken[:2]}
-    return ends | {time for time, _ in life.installed}
-
-
-def offered(life: MachineLife, times: Floats, width: int) -> Floats:
-    """Return (T, R): what a machine offers at each time, changes of that instant included."""
-    installed = sorted(life.installed, key=lambda entry: entry[0])
-    begins = np.array([begin for begin, _ in installed])
-    amounts = np.array([[0.0] * width, *(has for _, has in installed)])
-    offer = amounts[np.searchsorted(begins, times, side="right")]
-    for begin, end, taken in life.taken:
-        offer = offer - np.outer((times >= begin) & (times < end), taken)
-    offer = np.maximum(offer, 0.0)
-    for begin, repair in life.faults:
-        # A machine that joins again is as new.
-        until = min([repair, *(join for join in life.joins if join > begin)])
-        offer[(times >= begin) & (times < until)] = 0.0
-    return np.asarray(offer)
-
-
-def check_failures(run: RunFolder) -> Check:
-    """Random failures take a whole machine away, and a repair follows before the next one."""
-    check = Check("failures", "machines fail as a whole, and are repaired before they fail again")
+def check_failures(run: AuditedRun) -> Check:
+    """Check that random failures take whole machines, and that each is repaired before the next."""
+    check = Check("failures", "machines fail as a whole and are repaired before they fail again")
     may_fail = failing_machines(run)
-    events = run.tables["events"].filter(pl.col("kind") == "capacity")
     down: dict[int, bool] = {}
-    for event in events.iter_rows(named=True):
-        detail = _detail(event["detail"])
-        if detail is None:
+    for event, detail in run.capacity_events:
+        if not isinstance(detail.get("capacity"), dict):
             continue  # the rule "capacity" reports it
         machine, nothing = event["machine_id"], not any(detail["capacity"].values())
-        if detail.get("cause") == FAILURE:
+        if detail.get("cause") == "failure":
             check.examined += 1
             if machine not in may_fail:
-                check.add("fails, but the scenario says nothing of it", event)
+                check.add("fails, but the scenario has no such failure", event)
             elif nothing == down.get(machine, False):
                 what = "fails while it is down" if nothing else "is repaired while it is up"
                 check.add(f"the machine {what}", event)
@@ -344,11 +339,3 @@ def check_failures(run: RunFolder) -> Check:
     if not run.setting("cluster", "failures") and not check.found:
         return check.skip("the scenario has no random failures")
     return check
-
-
-def _detail(text: Any) -> dict[str, Any] | None:
-    try:
-        detail = json.loads(text)
-        return detail if isinstance(detail["capacity"], dict) else None
-    except (KeyError, TypeError, ValueError):
-        return None

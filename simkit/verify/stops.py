@@ -1,34 +1,27 @@
-"""The audit of stops: what runs where power has gone is stopped as the scenario says.
+"""The check of stops: where power falls, running tasks are stopped as the scenario says.
 
-In a pool of one resource the order is worked out, too: the lowest value density goes first, then
-the youngest, and nobody is stopped once what is left fits. The value of a second of one processor
-is as the quality of service there, since all pay the same prices.
+In a pool of one resource the order is checked as well: the lowest value density is stopped first,
+then the youngest task, and nothing is stopped once the rest fits. There, value densities are in the
+order of the quality of service, since all jobs pay the same prices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import polars as pl
 
 from simkit.verify.audit import Check
-from simkit.verify.capacity import capacity_steps
+from simkit.verify.audited_run import AuditedRun
 from simkit.verify.ledger import no_power
-from simkit.verify.machines import KINDS
-from simkit.verify.pieces import power_instants
-from simkit.verify.supply import limits_capacity
-from simkit.verify.tasks import policy_kills
-
-if TYPE_CHECKING:
-    from simkit.verify.folder import RunFolder
 
 _OUTCOME: Final = {"suspend": "suspended", "checkpoint": "suspended", "requeue": "lost"}
-"""What becomes of running tasks → the outcome of their allocations; those that drain have none."""
+"""Treatment of running tasks → the outcome of their allocations; draining tasks have none."""
 _STOPPED: Final = ("suspended", "lost")
 _EQUAL: Final = 1e-9
-"""Share by which densities may differ and count as equal."""
+"""Densities that differ by a smaller share count as equal."""
 
 
 @dataclass(frozen=True)
@@ -44,41 +37,41 @@ class _Held:
     stopped: bool
 
     def goes_before(self, other: _Held) -> bool:
-        """Tell whether it is stopped before another one for certain."""
+        """Return whether it is certainly stopped before another one."""
         slack = _EQUAL * max(self.density, other.density)
         if abs(self.density - other.density) > slack:
             return self.density < other.density
         return self.start > other.start
 
 
-def check_stops(run: RunFolder) -> Check:
-    """Tasks stop where power falls, in the manner and the order that the scenario says."""
-    check = Check("stops", "tasks stop where power falls, the least valuable first")
+def check_stops(run: AuditedRun) -> Check:
+    """Check that tasks stop where power falls, in the way and the order of the scenario."""
+    check = Check("stops", "tasks stop only where power falls, the least valuable first")
     if skipped := no_power(run, check):
         return skipped
-    if not limits_capacity(run):
+    if not run.power_limits_capacity:
         return check.skip("power does not limit what may run")
-    if policy_kills(run):
-        return check.leave_out("the policy may stop tasks itself, or name who is to stop")
-    if any(run.setting("cluster", kind) for kind in KINDS):
-        return check.leave_out("other things than power may stop tasks, too")
-    _check_manner(check, run)
-    if len(run.capacity) > 1 or len(run.asked) > 1 or not _densities_known(run):
-        check.notes["the order of stops is not worked out"] = (
-            "several machines or resources, or values that are not the scenario's"
+    if run.policy_may_kill:
+        return check.leave_out("the policy may stop tasks, or choose which tasks stop")
+    if run.machines_change:
+        return check.leave_out("tasks may stop for reasons other than power")
+    _check_outcomes(check, run)
+    if len(run.capacity) > 1 or len(run.requested) > 1 or not _densities_known(run):
+        check.notes["the order of stops is not checked"] = (
+            "there are several machines or resources, or values that do not come from the scenario"
         )
     else:
         _check_order(check, run)
     return check
 
 
-def _check_manner(check: Check, run: RunFolder) -> None:
-    """Only what the scenario says happens to tasks, and only where power falls."""
+def _check_outcomes(check: Check, run: AuditedRun) -> None:
+    """Check that tasks are stopped as the scenario says, and only where power falls."""
     stopped = run.allocations.filter(pl.col("outcome").is_in(_STOPPED))
     check.examined += stopped.height
     due = _OUTCOME.get(str(run.setting("power", "supply", "running")))
     otherwise = stopped.filter(pl.col("outcome").ne_missing(pl.lit(due, pl.String)))
-    check.add_rows("stopped otherwise than the scenario says", otherwise)
+    check.add_rows("stopped in another way than the scenario says", otherwise)
     falls = pl.DataFrame(
         [(machine, time) for machine, time, _ in _falls(run)],
         schema={"machine_id": pl.Int64, "end_time_s": pl.Float64},
@@ -88,32 +81,30 @@ def _check_manner(check: Check, run: RunFolder) -> None:
         falls, on=["machine_id", "end_time_s"], how="left", maintain_order="left"
     ).with_columns(pl.col("falls").fill_null(value=False))
     anywhere = pl.col("falls").any().over("job_id", "task_id", "attempt", "start_time_s")
-    check.add_rows("stopped, but no power falls", rows.filter(~anywhere).drop("falls"))
+    check.add_rows("stopped, but power does not fall", rows.filter(~anywhere).drop("falls"))
 
 
-def _falls(run: RunFolder) -> Iterator[tuple[int, float, float]]:
-    """Yield (machine, instant, first resource left) where capacity is smaller than before."""
-    by_power = set(power_instants(run).to_list())
-    steps = capacity_steps(run)
+def _falls(run: AuditedRun) -> Iterator[tuple[int, float, float]]:
+    """Yield (machine, instant, what is left of the first resource) where power takes capacity."""
+    by_power = set(run.power_instants.tolist())
+    steps = run.capacity_steps
     for number, step in enumerate(steps):
         if step.time_s not in by_power:
             continue
         before = steps[number - 1]  # a machine's first step is at minus infinity
         if any(new < old for new, old in zip(step.capacity, before.capacity, strict=True)):
-            yield step.machine_id, step.time_s, step.capacity[run.resources.index(run.asked[0])]
+            yield step.machine_id, step.time_s, step.capacity[run.resources.index(run.requested[0])]
 
 
-def _densities_known(run: RunFolder) -> bool:
+def _densities_known(run: AuditedRun) -> bool:
     if run.setting("value"):
-        return "qos" in run.jobs.columns and run.setting("workload", "type") not in (
-            "jobs",
-            "plugin",
-        )
+        brought = run.setting("workload", "type") in ("jobs", "plugin")
+        return "qos" in run.jobs.columns and not brought
     return not {"value", "qos"} & set(run.jobs.columns)
 
 
-def _check_order(check: Check, run: RunFolder) -> None:
-    """At each fall those are stopped who come first, and no more than need be."""
+def _check_order(check: Check, run: AuditedRun) -> None:
+    """Check that at each fall the first in the order are stopped, and no more than necessary."""
     allocations = _allocations(run)
     several = {held.start for held in allocations if held.start == held.end}
     running: list[_Held] = []
@@ -125,32 +116,32 @@ def _check_order(check: Check, run: RunFolder) -> None:
         running = [a for a in running if a.end > time or (a.end == time and a.stopped)]
         stopped = [a for a in running if a.end == time]
         running = [a for a in running if a.end > time]
-        if stopped and time not in several:  # the rounds of an instant are not on record
+        if stopped and time not in several:  # the rounds of an instant are not recorded
             _check_fall(check, run, left, stopped, running)
 
 
 def _check_fall(
-    check: Check, run: RunFolder, left: float, stopped: list[_Held], kept: list[_Held]
+    check: Check, run: AuditedRun, left: float, stopped: list[_Held], kept: list[_Held]
 ) -> None:
     last = [a for a in stopped if not any(a.goes_before(b) for b in stopped)]
     for one in kept:
         if all(one.goes_before(b) for b in last):
-            check.add("runs on, but is to stop before others that do", _row(run, one))
+            check.add("runs on, but should be stopped before others that were", _row(run, one))
     held = sum(a.size for a in kept)
     if held + max(a.size for a in last) <= left:
         facts = {"held_by_others": held, "capacity": left}
-        check.add("stopped, but what runs has fitted before", _row(run, last[0]) | facts)
+        check.add("stopped, but the rest had fitted before", _row(run, last[0]) | facts)
 
 
-def _allocations(run: RunFolder) -> list[_Held]:
-    """Return the pool's allocations that hold anything, by start."""
+def _allocations(run: AuditedRun) -> list[_Held]:
+    """Return the allocations of the pool that hold anything, by start."""
     rows = run.known.with_row_index("row").filter(pl.col("start_time_s").is_not_null())
     quality = pl.lit(0.0).alias("qos")
     if "qos" in run.jobs.columns:
         jobs = run.jobs.select("job_id", "qos").unique("job_id", keep="first")
         rows = rows.join(jobs, on="job_id", how="left", maintain_order="left")
         quality = pl.col("qos").fill_null(0.0)
-    size = pl.col("count") * pl.col(f"one_{run.asked[0]}")
+    size = pl.col("count") * pl.col(f"one_{run.requested[0]}")
     end = pl.col("end_time_s").fill_null(float("inf"))
     stopped = pl.col("outcome").is_in(_STOPPED)
     table = rows.select("row", "start_time_s", end, size.alias("size"), quality, stopped)
@@ -158,5 +149,5 @@ def _allocations(run: RunFolder) -> list[_Held]:
     return [_Held(*values) for values in table.iter_rows()]
 
 
-def _row(run: RunFolder, held: _Held) -> dict[str, Any]:
+def _row(run: AuditedRun, held: _Held) -> dict[str, Any]:
     return run.known.row(held.row, named=True)

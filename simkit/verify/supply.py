@@ -1,205 +1,204 @@
-"""The audit of the supply: as many processors or machines are on as the power carries.
+"""The check of the supply: as many processors or machines are on as the power carries.
 
-The rule of the scenario's `power.supply`, worked out afresh. By `power`, a machine takes of what is
-available what it draws when busy more than when off, and everything else stays off; by `resources`,
-the share of the resources is the share that the power is of its peak. What is to come on boots
-first.
+By `power`, each machine that is on takes the difference between what it draws when busy and when
+off from the available power, and all other machines stay off. By `resources`, the share of the
+resources that is on is the share of the power in its peak. Machines boot before they are on.
+
+Machines may draw what sources, grid and battery give, less the critical load, over the PUE of the
+site. What a battery adds follows from its content when the controller last decided. That instant is
+known if generation or capacity changes; otherwise the battery adds between nothing and its largest
+discharge.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import polars as pl
 
 from simkit.verify.audit import Check
-from simkit.verify.battery import Facts, battery_facts
-from simkit.verify.capacity import CapacityStep, capacity_steps
-from simkit.verify.durations import seconds
-from simkit.verify.ledger import SLACK, columns, constant, no_power
-from simkit.verify.machine_power import Model, machine_sections, models
-from simkit.verify.machines import KINDS, failing_machines, machine_lives, offered
-from simkit.verify.pieces import POWER, power_instants
-from simkit.verify.tasks import policy_kills
+from simkit.verify.audited_run import AuditedRun
+from simkit.verify.battery import BatterySpec
+from simkit.verify.ledger import SLACK, import_limit, no_power
+from simkit.verify.machine_power import MachineDraw, machine_draws, machine_sections
+from simkit.verify.machines import failing_machines, machine_lives
+from simkit.verify.numbers import TICK, Bools, Floats, Ints, seconds, sum_until
 
-if TYPE_CHECKING:
-    from simkit.verify.folder import RunFolder
-
-
-# MERGED What the scenario says of how power becomes capacity, as the auditor reads it.
-
-
-ROUNDING: Final = 1e-9
-"""Share of a unit by which power may be short of it."""
+_ROUNDING = 1e-9
+"""Relative error within which power carries a whole unit."""
+_GRID = 2.0**-30
+"""Amounts that are not whole are multiples of this."""
+_CLC_HOLD_S = 60.0
+"""A battery whose limits fall with its content holds a power for at least this time."""
+_STAYING_OFF = "machines that stay off are not checked"
 
 
-class Law(NamedTuple):
-    """What the scenario says of how power becomes capacity."""
+class _Rule(NamedTuple):
+    """How power becomes capacity, by the scenario."""
 
     by_power: bool
     peak_w: float
     """resources: the power that carries everything."""
-    transit_s: float
-    """The longest that a machine takes from being called to being on: shutdown and boot."""
+    full_w: float
+    """What all machines draw when busy."""
+    off_w: float
+    """What all machines draw when off."""
     boot_s: float
+    """The longest boot."""
+    transit_s: float
+    """The longest time from the decision to switch a machine on until it is on."""
 
 
-def limits_capacity(run: RunFolder) -> bool:
-    """Tell whether power decides about capacity in this run."""
-    return run.setting("power", "supply", "limit") in ("power", "resources")
-
-
-def law_of(run: RunFolder, found: dict[int, Model]) -> Law:
-    """Return the law of a run, whose machines' models are `found`."""
-    machines = sorted(run.manifest["cluster"]["machines"], key=lambda m: int(m["id"]))
-    sections = machine_sections(run, machines)
-    boots = [seconds(section.get("boot") or 0.0) for section in sections]
-    shutdowns = [seconds(section.get("shutdown") or 0.0) for section in sections]
-    peak = run.setting("power", "supply", "peak_w")
-    full = sum(model.full for model in found.values())
-    if len(machines) == 1:  # the processors of a pool just go off
-        shutdowns = [0.0]
-    return Law(
-        run.setting("power", "supply", "limit") == "power",
-        full if peak is None else float(peak),
-        max(b + s for b, s in zip(boots, shutdowns, strict=True)),
-        max(boots),
-    )
-
-
-# MERGED What machines may draw over a run, in bounds: from the ledger's flows and the scenario.
-# MERGED
-# MERGED Sources, grid and battery, less critical load, over the PUE that the site then has. What a battery
-# MERGED counts for follows from its content when the power was last looked at. This instant is known where
-# MERGED generation or capacity changes; elsewhere the battery counts for something between nothing and its
-# MERGED largest discharge.
-
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
-
-TICK = 2.0**-20
-"""The run's grid of times, in s."""
-_CLC_HOLD_S = 60.0
-"""A battery whose limits fall with its content holds a power for so long at least."""
-
-
-class Available(NamedTuple):
-    """What machines may draw from each instant to the next, in W; arrays of shape (T,)."""
+class _Available(NamedTuple):
+    """Bounds of what machines may draw from each instant to the next, in W; shape (T,)."""
 
     times: Floats
     least: Floats
     most: Floats
 
 
-def available(run: RunFolder, changes: Floats, full_w: float, transit_s: float) -> Available:
-    """Return what machines may draw.
+def check_supply(run: AuditedRun) -> Check:
+    """Check that the capacity follows from the available power by the scenario's rule."""
+    check = Check("supply", "exactly as much capacity is on as the power carries")
+    if skipped := no_power(run, check):
+        return skipped
+    if not run.power_limits_capacity:
+        return _check_no_limit(check, run)
+    running = run.setting("power", "supply", "running")
+    for row, detail in (event for event in run.capacity_events if event.by_power):
+        if detail.get("running") != running:
+            message = "the event does not treat running tasks as the scenario says"
+            check.add(message, row | {"expected": running})
+    try:
+        draws = machine_draws(run)
+        rule = _rule(run, draws)
+        available = _available(run, rule)
+        if len(run.capacity) == 1:
+            _check_pool(check, run, available, rule)
+        else:
+            _check_machines(check, run, available, draws, rule)
+    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
+        return check.leave_out(f"what the power carries cannot be computed: {error}")
+    return check
 
-    Args:
-        run: a run with power.
-        changes: instants in s at which capacity changes with the power.
-        full_w: what all machines draw when busy.
-        transit_s: how long machines may take to follow; so long after each row the bounds are
-            given, too. If they follow at once, it is known what was there as they changed.
 
-    Raises ValueError where scenario and ledger do not tell it.
+def _check_no_limit(check: Check, run: AuditedRun) -> Check:
+    """Without a limit only the policy may change capacity, by switching machines."""
+    if run.policy_may_kill:
+        return check.skip("power does not limit what may run; the policy may switch machines")
+    for event in run.capacity_events:
+        if event.by_power:
+            check.add("capacity changes with the power, which does not limit it", event.row)
+    return check if check.found else check.skip("power does not limit what may run")
+
+
+def _rule(run: AuditedRun, draws: dict[int, MachineDraw]) -> _Rule:
+    machines = sorted(run.manifest["cluster"]["machines"], key=lambda m: int(m["id"]))
+    sections = machine_sections(run, machines)
+    boots = [seconds(section.get("boot") or 0.0) for section in sections]
+    shutdowns = [seconds(section.get("shutdown") or 0.0) for section in sections]
+    if len(machines) == 1:  # the processors of a pool go off at once
+        shutdowns = [0.0]
+    full_w = sum(draw.full for draw in draws.values())
+    peak_w = run.setting("power", "supply", "peak_w")
+    return _Rule(
+        run.setting("power", "supply", "limit") == "power",
+        full_w if peak_w is None else float(peak_w),
+        full_w,
+        sum(draw.off for draw in draws.values()),
+        max(boots),
+        max(b + s for b, s in zip(boots, shutdowns, strict=True)),
+    )
+
+
+def _available(run: AuditedRun, rule: _Rule) -> _Available:
+    """Return what machines may draw, at the start of each row and where power changes capacity.
+
+    If machines take time to follow, the bounds are given for that time after each row as well; if
+    they follow at once, the available power is known at the instants at which capacity changes.
+
+    Raises ValueError if scenario and ledger do not determine it.
     """
-    row = columns(run)
+    row = run.power
     begin, end = row["start_s"], row["end_s"][-1]
-    inside = changes[(changes >= begin[0]) & (changes <= end)]
-    times = np.union1d(begin, inside)
-    if transit_s:
-        followed = begin + (transit_s + 8.0 * TICK)
+    changes = run.power_instants
+    changes = changes[(changes >= begin[0]) & (changes <= end)]
+    times = np.union1d(begin, changes)
+    if rule.transit_s:
+        followed = begin + (rule.transit_s + 8.0 * TICK)
         times = np.union1d(times, followed[followed <= end])
     at = np.searchsorted(begin, times, side="right") - 1
-    imported = _import_limit(run)
+    imported = import_limit(run)
+    if imported is None:
+        raise ValueError("the grid's import limit changes, and the ledger does not record it")
     critical = row["load_w"] - row["pue"] * row["machines_w"]
     base = (row["generation_w"] + imported - critical)[at]
     size = row["generation_w"] + np.abs(critical) + row["load_w"]
     slack = SLACK * (size[at] + (imported if math.isfinite(imported) else 0.0))
     least, most = base - slack, base + slack
-    section = run.setting("power", "battery")
-    if section is not None:
-        low, high = _stored(run, section, row, times, at, np.isin(times, inside) & (not transit_s))
+    if run.setting("power", "battery") is not None:
+        decided = np.isin(times, changes) & (not rule.transit_s)
+        low, high = _from_battery(run, times, at, decided)
         least, most = least + low, most + high
-    pue = _Pue(run, row, full_w)
-    return Available(times, pue.within(least, at), pue.within(most, at))
+    pue = _Pue(run, rule.full_w)
+    return _Available(times, pue.machines_w(least, at), pue.machines_w(most, at))
 
 
-def _import_limit(run: RunFolder) -> float:
-    grid = run.setting("power", "grid")
-    if grid is None:
-        return 0.0
-    section = grid.get("import_limit_w")
-    limit = math.inf if section is None else constant(section)
-    if limit is None:
-        raise ValueError("the grid's limit of import changes, and the ledger does not tell it")
-    return limit
-
-
-def _stored(
-    run: RunFolder,
-    section: dict[str, Any],
-    row: dict[str, Floats],
-    times: Floats,
-    at: npt.NDArray[np.int64],
-    looked: Bools,
+def _from_battery(
+    run: AuditedRun, times: Floats, at: Ints, decided: Bools
 ) -> tuple[Floats, Floats]:
-    """Return the bounds of what the battery counts for at each instant, in W."""
-    facts = battery_facts(section)
+    """Return the bounds of what the battery adds at each instant, in W."""
+    row, battery = run.power, BatterySpec.of(run.setting("power", "battery"))
     hold = seconds(run.setting("power", "supply", "hold"))
-    before = np.append(facts.initial, row["stored_j"][:-1])[at]
-    content = before * np.exp(-facts.leak * (times - row["start_s"][at]))
-    power, slack = _held(facts, content, hold)
+    content = battery.contents_before(run)[at]
+    content = content * np.exp(-battery.leak * (times - row["start_s"][at]))
+    power, slack = _held_power(battery, content, hold)
     begins = times == row["start_s"][at]
     changed = np.append(True, np.diff(row["generation_w"]) != 0)[at] & begins
-    known = changed | (looked & (begins | (row["charge_w"] + row["discharge_w"] == 0)[at]))
+    at_rest = (row["charge_w"] + row["discharge_w"] == 0)[at]
+    known = changed | (decided & (begins | at_rest))
     low = np.where(known, power - slack, 0.0)
-    high = np.where(known, power + slack, facts.most_discharge * (1.0 + SLACK))
+    high = np.where(known, power + slack, battery.most_discharge * (1.0 + SLACK))
     return np.maximum(low, 0.0), high
 
 
-def _held(facts: Facts, content: Floats, hold: float) -> tuple[Floats, float]:
-    """Return the power that contents in J hold for a time in s, and how exactly that is known.
+def _held_power(battery: BatterySpec, content: Floats, hold: float) -> tuple[Floats, float]:
+    """Return the power that contents in J can hold for a time in s, and its tolerance.
 
-    Until then the content falls to content * exp(-leak * t) - power / efficiency * reach, and must
-    not be below the floor; close above the floor the battery counts as empty.
+    In that time the content falls to content * exp(-leak * t) - power / efficiency * reach and must
+    not be below the floor; just above the floor the battery counts as empty.
     """
-    span = max(hold, _CLC_HOLD_S if facts.discharge_slope or facts.charge_slope else 0.0)
-    span += 2.0 * TICK
-    reach = -math.expm1(-facts.leak * span) / facts.leak if facts.leak else span
-    left = content * math.exp(-facts.leak * span) - facts.floor
-    power = np.clip(left / (reach / facts.delivered + facts.discharge_slope), 0.0, None)
-    falls = facts.most_discharge / facts.delivered + facts.leak * facts.capacity
-    slack = SLACK * facts.most_discharge + SLACK * facts.capacity / span + 4.0 * TICK / span * falls
-    return np.minimum(power, facts.most_discharge), slack
+    sloped = battery.discharge_slope or battery.charge_slope
+    span = max(hold, _CLC_HOLD_S if sloped else 0.0) + 2.0 * TICK
+    reach = -math.expm1(-battery.leak * span) / battery.leak if battery.leak else span
+    left = content * math.exp(-battery.leak * span) - battery.floor
+    power = left / (reach / battery.discharge_efficiency + battery.discharge_slope)
+    falls = battery.most_discharge / battery.discharge_efficiency + battery.leak * battery.capacity
+    slack = SLACK * battery.most_discharge + SLACK * battery.capacity / span
+    return np.clip(power, 0.0, battery.most_discharge), slack + 4.0 * TICK / span * falls
 
 
 class _Pue:
-    """What the site draws for each W that machines draw, as the scenario has it."""
+    """What the site draws for each W that machines draw, by the scenario."""
 
-    def __init__(self, run: RunFolder, row: dict[str, Floats], full_w: float) -> None:
-        section = run.setting("power", "pue") or {}
+    def __init__(self, run: AuditedRun, full_w: float) -> None:
+        section, row = run.setting("power", "pue") or {}, run.power
         self._full_w, self._curve = full_w, section.get("by_load") is not None
         by_load = section.get("by_load") or {"0": section.get("ratio") or 1.0}
         points = sorted((float(place), float(ratio)) for place, ratio in by_load.items())
         self._places, self._ratios = np.array(points).T
         self._rated_w = float(section.get("rated_w") or full_w)
-        # what the weather adds is what the ledger has above the curve
+        # The weather adds what the ledger has above the curve.
         self._added = row["pue"] - self._of(row["machines_w"]) if self._curve else 0 * row["pue"]
 
     def _of(self, machines_w: Floats) -> Floats:
-        ratio: Floats = np.interp(machines_w / self._rated_w, self._places, self._ratios)
-        return ratio
+        return np.asarray(np.interp(machines_w / self._rated_w, self._places, self._ratios))
 
-    def within(self, total_w: Floats, at: npt.NDArray[np.int64]) -> Floats:
-        """Return (N,) what machines may draw: the most of which, with its overhead, fits in.
+    def machines_w(self, total_w: Floats, at: Ints) -> Floats:
+        """Return (N,) the most that machines may draw so that it fits with its overhead.
 
-        Halved again and again; where all machines together fit in, over the PUE of a full site.
+        On a curve this is found by bisection, or if all machines fit, by the PUE of a full site.
         """
         total, added = np.maximum(total_w, 0.0), self._added[at]
         plain: Floats = total / (self._of(np.full(len(total), self._full_w)) + added)
@@ -213,229 +212,128 @@ class _Pue:
         return np.where(plain >= self._full_w, plain, low)
 
 
-# MERGED The audit of machines that power switches: none too many is on, and none too few.
-# MERGED
-# MERGED A machine weighs what it takes of what is available: what it draws when busy more than when off, or
-# MERGED its share of the resources. Those that are on weigh no more than the budget that the power gives.
+# ---- machines -----------------------------------------------------------------------------------
 
 
-_NOTE = "machines that stay off are not held against the power"
-
-
-def check_machines_on(
-    check: Check, run: RunFolder, carried: Available, found: dict[int, Model], law: Law
+def _check_machines(
+    check: Check, run: AuditedRun, available: _Available, draws: dict[int, MachineDraw], rule: _Rule
 ) -> None:
-    """What is on weighs no more than the power carries, and nothing stays off that it carries."""
-    weights = _weights(run, found, law)
-    times = carried.times
+    """Check that the machines that are on fit the power, and that none stays off that would fit.
+
+    A machine weighs its part of the available power, or its share of the resources. The machines
+    that are on must not weigh more than the power allows.
+    """
+    if rule.by_power:
+        weights = {machine: draw.full - draw.off for machine, draw in draws.items()}
+    else:
+        total = sum(capacity[0] for capacity in run.capacity.values())
+        weights = {machine: capacity[0] / total for machine, capacity in run.capacity.items()}
+    times = available.times
     check.examined += len(times)
-    used = _in_use(run, weights, times)
-    off_w = sum(model.off for model in found.values())
-    least, most = (_budget(watts, off_w, law) for watts in (carried.least, carried.most))
-    facts = {"time_s": times, "on": used, "least": least, "most": most}
+    used = _weight_in_use(run, weights, times)
+    least, most = (_allowed_weight(watts, rule) for watts in (available.least, available.most))
+    columns = {"time_s": times, "on": used, "least": least, "most": most}
     slack = SLACK * sum(weights.values())
-    _blame(check, "more machines are on than the power carries", used > most + slack, facts)
-    equal, one = len(set(weights.values())) == 1, next(iter(weights.values()))
-    if not equal or policy_kills(run) or any(run.setting("cluster", kind) for kind in KINDS):
-        check.notes[_NOTE] = "they differ, or may be away for other reasons"
+    check.add_where("more machines are on than the power carries", used > most + slack, columns)
+    if len(set(weights.values())) > 1 or run.policy_may_kill or run.machines_change:
+        check.notes[_STAYING_OFF] = "they differ, or may be away for other reasons"
         return
-    if law.transit_s and run.setting("power", "battery") is not None:
-        check.notes[_NOTE] = (
-            "they boot, and what the battery counted for meanwhile is not on record"
-        )
+    if rule.transit_s and run.setting("power", "battery") is not None:
+        check.notes[_STAYING_OFF] = "they boot, and the battery's part meanwhile is not recorded"
         return
-    lowest, highest = (_wanted(b, one, len(weights)) for b in (least, most))
-    if law.transit_s:
-        lowest = _settled(times, lowest, highest, law.transit_s + 4.0 * TICK)
+    one = next(iter(weights.values()))
+    lowest, highest = (_machines_within(weight, one, len(weights)) for weight in (least, most))
+    if rule.transit_s:
+        lowest = _settled(times, lowest, highest, rule.transit_s + 4.0 * TICK)
     idle = used < lowest * one - slack
-    _blame(check, "fewer machines are on than the power carries", idle, facts)
+    check.add_where("fewer machines are on than the power carries", idle, columns)
 
 
-def _weights(run: RunFolder, found: dict[int, Model], law: Law) -> dict[int, float]:
-    """Return machine → what it takes of the budget when it is on."""
-    if law.by_power:
-        return {machine: model.full - model.off for machine, model in found.items()}
-    total = sum(capacity[0] for capacity in run.capacity.values())
-    return {machine: capacity[0] / total for machine, capacity in run.capacity.items()}
+def _allowed_weight(watts: Floats, rule: _Rule) -> Floats:
+    if rule.by_power:
+        return (watts - rule.off_w) * (1.0 + _ROUNDING)
+    return watts / rule.peak_w + _ROUNDING
 
 
-def _budget(watts: Floats, off_w: float, law: Law) -> Floats:
-    """Return what the machines that are on may weigh together."""
-    if law.by_power:
-        return (watts - off_w) * (1.0 + ROUNDING)
-    return watts / law.peak_w + ROUNDING
-
-
-def _in_use(run: RunFolder, weights: dict[int, float], times: Floats) -> Floats:
-    """Return (T,) what the machines weigh that offer anything."""
-    before: CapacityStep | None = None
+def _weight_in_use(run: AuditedRun, weights: dict[int, float], times: Floats) -> Floats:
+    """Return (T,): the weight of the machines that have any capacity."""
+    was_on: dict[int, bool] = {}
     changes: list[tuple[float, float]] = []
-    for step in capacity_steps(run):
-        was = before is not None and before.machine_id == step.machine_id and any(before.capacity)
-        changes.append((step.time_s, weights[step.machine_id] * (any(step.capacity) - was)))
-        before = step
+    for step in run.capacity_steps:
+        on, before = any(step.capacity), was_on.get(step.machine_id, False)
+        changes.append((step.time_s, weights[step.machine_id] * (on - before)))
+        was_on[step.machine_id] = on
     instants, amounts = np.array(changes).T
-    order = np.argsort(instants, kind="stable")
-    total = np.cumsum(amounts[order].astype(np.longdouble)).astype(np.float64)
-    used: Floats = total[np.searchsorted(instants[order], times, side="right") - 1]
-    return used
+    return sum_until(instants, amounts, times)
 
 
-def _wanted(budget: Floats, weight: float, machines: int) -> Floats:
-    """Return how many machines of one weight a budget allows."""
+def _machines_within(allowed: Floats, weight: float, machines: int) -> Floats:
+    """Return how many machines of one weight are allowed."""
     if not weight > 0:
-        return np.full(len(budget), float(machines))
-    allowed: Floats = np.clip(np.floor(budget / weight), 0.0, machines)
-    return allowed
+        return np.full(len(allowed), float(machines))
+    return np.asarray(np.clip(np.floor(allowed / weight), 0.0, machines))
 
 
 def _settled(times: Floats, least: Floats, most: Floats, transit_s: float) -> Floats:
-    """Return how many machines have been wanted for the transit time without a break, at least.
+    """Return a lower bound of the machines that have been allowed for the whole transit time.
 
-    Those that were wanted then, less every one that was sent off since.
+    These are the machines that were allowed then, less all that were switched off since.
     """
     fallen = np.cumsum(np.maximum(np.append(0.0, most[:-1] - least[1:]), 0.0))
     then = np.maximum(np.searchsorted(times, times - transit_s, side="right") - 1, 0)
-    settled: Floats = least[then] - (fallen - fallen[then])
-    return settled
-
-
-def _blame(
-    check: Check, message: str, wrong: npt.NDArray[np.bool_], facts: dict[str, Floats]
-) -> None:
-    for at in np.flatnonzero(wrong).tolist():
-        check.add(message, {name: float(values[at]) for name, values in facts.items()})
-
-
-_GRID = 2.0**-30
-"""Of amounts that are not whole."""
-
-
-def check_supply(run: RunFolder) -> Check:
-    """Capacity follows the power that is there, by the scenario's rule."""
-    check = Check("supply", "as much is on as the power carries, no more and no less")
-    if skipped := no_power(run, check):
-        return skipped
-    if not limits_capacity(run):
-        return _nothing_moves(check, run)
-    _check_manner(check, run)
-    try:
-        found = models(run)
-        law = law_of(run, found)
-        changes = power_instants(run).to_numpy()
-        full = sum(model.full for model in found.values())
-        carried = available(run, changes, full, law.transit_s)
-        if len(run.capacity) == 1:
-            _check_pool(check, run, carried, next(iter(found.values())), law)
-        else:
-            check_machines_on(check, run, carried, found, law)
-    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
-        return check.leave_out(f"what power carries cannot be worked out: {error}")
-    return check
-
-
-def _nothing_moves(check: Check, run: RunFolder) -> Check:
-    """Without a limit no capacity goes with the power, unless the policy switches machines."""
-    if policy_kills(run):
-        return check.skip("power does not limit what may run; the policy may switch machines")
-    for event, detail in _power_events(run):
-        if detail.get("cause") == POWER:
-            check.add("capacity changes with the power, which limits nothing", event)
-    return check if check.found else check.skip("power does not limit what may run")
-
-
-def _power_events(run: RunFolder) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    found = []
-    for event in run.tables["events"].filter(pl.col("kind") == "capacity").iter_rows(named=True):
-        try:
-            detail = json.loads(event["detail"])
-        except (TypeError, ValueError):
-            continue  # the rule "capacity" reports it
-        if isinstance(detail, dict) and detail.get("cause") == POWER:
-            found.append((event, detail))
-    return found
-
-
-def _check_manner(check: Check, run: RunFolder) -> None:
-    """Every change of capacity says of running tasks what the scenario says."""
-    running = run.setting("power", "supply", "running")
-    for event, detail in _power_events(run):
-        if detail.get("running") != running:
-            check.add("tasks are not treated as the scenario says", event | {"expected": running})
+    return np.asarray(least[then] - (fallen - fallen[then]))
 
 
 # ---- a pool -------------------------------------------------------------------------------------
 
 
-def _check_pool(check: Check, run: RunFolder, carried: Available, model: Model, law: Law) -> None:
-    """The processors that are on are those whose power has been there for the boot time."""
-    machine, capacity = next(iter(run.capacity.items()))
-    times, size = carried.times, capacity[0]
+def _check_pool(check: Check, run: AuditedRun, available: _Available, rule: _Rule) -> None:
+    """Check that the processors that are on have had their power for the boot time."""
+    ((machine, capacity),) = run.capacity.items()
+    times = available.times
     check.examined += len(times)
-    least, most = (_units(watts, size, model, law) for watts in (carried.least, carried.most))
-    if law.boot_s:
-        least = _lowest_since(times, least, law.boot_s + 2.0 * TICK)
-        most = _lowest_since(times, most, law.boot_s - 2.0 * TICK)
-    others = _taken_by_others(run, machine, times)
-    found = _recorded(run, machine, times)
-    left = np.maximum(np.array(capacity) - others, 0.0)
-    low, high = (np.minimum(_amounts(u, capacity), left) for u in (least, most))
+    least, most = (_units(watts, capacity[0], rule) for watts in (available.least, available.most))
+    if rule.boot_s:
+        least = _lowest_since(times, least, rule.boot_s + 2.0 * TICK)
+        most = _lowest_since(times, most, rule.boot_s - 2.0 * TICK)
+    found, left = run.capacity_at(machine, times), np.tile(capacity, (len(times), 1))
+    if run.machines_change:
+        left = machine_lives(run, float(times[-1]))[machine].offered(times)
+    low, high = (np.minimum(_amounts(units, capacity), left) for units in (least, most))
     if machine in failing_machines(run):
         low = np.where((found == 0).all(axis=1)[:, None], 0.0, low)
     wrong = ((found < low - 2.0 * _GRID) | (found > high + 2.0 * _GRID)).any(axis=1)
-    for at in np.flatnonzero(wrong).tolist():
-        facts = {"time_s": times[at], "available_w": carried.most[at]}
-        for r, name in enumerate(run.resources):
-            facts |= {name: found[at, r], f"least_{name}": low[at, r], f"most_{name}": high[at, r]}
-        check.add(
-            "the capacity is not what the power carries",
-            {name: float(value) for name, value in facts.items()},
-        )
+    columns = {"time_s": times, "available_w": available.most}
+    for r, name in enumerate(run.resources):
+        columns |= {name: found[:, r], f"least_{name}": low[:, r], f"most_{name}": high[:, r]}
+    check.add_where("the capacity is not what the power carries", wrong, columns)
 
 
-def _units(watts: Floats, size: float, model: Model, law: Law) -> Floats:
+def _units(watts: Floats, size: float, rule: _Rule) -> Floats:
     """Return how many units of a pool a power in W carries."""
-    if law.by_power:
-        span = model.full - model.off
-        share = (watts - model.off) / span if span > 0 else np.full(len(watts), np.inf)
+    if rule.by_power:
+        span = rule.full_w - rule.off_w
+        share = (watts - rule.off_w) / span if span > 0 else np.full(len(watts), np.inf)
     else:
-        share = watts / law.peak_w
+        share = watts / rule.peak_w
     return _whole(size * np.clip(share, 0.0, 1.0), size)
 
 
 def _amounts(units: Floats, capacity: tuple[float, ...]) -> Floats:
-    """Return (T, R): what units of the first resource bring of each."""
+    """Return (T, R): the amount of each resource for units of the first one."""
     share = units / capacity[0]
     return np.column_stack([_whole(full * share, full) for full in capacity])
 
 
 def _whole(amounts: Floats, full: float) -> Floats:
-    """Round down to whole units where all of them are a whole number; else to the grid."""
-    whole: Floats = np.floor(amounts + ROUNDING) if full % 1 == 0 else np.round(
-        amounts / _GRID
-    ) * _GRID  # fmt: skip
-    return whole
+    """Round down to whole units if the total is a whole number; else to the grid."""
+    if full % 1 == 0:
+        return np.asarray(np.floor(amounts + _ROUNDING))
+    return np.asarray(np.round(amounts / _GRID) * _GRID)
 
 
 def _lowest_since(times: Floats, values: Floats, length: float) -> Floats:
-    """Return the least of values that hold from each time on, over the `length` s until now."""
+    """Return the lowest value in the last `length` s; each value holds until the next time."""
     first = np.maximum(np.searchsorted(times, times - length, side="right") - 1, 0)
     pairs = np.column_stack((first, np.arange(len(times)) + 1)).ravel()
-    lowest: Floats = np.minimum.reduceat(np.append(values, np.inf), pairs)[::2]
-    return lowest
-
-
-def _taken_by_others(run: RunFolder, machine: int, times: Floats) -> Floats:
-    """Return (T, R): what maintenance and the like take of the pool."""
-    capacity = np.array(run.capacity[machine])
-    if not any(run.setting("cluster", kind) for kind in KINDS):
-        return np.zeros((len(times), len(capacity)))
-    life = machine_lives(run, float(times[-1]))[machine]
-    return np.asarray(capacity - offered(life, times, len(capacity)))
-
-
-def _recorded(run: RunFolder, machine: int, times: Floats) -> Floats:
-    """Return (T, R): the capacity on record."""
-    steps = [step for step in capacity_steps(run) if step.machine_id == machine]
-    at = np.searchsorted([step.time_s for step in steps], times, side="right") - 1
-    return np.array([step.capacity for step in steps])[at]
+    return np.asarray(np.minimum.reduceat(np.append(values, np.inf), pairs)[::2])

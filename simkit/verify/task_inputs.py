@@ -1,4 +1,10 @@
-"""The tasks of a run's input, read by the auditor: what each asks for, runs, and waits for."""
+"""The tasks of a run's input, read again: what each requests, how long it runs, its parents.
+
+The input is a table of tasks, or the batch tables of Alibaba's cluster-trace-v2017 under the
+default rules. These leave out rows of batch_task without ids, with impossible values, whose status
+is waiting or running, that do not end after their creation, or that have no instances or request;
+and every attempt in batch_instance except the last, successful one.
+"""
 
 from __future__ import annotations
 
@@ -7,42 +13,187 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
-from simkit.verify.inputs import (
+from simkit.verify.folder import RunFolder
+from simkit.verify.inputs import MissingInputError, inputs_below, trace_table, transformation
+from simkit.verify.numbers import (
     LARGEST,
     LARGEST_ID,
-    MissingInputError,
-    inputs_below,
+    TICK,
+    Floats,
     requests_on_grid,
     times_on_grid,
-    trace_table,
 )
 
-if TYPE_CHECKING:
-    from simkit.verify.folder import RunFolder
-
-
-# MERGED The batch tables of Alibaba's cluster-trace-v2017, read by the auditor with the default rules.
-# MERGED
-# MERGED Left out of batch_task are rows without ids, values that make no sense, tasks that wait or run, that
-# MERGED end before they are created or as they are, that have no instances or no request. Left out of
-# MERGED batch_instance is every attempt but the last, successful one.
-
-
-Floats = npt.NDArray[np.float64]
-
+TASK_TABLES = ("tasks", "alibaba2017")
+"""Types of workload whose rows are tasks."""
 _ENDED = ("terminated", "failed", "cancelled", "canceled")
 _KEY = ["job_id", "task_id"]
 _HUNDREDTHS = 100.0
 """plan_cpu counts hundredths of a core."""
+_OPTIONAL = ("task_id", "instances", "requested_time_s", "parents", "user")
+_TEXT = ("job_id", "task_id", "parents", "user")
 
 
-def read_batch(
+@dataclass(frozen=True)
+class InputTasks:
+    """The tasks of the input, or the reason why they are not known."""
+
+    tasks: pl.DataFrame | None = None
+    """Columns job_id, task_id, submit, instances, run (of every instance, null: unknown), order (of
+    the job among all, from 0) and the resources; sorted by job."""
+    parents: pl.DataFrame | None = None
+    """Columns job_id, task_id, parent: one row per dependency; None if there are none."""
+    run_s: Floats | None = None
+    """(sum of instances,) run times in the order of `tasks`; None: each has that of its task."""
+    slack_s: Floats | None = None
+    """(sum of instances,) tolerance of run times that are means of the others, in s."""
+    reason: str = ""
+    """Why the input was not read again."""
+    problem: str = ""
+    """Why the input could not be read."""
+
+
+def read_input_tasks(run: RunFolder) -> InputTasks:
+    """Read the files of the run's workload again."""
+    workload = run.setting("workload") or {}
+    if reason := _why_not_reread(workload):
+        return InputTasks(reason=reason)
+    if run.setting("value", "gpu"):
+        return InputTasks(reason="the scenario adds GPUs to the jobs")
+    try:
+        if workload["type"] == "tasks":
+            path = next(inputs_below(run, str(workload["path"])), None)
+            if path is None:
+                raise MissingInputError("the table is not among the recorded inputs")
+            found = _read_task_table(path, workload)
+        else:
+            tasks, run_s, slack_s = _read_batch(run, workload)
+            found = InputTasks(tasks, run_s=run_s, slack_s=slack_s)
+    except MissingInputError as error:
+        return InputTasks(reason=str(error))
+    except (OSError, EOFError, ValueError, KeyError, zlib.error, tarfile.TarError) as error:
+        return InputTasks(problem=str(error) or type(error).__name__)
+    return _in_window(found, (workload.get("window") or {}).get("jobs"))
+
+
+def _why_not_reread(workload: Mapping[str, Any]) -> str:
+    kind = workload.get("type")
+    if kind not in TASK_TABLES:
+        return f"the workload's type is {kind!r}"
+    if changed := transformation(workload):
+        return changed
+    window = workload.get("window") or {}
+    for name in ("start", "end"):
+        if window.get(name) is not None:
+            return f"the window has {name}: {window[name]}"
+    if workload.get("rules"):
+        return f"the workload has rules: {workload['rules']}"
+    return ""
+
+
+def _read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
+    """Read a table of tasks by the scenario's rules.
+
+    Args:
+        path: CSV, plain or gzipped, or Parquet.
+        rules: the scenario's workload: ``columns``, ``factors``, ``submit``, ``negative_run``,
+            ``zero_run``, ``parent_separator``.
+
+    Raises ValueError for a table that cannot be read or lacks a column.
+    """
+    rows = _kept(_columns(path, rules), rules).with_row_index("nth")
+    for name in ("job_id", "task_id"):
+        if name in rows.columns and rows[name].cast(pl.Int64, strict=False).null_count() == 0:
+            rows = rows.with_columns(pl.col(name).cast(pl.Int64))
+    times = pl.col("submit_time_s").sort_by("nth")
+    submit = times.last() if rules.get("submit") == "last" else times.first()
+    rows = rows.with_columns(
+        submit.over("job_id").alias("submit"), pl.col("nth").min().over("job_id").alias("first")
+    ).sort("submit", "first", "nth")
+    if "task_id" not in rows.columns:
+        rows = rows.with_columns(pl.int_range(1, pl.len() + 1).over("job_id").alias("task_id"))
+    tasks = rows.select(
+        "job_id", "task_id", times_on_grid(pl.col("submit")),
+        pl.col("instances").cast(pl.Int64),
+        times_on_grid(pl.col("run_time_s").clip(0)).alias("run"),
+        (pl.struct("submit", "first").rank("dense").cast(pl.Int64) - 1).alias("order"),
+        *(requests_on_grid(pl.col(name)) for name in _resources(rules)),
+    )  # fmt: skip
+    return InputTasks(tasks, _dependencies(rows, rules))
+
+
+def _resources(rules: Mapping[str, Any]) -> list[str]:
+    needed = ("job_id", "submit_time_s", "run_time_s", *_OPTIONAL)
+    return [name for name in rules["columns"] if name not in needed]
+
+
+def _columns(path: Path, rules: Mapping[str, Any]) -> pl.DataFrame:
+    """Return the table's columns under our names: ids as text, others as scaled numbers."""
+    columns, factors = rules["columns"], rules.get("factors") or {}
+    with path.open("rb") as file:
+        parquet = file.read(4) == b"PAR1"
+    try:
+        table = pl.read_parquet(path) if parquet else pl.read_csv(path, infer_schema=False)
+    except pl.exceptions.PolarsError as error:
+        raise ValueError(str(error).splitlines()[0]) from None
+    table = table.rename(lambda name: name.strip(' "'))
+    if missing := [name for name in columns.values() if name not in table.columns]:
+        raise ValueError(f"no column {', '.join(missing)}")
+    chosen = []
+    for ours, theirs in columns.items():
+        text = pl.col(theirs).cast(pl.String).str.strip_chars(" \t\r").replace("", None)
+        number = text.cast(pl.Float64, strict=False) * factors.get(ours, 1.0)
+        chosen.append((text if ours in _TEXT else number).alias(ours))
+    return table.select(chosen)
+
+
+def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
+    """Return the rows that are tasks by the scenario's rules."""
+    if "instances" not in table.columns:
+        table = table.with_columns(pl.lit(1.0).alias("instances"))
+    run, count = pl.col("run_time_s"), pl.col("instances")
+    wanted = [pl.col(name).is_not_null() for name in ("job_id", "task_id") if name in table.columns]
+    wanted += [pl.col("submit_time_s").abs() <= LARGEST / 2, run.abs() < LARGEST]
+    wanted += [(pl.col(name) >= 0) & (pl.col(name) < LARGEST) for name in _resources(rules)]
+    wanted += [(count >= 1) & (count < LARGEST) & (count.floor() == count)]
+    if rules.get("negative_run", "drop") == "drop":
+        wanted.append(run >= 0)
+    if rules.get("zero_run", "keep") == "drop":
+        wanted.append(run != 0)
+    return table.filter(pl.all_horizontal(wanted).fill_null(value=False))
+
+
+def _dependencies(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame | None:
+    if "parents" not in rows.columns:
+        return None
+    separator = rules.get("parent_separator", ";")
+    parent = pl.col("parents").fill_null("").str.split(separator).alias("parent")
+    pairs = rows.select("job_id", "task_id", parent).explode("parent")
+    pairs = pairs.with_columns(pl.col("parent").str.strip_chars()).filter(pl.col("parent") != "")
+    return pairs.with_columns(pl.col("parent").cast(rows.schema["task_id"]))
+
+
+def _in_window(found: InputTasks, jobs: Any) -> InputTasks:
+    """Return the tasks of the jobs ``first..last`` in order of submission."""
+    if jobs is None or found.tasks is None:
+        return found
+    first, _, last = str(jobs).partition("..")
+    inside = pl.col("order").is_between(int(first), int(last))
+    tasks, run_s, slack_s = found.tasks, found.run_s, found.slack_s
+    if run_s is not None and slack_s is not None:
+        chosen = np.repeat(
+            tasks.select(inside).to_series().to_numpy(), tasks["instances"].to_numpy()
+        )
+        run_s, slack_s = run_s[chosen], slack_s[chosen]
+    return replace(found, tasks=tasks.filter(inside), run_s=run_s, slack_s=slack_s)
+
+
+def _read_batch(
     run: RunFolder, rules: Mapping[str, Any]
 ) -> tuple[pl.DataFrame, Floats | None, Floats | None]:
     """Return the tasks of the trace, and the run times of single instances where it has them.
@@ -88,7 +239,7 @@ def _tasks(table: pl.DataFrame, *, known_run: bool) -> pl.DataFrame:
 
 
 def _instances(table: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
-    """Return (task, run): the last good attempts, by task and in the order of their start."""
+    """Return (task, run): the last, successful attempts, by task and start."""
     start, end = pl.col("start"), pl.col("end")
     last = (pl.col("seq") < pl.col("total")).fill_null(value=False).not_()
     good = pl.all_horizontal(
@@ -109,189 +260,19 @@ def _instances(table: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
 def _with_instances(
     tasks: pl.DataFrame, instances: pl.DataFrame
 ) -> tuple[pl.DataFrame, Floats | None, Floats | None]:
-    """Give the instances their run times: first those that are known, then the mean of these."""
+    """Add run times of single instances: the known ones first, then the mean of these."""
     if not instances.height:
         return tasks, None, None
     task, own = instances["task"].to_numpy().astype(np.int64), instances["run"].to_numpy()
     counts = tasks["instances"].to_numpy()
     known = np.bincount(task, minlength=len(counts))
     mean = tasks["run"].fill_null(np.nan).to_numpy().copy()
-    shown = known > 0
-    mean[shown] = np.bincount(task, own, len(counts))[shown] / known[shown]
-    mean = np.round(mean * 2**20) / 2**20
-    run_s, slack_s = np.repeat(mean, counts), np.full(int(counts.sum()), 2.0**-20)
-    slack_s[np.repeat(~shown, counts)] = 0.0
+    has = known > 0
+    mean[has] = np.bincount(task, own, len(counts))[has] / known[has]
+    mean = np.round(mean / TICK) * TICK
+    run_s, slack_s = np.repeat(mean, counts), np.full(int(counts.sum()), TICK)
+    slack_s[np.repeat(~has, counts)] = 0.0
     begun, first = np.cumsum(counts) - counts, np.cumsum(known) - known
     places = np.arange(len(own)) + np.repeat(begun - first, known)
-    run_s[places], slack_s[places] = np.round(own * 2**20) / 2**20, 0.0
+    run_s[places], slack_s[places] = np.round(own / TICK) * TICK, 0.0
     return tasks.with_columns(pl.Series("run", mean).fill_nan(None)), run_s, slack_s
-
-
-TASK_TABLES = ("tasks", "alibaba2017")
-"""Types of workload whose rows are tasks."""
-_OPTIONAL = ("task_id", "instances", "requested_time_s", "parents", "user")
-_TEXT = ("job_id", "task_id", "parents", "user")
-
-
-@dataclass(frozen=True)
-class InputTasks:
-    """What the input says; or why nobody asked it."""
-
-    tasks: pl.DataFrame | None = None
-    """job_id, task_id, submit, instances, run (of every instance, null: unknown), order (of the
-    job among all, from 0) and the resources; sorted by job."""
-    parents: pl.DataFrame | None = None
-    """job_id, task_id, parent: one row a dependency; None where there are none."""
-    run_s: npt.NDArray[np.float64] | None = None
-    """(sum of instances,) own run times in the order of `tasks`; None: each has its task's."""
-    slack_s: npt.NDArray[np.float64] | None = None
-    """(sum of instances,) rounding of those that are means of the others, in s."""
-    reason: str = ""
-    """Why it was not read again."""
-    problem: str = ""
-    """Why it could not be read."""
-
-
-def read_input_tasks(run: RunFolder) -> InputTasks:
-    """Return the tasks of the run's workload, by an own reading of its files."""
-    workload = run.setting("workload") or {}
-    if reason := _why_not_reread(workload):
-        return InputTasks(reason=reason)
-    if run.setting("value", "gpu"):
-        return InputTasks(reason="the scenario adds GPUs to the jobs")
-    try:
-        if workload["type"] == "tasks":
-            found = _of_table(run, workload)
-        else:
-            tasks, run_s, slack_s = read_batch(run, workload)
-            found = InputTasks(tasks, run_s=run_s, slack_s=slack_s)
-    except MissingInputError as error:
-        return InputTasks(reason=str(error))
-    except (OSError, EOFError, ValueError, KeyError, zlib.error, tarfile.TarError) as error:
-        return InputTasks(problem=str(error) or type(error).__name__)
-    return _in_window(found, (workload.get("window") or {}).get("jobs"))
-
-
-def _why_not_reread(workload: Mapping[str, Any]) -> str:
-    kind = workload.get("type")
-    if kind not in TASK_TABLES:
-        return f"the workload's type is {kind!r}"
-    changes = {
-        "resample": None, "load": 1.0, "processors_scale": 1.0, "processors_max": None,
-        "run_time_scale": 1.0, "run_time_max": None, "target_load": None,
-    }  # fmt: skip
-    for name, neutral in changes.items():
-        value = workload.get(name)
-        if value and value != neutral:
-            return f"the workload has {name}: {value}"
-    window = workload.get("window") or {}
-    for name in ("start", "end"):
-        if window.get(name) is not None:
-            return f"the window has {name}: {window[name]}"
-    if workload.get("rules"):
-        return f"the workload has rules: {workload['rules']}"
-    return ""
-
-
-def _of_table(run: RunFolder, rules: Mapping[str, Any]) -> InputTasks:
-    path = next(inputs_below(run, str(rules["path"])), None)
-    if path is None:
-        raise MissingInputError("the table is not among the recorded inputs")
-    return read_task_table(path, rules)
-
-
-def read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
-    """Read a table of tasks by the scenario's rules.
-
-    Args:
-        path: CSV, plain or gzipped, or Parquet.
-        rules: the scenario's workload: ``columns``, ``factors``, ``submit``, ``negative_run``,
-            ``zero_run``, ``parent_separator``.
-
-    Raises ValueError for a table that cannot be read or lacks a column.
-    """
-    rows = _kept(_columns(path, rules), rules).with_row_index("nth")
-    for name in ("job_id", "task_id"):
-        if name in rows.columns and rows[name].cast(pl.Int64, strict=False).null_count() == 0:
-            rows = rows.with_columns(pl.col(name).cast(pl.Int64))
-    times = pl.col("submit_time_s").sort_by("nth")
-    submit = times.last() if rules.get("submit") == "last" else times.first()
-    rows = rows.with_columns(
-        submit.over("job_id").alias("submit"), pl.col("nth").min().over("job_id").alias("first")
-    ).sort("submit", "first", "nth")
-    if "task_id" not in rows.columns:
-        rows = rows.with_columns(pl.int_range(1, pl.len() + 1).over("job_id").alias("task_id"))
-    tasks = rows.select(
-        "job_id", "task_id", times_on_grid(pl.col("submit")),
-        pl.col("instances").cast(pl.Int64),
-        times_on_grid(pl.col("run_time_s").clip(0)).alias("run"),
-        (pl.struct("submit", "first").rank("dense").cast(pl.Int64) - 1).alias("order"),
-        *(requests_on_grid(pl.col(name)) for name in _resources(rules)),
-    )  # fmt: skip
-    return InputTasks(tasks, _dependencies(rows, rules))
-
-
-def _resources(rules: Mapping[str, Any]) -> list[str]:
-    needed = ("job_id", "submit_time_s", "run_time_s", *_OPTIONAL)
-    return [name for name in rules["columns"] if name not in needed]
-
-
-def _columns(path: Path, rules: Mapping[str, Any]) -> pl.DataFrame:
-    """Return the table's columns under our names; text for ids, multiplied numbers for others."""
-    columns, factors = rules["columns"], rules.get("factors") or {}
-    with path.open("rb") as file:
-        parquet = file.read(4) == b"PAR1"
-    try:
-        table = pl.read_parquet(path) if parquet else pl.read_csv(path, infer_schema=False)
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(str(error).splitlines()[0]) from None
-    table = table.rename(lambda name: name.strip(' "'))
-    if missing := [name for name in columns.values() if name not in table.columns]:
-        raise ValueError(f"no column {', '.join(missing)}")
-    chosen = []
-    for ours, theirs in columns.items():
-        text = pl.col(theirs).cast(pl.String).str.strip_chars(" \t\r").replace("", None)
-        number = text.cast(pl.Float64, strict=False) * factors.get(ours, 1.0)
-        chosen.append((text if ours in _TEXT else number).alias(ours))
-    return table.select(chosen)
-
-
-def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
-    """Return the rows that are tasks by the scenario's rules."""
-    if "instances" not in table.columns:
-        table = table.with_columns(pl.lit(1.0).alias("instances"))
-    run, count = pl.col("run_time_s"), pl.col("instances")
-    wanted = [pl.col(name).is_not_null() for name in ("job_id", "task_id") if name in table.columns]
-    wanted += [pl.col("submit_time_s").abs() <= LARGEST / 2, run.abs() < LARGEST]
-    wanted += [(pl.col(name) >= 0) & (pl.col(name) < LARGEST) for name in _resources(rules)]
-    wanted += [(count >= 1) & (count < LARGEST) & (count.floor() == count)]
-    if rules.get("negative_run", "drop") == "drop":
-        wanted.append(run >= 0)
-    if rules.get("zero_run", "keep") == "drop":
-        wanted.append(run != 0)
-    return table.filter(pl.all_horizontal(wanted).fill_null(value=False))
-
-
-def _dependencies(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame | None:
-    if "parents" not in rows.columns:
-        return None
-    separator = rules.get("parent_separator", ";")
-    parent = pl.col("parents").fill_null("").str.split(separator).alias("parent")
-    words = rows.select("job_id", "task_id", parent).explode("parent")
-    words = words.with_columns(pl.col("parent").str.strip_chars()).filter(pl.col("parent") != "")
-    return words.with_columns(pl.col("parent").cast(rows.schema["task_id"]))
-
-
-def _in_window(found: InputTasks, jobs: Any) -> InputTasks:
-    """Return the tasks of the jobs ``first..last`` by order of submission."""
-    if jobs is None or found.tasks is None:
-        return found
-    first, _, last = str(jobs).partition("..")
-    inside = pl.col("order").is_between(int(first), int(last))
-    tasks, run_s, slack_s = found.tasks, found.run_s, found.slack_s
-    if run_s is not None and slack_s is not None:
-        chosen = np.repeat(
-            tasks.select(inside).to_series().to_numpy(), tasks["instances"].to_numpy()
-        )
-        run_s, slack_s = run_s[chosen], slack_s[chosen]
-    return replace(found, tasks=tasks.filter(inside), run_s=run_s, slack_s=slack_s)

@@ -1,36 +1,31 @@
-"""The audit of worth: QoS, values, deadlines and drawn GPUs are those of the scenario.
+"""The check of value: QoS, values, deadlines and drawn GPUs are those of the scenario.
 
-What the scenario draws is drawn here once more from the seed, as its documentation says: the
-stream of a component is numpy's default generator on SeedSequence(seed, spawn_key=(CRC-32 of the
-component's name,)), and each job takes two numbers of it, in the order of (submit time, job id).
+Random values are drawn again from the seed as the documentation describes: the stream of a
+component is numpy's default generator on SeedSequence(seed, spawn_key=(CRC-32 of the component's
+name,)), and each job takes two numbers from it, in the order of (submit time, job id).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from simkit.verify.audit import Check
-from simkit.verify.durations import seconds
+from simkit.verify.audited_run import AuditedRun
+from simkit.verify.numbers import TICK, Floats, seconds
 
-if TYPE_CHECKING:
-    from simkit.verify.folder import RunFolder
-
-Floats = npt.NDArray[np.float64]
-
-RELATIVE_ERROR = 1e-9
-DEFAULT_PRICE = 0.5
-"""Of a unit of each resource for a time unit, where the scenario names no prices."""
+_RELATIVE_ERROR = 1e-9
+_DEFAULT_PRICE = 0.5
+"""Of one unit of each resource for a time unit, if the scenario has no prices."""
 
 
-def check_value(run: RunFolder) -> Check:
-    """Qualities of service, values, deadlines and drawn GPUs follow from scenario and seed."""
-    check = Check("value", "QoS, value, deadline and drawn GPUs are as the scenario says")
+def check_value(run: AuditedRun) -> Check:
+    """Check that QoS, values, deadlines and drawn GPUs follow from scenario and seed."""
+    check = Check("value", "QoS, values, deadlines and drawn GPUs are those of the scenario")
     there = [name for name in ("qos", "value", "deadline_s") if name in run.jobs.columns]
     section = run.setting("value")
     if not section and not there:
@@ -39,7 +34,7 @@ def check_value(run: RunFolder) -> Check:
     wanted = ["qos", "value"] if section else []
     for name in wanted:
         if name not in there:
-            check.add(f"the scenario gives jobs a value, but jobs have no column {name}", {})
+            check.add(f"the scenario gives jobs a value, but the jobs have no column {name}", {})
     _check_ranges(run, there, check)
     if section and not check.found:
         _check_draws(run, section, check)
@@ -47,7 +42,7 @@ def check_value(run: RunFolder) -> Check:
     return check
 
 
-def _check_ranges(run: RunFolder, there: Sequence[str], check: Check) -> None:
+def _check_ranges(run: AuditedRun, there: Sequence[str], check: Check) -> None:
     rules = {
         "qos": ("the QoS is not above 0 and at most 1", pl.col("qos").is_between(0, 1, "right")),
         "value": ("the value is not finite and at least 0",
@@ -58,41 +53,41 @@ def _check_ranges(run: RunFolder, there: Sequence[str], check: Check) -> None:
             check.add_rows(message, run.jobs.filter(~good.fill_null(value=False)))
 
 
-def _check_draws(run: RunFolder, section: dict[str, Any], check: Check) -> None:
-    """Draw QoS, deadlines and GPUs again, where every job of the workload is on record."""
+def _check_draws(run: AuditedRun, section: dict[str, Any], check: Check) -> None:
+    """Draw QoS, deadlines and GPUs again, if every job of the workload is recorded."""
     if not run.complete or run.jobs.schema["job_id"] != pl.Int64:
-        check.notes["not drawn again"] = "a job is missing, or ids are no numbers"
+        check.notes["not drawn again"] = "jobs are missing, or ids are not numbers"
         return
     jobs = run.jobs.sort("submit_time_s", "job_id")
     qos = _qualities(run, section.get("qos") or {}, jobs.height)
     if qos is not None:
-        _compare(jobs, "qos", qos, "the QoS is not what the seed draws", check)
+        _compare(jobs, "qos", qos, "the QoS is not the one drawn from the seed", check)
     if (due := _deadlines(run, section.get("deadlines") or {}, jobs)) is not None:
-        _compare(jobs, "deadline_s", due, "the deadline is not what the scenario says", check)
+        _compare(jobs, "deadline_s", due, "the deadline is not that of the scenario", check)
     if section.get("gpu"):
         gpus = _gpus(run, section["gpu"], jobs)
-        _compare(jobs, "gpu", gpus, "the GPUs are not what the seed draws", check)
+        _compare(jobs, "gpu", gpus, "the GPUs are not those drawn from the seed", check)
 
 
 def _compare(jobs: pl.DataFrame, column: str, expected: Floats, message: str, check: Check) -> None:
     if column not in jobs.columns:
-        check.add(f"jobs have no column {column}", {})
+        check.add(f"the jobs have no column {column}", {})
         return
     found = jobs[column].cast(pl.Float64).fill_null(np.nan).to_numpy()
-    wrong = ~np.isclose(found, expected, rtol=RELATIVE_ERROR, atol=2.0**-20)
+    wrong = ~np.isclose(found, expected, rtol=_RELATIVE_ERROR, atol=TICK)
     rows = jobs.with_columns(pl.Series("expected", expected)).filter(pl.Series(wrong))
     check.add_rows(message, rows)
 
 
-def _uniform(run: RunFolder, component: str, jobs: int) -> Floats:
-    """Return (jobs, 2) numbers of the component's stream."""
+def _uniform(run: AuditedRun, component: str, jobs: int) -> Floats:
+    """Return (jobs, 2) numbers from the stream of a component."""
     seed = int(run.setting("seed") or 0)
     key = (crc32(component.encode()),)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key)).random((jobs, 2))
 
 
-def _qualities(run: RunFolder, rule: dict[str, Any], jobs: int) -> Floats | None:
-    """Return each job's QoS; None where the trace gives it."""
+def _qualities(run: AuditedRun, rule: dict[str, Any], jobs: int) -> Floats | None:
+    """Return each job's QoS; None if the trace has it."""
     if rule.get("type") == "fixed":
         return np.full(jobs, float(rule["qos"]))
     if rule.get("type") != "two-classes":
@@ -105,11 +100,11 @@ def _qualities(run: RunFolder, rule: dict[str, Any], jobs: int) -> Floats | None
     return np.asarray(least + (most - least) * drawn[:, 1])
 
 
-def _deadlines(run: RunFolder, rule: dict[str, Any], jobs: pl.DataFrame) -> Floats | None:
-    """Return each job's deadline; None where there is none or the trace gives it.
+def _deadlines(run: AuditedRun, rule: dict[str, Any], jobs: pl.DataFrame) -> Floats | None:
+    """Return each job's deadline; None if there is none, or if it does not follow from the tables.
 
-    Of a job of several tasks the table has the first requested time alone, so that only what
-    follows from true run times can be told.
+    For jobs of several tasks the table has only the first requested time, so that only deadlines
+    from true run times can be recomputed.
     """
     kind, requested = rule.get("type"), rule.get("of") == "requested"
     several = run.tasks.height != run.jobs.height
@@ -126,8 +121,8 @@ def _deadlines(run: RunFolder, rule: dict[str, Any], jobs: pl.DataFrame) -> Floa
     return np.asarray(jobs["submit_time_s"].to_numpy() + factor * length.to_numpy())
 
 
-def _gpus(run: RunFolder, rule: dict[str, Any], jobs: pl.DataFrame) -> Floats:
-    """Return what each job asks for of the GPUs that are drawn."""
+def _gpus(run: AuditedRun, rule: dict[str, Any], jobs: pl.DataFrame) -> Floats:
+    """Return the GPUs that are drawn for each job."""
     drawn = _uniform(run, "value.gpu", jobs.height)
     least, most = rule["amount"]
     amount = least + np.floor(drawn[:, 1] * (most - least + 1))
@@ -138,13 +133,13 @@ def _gpus(run: RunFolder, rule: dict[str, Any], jobs: pl.DataFrame) -> Floats:
     return np.asarray(amount, dtype=np.float64)
 
 
-def _check_values(run: RunFolder, section: dict[str, Any], check: Check) -> None:
-    """Hold values against amounts * prices * run time * QoS, of jobs of one gang."""
+def _check_values(run: AuditedRun, section: dict[str, Any], check: Check) -> None:
+    """Check that values are amounts * prices * run time * QoS, for jobs of one gang."""
     prices = section.get("prices")
     if prices is None and run.setting("workload", "type") in ("jobs", "plugin"):
-        check.notes["values not worked out again"] = "the trace may give them"
+        check.notes["values not recomputed"] = "they may come from the trace"
         return
-    prices = dict.fromkeys(run.asked, DEFAULT_PRICE) if prices is None else prices
+    prices = dict.fromkeys(run.requested, _DEFAULT_PRICE) if prices is None else prices
     per_hour = sum(
         (pl.col(name).cast(pl.Float64) * price for name, price in prices.items()), pl.lit(0.0)
     )
@@ -155,8 +150,8 @@ def _check_values(run: RunFolder, section: dict[str, Any], check: Check) -> None
     rows = run.jobs.join(single, on="job_id", how="left", maintain_order="left").with_columns(
         (per_hour * pl.col("trace_run_time_s") * pl.col("qos") * factor).alias("expected")
     )
-    off = (pl.col("value") - pl.col("expected")).abs() > RELATIVE_ERROR * pl.col("expected")
+    off = (pl.col("value") - pl.col("expected")).abs() > _RELATIVE_ERROR * pl.col("expected")
     wrong = rows.filter("single", off.fill_null(value=True)).drop("single")
     check.add_rows("the value is not amounts * prices * run time * QoS", wrong)
     if others := rows.height - int(rows["single"].sum()):
-        check.notes["values not worked out again"] = f"{others} jobs of several tasks or of bags"
+        check.notes["values not recomputed"] = f"{others} jobs with several tasks or with bags"

@@ -59,4 +59,4 @@ def test_without_a_backlog_nothing_may_be_turned_away(kit: Any, tmp_path: Path) 
 
 def test_slots_refilled_later_cannot_be_counted(kit: Any, tmp_path: Path) -> None:
     audit = verify_run(queued(kit, "rejected", refill="next_decision").save(tmp_path / "run"))
-    assert "refilled at the next decision" in audit.not_audited["admission"]
+    assert "refilled only at the next decision" in audit.not_audited["admission"]

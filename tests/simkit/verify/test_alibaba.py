@@ -149,5 +149,5 @@ def test_times_of_a_model_are_not_worked_out(batch: Any, tmp_path: Path) -> None
     del batch.files["batch_instance.csv"]
     batch.manifest["scenario"]["workload"]["durations"] = "share"
     audit = verify_run(batch.save(tmp_path))
-    assert audit.not_audited["instance-times"] == "run times follow from a model of durations"
+    assert audit.not_audited["instance-times"] == "run times come from a model of durations"
     assert "tasks" not in audit.found

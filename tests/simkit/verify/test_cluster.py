@@ -246,7 +246,7 @@ def test_a_window_that_no_event_tells_of_is_caught(kit: Any, tmp_path: Path) -> 
 def test_an_event_that_makes_no_sense_is_caught(kit: Any, tmp_path: Path) -> None:
     world = under_maintenance(kit, "drain", whole(kit, 0.0))
     world.set("events", 0, detail="half of it")
-    assert "the capacity event cannot be understood" in messages(world, tmp_path)
+    assert "the capacity event is malformed" in messages(world, tmp_path)
 
 
 ZERO = [
@@ -340,7 +340,7 @@ def test_jobs_keep_to_their_partition(
 def test_a_job_that_no_partition_takes_must_not_run(kit: Any, tmp_path: Path) -> None:
     world = divided(kit, 3, 0, 50, 4)
     world.manifest["cluster"]["partitions"] = [EXPRESS]
-    assert "no partition takes this job" in messages(world, tmp_path)
+    assert "no partition accepts this job" in messages(world, tmp_path)
 
 
 REJECTED = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from simkit.verify import verify_run
-from simkit.verify.inputs import NUMBERS, read_jobs
+from simkit.verify.inputs import SWF_NUMBERS, read_jobs
 
 
 def line(job: float = 1, submit: float = 0, run: float = 10, allocated: float = 2,
@@ -49,7 +49,7 @@ def test_the_log_is_read_by_the_scenarios_rules(
 ) -> None:
     path = tmp_path / "log"
     path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
-    assert read_jobs(path, rules).drop(NUMBERS).rows() == ([] if job is None else [(1, *job)])
+    assert read_jobs(path, rules).drop(SWF_NUMBERS).rows() == ([] if job is None else [(1, *job)])
 
 
 BROKEN = [b"1 2 3\n", b"a b c d e f g h i\n", gzip.compress(line().encode(), mtime=0)[:-9]]

@@ -274,7 +274,7 @@ def test_a_battery_that_the_site_does_not_have_is_caught(green: Any, tmp_path: P
 def test_models_that_the_scenario_does_not_tell_are_left_out(green: Any, tmp_path: Path) -> None:
     green.manifest["scenario"]["power"]["machines"] = {"groups": {"others": LINE}}
     left_out = verify_run(green.save(tmp_path / "run")).not_audited
-    assert "does not tell what machines draw" in left_out["machine-power"]
+    assert "does not determine what machines draw" in left_out["machine-power"]
 
 
 def test_groups_of_machines_have_models_of_their_own(

@@ -20,7 +20,7 @@ import pytest
 
 import simkit
 from simkit.verify import verify_run
-from simkit.verify.pieces import redone_s
+from simkit.verify.audited_run import redone_s
 
 BATTERY = {
     "capacity_kwh": 6, "charge_c_rate": 0.5, "discharge_c_rate": 1.0, "charge_efficiency": 0.95,
@@ -177,13 +177,13 @@ def test_an_import_limit_that_changes_is_not_audited(tmp_path: Path) -> None:
     limit = {"type": "schedule", "day": {"0:00": 400, "12:00": 3000}}
     audit = audited(green(grid={"import_limit_w": limit}), tmp_path / "run")
     assert audit.ok
-    assert "limit of import changes" in audit.not_audited["supply"]
+    assert "import limit changes" in audit.not_audited["supply"]
 
 
 def test_a_head_that_waits_for_foreseen_power_is_not_audited(tmp_path: Path) -> None:
     audit = audited(green(backfill="easy", forecast=True), tmp_path / "run")
     for rule in ("head-fits", "head-delay"):
-        assert audit.not_audited[rule] == "the policy plans with foreseen power"
+        assert audit.not_audited[rule] == "the policy plans with forecast power"
 
 
 # ---- changed runs -----------------------------------------------------------------------------

@@ -85,12 +85,12 @@ FIRST = pl.int_range(pl.len()) == 0
     ("column", "value", "expected"),
     [
         ("qos", 0.0, "the QoS is not above 0 and at most 1"),
-        ("qos", 0.512, "the QoS is not what the seed draws"),
+        ("qos", 0.512, "the QoS is not the one drawn from the seed"),
         ("value", -1.0, "the value is not finite and at least 0"),
         ("value", 9.5, "the value is not amounts * prices * run time * QoS"),
-        ("deadline_s", 5.0, "the deadline is not what the scenario says"),
-        ("deadline_s", None, "the deadline is not what the scenario says"),
-        ("gpu", 4.5, "the GPUs are not what the seed draws"),
+        ("deadline_s", 5.0, "the deadline is not that of the scenario"),
+        ("deadline_s", None, "the deadline is not that of the scenario"),
+        ("gpu", 4.5, "the GPUs are not those drawn from the seed"),
     ],
 )
 def test_a_changed_number_is_found(tmp_path, column, value, expected):
@@ -102,7 +102,9 @@ def test_a_column_that_is_missing_is_found(tmp_path):
     folder = run_in(tmp_path / "run")
     jobs = pl.read_parquet(folder / "jobs.parquet").drop("value")
     jobs.write_parquet(folder / "jobs.parquet")
-    assert messages(folder) == {"the scenario gives jobs a value, but jobs have no column value"}
+    assert messages(folder) == {
+        "the scenario gives jobs a value, but the jobs have no column value"
+    }
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,316 @@
+"""The run under audit: its folder, and the derived tables that several checks use.
+
+Allocations become pieces of work: what one unit did without a break. A gang moves as one, so it is
+one unit however many instances and machines it has. Every instance of a bag is a unit. The pieces
+of a unit follow each other: it is suspended and resumed, or lost and started over as the next
+attempt. A bag of which each instance ran once and finished keeps its rows as they are (*quiet*
+rows): a trace of millions of instances does not need a row for each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from simkit.verify.folder import RunFolder
+from simkit.verify.numbers import Floats, on_grid, seconds
+from simkit.verify.task_inputs import InputTasks, read_input_tasks
+
+TASK = ["job_id", "task_id"]
+"""The key of a task."""
+UNIT = [*TASK, "instance"]
+"""The key of a unit."""
+POWER = "power"
+"""The recorded cause of capacity that changes with the power."""
+_FACTS = (
+    "gang", "task_status", "job_status", "requested_time_s", "trace_run_time_s", "tasks_of_job",
+)  # fmt: skip
+
+
+class CapacityEvent(NamedTuple):
+    """An event of kind ``capacity``."""
+
+    row: dict[str, Any]
+    """Of the table of events."""
+    detail: dict[str, Any]
+    """Its parsed JSON object; empty if the detail is something else."""
+
+    @property
+    def by_power(self) -> bool:
+        """Whether the power caused it."""
+        return self.detail.get("cause") == POWER
+
+
+@dataclass(frozen=True)
+class CapacityStep:
+    """The capacity of a machine from an instant on."""
+
+    machine_id: int
+    time_s: float
+    capacity: tuple[float, ...]
+    """One number per resource, in the order of the cluster."""
+    forced: bool
+    """True: running tasks must make room (requeue, suspend); False: they may end first (drain)."""
+
+
+class AuditedRun(RunFolder):
+    """A run folder with what follows from its tables; each derived table is made once."""
+
+    @cached_property
+    def known(self) -> pl.DataFrame:
+        """The allocations whose job and task exist, with facts of these.
+
+        Added columns: ``instances``, ``gang``, ``task_status``, ``submit_time_s``, ``job_status``,
+        ``requested_time_s``, ``trace_run_time_s``, ``tasks_of_job`` and for each resource
+        ``one_<resource>`` (the request of one instance).
+        """
+        requests = [pl.col(r).cast(pl.Float64).alias(f"one_{r}") for r in self.requested]
+        tasks = self.tasks.select(
+            *TASK, "instances", "gang", pl.col("status").alias("task_status"), *requests,
+            pl.len().over("job_id").cast(pl.Int64).alias("tasks_of_job"),
+        ).unique(TASK, keep="first")  # fmt: skip
+        jobs = self.jobs.select(
+            "job_id", "submit_time_s", "requested_time_s", "trace_run_time_s",
+            pl.col("status").alias("job_status"),
+        ).unique("job_id", keep="first")  # fmt: skip
+        return self.allocations.join(tasks, on=TASK, maintain_order="left").join(
+            jobs, on="job_id", maintain_order="left"
+        )
+
+    @cached_property
+    def segments(self) -> pl.DataFrame:
+        """One row per (gang, attempt, start): ``count`` instances that start together.
+
+        Further columns: the first and last of their ends (``end_time_s``, ``last_end_s``; null
+        while one runs), ``outcomes`` (number of different ones) and those of `known`.
+        """
+        end = pl.col("end_time_s")
+        return (
+            self.known.filter("gang", pl.col("start_time_s").is_not_null())
+            .group_by(*TASK, "attempt", "start_time_s", maintain_order=True)
+            .agg(
+                pl.col("count").sum(),
+                pl.when(end.is_null().any()).then(None).otherwise(end.min()).alias("end_time_s"),
+                end.max().alias("last_end_s"),
+                end.is_null().sum().alias("open"),
+                pl.len().alias("rows"),
+                pl.col("outcome").first(),
+                pl.col("outcome").n_unique().alias("outcomes"),
+                pl.col(
+                    "instances", "task_status", "job_status", "requested_time_s",
+                    "trace_run_time_s", "tasks_of_job",
+                ).first(),
+            )
+        )  # fmt: skip
+
+    @cached_property
+    def pieces(self) -> pl.DataFrame:
+        """One row per piece of work, sorted by unit and start; a gang is instance 0.
+
+        Columns: `UNIT`, ``count`` (instances from `instance` on that are in the row: 1, all of a
+        gang, or those of a quiet row), ``quiet`` (each instance of the task finished at its first
+        attempt), ``gang``, ``attempt``, ``start_time_s``, ``end_time_s``, ``outcome``,
+        ``task_status``, ``job_status``, ``requested_time_s``, ``trace_run_time_s``,
+        ``tasks_of_job``.
+        """
+        times = ("start_time_s", "end_time_s")
+        columns = (*UNIT, "count", "quiet", *_FACTS, "attempt", *times, "outcome")
+        gangs = self.segments.with_columns(
+            pl.lit(0, pl.Int64).alias("instance"),
+            gang=pl.lit(value=True), quiet=pl.lit(value=False),
+        ).select(columns)  # fmt: skip
+        bags = self.known.filter(
+            ~pl.col("gang"),
+            pl.col("start_time_s").is_not_null(),
+            pl.col("count").is_between(1, pl.col("instances")),
+        )
+        once = (pl.col("attempt") == 1) & (pl.col("outcome") == "finished")
+        once &= pl.col("end_time_s").is_not_null()
+        bags = bags.with_columns(once.fill_null(value=False).all().over(TASK).alias("quiet"))
+        quiet = bags.filter("quiet").with_columns(pl.col("first_instance").alias("instance"))
+        after = pl.col("first_instance") + pl.col("count")
+        single = (
+            bags.filter(~pl.col("quiet"))
+            .with_columns(pl.int_ranges("first_instance", after).alias("instance"))
+            .explode("instance")
+            .with_columns(pl.lit(1, pl.Int64).alias("count"))
+        )
+        last = pl.col("end_time_s").fill_null(float("inf"))
+        moving = pl.concat([gangs, single.select(columns)])
+        moving = moving.sort(*UNIT, "start_time_s", last, maintain_order=True)
+        return pl.concat([moving, quiet.select(columns)])
+
+    @cached_property
+    def work(self) -> pl.DataFrame:
+        """One row per (unit, attempt) that has ended: its executed time and its last outcome.
+
+        ``redone_s`` is the time in which it repeated work, or restarted, after it was stopped for
+        lack of power; ``executed_s`` does not contain it. Attempts with a piece that still runs
+        are left out: their time is not known.
+        """
+        span = pl.col("end_time_s") - pl.col("start_time_s")
+        moving = (
+            self.pieces.filter(~pl.col("quiet"))
+            .group_by(*UNIT, "attempt", maintain_order=True)
+            .agg(
+                span.sum().alias("executed_s"),
+                pl.col("end_time_s").is_null().any().alias("open"),
+                pl.col("start_time_s").first(),
+                pl.col("end_time_s", "outcome").last(),
+                pl.col("count", *_FACTS).first(),
+            )
+            .filter(~pl.col("open"))
+            .drop("open")
+        )
+        quiet = self.pieces.filter("quiet").with_columns(span.alias("executed_s"))
+        rows = pl.concat([moving, quiet.select(moving.columns)])
+        if self.redone is None:
+            return rows.with_columns(pl.lit(0.0).alias("redone_s"))
+        redone = self.redone.drop("count")
+        rows = rows.join(redone, on=[*UNIT, "attempt"], how="left", maintain_order="left")
+        again = pl.col("redone_s").fill_null(0.0)
+        return rows.with_columns(again, (pl.col("executed_s") - again).alias("executed_s"))
+
+    @cached_property
+    def redone(self) -> pl.DataFrame | None:
+        """``redone_s`` of each attempt that was stopped for lack of power, by `redone_s`.
+
+        Columns: `UNIT`, ``attempt``, ``count`` (instances of the unit), ``redone_s``. None if the
+        scenario has no checkpoints.
+        """
+        saved = self.setting("power", "supply", "checkpoints")
+        if not saved:
+            return None
+        every, restart = seconds(saved["every"]), seconds(saved.get("restart") or 0.0)
+        stopped = pl.col("end_time_s").is_in(pl.Series(self.power_instants).implode())
+        stopped &= pl.col("outcome") == "suspended"
+        rows = self.pieces.filter(~pl.col("quiet"), pl.col("end_time_s").is_not_null())
+        rows = rows.with_columns(
+            (pl.col("end_time_s") - pl.col("start_time_s")).alias("length_s"),
+            stopped.alias("stopped"),
+        ).filter(pl.col("stopped").any().over(*UNIT, "attempt"))
+        key = [*UNIT, "attempt", "count"]
+        found = [
+            (*names, redone_s(group.select("length_s", "stopped").rows(), every, restart))
+            for names, group in rows.group_by(key, maintain_order=True)
+        ]
+        schema = {name: rows.schema[name] for name in key} | {"redone_s": pl.Float64}
+        return pl.DataFrame(found, schema=schema, orient="row")
+
+    @cached_property
+    def capacity_events(self) -> list[CapacityEvent]:
+        """The events of kind ``capacity`` in the order of the table."""
+        events = []
+        for row in self.tables["events"].filter(pl.col("kind") == "capacity").iter_rows(named=True):
+            try:
+                detail = json.loads(row["detail"])
+            except (TypeError, ValueError):
+                detail = None
+            events.append(CapacityEvent(row, detail if isinstance(detail, dict) else {}))
+        return events
+
+    @cached_property
+    def power_instants(self) -> Floats:
+        """The instants at which capacity changes with the power, sorted."""
+        return np.array(sorted({e.row["time_s"] for e in self.capacity_events if e.by_power}))
+
+    @cached_property
+    def capacity_steps(self) -> list[CapacityStep]:
+        """The capacity of machines over time, sorted by machine and time.
+
+        Every machine begins with its capacity at minus infinity. A capacity event holds
+        ``{"capacity": {resource: total}, "running": "drain" | "requeue" | "suspend"}``; resources
+        that it omits stay as they are, and so does an absent ``running``.
+        """
+        return [step for of_machine in self._steps[0].values() for step in of_machine]
+
+    @property
+    def malformed_capacity_events(self) -> list[dict[str, Any]]:
+        """Rows of capacity events that are not as `capacity_steps` describes them."""
+        return self._steps[1]
+
+    @cached_property
+    def _steps(self) -> tuple[dict[int, list[CapacityStep]], list[dict[str, Any]]]:
+        steps = {
+            machine: [CapacityStep(machine, -np.inf, capacity, False)]
+            for machine, capacity in sorted(self.capacity.items())
+        }
+        malformed = []
+        for row, detail in self.capacity_events:
+            try:
+                of_machine = steps[row["machine_id"]]
+                of_machine.append(self._next_step(of_machine[-1], row["time_s"], detail))
+            except (KeyError, TypeError, ValueError, AttributeError):
+                malformed.append(row)
+        for of_machine in steps.values():
+            of_machine.sort(key=lambda step: step.time_s)
+        return steps, malformed
+
+    def _next_step(
+        self, before: CapacityStep, time_s: float, detail: dict[str, Any]
+    ) -> CapacityStep:
+        totals = detail["capacity"]
+        capacity = tuple(
+            float(totals.get(r, old))
+            for r, old in zip(self.resources, before.capacity, strict=True)
+        )
+        running = detail.get("running")
+        forced = before.forced if running is None else running != "drain"
+        # Only a loss of capacity forces tasks out; capacity that returns finds them as they are.
+        forced &= any(new < old for new, old in zip(capacity, before.capacity, strict=True))
+        return CapacityStep(before.machine_id, float(time_s), capacity, forced)
+
+    def capacity_at(self, machine: int, times: Floats) -> Floats:
+        """Return (T, R): the recorded capacity of a machine, changes of each instant included."""
+        steps = self._steps[0][machine]
+        at = np.searchsorted([step.time_s for step in steps], times, side="right") - 1
+        return np.array([step.capacity for step in steps])[at]
+
+    @cached_property
+    def power(self) -> dict[str, Floats]:
+        """The columns of the table "power", and ``seconds``, the length of each row."""
+        table = self.tables["power"]
+        found = {name: table[name].to_numpy() for name in table.columns}
+        return {**found, "seconds": found["end_s"] - found["start_s"]}
+
+    @cached_property
+    def input_tasks(self) -> InputTasks:
+        """The tasks of the input, read again."""
+        return read_input_tasks(self)
+
+    @property
+    def run_times_may_differ(self) -> bool:
+        """Whether instances of one task may have different run times."""
+        kind = self.setting("workload", "type")
+        if kind == "alibaba2017" and self.input_tasks.tasks is not None:
+            return self.input_tasks.run_s is not None
+        return kind in ("alibaba2017", "plugin") or not self.manifest["inputs"]
+
+
+def redone_s(pieces: Iterable[tuple[float, bool]], every: float, restart: float) -> float:
+    """Return the run time of one attempt that did not advance its work, in s.
+
+    Work is saved at checkpoints. A stop loses the work since the last checkpoint, and continuing
+    costs a restart before more work is done. If nothing has been saved, work starts over without
+    a restart. A checkpoint stays valid if the restart is cut short.
+
+    Args:
+        pieces: (length in s, whether lack of power stopped it), one after another.
+        every: work between two checkpoints, in s.
+        restart: run time that continuing from a checkpoint costs, in s.
+    """
+    done = saved = again = 0.0
+    for length, stopped in pieces:
+        done += length
+        if stopped:
+            saved = max(saved, done // every * every)
+            left = on_grid(saved - (restart if saved else 0.0))
+            again += done - left
+            done = left
+    return again

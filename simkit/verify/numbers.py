@@ -1,0 +1,72 @@
+"""Numbers as a run has them: durations in seconds, rounded times and amounts, sums over time."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+TICK: Final = 2.0**-20
+"""Times of a run are multiples of this, in s."""
+KWH: Final = 3.6e6
+"""Joules in a kilowatt-hour."""
+LARGEST: Final = 2.0**33
+"""Readers leave out rows with times or amounts that are not below this."""
+LARGEST_ID: Final = 2.0**53
+"""Readers leave out rows with ids that are not below this."""
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_PART = re.compile(r"([0-9.]+)\s*(ms|min|[smhdw])")
+
+
+def seconds(value: Any) -> float:
+    """Return the seconds of a number, or of a text such as ``90``, ``30m``, ``1d 12h``.
+
+    Raises ValueError for anything else.
+    """
+    if isinstance(value, (int, float)):
+        return float(value)
+    text = str(value).strip()
+    try:
+        return float(text)
+    except ValueError:
+        parts = _PART.findall(text)
+    if not parts or _PART.sub("", text).strip():
+        raise ValueError(f"{value!r} is not a duration")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def on_grid(time_s: float) -> float:
+    """Return a time rounded to a multiple of `TICK`."""
+    return round(time_s / TICK) * TICK
+
+
+def times_on_grid(times: pl.Expr) -> pl.Expr:
+    """Return times rounded to multiples of `TICK`."""
+    return (times / TICK).round(mode="half_to_even") * TICK
+
+
+def requests_on_grid(amounts: pl.Expr) -> pl.Expr:
+    """Return requests rounded down to multiples of 2**-30; a millionth of a step is noise."""
+    return (amounts * 2**30 + 1e-6).floor() / 2**30
+
+
+def sum_until(
+    instants: Floats, amounts: Floats, times: Floats, side: Literal["left", "right"] = "right"
+) -> Floats:
+    """Return the sum of the amounts at instants up to each time; before it if side is left."""
+    order = np.argsort(instants, kind="stable")
+    total = np.append(0.0, np.cumsum(amounts[order].astype(np.longdouble)))
+    return np.asarray(total[np.searchsorted(instants[order], times, side=side)], dtype=np.float64)
+
+
+def ratio(part: Floats, whole: Floats) -> Floats:
+    """Return part / whole, and 0 where the whole is not above 0."""
+    return np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)

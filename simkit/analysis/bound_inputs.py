@@ -1,37 +1,34 @@
-"""What a bound on value is worked out from: jobs as columns, and capacity over time."""
+"""The inputs of a bound on value: jobs as columns, and capacity over time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from simkit.arrays import Bools, Floats
 from simkit.errors import RunError, ScenarioError
-
-if TYPE_CHECKING:
-    from simkit.results.run_folder import Run
-    from simkit.workload import Workload
-
+from simkit.results.run_folder import Run
+from simkit.workload import Workload
 
 _LONG_AGO = -(2.0**40)
 
 
 @dataclass(frozen=True)
 class BoundJobs:
-    """J jobs, or parts of jobs, as the oracle knows them."""
+    """J jobs, or parts of jobs, with their true run times."""
 
     submit_time_s: Floats
     """(J,) seconds on the trace's clock."""
     run_time_s: Floats
-    """(J,) true run time."""
+    """(J,) in s."""
     demand: Floats
     """(J, R) what a job holds of each resource while it runs."""
     value: Floats
-    """(J,) what it is worth if it finishes."""
+    """(J,) its value if it finishes."""
     deadline_s: Floats = field(default_factory=lambda: np.empty(0))
-    """(J,) when it must have ended to be worth anything; left out: whenever."""
+    """(J,) when it must have ended to earn its value; default: any time."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError with everything that is wrong."""
@@ -60,26 +57,26 @@ class BoundJobs:
         return len(self.submit_time_s)
 
     def take(self, chosen: Bools) -> BoundJobs:
-        """Return some of the jobs."""
+        """Return the jobs chosen by (J,)."""
         return BoundJobs(*(getattr(self, column.name)[chosen] for column in fields(self)))
 
     def can_finish(self, start: float, end: float) -> Bools:
-        """Return (J,): which jobs can end in a window, and in time."""
-        soonest = np.maximum(self.submit_time_s, start) + self.run_time_s
-        able: Bools = soonest <= np.minimum(self.deadline_s, end)
+        """Return (J,): which jobs can end in a window and by their deadline."""
+        earliest_end = np.maximum(self.submit_time_s, start) + self.run_time_s
+        able: Bools = earliest_end <= np.minimum(self.deadline_s, end)
         return able
 
     @classmethod
     def of_workload(
         cls, workload: Workload, in_time: Literal["qos", "deadline"] | None = None
     ) -> BoundJobs:
-        """Return the tasks of a workload's jobs; their job's value is shared among them.
+        """Return the tasks of a workload's jobs; a job's value is divided among its tasks.
 
-        A task's part is its share of the job's work: whoever finishes the job has all of them,
-        and so its whole value. Dependencies are left out, and the instances of a bag run together;
-        both make the bound no smaller.
+        A task's part is its share of the job's work: a schedule that finishes the job finishes all
+        its tasks and earns its whole value. Dependencies are left out, and the instances of a bag
+        run together; neither makes the bound smaller.
 
-        Raises ScenarioError if jobs have no value, or not what `in_time` asks for.
+        Raises ScenarioError if the jobs have no value, QoS or deadline that is needed.
         """
         problems = [
             f"the workload's jobs have no {name}; add a section value: to the scenario"
@@ -110,8 +107,8 @@ class BoundJobs:
     def of_run(cls, run: Run, in_time: Literal["qos", "deadline"] | None = None) -> BoundJobs:
         """Return the jobs of a run.
 
-        Raises RunError if they have no value, or not what `in_time` asks for, or if a job has
-        several tasks or one whose instances start one by one.
+        Raises RunError if they have no value, QoS or deadline that is needed, or if a job has
+        several tasks or a task whose instances start one by one.
         """
         jobs = run.jobs
         needed = {None: (), "qos": ("qos",), "deadline": ("deadline_s",)}[in_time]
@@ -142,15 +139,15 @@ class BoundJobs:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What there is of R resources over time: each piece holds until the next one starts."""
+    """Capacity of R resources over time: each piece holds until the next one starts."""
 
     starts: Floats
-    """(S,) in s, ascending; the last piece holds for good."""
+    """(S,) in s, ascending; the last piece holds for ever."""
     amounts: Floats
     """(S, R) at least 0."""
 
     def __post_init__(self) -> None:
-        """Raise ScenarioError unless there are pieces, in order of time, of amounts that are."""
+        """Raise ScenarioError unless there are pieces, in order of time, with amounts from 0 up."""
         problems = []
         if self.amounts.ndim != 2 or len(self.amounts) != len(self.starts) or not len(self.starts):
             problems.append(
@@ -166,12 +163,12 @@ class Capacity:
 
     @classmethod
     def constant(cls, *amounts: float) -> Capacity:
-        """Return capacity that never changes: an amount for each resource."""
+        """Return constant capacity: an amount for each resource."""
         return cls(np.array([_LONG_AGO]), np.array([amounts], dtype=np.float64))
 
     @classmethod
     def of_run(cls, run: Run) -> Capacity:
-        """Return what a run's timeline says; what drains is there until it is free."""
+        """Return the capacity of a run's timeline; what drains counts until it is free."""
         line, names = run.timeline, run.resources
         first = [run.capacity[name] for name in names]
         held, there = (

@@ -1,9 +1,10 @@
-"""What runs can be compared by: a number of each of their jobs, or one of a run as a whole."""
+"""The metrics by which runs can be compared: numbers of single jobs, and numbers of whole runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -11,38 +12,24 @@ from simkit.errors import RunError, did_you_mean
 from simkit.records import ENERGY, JOBS_WITH_VALUE
 from simkit.results.job_metrics import JOB_METRICS, JobMetric
 from simkit.results.metric import Number, metric_numbers
-
-if TYPE_CHECKING:
-    from simkit.results.run_folder import Run
+from simkit.results.run_folder import Run
 
 LAST_S: Final = "last_s"
-"""A column beside those of the records: the run's last instant, in s."""
+"""A further column: the run's last instant, in s."""
 
 
 class RunMetric(NamedTuple):
-    """A number of a whole run, by its name in `simkit.results.metric`."""
+    """A number of a whole run, by its name in `metric_numbers`."""
 
     name: str
     unit: str
 
 
-def _earned(_tau: float, _resource: str) -> pl.Expr:
-    return pl.when(pl.col("status") == "finished").then(pl.col("value")).otherwise(0.0)
-
-
-def _violated(_tau: float, _resource: str) -> pl.Expr:
-    return _late(pl.col("submit_time_s") + pl.col("trace_run_time_s") / pl.col("qos"))
-
-
-def _missed(_tau: float, _resource: str) -> pl.Expr:
-    return _late(pl.col("deadline_s"))
-
-
 def _late(due: pl.Expr) -> pl.Expr:
     """Return 1 for a job that did not finish by its due time, 0 for one that did, else null.
 
-    It is that of `simkit.results.value_metrics`: killed and rejected jobs are late; one that still waits or
-    runs is late if its time was up at the run's last instant, and unknown otherwise.
+    The rules are those of `simkit.results.value_metrics`: killed and rejected jobs are late; a job
+    that waits or runs is late if its due time had passed at the run's last instant, else unknown.
     """
     status = pl.col("status")
     late = status.is_in(["killed", "rejected"]) | (
@@ -52,118 +39,128 @@ def _late(due: pl.Expr) -> pl.Expr:
     return pl.when(known).then(late.cast(pl.Float64))
 
 
-def _billed(name: str, unit: str, meaning: str) -> JobMetric:
+def _billed(name: str, meaning: str) -> JobMetric:
     """Return a column of the table "energy" as a metric; jobs that never ran have used nothing."""
+    unit = {"carbon_g": "g CO2e", "cost": "currency of the prices"}.get(name, "J")
+    return JobMetric(
+        name, unit, meaning, lambda _tau, _resource: pl.col(name), (name,), name == "renewable_j"
+    )
 
-    def value(_tau: float, _resource: str) -> pl.Expr:
-        return pl.col(name)
 
-    return JobMetric(name, unit, meaning, value, (name,), high_is_good=name == "renewable_j")
-
-
-_DUE = ("status", LAST_S)
-
-PAIRED_METRICS: Final[tuple[JobMetric, ...]] = (
+COMPARABLE_JOB_METRICS: Final[tuple[JobMetric, ...]] = (
     *JOB_METRICS,
     JobMetric(
-        "job_value", "value", "what a job is worth that finished, 0 of any other", _earned,
-        ("value", "status"), high_is_good=True,
+        "job_value",
+        "value",
+        "the value of a job that finished, 0 of any other",
+        lambda _tau, _resource: (
+            pl.when(pl.col("status") == "finished").then(pl.col("value")).otherwise(0.0)
+        ),
+        ("value", "status"),
+        high_is_good=True,
     ),
     JobMetric(
-        "qos_violated", "1", "1 if a job did not finish by submit + run time / QoS, 0 if it did",
-        _violated, ("qos", *_DUE),
+        "qos_violated",
+        "1",
+        "1 if a job did not finish by submit + run time / QoS, 0 if it did",
+        lambda _tau, _resource: _late(
+            pl.col("submit_time_s") + pl.col("trace_run_time_s") / pl.col("qos")
+        ),
+        ("qos", "status", LAST_S),
     ),
     JobMetric(
-        "deadline_missed", "1", "1 if a job did not finish by its deadline, 0 if it did",
-        _missed, ("deadline_s", *_DUE),
+        "deadline_missed",
+        "1",
+        "1 if a job did not finish by its deadline, 0 if it did",
+        lambda _tau, _resource: _late(pl.col("deadline_s")),
+        ("deadline_s", "status", LAST_S),
     ),
-    *(
-        _billed(name, {"carbon_g": "g CO2e", "cost": "currency of the prices"}.get(name, "J"), text)
-        for name, text in ENERGY.items()
-        if name != "job_id"
-    ),
-)  # fmt: skip
-"""Numbers of single jobs: those of every run, those of worth, and the columns of "energy"."""
+    *(_billed(name, meaning) for name, meaning in ENERGY.items() if name != "job_id"),
+)
+"""Numbers of single jobs: of every run, of jobs with a value, and the columns of "energy"."""
 
-ALWAYS: Final = ("wait_time_s", "turnaround_time_s", "bounded_slowdown")
+_ALWAYS: Final = ("wait_time_s", "turnaround_time_s", "bounded_slowdown")
 """Compared by default."""
-WHERE_KNOWN: Final = (
+_IF_KNOWN: Final = (
     "job_value", "qos_violated", "deadline_missed", "energy_j", "carbon_g", "cost",
 )  # fmt: skip
-"""Compared by default too where all runs tell of them."""
+"""Also compared by default if all runs have them."""
 
 
 def default_metrics(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the names of what runs are compared by if nobody says."""
-    there = _columns(runs)
-    known = {metric.name for metric in PAIRED_METRICS if there.issuperset(metric.needs)}
-    return (*ALWAYS, *(name for name in WHERE_KNOWN if name in known))
+    """Return the names of the metrics by which runs are compared by default."""
+    known = _known_job_metrics(runs)
+    return (*_ALWAYS, *(name for name in _IF_KNOWN if name in known))
 
 
 def chosen_metrics(names: Sequence[str], runs: Sequence[Run]) -> list[JobMetric | RunMetric]:
-    """Return the metrics of some names; one of single jobs goes before one of whole runs.
+    """Return metrics by name; a metric of single jobs goes before one of whole runs.
 
-    Raises RunError, with all that is wrong, for a name that not all runs have a metric of.
+    Raises RunError, with all that is wrong, for names of which not all runs have a metric.
     """
-    there = _columns(runs)
-    of_jobs = {m.name: m for m in PAIRED_METRICS if there.issuperset(m.needs)}
+    of_jobs = _known_job_metrics(runs)
     found: list[JobMetric | RunMetric] = []
     unknown, of_runs = [], None
     for name in names:
         if name in of_jobs:
             found.append(of_jobs[name])
             continue
-        of_runs = _numbers(runs) if of_runs is None else of_runs
+        of_runs = _common_numbers(runs) if of_runs is None else of_runs
         if name in of_runs:
             found.append(RunMetric(name, of_runs[name].unit))
         else:
             unknown.append(name)
     if unknown:
-        raise RunError(_not_there(unknown, list(of_jobs), of_runs or {}))
+        raise RunError(_unknown_text(unknown, list(of_jobs), of_runs or {}))
     return found
 
 
-def _columns(runs: Sequence[Run]) -> set[str]:
-    """Return the columns that metrics may need and all runs have."""
-    return set.intersection(*map(_columns_of, runs))
+def _known_job_metrics(runs: Sequence[Run]) -> dict[str, JobMetric]:
+    """Return the metrics of single jobs for which all runs have the columns."""
+    columns = set.intersection(*map(_columns, runs))
+    return {m.name: m for m in COMPARABLE_JOB_METRICS if columns.issuperset(m.needs)}
 
 
-def _columns_of(run: Run) -> set[str]:
-    there = {"status", LAST_S}
-    there |= JOBS_WITH_VALUE.keys() & set(run.scan("jobs").collect_schema().names())
-    try:
-        return there | set(run.scan("energy").collect_schema().names()) if run.has_power else there
-    except RunError:  # it was interrupted before the bills were made
-        return there
+def _columns(run: Run) -> set[str]:
+    columns = {"status", LAST_S}
+    columns |= JOBS_WITH_VALUE.keys() & set(run.scan("jobs").collect_schema().names())
+    if run.has_power:
+        with suppress(RunError):  # an interrupted run may have no bills
+            columns |= set(run.scan("energy").collect_schema().names())
+    return columns
 
 
-def _numbers(runs: Sequence[Run]) -> dict[str, Number]:
-    """Return the numbers that the metrics of all runs have, those of the first run."""
+def _common_numbers(runs: Sequence[Run]) -> dict[str, Number]:
+    """Return the numbers of the first run's metrics that all runs have."""
     try:
         first, *others = (metric_numbers(run.metrics) for run in runs)
-    except RunError:  # it was interrupted before it was measured
+    except RunError:  # an interrupted run may have no metrics
         return {}
     return {n: number for n, number in first.items() if all(n in other for other in others)}
 
 
-def _not_there(unknown: list[str], of_jobs: list[str], of_runs: dict[str, Number]) -> str:
-    """Say which names stand for nothing, why, and which there are."""
-    needs = {metric.name: metric.needs for metric in PAIRED_METRICS}
+def _unknown_text(unknown: list[str], of_jobs: list[str], of_runs: dict[str, Number]) -> str:
+    """Return which names are unknown, why, and which names there are."""
+    needs = {metric.name: metric.needs for metric in COMPARABLE_JOB_METRICS}
     lines = []
     for name in unknown:
         if name not in needs:
             near = did_you_mean(name, [*of_jobs, *of_runs])
-            lines.append(f"{name!r} is no metric of these runs{near if '?' in near else ''}")
+            lines.append(f"{name!r} is not a metric of these runs{near if '?' in near else ''}")
         elif ENERGY.keys() & set(needs[name]):
-            lines.append(f"{name!r} is of jobs of runs with power, and not all runs are such")
+            lines.append(
+                f"{name!r} needs the bills of a run with power, and not all runs have power"
+            )
         else:
             lines.append(
                 f"{name!r} needs the column {needs[name][0]} of the jobs, and not all runs have "
                 "it; a section value: gives it"
             )
-    lines.append(f"of single jobs there are: {', '.join(of_jobs)}")
+    lines.append(f"metrics of single jobs: {', '.join(of_jobs)}")
     if of_runs:
         heads = [n for n in of_runs if "." not in n or n.partition(".")[0] not in of_runs]
         whole = [n for n in heads if n not in of_jobs]
-        lines.append(f"of whole runs: {', '.join(whole)}; and their parts, as wait_time_s.p99")
+        lines.append(
+            f"numbers of whole runs: {', '.join(whole)}; and their parts, such as wait_time_s.p99"
+        )
     return "compare: " + "\n  ".join(lines)

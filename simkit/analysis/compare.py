@@ -1,11 +1,11 @@
-"""Compares two runs of one workload, by jobs or as wholes: differences with honest intervals."""
+"""Compares two runs of one workload, job by job or as a whole: differences with intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from os import PathLike
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -20,8 +20,6 @@ from simkit.results.metric import counted_resource, metric_numbers
 from simkit.results.run_folder import Run
 from simkit.text import counted
 
-# MERGED The difference of one metric between paired runs, with its interval.
-
 
 @dataclass(frozen=True)
 class Difference:
@@ -35,97 +33,16 @@ class Difference:
     """Mean of B - A over the pairs, or over the seeds' means."""
     interval: Interval
     better: float | None
-    """Share of pairs of jobs where B is lower than A, then equal to it, then higher; of what should
-    be high, such as what jobs are worth, better is higher. None of whole runs."""
+    """Share of pairs of jobs in which B is lower than A; higher if high is good, as with the value
+    of jobs. None for whole runs."""
     equal: float | None
     worse: float | None
     n: int
     """Jobs, or pairs of runs, that have a value on both sides, summed over the seeds."""
     without_value: int
-    """Those of both sides that are left out, as one or both have no value."""
+    """Jobs, or pairs of runs, that are left out: one or both have no value."""
     of: Literal["jobs", "runs"] = "jobs"
     """What `n` counts."""
-
-
-class Bootstrap(NamedTuple):
-    """How an interval over weeks is made."""
-
-    level: float
-    resamples: int
-    seed: int
-
-
-def of_jobs(
-    metric: JobMetric, pairs: Sequence[RunPair], tau: float, bootstrap: Bootstrap
-) -> Difference:
-    """Return the difference of a metric of single jobs; `tau` in s is the floor of run times."""
-    columns = [pair.values(metric.value(tau, counted_resource(pair.resources))) for pair in pairs]
-    lost = sum(pair.size - len(x) for pair, (x, _, _) in zip(pairs, columns, strict=True))
-    means = np.array([[x.mean(), y.mean()] for x, y, _ in columns if len(x)]).reshape(-1, 2)
-    apart = np.array([(y - x).mean() for x, y, _ in columns if len(x)])
-    if len(pairs) > 1:
-        interval = seed_interval(apart, level=bootstrap.level)
-    else:
-        first, second, submit = columns[0]
-        interval = weekly_interval(second - first, submit, **bootstrap._asdict())
-    first, second = (np.concatenate([column[side] for column in columns]) for side in (0, 1))
-    shares: list[float | None] = [None] * 3
-    if len(first):
-        shares = [
-            float(where.mean()) for where in (second < first, second == first, second > first)
-        ]
-    if metric.high_is_good:
-        shares.reverse()
-    better, equal, worse = shares
-    return Difference(
-        metric.name,
-        metric.unit,
-        *_middle(means, apart),
-        interval,
-        better,
-        equal,
-        worse,
-        n=len(first),
-        without_value=lost,
-    )
-
-
-def of_runs(metric: RunMetric, pairs: Sequence[RunPair], level: float) -> Difference:
-    """Return the difference of a number of whole runs."""
-    numbers = [
-        [metric_numbers(run.metrics)[metric.name].value for run in (pair.a, pair.b)]
-        for pair in pairs
-    ]
-    known = np.array([row for row in numbers if None not in row], np.float64).reshape(-1, 2)
-    apart: Floats = known[:, 1] - known[:, 0]
-    interval = seed_interval(apart, level=level)
-    if len(pairs) == 1:
-        why = "none: a number of a whole run has an interval over several seeds alone"
-        interval = Interval(None, None, level, why, len(known))
-    return Difference(
-        metric.name,
-        metric.unit,
-        *_middle(known, apart),
-        interval,
-        better=None,
-        equal=None,
-        worse=None,
-        n=len(known),
-        without_value=len(pairs) - len(known),
-        of="runs",
-    )
-
-
-def _middle(means: Floats, apart: Floats) -> tuple[float | None, float | None, float | None]:
-    """Return the mean over seeds of A, of B and of B - A.
-
-    Args:
-        means: (S, 2) of each seed that has values, that of A and that of B.
-        apart: (S,) of these, that of B - A.
-    """
-    if not len(means):
-        return None, None, None
-    return float(means[:, 0].mean()), float(means[:, 1].mean()), float(apart.mean())
 
 
 Source = Run | str | PathLike[str]
@@ -159,7 +76,7 @@ class Comparison:
         return asdict(self)
 
     def notes(self) -> list[str]:
-        """Say which jobs are left out, a line each; nothing is dropped silently."""
+        """Return which jobs are left out, one group a line."""
         groups = {
             f"only in A ({self.a})": self.only_in_a,
             f"only in B ({self.b})": self.only_in_b,
@@ -183,17 +100,18 @@ def compare_runs(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Comparison:
-    """Compare two runs, or two sets of runs paired by seed, job by job or as wholes.
+    """Compare two runs, or two sets of runs paired by seed, job by job or as a whole.
 
-    With one run a side the interval of a metric of jobs is a bootstrap over weeks of submission,
-    and one of whole runs has none; with several it is a t-interval over the seeds' differences.
+    With one run a side, a metric of jobs has a bootstrap interval over weeks of submission, and a
+    number of whole runs has none. With several runs, it is a t-interval over the seeds'
+    differences.
 
     Args:
         a: a run, its folder, or several of them with different seeds.
         b: likewise, with the same seeds.
-        metrics: names of metrics of single jobs (`simkit.analysis.comparable_metrics.PAIRED_METRICS`), or of
-            numbers of whole runs (`simkit.results.metric`), such as ``carbon_kg`` or
-            ``grid_kwh.import``; None: waits, slowdowns, and worth and energy where all runs tell.
+        metrics: names of metrics of single jobs (`comparable_metrics.COMPARABLE_JOB_METRICS`), or
+            of numbers of whole runs, such as ``carbon_kg`` or ``grid_kwh.import``. None: waits and
+            slowdowns, and value and energy if all runs have them.
         tau: floor of the run time in bounded slowdowns, in s.
         level: of confidence, between 0 and 1.
         resamples: resamples of the bootstrap.
@@ -212,35 +130,103 @@ def compare_runs(
     chosen = chosen_metrics(default_metrics(runs) if metrics is None else metrics, runs)
     needed = {name for m in chosen if not isinstance(m, RunMetric) for name in m.needs}
     pairs = pair_runs(runs_a, runs_b, needed)
-    bootstrap = Bootstrap(level, resamples, seed)
     differences = [
-        of_runs(metric, pairs, level)
+        _of_runs(metric, pairs, level)
         if isinstance(metric, RunMetric)
-        else of_jobs(metric, pairs, tau, bootstrap)
+        else _of_jobs(metric, pairs, tau, level=level, resamples=resamples, seed=seed)
         for metric in chosen
     ]
     return Comparison(
         a=_names(runs_a),
         b=_names(runs_b),
-        seeds=tuple(pair.seed for pair in pairs),
+        seeds=tuple(pair.a.seed for pair in pairs),
         differences=tuple(differences),
-        **_left_out(pairs),
+        only_in_a=tuple(job for pair in pairs for job in pair.only_in_a),
+        only_in_b=tuple(job for pair in pairs for job in pair.only_in_b),
+        unfinished_in_a=tuple(job for pair in pairs for job in pair.unfinished_in_a),
+        unfinished_in_b=tuple(job for pair in pairs for job in pair.unfinished_in_b),
     )
 
 
-def _left_out(pairs: list[RunPair]) -> dict[str, tuple[Any, ...]]:
-    names = ("only_in_a", "only_in_b", "unfinished_in_a", "unfinished_in_b")
-    return {name: tuple(i for pair in pairs for i in getattr(pair, name)) for name in names}
+def _of_jobs(
+    metric: JobMetric,
+    pairs: Sequence[RunPair],
+    tau: float,
+    *,
+    level: float,
+    resamples: int,
+    seed: int,
+) -> Difference:
+    """Return the difference of a metric of single jobs."""
+    columns = [pair.values(metric.value(tau, counted_resource(pair.a.resources))) for pair in pairs]
+    lost = sum(len(pair.both) - len(x) for pair, (x, _, _) in zip(pairs, columns, strict=True))
+    means = np.array([[x.mean(), y.mean()] for x, y, _ in columns if len(x)]).reshape(-1, 2)
+    apart = np.array([(y - x).mean() for x, y, _ in columns if len(x)])
+    if len(pairs) > 1:
+        interval = seed_interval(apart, level=level)
+    else:
+        first, second, submit = columns[0]
+        interval = weekly_interval(
+            second - first, submit, level=level, resamples=resamples, seed=seed
+        )
+    first, second = (np.concatenate([column[side] for column in columns]) for side in (0, 1))
+    shares: list[float | None] = [None] * 3
+    if len(first):
+        shares = [
+            float(where.mean()) for where in (second < first, second == first, second > first)
+        ]
+    if metric.high_is_good:
+        shares.reverse()
+    better, equal, worse = shares
+    return Difference(
+        metric.name,
+        metric.unit,
+        *_means(means, apart),
+        interval,
+        better,
+        equal,
+        worse,
+        n=len(first),
+        without_value=lost,
+    )
+
+
+def _of_runs(metric: RunMetric, pairs: Sequence[RunPair], level: float) -> Difference:
+    """Return the difference of a number of whole runs."""
+    numbers = [
+        [metric_numbers(run.metrics)[metric.name].value for run in (pair.a, pair.b)]
+        for pair in pairs
+    ]
+    known = np.array([row for row in numbers if None not in row], np.float64).reshape(-1, 2)
+    apart: Floats = known[:, 1] - known[:, 0]
+    interval = seed_interval(apart, level=level)
+    if len(pairs) == 1:
+        why = "none: a number of a whole run has an interval only over several seeds"
+        interval = Interval(None, None, level, why, len(known))
+    return Difference(
+        metric.name,
+        metric.unit,
+        *_means(known, apart),
+        interval,
+        better=None,
+        equal=None,
+        worse=None,
+        n=len(known),
+        without_value=len(pairs) - len(known),
+        of="runs",
+    )
+
+
+def _means(means: Floats, apart: Floats) -> tuple[float | None, float | None, float | None]:
+    """Return the mean over S seeds of A and B, (S, 2) `means`, and of B - A, (S,) `apart`."""
+    if not len(means):
+        return None, None, None
+    return float(means[:, 0].mean()), float(means[:, 1].mean()), float(apart.mean())
 
 
 def _names(runs: Sequence[Run]) -> str:
-    """Return the runs' scenarios and policies, each once."""
-    return ", ".join(dict.fromkeys(f"{run.name}, {_short(run.policy)}" for run in runs))
-
-
-def _short(policy: str) -> str:
-    """Return a policy without the folder of its file."""
-    return policy.rsplit("/", 1)[-1]
+    """Return the runs' scenarios and policies (without the folder of a file), each once."""
+    return ", ".join(dict.fromkeys(f"{run.name}, {run.policy.rsplit('/', 1)[-1]}" for run in runs))
 
 
 def _first(ids: tuple[Any, ...], most: int = 10) -> str:

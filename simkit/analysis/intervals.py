@@ -1,8 +1,8 @@
 """Confidence intervals for a mean over jobs: by resampling weeks, or over seeds.
 
-Jobs that wait together wait alike, so jobs are no independent sample and an interval made by
-resampling single jobs is far too narrow. Whole weeks of submission are nearly independent, hold
-the weekly rhythm of a log, and are what is resampled here.
+Jobs that wait together wait alike: they are not an independent sample, and an interval from
+resampling single jobs is far too narrow. Whole weeks of submission are nearly independent and hold
+the weekly rhythm of a log, so weeks are resampled here.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from simkit.text import counted
 
 WEEK_S: Final = 7 * 86400.0
 FEW_BLOCKS: Final = 10
-"""Below this many weeks, an interval is rough and says so."""
+"""With fewer weeks, an interval is rough and says so."""
 FEWEST_BLOCKS: Final = 5
-"""Below this many weeks there is none: resamples of so few weeks are mostly one week repeated,
-whose standard error is 0, and the interval would be a point or endless."""
+"""With fewer weeks there is no interval: resamples of so few weeks are mostly one week repeated,
+whose standard error is 0, and the interval would be a point or infinite."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A confidence interval for a mean; the bounds are None where it cannot be had."""
+    """A confidence interval for a mean; the bounds are None if there is none."""
 
     low: float | None
     high: float | None
@@ -55,10 +55,10 @@ def weekly_interval(
 ) -> Interval:
     """Return a studentised block-bootstrap interval for the mean of autocorrelated values.
 
-    Weeks are drawn with replacement; a resample's mean is the ratio of its sum and its count, as
-    weeks differ in jobs, and its distance from the mean is measured in its own standard error.
-    Where neighbouring weeks are alike too, blocks of 2, 4, … weeks are drawn instead, as long as
-    that leaves enough of them. Weeks without a job do not take part. Sources: Künsch, "The
+    Weeks are drawn with replacement. A resample's mean is the ratio of its sum and its count, as
+    weeks differ in jobs; its distance from the mean is measured in its own standard error. If
+    neighbouring weeks are alike, blocks of 2, 4, … weeks are drawn instead, while enough blocks
+    remain. Weeks without a job are left out. Sources: Künsch, "The
     jackknife and the bootstrap for general stationary observations", 1989; Hall, "Theoretical
     comparison of bootstrap confidence intervals", 1988.
 
@@ -91,8 +91,8 @@ def set_interval(
 ) -> Interval:
     """Return a studentised bootstrap interval for a mean over independent job sets.
 
-    Sets are drawn with replacement; a resample's mean is the ratio of its sum and its count. With a
-    count of 1 each, it is the mean over sets; with the number of jobs, that over all jobs. Source
+    Sets are drawn with replacement; a resample's mean is the ratio of its sum and its count: the
+    mean over sets if each count is 1, the mean over all jobs if it is the number of jobs. Sources:
     as for `weekly_interval`.
 
     Args:
@@ -115,7 +115,7 @@ def set_interval(
 def _studentised(
     sums: Floats, counts: Floats, level: float, resamples: int, seed: int, method: str
 ) -> Interval:
-    """Return the interval for the ratio of sums of blocks that are drawn with replacement."""
+    """Return the interval for the ratio of the sums of blocks, drawn with replacement."""
     blocks = len(counts)
     mean, error = _mean_and_error(sums, counts, np.ones((1, blocks)))
     draws = stream(seed, "bootstrap").multinomial(blocks, np.full(blocks, 1 / blocks), resamples)
@@ -169,7 +169,7 @@ def _method(residuals: Floats, width: int, resamples: int) -> str:
 
 
 def _alike(residuals: Floats) -> bool:
-    """Tell whether neighbouring blocks correlate by more than twice the standard error."""
+    """Return whether neighbouring blocks correlate by more than twice the standard error."""
     squares = float((residuals**2).sum())
     products = float((residuals[1:] * residuals[:-1]).sum())
     return squares > 0 and products / squares > 2 / np.sqrt(len(residuals))

@@ -19,7 +19,7 @@ from simkit.results.run_folder import Run, open_run
 from simkit.text import counted
 
 _TIMES = ("start_time_s", "end_time_s", "wait_time_s", "turnaround_time_s", "run_time_s")
-"""What runs find out of a job; the rest of what is compared, the workload gives."""
+"""Columns of the jobs that differ between runs; the workload gives the others."""
 
 
 @dataclass(frozen=True)
@@ -29,29 +29,14 @@ class RunPair:
     a: Run
     b: Run
     both: pl.DataFrame
-    """Jobs of both runs: what B found in columns ending in ``_b``."""
+    """Jobs of both runs; columns of run B end in ``_b``."""
     only_in_a: tuple[Any, ...]
     only_in_b: tuple[Any, ...]
     unfinished_in_a: tuple[Any, ...]
     unfinished_in_b: tuple[Any, ...]
 
-    @property
-    def seed(self) -> int:
-        """The seed of run A."""
-        return self.a.seed
-
-    @property
-    def resources(self) -> tuple[str, ...]:
-        """Names of the resources of both."""
-        return self.a.resources
-
-    @property
-    def size(self) -> int:
-        """Number of jobs that both runs have."""
-        return len(self.both)
-
     def values(self, value: pl.Expr) -> tuple[Floats, Floats, Floats]:
-        """Return a metric in A, in B, and the submit times, of the jobs that have it in both."""
+        """Return a metric in A and in B, and the submit times, of jobs that have it in both."""
         twice = [name for name in self.both.columns if f"{name}_b" in self.both.columns]
         second = self.both.with_columns(pl.col(f"{name}_b").alias(name) for name in twice)
         frame = pl.DataFrame(
@@ -66,7 +51,7 @@ class RunPair:
 
 
 def as_runs(source: Any) -> tuple[Run, ...]:
-    """Return the runs that a run, a folder or a sequence of them stands for."""
+    """Return the runs of a run, a folder or a sequence of them."""
     single = isinstance(source, (Run, str, PathLike))
     runs = tuple(s if isinstance(s, Run) else open_run(s) for s in ([source] if single else source))
     if not runs:
@@ -79,38 +64,30 @@ def pair_runs(a: Sequence[Run], b: Sequence[Run], columns: Collection[str] = ())
 
     Args:
         a: the runs of one side.
-        b: those of the other.
-        columns: what metrics need beside times and resources; see `simkit.analysis.comparable_metrics`.
+        b: the runs of the other side.
+        columns: further columns that metrics need; see `JobMetric.needs`.
 
-    Raises RunError if a seed is there twice, lacks its partner, or if workloads differ.
+    Raises RunError if a seed occurs twice or on one side only, or if the workloads differ.
     """
     if len(a) == len(b) == 1:
-        return [pair(a[0], b[0], columns)]
+        return [_pair(a[0], b[0], columns)]
     seeds_a, seeds_b = _by_seed(a), _by_seed(b)
     if alone := sorted(seeds_a.keys() ^ seeds_b.keys()):
         raise RunError(
             f"compare: seed {', '.join(map(str, alone))} was run on one side only; runs are paired "
             "by seed, so give both sides the same seeds"
         )
-    _refuse_equal_seeds(a, b)
-    return [pair(seeds_a[seed], seeds_b[seed], columns) for seed in sorted(seeds_a)]
-
-
-def _refuse_equal_seeds(a: Sequence[Run], b: Sequence[Run]) -> None:
-    """Raise RunError if the seed changed nothing: an interval over such runs has no width."""
     if all(len({run.digest for run in side}) == 1 and side[0].digest for side in (a, b)):
-        raise RunError(
+        raise RunError(  # an interval over equal runs has no width
             f"compare: the runs of {len(a)} seeds are the same on each side, as nothing in the "
-            "scenario is drawn at random; compare one run a side, or give the workload "
-            "`resample: {}` so that every seed is another workload"
+            "scenario is random; compare one run a side, or give the workload `resample: {}` so "
+            "that every seed is another workload"
         )
+    return [_pair(seeds_a[seed], seeds_b[seed], columns) for seed in sorted(seeds_a)]
 
 
-def pair(a: Run, b: Run, columns: Collection[str] = ()) -> RunPair:
-    """Join the jobs of two runs by id; `columns` as of `pair_runs`.
-
-    Raises RunError if the runs are of different workloads.
-    """
+def _pair(a: Run, b: Run, columns: Collection[str] = ()) -> RunPair:
+    """Join the jobs of two runs by id."""
     _refuse_other_input(a, b)
     if a.resources != b.resources:
         raise RunError(
@@ -147,8 +124,8 @@ def _jobs(run: Run, given: Sequence[str], found: Sequence[str]) -> pl.DataFrame:
     if frame["job_id"].n_unique() < len(frame):
         first = frame.filter(frame["job_id"].is_duplicated())["job_id"][0]
         raise RunError(
-            f"{run.folder}: job {first} is there more than once, so jobs cannot be paired; "
-            "`simkit verify` tells what is wrong with a run"
+            f"{run.folder}: job {first} occurs more than once, so jobs cannot be paired; "
+            "`simkit verify` shows what is wrong with a run"
         )
     if billed:
         bills = run.scan("energy").select("job_id", *billed).collect()
@@ -180,7 +157,7 @@ def _by_seed(runs: Sequence[Run]) -> dict[int, Run]:
 
 
 def _refuse_other_input(a: Run, b: Run) -> None:
-    """Refuse two runs whose workload files differ; other inputs, as policies, may."""
+    """Refuse two runs whose workload files differ; other inputs, such as policies, may differ."""
     sha_a, sha_b = _workload_sha(a), _workload_sha(b)
     if sha_a and sha_b and sha_a != sha_b:
         raise RunError(
@@ -190,7 +167,7 @@ def _refuse_other_input(a: Run, b: Run) -> None:
 
 
 def _workload_sha(run: Run) -> str | None:
-    """Return the SHA-256 of the file that the scenario's workload names, None if there is none."""
+    """Return the SHA-256 of the workload's file; None if it has none."""
     workload = run.info.get("scenario", {}).get("workload") or {}
     path = workload.get("path") if isinstance(workload, dict) else None
     if not path:
@@ -202,7 +179,7 @@ def _workload_sha(run: Run) -> str | None:
 
 
 def _refuse_other_jobs(a: Run, b: Run, both: pl.DataFrame, given: Sequence[str]) -> None:
-    """Refuse two runs in which what the trace says of a job differs, or that share no job."""
+    """Refuse two runs that share no job, or whose jobs differ in a column of the workload."""
     if not len(both):
         raise RunError(
             f"{a.folder} and {b.folder}: no job id is in both; compare runs of one workload"
@@ -211,22 +188,17 @@ def _refuse_other_jobs(a: Run, b: Run, both: pl.DataFrame, given: Sequence[str])
         other = both.filter(both[column].ne_missing(both[f"{column}_b"]))
         if len(other):
             row = other.row(0, named=True)
-            in_a, in_b = (_shown(row[name]) for name in (column, f"{column}_b"))
+            in_a, in_b = (
+                "none" if row[name] is None else f"{row[name]:.15g}"
+                for name in (column, f"{column}_b")
+            )
+            without = ", or name metrics that do not need it" * (column in JOBS_WITH_VALUE)
             raise RunError(
                 f"{a.folder} and {b.folder}: the workloads differ, {column} in {len(other):,} of "
                 f"{counted(len(both), 'job')}, first in job {row['job_id']}: {in_a} and {in_b}; "
-                "compare runs of one workload (same trace, window, load and, for a drawn "
-                "workload, seed)" + _without(column)
+                "compare runs of one workload (same trace, window, load and, for a random "
+                f"workload, seed){without}"
             )
-
-
-def _without(column: str) -> str:
-    """Return what helps where the runs differ in nothing but what jobs are worth."""
-    return ", or name metrics that do not look at it" if column in JOBS_WITH_VALUE else ""
-
-
-def _shown(value: Any) -> str:
-    return "none" if value is None else f"{value:.15g}"
 
 
 def _ids(frame: pl.DataFrame) -> tuple[Any, ...]:

@@ -49,7 +49,7 @@ def plot_run(run: Run | str | PathLike[str], target: str | PathLike[str]) -> Pat
 
 
 def plot_compare(runs: Sequence[Run | str | PathLike[str]], target: str | PathLike[str]) -> Path:
-    """Draw several runs into one picture, a colour each; otherwise as `plot_run`."""
+    """Draw several runs into one picture, a colour each; otherwise like `plot_run`."""
     if not runs:
         raise SimkitError("plot: no run is given; name at least one run folder")
     opened = [run if isinstance(run, Run) else open_run(run) for run in runs]
@@ -123,7 +123,7 @@ def _finish_over_time(
 
 
 def _draw_waits(axes: Axes, run: Run, colour: str) -> None:
-    """Draw the share of jobs that waited at most so long; waits below 1 s sit at the left edge."""
+    """Draw the cumulative distribution of waits; waits below 1 s are at the left edge."""
     waits = run.scan("jobs").select("wait_time_s").collect()["wait_time_s"].drop_nulls()
     values = np.sort(waits.to_numpy())
     if not len(values):
@@ -160,7 +160,7 @@ def _finish_waits(axes: Axes) -> None:
 
 
 def _title(figure: Figure, runs: Sequence[Run], axis: TimeAxis) -> None:
-    """Write the title, what was run below it and, for several runs, a line each as legend."""
+    """Write the title and facts of the run; for several runs, a legend with a line each."""
     if len(runs) == 1:
         write_title(figure, runs[0].name, facts_of(runs[0]) + axis.period())
         return
@@ -173,7 +173,7 @@ def _title(figure: Figure, runs: Sequence[Run], axis: TimeAxis) -> None:
 
 
 def facts_of(run: Run) -> list[str]:
-    """Return policy, size, jobs, seed and, unless complete, the status, in a few words each."""
+    """Return policy, size, jobs and seed as short texts, and the status unless complete."""
     jobs, resource = run.info.get("jobs"), counted_resource(run.resources)
     facts = [f"policy {run.policy}", f"{run.capacity[resource]:,.15g} {resource}"]
     facts += [counted(jobs, "job")] if isinstance(jobs, int) else []

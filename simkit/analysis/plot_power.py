@@ -1,4 +1,4 @@
-"""The picture of a site's power: which source serves the load, the battery, and what may run."""
+"""The picture of a site's power: sources and load, state of charge, and capacity."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Band(NamedTuple):
-    """A layer of the stack: what a flow of the table "power" is called, and how it looks."""
+class Layer(NamedTuple):
+    """A layer of the stack: a flow of the table "power", its name and its look."""
 
     column: str
     name: str
@@ -50,27 +50,27 @@ class Band(NamedTuple):
     hatch: str = ""
 
 
-BANDS: Final = (
-    Band("load_renewable_w", "sun and wind", "#7fb069"),
-    Band("load_battery_w", "battery", COLOURS[0]),
-    Band("load_grid_w", "grid", "#8b949e"),
-    Band("unserved_w", "unserved", "#b3261e", 0.75, "xxxx"),
-    Band("charge_w", "into the battery", COLOURS[0], 0.30),
-    Band("export_w", "exported", COLOURS[4], 0.45),
-    Band("curtailment_w", "curtailed", "#7fb069", 0.22, "////"),
+LAYERS: Final = (
+    Layer("load_renewable_w", "sun and wind", "#7fb069"),
+    Layer("load_battery_w", "battery", COLOURS[0]),
+    Layer("load_grid_w", "grid", "#8b949e"),
+    Layer("unserved_w", "unserved", "#b3261e", 0.75, "xxxx"),
+    Layer("charge_w", "into the battery", COLOURS[0], 0.30),
+    Layer("export_w", "exported", COLOURS[4], 0.45),
+    Layer("curtailment_w", "curtailed", "#7fb069", 0.22, "////"),
 )
-"""From below; the first four add up to the load, all of them to what the sources could give."""
+"""From below; the first four add up to the load, all to what the sources could give."""
 
 _PARTS: Final = 12
-"""Points within a bin at which the battery's content is looked at."""
+"""Points within a bin at which the battery's content is read."""
 _MOST_BINS: Final = 1000
-"""So that a month shows its hours."""
+"""Enough for the hours of a month."""
 _LEGEND_COLUMNS: Final = 4
 _UNITS: Final = ((1e9, "GW"), (1e6, "MW"), (1e3, "kW"), (0.0, "W"))
 
 
 class _Bins(NamedTuple):
-    """Equal bins over a run, the last one as long as the run is, and the axis they lie on."""
+    """Equal bins over a run, the last cut at the run's end, and their time axis."""
 
     edges: Floats
     """(bins + 1,) in s."""
@@ -79,7 +79,7 @@ class _Bins(NamedTuple):
 
     @property
     def times(self) -> Floats:
-        """The edges as the axis counts them."""
+        """The edges in the units of the axis."""
         times: Floats = self.axis.values(self.edges)
         return times
 
@@ -87,9 +87,9 @@ class _Bins(NamedTuple):
 def plot_power(run: Run | str | PathLike[str], target: str | PathLike[str]) -> Path:
     """Draw the power of a run's site; return the file.
 
-    Above, which source serves the load, and what becomes of the rest; then the battery's state of
-    charge; then the capacity that is there, and what is allocated of it. All as means over bins
-    that people know, so that a year fits.
+    From above: which source serves the load, and where the rest goes; the battery's state of
+    charge; the available capacity, and how much of it is allocated. All are means over bins of a
+    familiar length, so that a year fits.
 
     Args:
         run: a run, or its folder.
@@ -130,7 +130,7 @@ def _bins(run: Run) -> _Bins:
     length = bin_length(end - start, _MOST_BINS)
     edges = bin_edges(start, end, length)
     edges[-1] = end
-    # sun and prices may lie at dates of their own, where the log tells none
+    # sun and prices may have dates even if the log has none
     site = run.info.get("power") or {}
     dates = {"epoch_s": site.get("epoch_s"), "time_zone": site.get("zone")}
     known = {key: value for key, value in dates.items() if value is not None}
@@ -141,12 +141,12 @@ def _bins(run: Run) -> _Bins:
 def _draw_flows(axes: Axes, view: Mapping[str, Floats], bins: _Bins) -> None:
     """Stack the flows, with the load as a line across them."""
     load = view["load_w"] + view["losses_w"]
-    most = max(float(np.sum([view[band.column] for band in BANDS], axis=0).max()), 1.0)
+    most = max(float(np.sum([view[layer.column] for layer in LAYERS], axis=0).max()), 1.0)
     per, unit = next((watts, name) for watts, name in _UNITS if most >= watts)
     per = per or 1.0
     below = np.zeros_like(load)
-    for band in BANDS:
-        flow = view[band.column]
+    for layer in LAYERS:
+        flow = view[layer.column]
         if not flow.any():
             continue
         axes.stairs(
@@ -154,11 +154,11 @@ def _draw_flows(axes: Axes, view: Mapping[str, Floats], bins: _Bins) -> None:
             bins.times,
             baseline=below / per,
             fill=True,
-            facecolor=(band.colour, band.alpha),
-            edgecolor=(band.colour, 0.8) if band.hatch else "none",
-            hatch=band.hatch or None,
+            facecolor=(layer.colour, layer.alpha),
+            edgecolor=(layer.colour, 0.8) if layer.hatch else "none",
+            hatch=layer.hatch or None,
             linewidth=0,
-            label=f"{band.name} {_energy(flow, bins.edges)}",
+            label=f"{layer.name} {_energy(flow, bins.edges)}",
         )
         below = below + flow
     axes.stairs(
@@ -183,7 +183,7 @@ def _draw_flows(axes: Axes, view: Mapping[str, Floats], bins: _Bins) -> None:
 
 
 def _energy(flow: Floats, edges: Floats) -> str:
-    """Return the energy of a mean power over bins for people: ``17.2 MWh``."""
+    """Return the energy of a mean power over bins as text: ``17.2 MWh``."""
     kwh = float(flow @ np.diff(edges)) / 3.6e6
     for per, unit in ((1e6, "GWh"), (1e3, "MWh"), (1.0, "kWh")):
         if kwh >= per:
@@ -194,7 +194,7 @@ def _energy(flow: Floats, edges: Floats) -> str:
 def _draw_battery(
     axes: Axes, rows: Mapping[str, Floats], battery: BatteryFacts, bins: _Bins
 ) -> None:
-    """Draw the mean state of charge of each bin, and between what it lies."""
+    """Draw the mean state of charge of each bin, and its range."""
     times = np.concatenate((rows["start_s"][:1], rows["end_s"]))
     initial_j = battery.capacity_j * battery.initial_soc
     stored = np.concatenate(([initial_j], rows["stored_j"]))
@@ -213,17 +213,17 @@ def _draw_battery(
 
 
 def _draw_levels(axes: Axes, run: Run) -> None:
-    """Mark the battery's floor and ceiling, and say in the title what is shown."""
+    """Mark the battery's floor and ceiling, and write the title."""
     section = run.info["scenario"]["power"]["battery"]
     levels = [level for level in (section["floor"], section["ceiling"]) if 0 < level < 1]
     for level in levels:
         axes.axhline(100 * level, color=SOFT, linewidth=0.9, linestyle=":")
-    words = f"State of charge of {section['capacity_kwh']:,.10g} kWh; pale: from lowest to highest"
-    axes.set_title(words + ("; dotted: limits" if levels else ""), loc="left", fontsize=10)
+    title = f"State of charge of {section['capacity_kwh']:,.10g} kWh; pale: from lowest to highest"
+    axes.set_title(title + ("; dotted: limits" if levels else ""), loc="left", fontsize=10)
 
 
 def _draw_capacity(axes: Axes, run: Run, bins: _Bins) -> None:
-    """Draw the capacity that is there, and what is allocated of it."""
+    """Draw the available and the allocated capacity."""
     resource = counted_resource(run.resources)
     line, total = timeline_columns(run.scan("timeline"), resource), run.capacity[resource]
     held = binned_mean(line["time_s"], line["allocated"], bins.edges)

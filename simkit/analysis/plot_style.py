@@ -1,4 +1,4 @@
-"""How simkit's pictures look, and how one is saved without touching anybody's settings."""
+"""The style of simkit's pictures, their time axis, and how they are saved."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 
 COLOURS: Final = ("#0b6e99", "#d1622b", "#4b8b3b", "#8a4f9e", "#b08900", "#5c6670")
-"""One a run; told apart also by readers who do not see red and green."""
+"""One a run; readers who do not see red and green can tell them apart."""
 
 INK: Final = "#22272e"
-"""Of lines and text."""
+"""Colour of lines and text."""
 SOFT: Final = "#57606a"
-"""Of what is said besides."""
+"""Colour of secondary text."""
 _FAINT: Final = "#8b949e"
 
 BODY: Final = 0.925
-"""Share of a figure's height below the title, of one of 8.4 inches."""
+"""Share of a figure's height of 8.4 inches that is below the title."""
 
 _STYLE: Final[dict[str, Any]] = {
     "font.family": "sans-serif",
@@ -64,7 +64,7 @@ _BIN_NAMES: Final = {
 
 
 def bin_name(length_s: float) -> str:
-    """Return what means over bins of a length of `series.bin_length` are called: ``hourly``."""
+    """Return the name of means over bins of a length of `bin_length`: ``hourly``."""
     return _BIN_NAMES.get(length_s, f"{length_s / 604800:g}-week")
 
 
@@ -94,7 +94,7 @@ def save_picture(target: str | PathLike[str], draw: Callable[[], Figure]) -> Pat
 
 @contextmanager
 def _matplotlib() -> Iterator[None]:
-    """Use simkit's style, without a display and without touching anybody's settings."""
+    """Use simkit's style without a display, and leave the user's settings unchanged."""
     try:
         import matplotlib as mpl
     except ImportError as error:
@@ -118,16 +118,13 @@ def new_figure(top: float = BODY) -> Figure:
 
 
 def write_title(figure: Figure, title: str, facts: Iterable[str]) -> None:
-    """Write a title, and facts of a few words each below it."""
+    """Write a title, and short facts below it."""
     figure.text(0.014, 0.985, title, fontsize=14, fontweight="bold", va="top")
     figure.text(0.014, 0.952, " · ".join(facts), fontsize=9.5, color=SOFT, va="top")
 
 
-# MERGED The time axis of a picture: dates at the site, or days where the trace's epoch is not known.
-
-
 class TimeAxis:
-    """Turns the trace's seconds into dates, or into days where the epoch is not known."""
+    """The time axis: dates at the site, or days if the trace's epoch is not known."""
 
     def __init__(self, runs: Sequence[Run], span: tuple[float, float]) -> None:
         epochs = {float(run.info.get("epoch_s") or 0.0) for run in runs}
@@ -166,7 +163,7 @@ class TimeAxis:
 
 
 def _zone(name: str | None) -> tzinfo:
-    """Return the site's time zone, UTC where it is unknown."""
+    """Return the site's time zone; UTC if it is unknown."""
     from zoneinfo import ZoneInfo
 
     try:

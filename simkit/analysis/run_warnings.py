@@ -1,4 +1,4 @@
-"""Jobs that still wait at the end of a run: how many, and what may be the reason."""
+"""Warnings about a run: jobs that wait at its end, were rejected, or outlast its maintenance."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from simkit.text import counted
 
 
 def waiting_at_end(metrics: Mapping[str, Any]) -> int:
-    """Return how many jobs wait at the end of a run, by its metrics."""
+    """Return how many jobs wait at the end of a run, from its metrics."""
     return int(metrics.get("jobs", {}).get("waiting") or 0)
 
 
 def waiting_warning(run: Run) -> str:
-    """Say how many jobs of a run still wait at its end, and why that may be; empty if none does."""
+    """Return a warning about jobs that wait at the end of a run, with a likely cause; or nothing."""
     waiting = waiting_at_end(run.metrics)
     if not waiting:
         return ""
@@ -31,7 +31,7 @@ def waiting_warning(run: Run) -> str:
 
 
 def maintenance_warning(run: Run) -> str:
-    """Say that a run lasted longer than its repeated maintenance; empty if it did not."""
+    """Return a warning if a run lasted longer than its repeated maintenance; empty otherwise."""
     section = run.info.get("scenario", {}).get("cluster") or {}
     if not any(window.get("every") for window in section.get("maintenance") or ()):
         return ""

@@ -1,7 +1,8 @@
 """An upper bound on the value that any schedule can earn, by a linear programme.
 
-The oracle knows every job and every change of capacity beforehand, stops and resumes jobs at will,
-divides them, and is paid for the share of a job that is done. Time is cut into slots. With y[j, t]
+The bound is the value that an oracle can earn. It knows every job and every change of capacity
+beforehand, stops, resumes and divides jobs at will, and earns the share of a job's value that is
+done. Time is cut into slots. With y[j, t]
 the share of job j that is done in slot t,
 
     maximise   Σ v[j] · y[j, t]
@@ -10,22 +11,22 @@ the share of job j that is done in slot t,
                0 ≤ run[j] · y[j, t] ≤ usable[j, t]              at its own pace
 
 usable[j, t] is the part of the slot between the job's submission and the window's end, or the
-instant by which it must have ended to be paid. Jobs that cannot end in time are left out.
+job's deadline. Jobs that cannot end in time are left out.
 
 Why no schedule earns more: take any schedule in the window, and let y[j, t] be the seconds that
-the attempt of job j that succeeded ran in slot t, over run[j]; jobs that do not finish in time
-have y = 0. A finished job has run for run[j] seconds in all, each of them while it was there, and
-never for longer than the slot lasts; and at no instant was more held than there was. So all
-constraints hold, and the objective is what the schedule has earned. The optimum is at least that.
+the successful attempt of job j ran in slot t, over run[j]; jobs that do not finish in time have
+y = 0. A finished job ran for run[j] seconds in all, after its submission, and never longer than
+the slot lasts; and at no instant was more held than the capacity. So all constraints hold, and the
+objective is what the schedule earned. The optimum is at least that.
 
-Where there are too many variables, the *sums* of the slots take their place: with y[j] in [0, 1]
-the share of job j that is done at all, the work of all jobs that come in slot s or later must fit
-into what is there from slot s on, and the work of all jobs that are due by the end of slot s into
-what is there until then, for every s and each resource. Adding up the constraints above gives
-these, so that the optimum can only be larger: a bound still, which forgets each job's own pace.
+If there are too many variables, the *sums* of the slots take their place. With y[j] in [0, 1] the
+share of job j that is done at all, the work of all jobs submitted in slot s or later must fit into
+the capacity from slot s on, and the work of all jobs due by the end of slot s into the capacity
+until then, for every s and each resource. These follow from the constraints above by addition, so
+the optimum can only be larger: it is still a bound, but ignores each job's own pace.
 
-What is returned is the value of the dual solution, worked out from its prices: by weak duality
-every set of prices gives a bound, so that the solver's tolerances do not matter.
+The result is the value of the dual solution, computed from its prices: by weak duality every set
+of prices gives a bound, so the solver's tolerances do not matter.
 """
 
 from __future__ import annotations
@@ -38,11 +39,10 @@ import numpy as np
 from simkit.analysis.bound_inputs import BoundJobs, Capacity
 from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
+from simkit.results.run_folder import Run
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # scipy loads when a bound is computed
     from scipy.sparse import sparray
-
-    from simkit.results.run_folder import Run
 
 
 MOST_VARIABLES = 200_000
@@ -50,15 +50,14 @@ MOST_VARIABLES = 200_000
 
 @dataclass(frozen=True)
 class Bound:
-    """What no schedule exceeds."""
+    """An upper bound on the value that a schedule can earn."""
 
     value: float
-    """Upper bound on the value of the jobs that finish, in time where that was asked for; exact
-    but for the rounding of sums."""
+    """Upper bound on the value of the jobs that finish (in time); exact up to rounding of sums."""
     submitted: float
-    """The value of all jobs: what `value` can be at most."""
+    """The value of all jobs, the maximum of `value`."""
     method: Literal["slots", "sums"]
-    """Whether jobs keep to their own pace (slots) or not (sums: the weaker of the two)."""
+    """Whether jobs keep their own pace (slots) or not (sums, a weaker bound)."""
     window: tuple[float, float]
     """In s on the trace's clock."""
     step_s: float
@@ -80,15 +79,15 @@ def value_bound(
     """Return an upper bound on the value that any schedule earns in a window.
 
     Args:
-        jobs: J jobs, or parts of jobs; one that was submitted before the window may run from its
-            beginning on. `deadline_s` counts: a job that ends later earns nothing.
-        capacity: what there is of each of R resources over time.
+        jobs: J jobs, or parts of jobs. A job that was submitted before the window may run from the
+            window's start; a job that ends after its `deadline_s` earns nothing.
+        capacity: of each of R resources over time.
         window: (start, end) in s; only what has finished by its end counts.
         step_s: length of a slot in s; shorter ones make the bound tighter.
-        most_variables: beyond so many the sums take the place of the slots.
+        most_variables: with more variables, the sums take the place of the slots.
 
-    Raises ScenarioError for a window or a step that is none, for capacities that do not reach back
-    to the window's start, and if the linear programme has no solution.
+    Raises ScenarioError if the window or the step is empty, if the capacity at the window's start
+    is not known, or if the linear programme is not solved.
     """
     start, end = window
     problems = []
@@ -111,7 +110,7 @@ def value_bound(
     able = jobs.take(jobs.can_finish(start, end))
     instant = able.run_time_s <= 0
     work = able.take(~instant)
-    slots = Slots.of(work, edges)
+    slots = _JobSlots.of(work, edges)
     room = capacity.in_slots(edges)  # (T, R) resource-seconds
     method: Literal["slots", "sums"] = "slots" if slots.variables <= most_variables else "sums"
     programme = slots.programme(work, room) if method == "slots" else slots.sums(work, room)
@@ -123,8 +122,40 @@ def value_bound(
     )  # fmt: skip
 
 
+def bound_of_run(
+    run: Run,
+    *,
+    window: tuple[float, float] | None = None,
+    step_s: float = 3600.0,
+    in_time: Literal["qos", "deadline"] | None = None,
+    most_variables: int = MOST_VARIABLES,
+) -> Bound:
+    """Return an upper bound on what any policy could have earned with a run's jobs and capacity.
+
+    The capacity is that of the run's timeline; capacity that drains counts until it is free. If the
+    capacity depends on the policy, as with a battery, the bound holds for all policies that leave
+    the run's capacity as it was.
+
+    Args:
+        run: a run whose jobs have a value, each with one task that starts as a whole.
+        window: (start, end) in s; default: from the first submission to the timeline's last instant.
+        step_s: length of a slot in s.
+        in_time: which jobs earn their value: jobs that end before their quality of service is
+            violated, jobs that end by their deadline, or (None) all that finish.
+        most_variables: see `value_bound`.
+
+    Raises RunError if the jobs have no value or other tasks, and the errors of `value_bound`.
+    """
+    jobs = BoundJobs.of_run(run, in_time)
+    capacity = Capacity.of_run(run)
+    if window is None:
+        first = float(jobs.submit_time_s.min()) if len(jobs) else float(capacity.starts[0])
+        window = (first, max(float(capacity.starts[-1]), first + step_s))
+    return value_bound(jobs, capacity, window=window, step_s=step_s, most_variables=most_variables)
+
+
 @dataclass(frozen=True)
-class Slots:
+class _JobSlots:
     """Which slots each of J jobs may use: ``first[j]`` to ``last[j]``, both included."""
 
     edges: Floats
@@ -133,8 +164,8 @@ class Slots:
     last: Ints
 
     @classmethod
-    def of(cls, jobs: BoundJobs, edges: Floats) -> Slots:
-        """Return the slots between a job's submission and the end that counts."""
+    def of(cls, jobs: BoundJobs, edges: Floats) -> _JobSlots:
+        """Return the slots between each job's submission and its deadline or the window's end."""
         begin = np.maximum(jobs.submit_time_s, edges[0])
         end = np.minimum(jobs.deadline_s, edges[-1])
         first = np.searchsorted(edges, begin, side="right") - 1
@@ -146,8 +177,8 @@ class Slots:
         """Number of pairs of a job and a slot."""
         return int((self.last - self.first + 1).sum())
 
-    def programme(self, jobs: BoundJobs, room: Floats) -> Programme:
-        """Return the programme of the slots; see the module's text. `room` is (T, R)."""
+    def programme(self, jobs: BoundJobs, room: Floats) -> _Programme:
+        """Return the programme of the slots; `room` is (T, R) resource-seconds."""
         from scipy.sparse import coo_array, vstack
 
         each = self.last - self.first + 1
@@ -164,20 +195,20 @@ class Slots:
             shape = (len(room), len(job))
             parts.append(coo_array((amount[job], (slot, column)), shape=shape))
             limits.append(room[:, r] / scale)
-        return Programme(
+        return _Programme(
             gain=jobs.value[job],
             most=np.minimum((end - begin) / jobs.run_time_s[job], 1.0),
             below=vstack(parts, format="csr"),
             limits=np.concatenate(limits),
         )
 
-    def sums(self, jobs: BoundJobs, room: Floats) -> Programme:
-        """Return the programme of the sums; `room` is (T, R).
+    def sums(self, jobs: BoundJobs, room: Floats) -> _Programme:
+        """Return the programme of the sums; `room` is (T, R) resource-seconds.
 
-        Beside a share for each job there is a variable for each slot and resource, from both
-        sides: the work of all jobs from that slot on, or until then.
+        Besides a share for each job there are two variables for each slot and resource: the work of
+        all jobs from that slot on, and until its end.
         """
-        from scipy.sparse import coo_array, hstack, vstack
+        from scipy.sparse import coo_array, diags_array, hstack, vstack
 
         count, steps = len(jobs), len(room)
         rows, tops = [], []
@@ -191,27 +222,14 @@ class Slots:
                 rows.append(enter)
                 tops.append(work / scale)
         # total[s] = total[s + 1] + what enters at s
-        chain = coo_array(
-            (
-                np.concatenate((-np.ones(steps), np.ones(steps - 1))),
-                (
-                    np.concatenate((np.arange(steps), np.arange(steps - 1))),
-                    np.concatenate((np.arange(steps), np.arange(1, steps))),
-                ),
-            ),
-            shape=(steps, steps),
-        )
+        chain = diags_array((-1.0, 1.0), offsets=(0, 1), shape=(steps, steps), format="coo")
+        empty = coo_array(chain.shape)
         blocks = [
-            hstack(
-                [
-                    enter,
-                    *(chain if other == number else _zeros(chain) for other in range(len(rows))),
-                ]
-            )
-            for number, enter in enumerate(rows)
+            hstack([enter, *(chain if other == n else empty for other in range(len(rows)))])
+            for n, enter in enumerate(rows)
         ]
         totals = steps * len(rows)
-        return Programme(
+        return _Programme(
             gain=np.concatenate((jobs.value, np.zeros(totals))),
             most=np.concatenate((np.ones(count), *tops)),
             equal=vstack(blocks, format="csr"),
@@ -219,7 +237,7 @@ class Slots:
 
 
 @dataclass(frozen=True)
-class Programme:
+class _Programme:
     """Maximise ``gain @ x`` with 0 ≤ x ≤ most, ``below @ x ≤ limits`` and ``equal @ x = 0``."""
 
     gain: Floats
@@ -266,42 +284,3 @@ def _scaled(work: Floats, room: Floats) -> tuple[Floats, float]:
     """Return work in units of the largest slot, and that unit: numbers near 1 solve best."""
     scale = float(max(room.max(), 1e-9))
     return work / scale, scale
-
-
-def _zeros(like: sparray) -> sparray:
-    """Return an empty matrix of the same shape."""
-    from scipy.sparse import coo_array
-
-    return coo_array(like.shape)
-
-
-def bound_of_run(
-    run: Run,
-    *,
-    window: tuple[float, float] | None = None,
-    step_s: float = 3600.0,
-    in_time: Literal["qos", "deadline"] | None = None,
-    most_variables: int = MOST_VARIABLES,
-) -> Bound:
-    """Return an upper bound on what any policy could have earned with a run's jobs and capacity.
-
-    The capacity is that of the run's timeline. What runs on beyond it while it drains counts as
-    capacity, too. Where capacity depends on the policy, as it does with a battery, the bound
-    is that of all policies that leave the run's capacity as it was.
-
-    Args:
-        run: a run whose jobs have a value, each with one task that starts as a whole.
-        window: (start, end) in s; None: from the first submission to the timeline's last instant.
-        step_s: length of a slot in s.
-        in_time: which jobs are paid: that end before their quality of service is violated, that
-            end by their deadline, or (None) all that finish.
-        most_variables: see `value_bound`.
-
-    Raises RunError if the jobs have no value or no such tasks, otherwise as `value_bound`.
-    """
-    jobs = BoundJobs.of_run(run, in_time)
-    capacity = Capacity.of_run(run)
-    if window is None:
-        first = float(jobs.submit_time_s.min()) if len(jobs) else float(capacity.starts[0])
-        window = (first, max(float(capacity.starts[-1]), first + step_s))
-    return value_bound(jobs, capacity, window=window, step_s=step_s, most_variables=most_variables)

@@ -77,7 +77,7 @@ def job_bills(
         if use.curves:
             curved.append(held)
     if curved:
-        everything = _Held(*(np.concatenate(column) for column in zip(*curved, strict=True)))
+        everything = _Held._make(np.concatenate(column) for column in zip(*curved, strict=True))
         _bill_curves(totals, everything, requests, use, usage)
     bills = {name: totals[column] for column, name in enumerate(BILLED)}
     return ids.with_columns(pl.Series(name, column) for name, column in bills.items())
@@ -173,7 +173,7 @@ def _bill_curves(
     for r, curve, capacity in use.curves:
         amount = amount_on_grid(requests.amounts[held.request, r] * held.instances)
         mine: Bools = (amount > 0) & (capacity[held.machine] > 0) & (held.end_s > held.start_s)
-        part, amount = _Held(*(column[mine] for column in held)), amount[mine]
+        part, amount = _Held._make(column[mine] for column in held), amount[mine]
         stretches = _stretches(part, amount)
         share = stretches.held / capacity[stretches.machine]
         above_idle = curve.powers_w(share)
@@ -181,7 +181,7 @@ def _bill_curves(
             above_idle, stretches.held, out=np.zeros_like(share), where=stretches.held > 0
         )
         start = usage.at(stretches.start_s)
-        end = RowTimes(*(np.append(column[1:], column[-1:]) for column in start))
+        end = RowTimes._make(np.append(column[1:], column[-1:]) for column in start)
         for billed in range(len(BILLED)):
             sums = RunningSums(unit_w * usage.between(billed, start, end))
             np.add.at(

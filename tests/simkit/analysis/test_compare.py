@@ -80,7 +80,7 @@ WORKLOADS = [
     (changed(jobs(), 3, run_time_s=1.0), "trace_run_time_s in 1 of 40 jobs"),
     ({**jobs(), "job_id": [f"j{i}" for i in range(40)]}, "numbers in one and text"),
     ({**jobs(), "job_id": list(range(100, 140))}, "no job id is in both"),
-    ({**jobs(), "job_id": [1, *range(1, 40)]}, "job 1 is there more than once"),
+    ({**jobs(), "job_id": [1, *range(1, 40)]}, "job 1 occurs more than once"),
 ]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import simkit
 from simkit.analysis.plot import plot_compare, plot_run
-from simkit.analysis.plot_power import BANDS, plot_power
+from simkit.analysis.plot_power import LAYERS, plot_power
 from simkit.errors import RunError, SimkitError
 from simkit.results.run_folder import Run
 from simkit.results.time_bins import bin_edges, bin_length, binned_mean
@@ -152,7 +152,7 @@ def test_without_a_battery_there_is_no_panel_of_it(tmp_path):
 
 def test_the_bands_are_all_that_comes_and_all_that_goes():
     run = of_site(battery=BATTERY, grid={"import_limit_w": 2000, "export_limit_w": 3000})
-    bands = run.power.select(band.column for band in BANDS)
+    bands = run.power.select(band.column for band in LAYERS)
     comes = run.power.select("generation_w", "import_w", "discharge_w", "unserved_w")
     wants = run.power["load_w"] + run.power["losses_w"]
     assert bands.min_horizontal().min() >= 0

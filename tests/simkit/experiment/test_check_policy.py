@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import PolicyError
-from simkit.experiment.check_policy import check_policy
-from simkit.experiment.check_trial import BrokenRule
+from simkit.experiment.check_policy import BrokenRule, check_policy
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
 from simkit.policies.multifactor import Multifactor
@@ -353,7 +352,7 @@ class KeepsAllocations(Good):
         (NoReset, "interface", "has no reset"),
         (ReturnsNothing, "iterable", "returned NoneType"),
         (ReturnsAnAction, "iterable", "returned int"),
-        (RaisesOnAnEmptyQueue, "error", r"0 waiting.*test_policy_checker.py, line \d+"),
+        (RaisesOnAnEmptyQueue, "error", r"0 waiting.*test_check_policy.py, line \d+"),
         (RaisesInReset, "error", "reset .*KeyError: 'cpu'"),
         (PlacesWhatDoesNotFit, "illegal-action", r"asks machine 0 \(pool\) for 16 processors"),
         (PlacesTwice, "illegal-action", "is not waiting"),

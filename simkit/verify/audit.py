@@ -33,7 +33,7 @@ class Violation:
     """The violating row: column → value, found and expected."""
 
     def __str__(self) -> str:
-        """Return ``capacity: more is allocated than there is (machine_id 0, time_s 12, …)``."""
+        """Return ``causality: starts before its submission (job_id 0, time_s 12, …)``."""
         cells = ", ".join(f"{name} {_shown(value)}" for name, value in self.row.items())
         return f"{self.check}: {self.message} ({cells})"
 

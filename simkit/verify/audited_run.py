@@ -48,7 +48,7 @@ class CapacityEvent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class CapacityStep:
+class RecordedCapacity:
     """The capacity of a machine from an instant on."""
 
     machine_id: int
@@ -221,7 +221,7 @@ class AuditedRun(RunFolder):
         return np.array(sorted({e.row["time_s"] for e in self.capacity_events if e.by_power}))
 
     @cached_property
-    def capacity_steps(self) -> list[CapacityStep]:
+    def capacity_steps(self) -> list[RecordedCapacity]:
         """The capacity of machines over time, sorted by machine and time.
 
         Every machine begins with its capacity at minus infinity. A capacity event holds
@@ -236,9 +236,9 @@ class AuditedRun(RunFolder):
         return self._steps[1]
 
     @cached_property
-    def _steps(self) -> tuple[dict[int, list[CapacityStep]], list[dict[str, Any]]]:
+    def _steps(self) -> tuple[dict[int, list[RecordedCapacity]], list[dict[str, Any]]]:
         steps = {
-            machine: [CapacityStep(machine, -np.inf, capacity, False)]
+            machine: [RecordedCapacity(machine, -np.inf, capacity, False)]
             for machine, capacity in sorted(self.capacity.items())
         }
         malformed = []
@@ -253,8 +253,8 @@ class AuditedRun(RunFolder):
         return steps, malformed
 
     def _next_step(
-        self, before: CapacityStep, time_s: float, detail: dict[str, Any]
-    ) -> CapacityStep:
+        self, before: RecordedCapacity, time_s: float, detail: dict[str, Any]
+    ) -> RecordedCapacity:
         totals = detail["capacity"]
         capacity = tuple(
             float(totals.get(r, old))
@@ -264,7 +264,7 @@ class AuditedRun(RunFolder):
         forced = before.forced if running is None else running != "drain"
         # Only a loss of capacity forces tasks out; capacity that returns finds them as they are.
         forced &= any(new < old for new, old in zip(capacity, before.capacity, strict=True))
-        return CapacityStep(before.machine_id, float(time_s), capacity, forced)
+        return RecordedCapacity(before.machine_id, float(time_s), capacity, forced)
 
     def capacity_at(self, machine: int, times: Floats) -> Floats:
         """Return (T, R): the recorded capacity of a machine, changes of each instant included."""

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from simkit.verify.audit import Check
-from simkit.verify.audited_run import AuditedRun, CapacityStep
+from simkit.verify.audited_run import AuditedRun, RecordedCapacity
 from simkit.verify.numbers import Bools, Floats, Ints, sum_until
 
 
@@ -59,8 +59,7 @@ class _Sweep:
     I instants, sorted by (machine, time); several changes at one instant are one.
     """
 
-    def __init__(self, rows: pl.DataFrame, steps: list[CapacityStep], resource: int) -> None:
-        self.rows = rows
+    def __init__(self, rows: pl.DataFrame, steps: list[RecordedCapacity], resource: int) -> None:
         start = rows["start_time_s"].to_numpy()
         end = rows["end_time_s"].fill_null(np.inf).to_numpy()
         amount, machine = rows["amount"].to_numpy(), rows["machine_id"].to_numpy()

@@ -66,7 +66,7 @@ def check_inputs(run: RunFolder) -> Check:
 
 
 def _find_input(run: RunFolder, recorded: str) -> Path | None:
-    """Return where a recorded input lies now: as recorded, or relative to the run folder."""
+    """Return the path of a recorded input: as recorded, or relative to the run folder."""
     expanded = Path(os.path.expandvars(recorded))
     for candidate in (expanded, run.path / expanded):
         if candidate.is_file():
@@ -114,19 +114,13 @@ def _check_report(run: RunFolder, check: Check) -> None:
     if run.setting("workload", "resample"):
         return
     fewer = bool(run.setting("workload", "window")) or not run.complete
-    what, found = _rows_of(run)
+    # A row of a table is a task; that of a custom reader may be one.
+    kind, what, found = run.setting("workload", "type"), "jobs", run.jobs.height
+    if kind in ("tasks", "alibaba2017") or (kind == "plugin" and run.tasks.height > found):
+        what, found = "tasks", run.tasks.height
     if found > kept or (found < kept and not fewer):
         message = f"the number of {what} does not match the accepted rows of the trace"
         check.add(message, {what: found, "accepted_or_repaired": kept})
-
-
-def _rows_of(run: RunFolder) -> tuple[str, int]:
-    """Return what a row of the input stands for, and how many of them the run has."""
-    kind = run.setting("workload", "type")
-    several = run.tasks.height > run.jobs.height  # of a custom reader
-    if kind in ("tasks", "alibaba2017") or (kind == "plugin" and several):
-        return "tasks", run.tasks.height
-    return "jobs", run.jobs.height
 
 
 def _why_not_reread(run: RunFolder) -> str:
@@ -249,26 +243,23 @@ def _compare_jobs(run: RunFolder, wanted: pl.DataFrame, check: Check) -> None:
 def compare_with_input(
     check: Check, run: RunFolder, found: pl.DataFrame, wanted: pl.DataFrame, what: str
 ) -> None:
-    """Record the rows of the input that the run lacks, and those that it has in addition.
+    """Record rows that only the input has (unless the run is incomplete), or only the run.
 
     Args:
         check: gets the violations.
-        run: the run; an incomplete one may lack rows.
+        run: the run.
         found: rows of the run.
         wanted: rows of the input, with the same columns.
-        what: what a row is, for the message.
+        what: the name of a row in messages.
     """
     # Numbering equal rows makes this a comparison of multisets: a row twice is not a row once.
     nth = pl.int_range(pl.len()).over(found.columns).alias("nth")
     found, wanted = found.with_columns(nth), wanted.select(found.columns).with_columns(nth)
     both = ((wanted, found, "input", "run"), (found, wanted, "run", "input"))
     for these, others, here, there in both if run.complete else both[1:]:
-        rows = these.join(
-            others, on=found.columns, how="anti", nulls_equal=True, maintain_order="left"
-        )
-        message = (
-            f"the {there} does not have this {what} of the {here}, or has it with other values"
-        )
+        key = found.columns
+        rows = these.join(others, on=key, how="anti", nulls_equal=True, maintain_order="left")
+        message = f"the {there} does not have this {what} of the {here}, or with other values"
         check.add_rows(message, rows.drop("nth"))
 
 

@@ -27,8 +27,7 @@ def check_metrics(run: AuditedRun) -> Check:
             return check.skip("the run is not complete and has no metrics")
         check.add("metrics.json is empty", {})
         return check
-    expected = _counts(run) | _makespan(run) | _waits(run) | _utilisation(run)
-    expected |= _value_numbers(run) | _energy(run)
+    expected = _expected(run)
     for (metric, key), value in expected.items():
         check.examined += 1
         found = _number(run.metrics, metric, key)
@@ -49,40 +48,44 @@ def _equal(found: Any, expected: float | None) -> bool:
     return math.isclose(found, expected, rel_tol=_RELATIVE_ERROR, abs_tol=_RELATIVE_ERROR)
 
 
-def _counts(run: AuditedRun) -> _Numbers:
+def _expected(run: AuditedRun) -> _Numbers:
+    """Return the numbers that follow from the tables."""
     statuses = run.jobs["status"]
-    tally: _Numbers = {("jobs", name): float((statuses == name).sum()) for name in _STATUSES}
-    return tally | {("jobs", "submitted"): float(run.jobs.height)}
+    numbers: _Numbers = {("jobs", name): float((statuses == name).sum()) for name in _STATUSES}
+    numbers["jobs", "submitted"] = float(run.jobs.height)
+    submits = run.jobs["submit_time_s"].drop_nulls().to_numpy()
+    if not len(submits):
+        return numbers
+    ends = run.jobs["end_time_s"].drop_nulls().to_numpy()
+    first, last_submit = float(submits.min()), float(submits.max())
+    last_end = float(ends.max()) if len(ends) else None
+    numbers["makespan_s", "value"] = None if last_end is None else last_end - first
+    warmup, cooldown = (
+        seconds(run.setting("metrics", name) or 0.0) for name in ("warmup", "cooldown")
+    )
+    jobs = run.jobs
+    if warmup or cooldown:
+        submit = pl.col("submit_time_s")
+        jobs = jobs.filter(submit >= first + warmup, submit <= last_submit - cooldown)
+        until = last_submit - cooldown
+    elif last_end is not None:
+        until = max(last_end, first)
+        if run.complete and last_end > first and not run.capacity_events:
+            numbers |= _utilisation(run, first, last_end)
+    else:
+        times = run.tables["timeline"]["time_s"].drop_nulls().to_list()
+        until = max([first, *times]) if times else last_submit
+    return numbers | _waits(run, jobs) | _value(run, jobs) | _energy(run, first + warmup, until)
 
 
-def _makespan(run: AuditedRun) -> _Numbers:
-    """Last end - first submit, over all jobs."""
-    first, last = _first(run.jobs["submit_time_s"]), _last(run.jobs["end_time_s"])
-    if first is None:
-        return {}
-    return {("makespan_s", "value"): None if last is None else last - first}
-
-
-def _first(column: pl.Series) -> float | None:
-    values = column.drop_nulls().to_numpy()
-    return float(values.min()) if len(values) else None
-
-
-def _last(column: pl.Series) -> float | None:
-    values = column.drop_nulls().to_numpy()
-    return float(values.max()) if len(values) else None
-
-
-def _waits(run: AuditedRun) -> _Numbers:
+def _waits(run: AuditedRun, jobs: pl.DataFrame) -> _Numbers:
     """Mean, median and maximum over the jobs that count; None if there are none."""
-    jobs = _counted_jobs(run)
-    if not run.jobs.height:
-        return {}
     submit, start, end = (
         jobs[f"{name}_time_s"].cast(float).to_numpy() for name in ("submit", "start", "end")
     )
     executed = jobs["run_time_s"].to_numpy()
-    tau = seconds(_setting(run, "tau", 10.0))
+    tau = run.setting("metrics", "tau")
+    tau = 10.0 if tau is None else seconds(tau)
     bounded = np.maximum((start - submit + executed) / np.maximum(executed, tau), 1.0)
     bounded[np.isnan(end)] = np.nan
     numbers: _Numbers = {}
@@ -101,56 +104,21 @@ def _waits(run: AuditedRun) -> _Numbers:
     return numbers
 
 
-def _setting(run: AuditedRun, name: str, default: float) -> Any:
-    value = run.setting("metrics", name)
-    return default if value is None else value
-
-
-def _counted_jobs(run: AuditedRun) -> pl.DataFrame:
-    """Return the jobs outside warm-up and cool-down."""
-    warmup, cooldown = (seconds(_setting(run, name, 0.0)) for name in ("warmup", "cooldown"))
-    submit = pl.col("submit_time_s")
-    if not (warmup or cooldown):
-        return run.jobs
-    return run.jobs.filter(submit >= submit.min() + warmup, submit <= submit.max() - cooldown)
-
-
-def _energy(run: AuditedRun) -> _Numbers:
-    """The metrics of energy, from the first submit that counts to the last end."""
-    first, last = _first(run.jobs["submit_time_s"]), _last(run.jobs["submit_time_s"])
-    ended = _last(run.jobs["end_time_s"])
-    if first is None or last is None:
-        return {}
-    warmup, cooldown = (seconds(_setting(run, name, 0.0)) for name in ("warmup", "cooldown"))
-    if ended is None:
-        ended = _last(run.tables["timeline"]["time_s"])
-    end = last - cooldown if warmup or cooldown else last if ended is None else max(ended, first)
-    return _energy_numbers(run, first + warmup, end)
-
-
-def _utilisation(run: AuditedRun) -> _Numbers:
-    """Allocated / available from first submit to last end, if the capacity never changes."""
-    trimmed = any(seconds(_setting(run, name, 0.0)) for name in ("warmup", "cooldown"))
-    first, last = _first(run.jobs["submit_time_s"]), _last(run.jobs["end_time_s"])
-    if trimmed or run.capacity_events or not run.complete:
-        return {}
-    if first is None or last is None or last <= first:
-        return {}
+def _utilisation(run: AuditedRun, first: float, last: float) -> _Numbers:
+    """Allocated / available from first submit to last end; the capacity does not change."""
     numbers: _Numbers = {}
     for resource in run.requested:
         index = run.resources.index(resource)
         total = sum(capacity[index] for capacity in run.capacity.values())
-        until = pl.col("end_time_s").fill_null(last).clip(upper_bound=last)
-        area = run.known.select(
-            (pl.col("count") * pl.col(f"one_{resource}") * (until - pl.col("start_time_s"))).sum()
-        ).item()
-        numbers[f"utilisation_{resource}", "value"] = (
-            float(area) / (total * (last - first)) if total else None
-        )
+        length = pl.col("end_time_s").fill_null(last).clip(upper_bound=last)
+        length = length - pl.col("start_time_s")
+        area = run.known.select((pl.col("count") * pl.col(f"one_{resource}") * length).sum()).item()
+        value = float(area) / (total * (last - first)) if total else None
+        numbers[f"utilisation_{resource}", "value"] = value
     return numbers
 
 
-def _energy_numbers(run: AuditedRun, start_s: float, end_s: float) -> _Numbers:
+def _energy(run: AuditedRun, start_s: float, end_s: float) -> _Numbers:
     """Return the metrics of energy over a window of time in s."""
     if "power" not in run.tables or not run.tables["power"].height:
         return {}
@@ -211,11 +179,10 @@ def _of_battery(run: AuditedRun, joule: dict[str, float]) -> _Numbers:
     }
 
 
-def _value_numbers(run: AuditedRun) -> _Numbers:
+def _value(run: AuditedRun, jobs: pl.DataFrame) -> _Numbers:
     """Return the metrics of value; none if jobs have no value."""
-    jobs = _counted_jobs(run)
     there = {"qos", "value", "deadline_s"} & set(jobs.columns)
-    if not there or not run.jobs.height:
+    if not there:
         return {}
     last = _last_instant(run)
     status = jobs["status"]

@@ -74,6 +74,7 @@ def _queue_of(run: AuditedRun) -> _Queue:
     )
     jobs = jobs.sort("submit_time_s", "job_id")
     start = jobs["start_time_s"].to_numpy()
+    every = run.setting("scheduling", "every") or run.setting("scheduling", "step")
     return _Queue(
         capacity=next(iter(run.capacity.values()))[0],
         row=jobs["row"].cast(pl.Int64).to_numpy(),
@@ -82,13 +83,8 @@ def _queue_of(run: AuditedRun) -> _Queue:
         end=jobs["end_time_s"].to_numpy(),
         expected=start + jobs["estimate_s"].fill_null(np.inf).to_numpy(),
         size=jobs[run.resources[0]].cast(pl.Float64).to_numpy(),
-        period=_period(run),
+        period=None if every is None else on_grid(seconds(every)),
     )
-
-
-def _period(run: AuditedRun) -> float | None:
-    every = run.setting("scheduling", "every") or run.setting("scheduling", "step")
-    return None if every is None else on_grid(seconds(every))
 
 
 def first_multiples(times: Floats, period: float) -> Floats:
@@ -103,11 +99,7 @@ def _left_out(
 ) -> bool:
     """Return whether a rule about the queue cannot be checked; the check gets the reason.
 
-    Args:
-        check: gets the reason.
-        run: the run.
-        backfills: names of the backfilling rules for which the rule holds.
-        only_order: the rule is about the order of starts alone, not about what fits when.
+    The rule holds for these backfilling rules; `only_order`: it is about the order of starts alone.
     """
     if reason := _other_policy(run, backfills):
         check.skip(reason)

@@ -31,8 +31,6 @@ from simkit.power.site import Site, generated_by_source
 from simkit.power.site_checks import controller_problems, policy_problems
 from simkit.results.compute_metrics import compute_metrics
 from simkit.results.energy_bills import energy_table
-from simkit.results.energy_metrics import EnergyRecords
-from simkit.results.machine_records import MachineRecords
 from simkit.results.metric import check_trimming
 from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info, peak_memory_bytes
@@ -139,7 +137,10 @@ def carry_out(
                 store.close_tables()
         times["write"] = store.wall_time_s
         with _timed(times, "metrics"):
-            metrics = measure(store.results(), experiment.scenario)
+            given = experiment.scenario.metrics
+            metrics = compute_metrics(
+                store.results(), tau=given.tau, warmup=given.warmup, cooldown=given.cooldown
+            )
         last: dict[str, Any] = {
             "decisions": simulation.decisions_made,
             "wall_time_s": {name: round(seconds, 6) for name, seconds in times.items()},
@@ -181,23 +182,6 @@ def _check_before_run(scenario: Scenario, workload: Workload, cluster: Cluster) 
         first, last = float(workload.submit_time_s[0]), float(workload.submit_time_s[-1])
         settings = scenario.metrics
         check_trimming(first, last, settings.warmup, settings.cooldown)
-
-
-def measure(run: Run, scenario: Scenario) -> dict[str, dict[str, Any]]:
-    """Return the metrics of a run's records with the scenario's settings."""
-    settings = scenario.metrics
-    return compute_metrics(
-        run.scan("jobs"),
-        run.scan("allocations"),
-        run.scan("timeline"),
-        resources=run.resources,
-        capacity=run.capacity,
-        tau=settings.tau,
-        warmup=settings.warmup,
-        cooldown=settings.cooldown,
-        machines=MachineRecords.of(run),
-        energy=EnergyRecords.of(run),
-    )
 
 
 def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:

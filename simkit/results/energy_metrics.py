@@ -18,7 +18,6 @@ from simkit.arrays import Floats
 from simkit.power.battery import BatteryFacts
 from simkit.power.grid import KWH_J
 from simkit.results.metric import Metric, RunWindow, batches, share
-from simkit.results.run_folder import Run
 
 _FLOWING: Final = (
     "generation_w", "import_w", "discharge_w", "unserved_w", "load_w", "charge_w", "export_w",
@@ -32,23 +31,6 @@ _DIGITS: Final = 1e-12
 _TICKS: Final = 1e-9
 """Share of a battery's capacity that moves within a few ticks of the grid of times, to which the
 instants of being full and empty are rounded."""
-
-
-@dataclass(frozen=True)
-class EnergyRecords:
-    """The table of the site's power, and its battery."""
-
-    power: pl.LazyFrame
-    """Columns of `records.POWER`, by ascending time."""
-    battery: BatteryFacts | None = None
-
-    @classmethod
-    def of(cls, run: Run) -> EnergyRecords | None:
-        """Return the records of a run; None if its scenario has no section `power`.
-
-        Raises RunError if the table is missing or damaged.
-        """
-        return cls(run.scan("power"), run.battery) if run.has_power else None
 
 
 @dataclass(frozen=True)
@@ -79,7 +61,9 @@ class _EnergySums:
         return self.j(*names) / KWH_J
 
 
-def _sum_up(records: EnergyRecords, start_s: float, end_s: float) -> _EnergySums:
+def _sum_up(
+    power: pl.LazyFrame, battery: BatteryFacts | None, start_s: float, end_s: float
+) -> _EnergySums:
     """Return what flowed between two times in s, in one pass over the table.
 
     A row counts for its seconds in the window; within a row the battery's content changes evenly.
@@ -87,10 +71,9 @@ def _sum_up(records: EnergyRecords, start_s: float, end_s: float) -> _EnergySums
     names = ("start_s", "end_s", "pue", "stored_j", *_FLOWING)
     totals = np.zeros(len(_FLOWING) + 3, dtype=np.longdouble)
     rows, peak = 0, 0.0
-    battery = records.battery
     last = battery.capacity_j * battery.initial_soc if battery else 0.0
     edges, contents = (start_s, end_s), [last, last]
-    for batch in batches(records.power, names):
+    for batch in batches(power, names):
         column: dict[str, Floats] = {name: batch[name].to_numpy() for name in names}
         times = np.append(column["start_s"][0], column["end_s"])
         stored = np.append(last, column["stored_j"])
@@ -123,12 +106,17 @@ _Row = tuple[str, str, str, dict[str, float | None]]
 """Name, unit, formula and values of a metric."""
 
 
-def energy_metrics(records: EnergyRecords, window: RunWindow) -> list[Metric]:
-    """Return the metrics of a site over the window's stretch of time."""
-    sums = _sum_up(records, window.start_s, window.end_s)
+def energy_metrics(
+    power: pl.LazyFrame, battery: BatteryFacts | None, window: RunWindow
+) -> list[Metric]:
+    """Return the metrics of a site over the window's stretch of time.
+
+    `power` has the columns of `records.POWER`, by ascending time.
+    """
+    sums = _sum_up(power, battery, window.start_s, window.end_s)
     rows = [*_load(sums), *_renewables(sums), *_grid(sums)]
-    if records.battery is not None:
-        rows += _battery(sums, records.battery)
+    if battery is not None:
+        rows += _battery(sums, battery)
     return [
         Metric(name, unit, f"{formula}; count: rows", window.time_text, sums.rows, values)
         for name, unit, formula, values in rows

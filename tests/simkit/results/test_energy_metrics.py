@@ -16,15 +16,18 @@ from simkit.power.grid import KWH_J
 from simkit.power.ledger import Ledger
 from simkit.power.ledger_rows import Flows
 from simkit.power.store_contents import StoreContents
-from simkit.results.energy_metrics import EnergyRecords, energy_metrics
+from simkit.results.energy_metrics import energy_metrics
 from simkit.results.metric import RunWindow
-from simkit.results.run_folder import MemoryRun
 
 HOUR = 3600.0
 KW = 1000.0
 
 
-def recorded(rows: list[tuple[float, Flows, float]], battery: BatteryFacts | None) -> EnergyRecords:
+Records = tuple[pl.LazyFrame, BatteryFacts | None]
+"""The table "power" and the battery."""
+
+
+def recorded(rows: list[tuple[float, Flows, float]], battery: BatteryFacts | None) -> Records:
     """Records of (end in s, flows, content in J) from 0 s on."""
     chunks: list[dict[str, Floats]] = []
     contents = battery and StoreContents(battery.capacity_j * battery.initial_soc)
@@ -32,19 +35,19 @@ def recorded(rows: list[tuple[float, Flows, float]], battery: BatteryFacts | Non
     for until, flows, content in rows:
         ledger.advance(until, flows, content)
     ledger.close()
-    return EnergyRecords(pl.concat(pl.DataFrame(rows) for rows in chunks).lazy(), battery)
+    return pl.concat(pl.DataFrame(rows) for rows in chunks).lazy(), battery
 
 
-def measured(records: EnergyRecords, start: float, end: float) -> dict[str, dict[str, Any]]:
+def measured(records: Records, start: float, end: float) -> dict[str, dict[str, Any]]:
     window = RunWindow(start, end, end)
-    return {metric.name: metric.as_json() for metric in energy_metrics(records, window)}
+    return {metric.name: metric.as_json() for metric in energy_metrics(*records, window)}
 
 
 BATTERY = BatteryFacts(100 * KWH_J, charge_efficiency=0.9, discharge_efficiency=0.8)
 
 
 @pytest.fixture
-def day() -> EnergyRecords:
+def day() -> Records:
     """Sun that charges and is sold, the battery, the grid that charges, and a shortage."""
     price = {"pue": 1.25, "price_per_kwh": 0.5, "export_price_per_kwh": 0.1,
              "carbon_gco2_per_kwh": 400.0}  # fmt: skip
@@ -105,7 +108,7 @@ BY_HAND = [
 
 
 @pytest.mark.parametrize(("metric", "number", "value"), BY_HAND)
-def test_a_day_by_hand(metric: str, number: str, value: float, day: EnergyRecords) -> None:
+def test_a_day_by_hand(metric: str, number: str, value: float, day: Records) -> None:
     assert measured(day, 0.0, 4 * HOUR)[metric][number] == pytest.approx(value, rel=1e-12)
 
 
@@ -132,7 +135,7 @@ def test_last_digits_are_no_energy_of_the_battery(
     assert found["self_discharge"] == pytest.approx(self_discharge, rel=1e-6, abs=0)
 
 
-def test_each_number_says_what_it_is(day: EnergyRecords) -> None:
+def test_each_number_says_what_it_is(day: Records) -> None:
     for metric in measured(day, 0.0, 4 * HOUR).values():
         assert (metric["count"], metric["censored"]) == (4, 0)
         assert metric["window"].endswith("0 s to 14400 s")
@@ -143,7 +146,7 @@ def test_each_number_says_what_it_is(day: EnergyRecords) -> None:
 ADDITIVE = ("load_kwh", "served_kwh", "generation_kwh", "grid_kwh", "battery_kwh", "carbon_kg")
 
 
-def test_parts_of_a_window_add_up_to_the_whole(day: EnergyRecords) -> None:
+def test_parts_of_a_window_add_up_to_the_whole(day: Records) -> None:
     cuts = [-5 * HOUR, 0.5 * HOUR, 1.7 * HOUR, 3 * HOUR, 9 * HOUR]
     parts = [measured(day, start, end) for start, end in pairwise(cuts)]
     whole = measured(day, 0.0, 4 * HOUR)
@@ -169,19 +172,3 @@ def test_many_rows_are_read_in_batches() -> None:
     found = measured(recorded(rows, None), 0.0, 300_000.0)
     assert found["grid_kwh"]["import"] == pytest.approx(3.0 * watts.sum() / KWH_J, rel=1e-13)
     assert found["grid_import_peak_w"]["value"] == 5000.0
-
-
-def test_records_are_those_of_a_scenario_with_power() -> None:
-    frame = pl.DataFrame({"start_s": []})
-    battery = {"capacity_kwh": 2.0, "initial_soc": 0.5, "charge_efficiency": 0.9,
-               "discharge_efficiency": 0.8}  # fmt: skip
-    scenarios = {"plain": {"power": None}, "green": {"power": {"battery": battery}}}
-    found = {
-        name: EnergyRecords.of(MemoryRun({"scenario": scenario}, {"power": frame}))
-        for name, scenario in scenarios.items()
-    }
-    assert found["plain"] is None
-    assert found["green"] is not None
-    assert found["green"].battery == BatteryFacts(
-        2 * KWH_J, charge_efficiency=0.9, discharge_efficiency=0.8
-    )

@@ -332,11 +332,7 @@ def failing_run():
 
 
 def test_the_machines_together_are_the_cluster_of_the_timeline(failing_run):
-    records = MachineRecords.of(failing_run)
-    tables = (failing_run.scan(name) for name in ("jobs", "allocations", "timeline"))
-    found = compute_metrics(
-        *tables, resources=failing_run.resources, capacity=failing_run.capacity, machines=records
-    )
+    records, found = MachineRecords.of(failing_run), compute_metrics(failing_run)
     jobs = failing_run.jobs
     start, end = jobs["submit_time_s"].min(), jobs["end_time_s"].max()
     used = MachineUtilisation(records.resources, 4)
@@ -350,11 +346,7 @@ def test_the_machines_together_are_the_cluster_of_the_timeline(failing_run):
 
 
 def test_lost_work_is_the_share_of_work_that_came_to_nothing(failing_run):
-    records = MachineRecords.of(failing_run)
-    tables = (failing_run.scan(name) for name in ("jobs", "allocations", "timeline"))
-    found = compute_metrics(
-        *tables, resources=failing_run.resources, capacity=failing_run.capacity, machines=records
-    )
+    found = compute_metrics(failing_run)
     assert found["retries"]["value"] > 0
     assert found["attempts"]["max"] > 1
     assert found["completed_instances"]["value"] == 1

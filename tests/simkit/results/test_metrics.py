@@ -13,15 +13,13 @@ from hypothesis import strategies as st
 
 from simkit.errors import RunError
 from simkit.results.compute_metrics import compute_metrics
+from simkit.results.run_folder import MemoryRun
 
 
 def metrics_of(tables, capacity, **options):
-    return compute_metrics(
-        *(tables[name].lazy() for name in ("jobs", "allocations", "timeline")),
-        resources=["processors"],
-        capacity={"processors": capacity},
-        **options,
-    )
+    machines = [{"id": 0, "capacity": {"processors": capacity}}]
+    run = MemoryRun({"cluster": {"resources": ["processors"], "machines": machines}}, tables)
+    return compute_metrics(run, **options)
 
 
 THREE_JOBS = {

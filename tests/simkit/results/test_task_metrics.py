@@ -12,6 +12,7 @@ from simkit.records import EVENTS, TASKS
 from simkit.results.compute_metrics import compute_metrics
 from simkit.results.machine_records import MachineRecords
 from simkit.results.metric import RunWindow
+from simkit.results.run_folder import MemoryRun
 from simkit.results.task_metrics import task_metrics
 
 JOBS = {
@@ -164,18 +165,10 @@ def metrics_of(tables, machines, *, gang):
     tables["allocations"] = tables["allocations"].with_columns(
         machine_id=pl.col("job_id") % machines
     )
-    lazy = {name: frame.lazy() for name, frame in tables.items()}
-    capacity = np.full((machines, 1), 4.0 / machines)
-    records = MachineRecords(
-        ("processors",), capacity, lazy["allocations"], lazy["tasks"], lazy["events"]
-    )
+    capacity = {"processors": 4.0 / machines}
+    cluster = [{"id": number, "capacity": capacity} for number in range(machines)]
     return compute_metrics(
-        lazy["jobs"],
-        lazy["allocations"],
-        lazy["timeline"],
-        resources=["processors"],
-        capacity={"processors": 4.0},
-        machines=records,
+        MemoryRun({"cluster": {"resources": ["processors"], "machines": cluster}}, tables)
     )
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from simkit.results.compute_metrics import compute_metrics
 from simkit.results.metric import RunWindow, run_window
+from simkit.results.run_folder import MemoryRun
 from simkit.results.value_metrics import value_metrics
 
 H = 3600.0
@@ -86,11 +87,12 @@ def test_metrics_are_those_of_the_columns_that_are_there(run_tables, columns, na
 
 
 def test_a_run_of_a_plain_log_has_none_of_them(run_tables):
-    tables = run_tables(JOBS, 8)
+    machines = [{"id": 0, "capacity": {"processors": 8}}]
     made = compute_metrics(
-        *(tables[name].lazy() for name in ("jobs", "allocations", "timeline")),
-        resources=["processors"], capacity={"processors": 8},
-    )  # fmt: skip
+        MemoryRun(
+            {"cluster": {"resources": ["processors"], "machines": machines}}, run_tables(JOBS, 8)
+        )
+    )
     assert not made.keys() & {"job_value", "completion_ratio", "delay_cost", "qos_violations"}
 
 

@@ -20,7 +20,7 @@ from simkit.power.ledger_rows import Flows
 from simkit.power.machine_model import PowerModel
 from simkit.power.store_contents import StoreContents
 from simkit.results.energy_bills import energy_table
-from simkit.results.energy_metrics import EnergyRecords, energy_metrics
+from simkit.results.energy_metrics import energy_metrics
 from simkit.results.metric import RunWindow
 from simkit.results.run_folder import MemoryRun
 from simkit.verify import verify_run
@@ -95,9 +95,8 @@ def with_power(
     window = RunWindow(
         jobs["submit_time_s"].min(), jobs["submit_time_s"].max(), jobs["end_time_s"].max()
     )
-    records = EnergyRecords.of(run)
-    assert records is not None
-    world.metrics |= {m.name: m.as_json() for m in energy_metrics(records, window)}
+    found = energy_metrics(run.scan("power"), run.battery, window)
+    world.metrics |= {metric.name: metric.as_json() for metric in found}
     return world
 
 

@@ -120,7 +120,7 @@ class ReadyPlan:
             soon = state.now + TIME_GRID  # when the profile expects them to end
             profile.take(allocation.on, allocation.task.request, soon, inf)
         self.reserved = {
-            task: Piece(place.on, task.request, *span(task, max(place.start or 0.0, state.now)))
+            task: Piece(place.on, task.request, *span(task, max(place.start_s, state.now)))
             for task, place in state.reservations.items()
         }
 
@@ -386,7 +386,7 @@ class ReadyPoolPolicy(OrderedPolicy):
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""
         if (place := state.reservations.get(task)) is not None:
-            return f"it is scheduled to start at {place.start:g} s"
+            return f"it is scheduled to start at {place.start_s:g} s"
         if self._retry_s.get(task) == inf:
             return "it fits at no time, as far as is foreseen"
         if task in self._retry_s:

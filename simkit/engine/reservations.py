@@ -10,7 +10,7 @@ from simkit.engine.events import Environment, Occurrence, Rank
 from simkit.engine.execution import Execution
 from simkit.engine.referee import Referee
 from simkit.policy import Cancel, Place, State
-from simkit.policy.task import Task
+from simkit.policy.task import Reservation, Task
 from simkit.units import instant_on_grid
 
 
@@ -48,7 +48,7 @@ class Reservations:
         if start is None or not isfinite(start):
             raise self._referee.illegal(task, f"is reserved for {start} s, which is no time")
         due = instant_on_grid(start)
-        place = Place(task, on, due)
+        place = Reservation(task, on, due)
         try:
             self._admission.leave(task)
         except KeyError:
@@ -60,7 +60,7 @@ class Reservations:
 
     def _fall_due(self, event: Occurrence) -> None:
         """Start a reserved task; or, if it does not fit, put it back in its place."""
-        place: Place = event.subject
+        place: Reservation = event.subject
         task = place.task
         if self._state.reservations.get(task) is not place:
             return  # cancelled in the meantime

@@ -319,7 +319,7 @@ def _fingerprint(state: State) -> dict[str, Any]:
         "arrived": [task.index for task in state.arrived],
         "ended": [allocation.rank for allocation in state.ended],
         "reservations": [
-            (task.index, place.on, place.start) for task, place in state.reservations.items()
+            (task.index, place.on, place.start_s) for task, place in state.reservations.items()
         ],
         "running": [allocation.rank for allocation in state.running],
         "suspended": [allocation.rank for allocation in state.suspended],

@@ -135,6 +135,6 @@ def _changes(state: State) -> Iterator[tuple[float, Sequence[float]]]:
         yield step.time_s, step.change
     for task, place in state.reservations.items():
         count = sum(pair[1] for pair in place.on)
-        start = max(place.start or 0.0, state.now)
+        start = max(place.start_s, state.now)
         yield start, [-amount * count for amount in task.request]
         yield start + task.estimate_s, [amount * count for amount in task.request]

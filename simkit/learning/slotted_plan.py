@@ -323,7 +323,7 @@ class SlottedPlan:
         """Return how many steps ahead a task begins; None if the plan cannot be kept with it."""
         place, start = state.reservations.get(piece.task), 0
         if place is not None:
-            ahead = ((place.start or 0.0) - state.now) / self.units.step_s
+            ahead = (place.start_s - state.now) / self.units.step_s
             start = int(ahead)
             if start != ahead:
                 return None
@@ -350,7 +350,7 @@ class SlottedPlan:
             self._add(Piece(allocation.task, length, units.units(allocation.held)), 0)
         self._reserved, self._soonest = {}, inf
         for task, place in state.reservations.items():
-            ahead = max((place.start or 0.0) - state.now, 0.0)
+            ahead = max(place.start_s - state.now, 0.0)
             start = int(ahead // units.step_s)
             length = max(units.steps(ahead + task.estimate_s), start + 1) - start
             self._moves &= start + length <= horizon

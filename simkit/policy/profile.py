@@ -21,7 +21,7 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats
 from simkit.policy.room import MachineRoom, PlacementRule, Release, Room
-from simkit.policy.task import Placement, Task
+from simkit.policy.task import Placement, Reservation, Task
 from simkit.units import TIME_GRID
 from simkit.workload.cluster import CapacityStep
 
@@ -34,7 +34,7 @@ def make_profile(
     now: float,
     releases: Sequence[Release],
     steps: Sequence[CapacityStep],
-    reservations: Iterable[tuple[Task, Placement, float]],
+    reservations: Iterable[Reservation],
 ) -> Profile:
     """Return the profile from what is free now, what ends, what changes and what is reserved.
 
@@ -43,24 +43,25 @@ def make_profile(
         now: the instant, in s.
         releases: the running allocations with their expected ends.
         steps: changes of capacity that are known ahead.
-        reservations: (task, placement, start) of what is reserved.
+        reservations: places that are kept for a later start.
     """
     soon = now + TIME_GRID
     if len(room.capacity) == 1:
         changes: list[Change] = [(end if end > soon else soon, a.held) for end, _, a in releases]
         changes += [(step.time_s, step.change) for step in steps]
-        for task, on, start in reservations:
+        for task, on, start_s in reservations:
             held = [amount * on[0][1] for amount in task.request]
-            changes.append((start, [-amount for amount in held]))
-            changes.append((start + max(task.estimate_s, TIME_GRID), held))
+            start_s = max(start_s, now)
+            changes.append((start_s, [-amount for amount in held]))
+            changes.append((start_s + max(task.estimate_s, TIME_GRID), held))
         return PoolProfile(now, room.total_free(), changes)
     profile = MachineProfile(now, room)
     for end, _, allocation in releases:
         profile.give(allocation.on, allocation.task.request, max(end, soon), inf)
     for step in steps:
         profile.give(((step.machine, 1),), step.change, max(step.time_s, now), inf)
-    for reservation in reservations:
-        profile.hold(*reservation)
+    for task, on, start_s in reservations:
+        profile.hold(task, on, max(start_s, now))
     return profile
 
 

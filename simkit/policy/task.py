@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 Placement = tuple[tuple[int, int], ...]
 """Where instances go: pairs of (machine, number of instances)."""
@@ -146,3 +146,11 @@ class Allocation:
 
     def __repr__(self) -> str:
         return f"<Allocation {self.rank} of {self.task!r} on {self.on}>"
+
+
+class Reservation(NamedTuple):
+    """A place that is kept for all remaining instances of a task."""
+
+    task: Task
+    on: Placement
+    start_s: float

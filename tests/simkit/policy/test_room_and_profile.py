@@ -267,10 +267,10 @@ def test_a_profile_made_in_one_pass_is_that_made_step_by_step(data, resources):
 
 def test_an_overdue_task_is_expected_to_end_a_tick_from_now():
     info = SystemInfo(("processors",), ("pool",), np.array([[4.0]]), ())
-    state = State(info, PoolRoom(info.capacity), TaskQueue(1))
     running = task(3, estimate=5.0)
+    allocation = Allocation(0, running, ((0, 3),), 3, 0.0, 5.0)
+    state = State(info, PoolRoom(info.capacity), TaskQueue(1), {allocation: None})
     assert state.room.claim(((0, 3),), running.request)
-    state._running[Allocation(0, running, ((0, 3),), 3, 0.0, 5.0)] = None
     state.now = 9.0
     profile = state.profile()
     assert profile.total_free(9.0) == (1.0,)

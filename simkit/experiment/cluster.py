@@ -1,4 +1,7 @@
-"""The cluster of a scenario: its machines or the log's pool, its partitions and maintenance."""
+"""The cluster of a scenario: machines of the scenario or a trace, or the log's pool of processors.
+
+Containers, over-commitment, failures, partitions and maintenance are laid over the machines.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,6 @@ from simkit.scenario.cluster import (
     ClusterSection,
     MachineGroup,
     MaintenanceSection,
-    PartitionSection,
 )
 from simkit.scenario.workload import ContainerTrace, Fault, MachineTrace
 from simkit.text import counted
@@ -25,19 +27,89 @@ from simkit.workload import Workload
 from simkit.workload.capacity import CapacityChange, Containers, MachineEvents
 from simkit.workload.cluster import Cluster, Failures, Maintenance, Partition
 
-# MERGED The machines of a trace, with what happens to them, as a cluster.
+_Groups = Mapping[str, tuple[int, ...]]
+"""Name of a group of machines → rows of its machines."""
+
+MOST_WINDOWS = 100_000
+"""Most maintenance windows of a run: more are a mistake in `every`."""
 
 
-_READERS = "simkit.readers"
+def build_cluster(section: ClusterSection, workload: Workload) -> Cluster:
+    """Return the cluster; by default a pool of the size in the log's header.
+
+    Raises ScenarioError if the size is not known, the trace does not fit the section, or a
+    maintenance window has no place in time.
+    """
+    cluster, groups = _machines(section, workload)
+    cluster = _overcommitted(cluster, section.overcommit)
+    if section.containers is not None:
+        first = float(workload.submit_time_s[0]) if len(workload) else 0.0
+        cluster = _with_containers(cluster, section.containers, first)
+    windows = tuple(
+        window
+        for part in section.maintenance
+        for window in _windows(part, cluster, groups, workload)
+    )
+    return replace(
+        cluster,
+        partitions=_partitions(section, groups, workload) or cluster.partitions,
+        maintenance=windows,
+        failures=_failures(section, groups),
+    )
 
 
-def traced_machines(section: MachineTrace, wanted: Sequence[str]) -> Cluster:
+def _machines(section: ClusterSection, workload: Workload) -> tuple[Cluster, _Groups]:
+    if section.machines is not None:
+        return _grouped(section.machines, workload)
+    if section.trace is not None:
+        return _traced_machines(section.trace, workload.resources), {}
+    if section.processors is not None:
+        return Cluster.pool({"processors": float(section.processors)}), {}
+    missing = [name for name in workload.resources if name not in workload.capacity]
+    if missing:
+        largest = workload.job_request().max(axis=0, initial=0)
+        sizes = dict(zip(workload.resources, largest.tolist(), strict=True))
+        needs = ", ".join(f"{sizes[name]:g} {name}" for name in missing)
+        raise ScenarioError(
+            f"cluster: the trace does not give the size of the machine; the largest job asks for "
+            f"{needs}; add `cluster: {{processors: N}}` or machines to the scenario"
+        )
+    return Cluster.pool({name: workload.capacity[name] for name in workload.resources}), {}
+
+
+def _grouped(sections: tuple[MachineGroup, ...], workload: Workload) -> tuple[Cluster, _Groups]:
+    """Return machines row by row; the workload's resources come first, in its order."""
+    named = {resource: None for group in sections for resource in group.capacity}
+    resources = tuple(
+        dict.fromkeys([name for name in workload.resources if name in named] + list(named))
+    )
+    names: list[str] = []
+    rows: list[list[float]] = []
+    groups: dict[str, tuple[int, ...]] = {}
+    for group in sections:
+        first = len(names)
+        names += _names(group, first)
+        rows += [[group.capacity.get(name, 0.0) for name in resources]] * group.count
+        if group.name is not None:
+            groups[group.name] = tuple(range(first, len(names)))
+    return Cluster(resources, tuple(names), np.array(rows, dtype=np.float64)), groups
+
+
+def _names(group: MachineGroup, first: int) -> list[str]:
+    if group.name is None:
+        return [f"machine-{row}" for row in range(first, first + group.count)]
+    if group.count == 1:
+        return [group.name]
+    return [f"{group.name}-{number}" for number in range(group.count)]
+
+
+def _traced_machines(section: MachineTrace, wanted: Sequence[str]) -> Cluster:
     """Return the cluster of a trace's machines; `wanted` are the workload's resources.
 
-    A machine added at the trace's zero or before is there from the start: zero stands for all that
-    was before the trace.
+    A machine added at the trace's zero or before is present from the start: zero stands for all
+    times before the trace.
     """
-    read = plugins.find(_READERS, f"machines.{section.type}")
+    read = plugins.find("simkit.readers", f"machines.{section.type}")
     events: MachineEvents = read(section.path)
     ids = events.machines()
     if not len(ids):
@@ -73,9 +145,9 @@ def traced_machines(section: MachineTrace, wanted: Sequence[str]) -> Cluster:
 def _changes(
     section: MachineTrace, events: MachineEvents, rows: dict[Any, int], columns: Sequence[int]
 ) -> Iterator[CapacityChange]:
-    """Yield what the trace's events do, in their order."""
+    """Yield the changes of capacity that the trace's events cause, in their order."""
     faults: dict[str, Fault] = {"softerror": section.softerror, "harderror": section.harderror}
-    there: set[int] = set()
+    present: set[int] = set()
     for number, (time_s, machine, kind, amounts) in enumerate(
         zip(
             events.time_s.tolist(),
@@ -86,12 +158,12 @@ def _changes(
         )
     ):
         if machine not in rows:
-            continue  # it is never added: nothing can run on it
+            continue  # never added: nothing can run on it
         row = rows[machine]
         if kind == "add":
-            if row in there or time_s > 0:
+            if row in present or time_s > 0:
                 yield CapacityChange(time_s, row, "join", "add", tuple(amounts))
-            there.add(row)
+            present.add(row)
         elif kind == "remove":
             yield CapacityChange(time_s, row, "leave", "remove", running=section.remove)
         else:
@@ -101,15 +173,34 @@ def _changes(
                 yield CapacityChange(time_s + fault.repair, row, "up", kind, fault=number)
 
 
-def with_containers(cluster: Cluster, section: ContainerTrace, first_s: float) -> Cluster:
-    """Return the cluster with containers on it, which take part of their machines.
+def _overcommitted(cluster: Cluster, factors: Mapping[str, float]) -> Cluster:
+    """Return the cluster with machines, also later ones, that offer more than they have."""
+    if not factors:
+        return cluster
+    if unknown := [name for name in factors if name not in cluster.resources]:
+        raise ScenarioError(
+            f"cluster.overcommit: the machines have no {', '.join(unknown)}, only "
+            f"{', '.join(cluster.resources)}"
+        )
+    scale = np.array([factors.get(name, 1.0) for name in cluster.resources])
+    changes = tuple(
+        replace(change, amount=tuple(amount_on_grid(np.array(change.amount) * scale).tolist()))
+        if change.amount
+        else change
+        for change in cluster.changes
+    )
+    return replace(cluster, capacity=cluster.capacity * scale, changes=changes)
 
-    One that the trace creates at its zero was there before, so it holds its part from the first
-    submission on, `first_s`.
+
+def _with_containers(cluster: Cluster, section: ContainerTrace, first_s: float) -> Cluster:
+    """Return the cluster with containers, which occupy part of their machines.
+
+    A container that the trace creates at its zero existed before, so it occupies its part from the
+    first submission on, `first_s`.
 
     Raises ScenarioError for containers on unknown machines, unless the section says to skip them.
     """
-    read = plugins.find(_READERS, f"containers.{section.type}")
+    read = plugins.find("simkit.readers", f"containers.{section.type}")
     containers: Containers = read(section.path)
     rows = {name: row for row, name in enumerate(cluster.machine_names)}
     machines = [str(machine) for machine in containers.machine_id.tolist()]
@@ -121,9 +212,9 @@ def with_containers(cluster: Cluster, section: ContainerTrace, first_s: float) -
     if unknown and section.unknown_machines == "refuse":
         container, machine = unknown[0]
         raise ScenarioError(
-            f"cluster.containers: {counted(len(unknown), 'container')} of {len(machines)} on "
-            f"machines that the trace of machines does not have, the first is {container} on "
-            f"{machine}; `unknown_machines: skip` leaves them out"
+            f"cluster.containers: {counted(len(unknown), 'container')} of {len(machines)} on machines "
+            f"that are not in the trace, first {container} on {machine}; `unknown_machines: skip` "
+            "leaves them out"
         )
     changes = list(cluster.changes)
     requests = _in_order(containers, cluster.resources)
@@ -149,7 +240,7 @@ def with_containers(cluster: Cluster, section: ContainerTrace, first_s: float) -
 
 
 def _in_order(containers: Containers, resources: Sequence[str]) -> Any:
-    """Return (C, R): what containers hold of the cluster's resources."""
+    """Return (C, R): the containers' requests for the cluster's resources."""
     columns = [
         containers.request[:, containers.resources.index(name)]
         if name in containers.resources
@@ -159,36 +250,41 @@ def _in_order(containers: Containers, resources: Sequence[str]) -> Any:
     return np.column_stack(columns)
 
 
-# MERGED The trace's queues and partitions that a scenario means: by number, or by the trace's names.
-
-
-def partition_numbers(
-    places: Sequence[tuple[str, str, Sequence[int | str]]], workload: Workload
-) -> list[frozenset[int]]:
-    """Return the numbers of queues or partitions for lists that hold numbers and names.
-
-    A name stands for the number that the trace gives it (`Workload.labels`); a number is taken as
-    it is.
-
-    Args:
-        places: for each list its dotted place in the scenario, the column that it is about
-            (``queue`` or ``partition``), and what it holds.
-        workload: the trace's jobs.
+def _partitions(
+    section: ClusterSection, groups: _Groups, workload: Workload
+) -> tuple[Partition, ...]:
+    """Return the partitions, with the trace's numbers for queues that are given by name.
 
     Raises ScenarioError for names that the trace does not have, all of them at once.
     """
     problems: list[str] = []
-    found = []
-    for place, column, entries in places:
+
+    def numbers(column: str, entries: Sequence[int | str], place: str) -> frozenset[int]:
         names = workload.labels.get(column, ())
-        numbers = {name: number for number, name in enumerate(names)}
+        known: dict[int | str, int] = {name: number for number, name in enumerate(names)}
         for entry in entries:
-            if isinstance(entry, str) and entry not in numbers:
-                problems.append(f"{place}: {_unknown(entry, column, names)}")
-        found.append(frozenset(numbers.get(e, -1) if isinstance(e, str) else e for e in entries))
+            if isinstance(entry, str) and entry not in known:
+                problems.append(f"{place}.{column}s: {_unknown(entry, column, names)}")
+        return frozenset(known.get(e, -1) if isinstance(e, str) else e for e in entries)
+
+    partitions = []
+    for row, part in enumerate(section.partitions):
+        place = f"cluster.partitions.{row}"
+        machines = sorted(machine for name in part.machines for machine in groups[name])
+        partitions.append(
+            Partition(
+                name=part.name,
+                machines=tuple(machines) if part.machines else None,
+                priority=part.priority,
+                max_time_s=inf if part.max_time is None else part.max_time,
+                max_demand=inf if part.max_processors is None else float(part.max_processors),
+                queues=numbers("queue", part.queues, place),
+                partitions=numbers("partition", part.partitions, place),
+            )
+        )
     if problems:
         raise ScenarioError(problems)
-    return found
+    return tuple(partitions)
 
 
 def _unknown(name: str, column: str, names: Sequence[str]) -> str:
@@ -197,151 +293,10 @@ def _unknown(name: str, column: str, names: Sequence[str]) -> str:
     return f"the trace has no {column} called {name!r}{did_you_mean(name, names)}"
 
 
-Groups = Mapping[str, tuple[int, ...]]
-"""Name of a group of machines → rows of its machines."""
-
-MOST_WINDOWS = 100_000
-"""Most maintenance windows of a run: more are a slip in `every`."""
-
-
-def build_cluster(section: ClusterSection, workload: Workload) -> Cluster:
-    """Return the cluster; by default a pool as large as the log's header says.
-
-    Raises ScenarioError if nothing tells how large the machine is, or a window has no place in
-    time.
-    """
-    cluster, groups = _machines(section, workload)
-    cluster = _overcommitted(cluster, section.overcommit)
-    if section.containers is not None:
-        first = float(workload.submit_time_s[0]) if len(workload) else 0.0
-        cluster = with_containers(cluster, section.containers, first)
-    windows = tuple(
-        window
-        for part in section.maintenance
-        for window in _windows(part, cluster, groups, workload)
-    )
-    return replace(
-        cluster,
-        partitions=_partitions(section, groups, workload) or cluster.partitions,
-        maintenance=windows,
-        failures=_failures(section, groups),
-    )
-
-
-def _failures(section: ClusterSection, groups: Groups) -> Failures | None:
-    chosen = section.failures
-    if chosen is None:
-        return None
-    rows = None
-    if chosen.machines is not None:
-        rows = tuple(sorted(row for name in chosen.machines for row in groups[name]))
-    return Failures(chosen.mtbf, chosen.mttr, rows, chosen.running)
-
-
-def _overcommitted(cluster: Cluster, factors: Mapping[str, float]) -> Cluster:
-    """Let machines, those that join later too, offer more than they have."""
-    if not factors:
-        return cluster
-    if unknown := [name for name in factors if name not in cluster.resources]:
-        raise ScenarioError(
-            f"cluster.overcommit: the machines have no {', '.join(unknown)}, only "
-            f"{', '.join(cluster.resources)}"
-        )
-    scale = np.array([factors.get(name, 1.0) for name in cluster.resources])
-    changes = tuple(
-        replace(change, amount=tuple(amount_on_grid(np.array(change.amount) * scale).tolist()))
-        if change.amount
-        else change
-        for change in cluster.changes
-    )
-    return replace(cluster, capacity=cluster.capacity * scale, changes=changes)
-
-
-def _machines(section: ClusterSection, workload: Workload) -> tuple[Cluster, Groups]:
-    if section.machines is not None:
-        return _grouped(section.machines, workload)
-    if section.trace is not None:
-        return traced_machines(section.trace, workload.resources), {}
-    if section.processors is not None:
-        return Cluster.pool({"processors": float(section.processors)}), {}
-    missing = [name for name in workload.resources if name not in workload.capacity]
-    if missing:
-        largest = workload.job_request().max(axis=0, initial=0)
-        sizes = dict(zip(workload.resources, largest.tolist(), strict=True))
-        needs = ", ".join(f"{sizes[name]:g} {name}" for name in missing)
-        raise ScenarioError(
-            f"cluster: the trace does not say how large the machine is; the largest job asks for "
-            f"{needs}; add `cluster: {{processors: N}}` or machines to the scenario"
-        )
-    return Cluster.pool({name: workload.capacity[name] for name in workload.resources}), {}
-
-
-def _grouped(sections: tuple[MachineGroup, ...], workload: Workload) -> tuple[Cluster, Groups]:
-    """Return machines row by row; the workload's resources come first, in its order."""
-    named = {resource: None for group in sections for resource in group.capacity}
-    resources = tuple(
-        dict.fromkeys([name for name in workload.resources if name in named] + list(named))
-    )
-    names: list[str] = []
-    rows: list[list[float]] = []
-    groups: dict[str, tuple[int, ...]] = {}
-    for group in sections:
-        first = len(names)
-        names += _names(group, first)
-        rows += [[group.capacity.get(name, 0.0) for name in resources]] * group.count
-        if group.name is not None:
-            groups[group.name] = tuple(range(first, len(names)))
-    return Cluster(resources, tuple(names), np.array(rows, dtype=np.float64)), groups
-
-
-def _names(group: MachineGroup, first: int) -> list[str]:
-    if group.name is None:
-        return [f"machine-{row}" for row in range(first, first + group.count)]
-    if group.count == 1:
-        return [group.name]
-    return [f"{group.name}-{number}" for number in range(group.count)]
-
-
-def _partitions(
-    section: ClusterSection, groups: Groups, workload: Workload
-) -> tuple[Partition, ...]:
-    """Return the partitions with the trace's numbers for the queues that lead there."""
-    places: list[tuple[str, str, Sequence[int | str]]] = []
-    for row, part in enumerate(section.partitions):
-        place = f"cluster.partitions.{row}"
-        places.append((f"{place}.queues", "queue", part.queues))
-        places.append((f"{place}.partitions", "partition", part.partitions))
-    numbers = partition_numbers(places, workload)
-    return tuple(
-        _partition(part, groups, queues, partitions)
-        for part, queues, partitions in zip(
-            section.partitions, numbers[::2], numbers[1::2], strict=True
-        )
-    )
-
-
-def _partition(
-    section: PartitionSection, groups: Groups, queues: frozenset[int], partitions: frozenset[int]
-) -> Partition:
-    rows = sorted(row for name in section.machines for row in groups[name])
-    return Partition(
-        name=section.name,
-        machines=tuple(rows) if section.machines else None,
-        priority=section.priority,
-        max_time_s=inf if section.max_time is None else section.max_time,
-        max_demand=inf if section.max_processors is None else float(section.max_processors),
-        queues=queues,
-        partitions=partitions,
-    )
-
-
-# --- maintenance -----------------------------------------------------------------------------
-
-
 def _windows(
-    section: MaintenanceSection, cluster: Cluster, groups: Groups, workload: Workload
+    section: MaintenanceSection, cluster: Cluster, groups: _Groups, workload: Workload
 ) -> Iterator[Maintenance]:
-    """Yield a window and its repetitions, once a machine that it takes from."""
+    """Yield a window and its repetitions, one for each machine that it takes from."""
     start = _instant(section.start, workload)
     if section.duration is not None:
         end = start + section.duration
@@ -363,14 +318,14 @@ def _instant(when: float | datetime, workload: Workload) -> float:
         return float(when)
     if isnan(workload.epoch_s):
         raise ScenarioError(
-            f"cluster.maintenance: {when.isoformat()} is a date, but the trace does not tell when "
+            f"cluster.maintenance: {when.isoformat()} is a date, but the trace does not say when "
             "it began; give durations since its zero, such as 10d"
         )
     return when.timestamp() - workload.epoch_s
 
 
 def _taken(
-    section: MaintenanceSection, cluster: Cluster, groups: Groups
+    section: MaintenanceSection, cluster: Cluster, groups: _Groups
 ) -> list[tuple[int, tuple[float, ...]]]:
     """Return (machine, amounts) that a window takes away."""
     if section.processors is not None:
@@ -385,12 +340,11 @@ def _taken(
 def _repetitions(
     section: MaintenanceSection, start: float, end: float, cluster: Cluster, workload: Workload
 ) -> list[float]:
-    """Return the shifts in s of a window that comes again and again, 0 first.
+    """Return the shifts in s of a repeated window, 0 first.
 
-    They go on for as long as any run of the workload can be expected to last: to the last submit,
-    and from there four times the time that all its work takes in turn on the whole cluster between
-    windows that take all of it, and ten times the longest job. `simkit run` warns of a run that
-    lasts longer.
+    They cover the longest expected run of the workload: until the last submit, and then four times
+    the time that all work takes on the whole cluster between windows that take all of it, plus ten
+    times the longest job. `simkit run` warns if a run lasts longer.
     """
     if section.every is None or not len(workload):
         return [0.0]
@@ -407,7 +361,17 @@ def _repetitions(
     count = max(int((horizon - start) // section.every) + 1, 1)
     if count > MOST_WINDOWS:
         raise ScenarioError(
-            f"cluster.maintenance: every {section.every:g} s stands for {count} windows; at most "
-            f"{MOST_WINDOWS}: make it longer"
+            f"cluster.maintenance: every {section.every:g} s makes {count} windows, more than "
+            f"{MOST_WINDOWS}; make it longer"
         )
     return [number * section.every for number in range(count)]
+
+
+def _failures(section: ClusterSection, groups: _Groups) -> Failures | None:
+    chosen = section.failures
+    if chosen is None:
+        return None
+    rows = None
+    if chosen.machines is not None:
+        rows = tuple(sorted(row for name in chosen.machines for row in groups[name]))
+    return Failures(chosen.mtbf, chosen.mttr, rows, chosen.running)

@@ -1,4 +1,4 @@
-"""The policy of a scenario: composed of rules by name, or a class of one's own; and the rules."""
+"""The policy of a scenario, its source of estimates, and the rules of the simulation."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ POLICIES = "simkit.policies"
 
 
 def build_policy(scenario: Scenario) -> Policy:
-    """Return the scenario's policy, fresh.
+    """Return a new policy as the scenario describes it.
 
-    Raises PluginError for a name that nothing answers to, ScenarioError for arguments that it
-    does not take, PolicyError if what is made is no policy.
+    Raises PluginError for an unknown name, ScenarioError for wrong arguments, PolicyError if the
+    result is not a policy.
     """
     section = scenario.policy
     if isinstance(section, ComposedPolicy):
@@ -45,10 +45,10 @@ def build_policy(scenario: Scenario) -> Policy:
 
 
 def _composed(section: ComposedPolicy) -> Policy:
-    """Put order, backfilling and placement together, or let the backfilling rule do it.
+    """Return a policy of order, backfilling and placement.
 
-    A rule with a method ``compose(order, placement)`` decides about the queue's head as well, and
-    so makes the policy itself; conservative backfilling is one.
+    A backfilling rule with a method ``compose(order, placement)``, such as conservative
+    backfilling, also decides about the queue's head and so makes the policy itself.
     """
     order = _part("order", section.order)
     backfill = _part("backfill", section.backfill)
@@ -59,7 +59,7 @@ def _composed(section: ComposedPolicy) -> Policy:
 
 
 def _fitted(section: FittedPolicy) -> Policy:
-    """Return a policy by fitness; or the one that acts as another simulator does by that name."""
+    """Return a policy by fitness, or another simulator's policy of that name."""
     if section.compat is not None:
         factory = plugins.find(POLICIES, section.compat, kind="compat")
         arguments = {"fitness": _name_in(section), **section.fitness.args}
@@ -68,20 +68,20 @@ def _fitted(section: FittedPolicy) -> Policy:
     factory = plugins.find(POLICIES, section.fitness.type, kind="fitness")
     place = f"policy.fitness: {section.fitness.type!r}"
     if isinstance(factory, type) and issubclass(factory, GreedyPolicy):
-        # Fairness looks at what was placed just now, so that it is a policy of its own.
+        # Fairness depends on what was just placed, so it is a policy itself.
         return checked_policy(instantiate(place, factory, {**section.fitness.args, "order": order}))
     return FitnessPolicy(instantiate(place, factory, section.fitness.args), order)
 
 
 def _learned(section: AgentPolicy, scenario: Scenario) -> Policy:
-    """Return an agent, which refuses a scenario that it was not made for."""
+    """Return an agent; it refuses a scenario that it was not trained for."""
     load = partial(plugins.find("simkit.tools", "agent.load"), Path(section.agent), scenario)
     label = agent_label(section.agent)
     return checked_policy(instantiate(f"policy: agent {label!r}", load, section.args), label)
 
 
 def _name_in(section: FittedPolicy) -> str:
-    """Return what the other simulator calls the policy: by order, if that is not by submission."""
+    """Return the other simulator's name of the policy: the order if it is not fcfs."""
     if section.order.type == "fcfs":
         return section.fitness.type
     if section.fitness.type != "first-fit":
@@ -93,9 +93,9 @@ def _name_in(section: FittedPolicy) -> str:
 
 
 def checked_policy(policy: Any, name: str = "") -> Policy:
-    """Return what was given if it is a policy; a class is instantiated without arguments.
+    """Return a policy; a class is instantiated without arguments.
 
-    Raises PolicyError otherwise.
+    Raises PolicyError for anything else.
     """
     if isinstance(policy, type):
         policy = instantiate(f"policy: {policy.__name__!r}", policy, {})
@@ -111,7 +111,7 @@ def checked_policy(policy: Any, name: str = "") -> Policy:
 
 
 def build_predictor(scenario: Scenario) -> Predictor:
-    """Return the scenario's source of run-time estimates; raises as `build_policy` does."""
+    """Return the scenario's source of run-time estimates; raises like `build_policy`."""
     choice = scenario.estimates
     factory = plugins.find("simkit.predictors", choice.type)
     predictor: Predictor = instantiate(f"estimates: {choice.type!r}", factory, choice.args)
@@ -119,7 +119,7 @@ def build_predictor(scenario: Scenario) -> Predictor:
 
 
 def build_rules(scenario: Scenario) -> Rules:
-    """Return how the system behaves, whatever the policy."""
+    """Return the rules of the simulation, which do not depend on the policy."""
     admission = scenario.admission
     return Rules(
         walltime=scenario.walltime,
@@ -132,49 +132,46 @@ def build_rules(scenario: Scenario) -> Rules:
 
 
 def _part(kind: str, choice: PluginChoice) -> Any:
-    """Return an order or a rule; None (what "none" and "first-fit" give) means the plain way."""
+    """Return an order or rule; None, for "none" and "first-fit", means the default."""
     factory = plugins.find(POLICIES, choice.type, kind=kind)
     return instantiate(f"policy.{kind}: {choice.type!r}", factory, choice.args)
 
 
 def policy_label(scenario: Scenario) -> str:
-    """Return ``fcfs+easy`` for a composed policy, the class's name of another."""
+    """Return ``fcfs+easy`` for a composed policy, the name of any other."""
     section = scenario.policy
     if isinstance(section, FittedPolicy):
-        parts = [_words(section.fitness.type, section.fitness.args)]
+        parts = [_label(section.fitness.type, section.fitness.args)]
         if section.order.type != "fcfs":
-            parts.append(_words(section.order.type, section.order.args))
+            parts.append(_label(section.order.type, section.order.args))
         return "+".join([*parts, section.compat] if section.compat else parts)
     if isinstance(section, AgentPolicy):
-        return _words(agent_label(section.agent), section.args)
+        return _label(agent_label(section.agent), section.args)
     if not isinstance(section, ComposedPolicy):
         name = section.name if isinstance(section, NamedPolicy) else section.path
-        return _words(name.rpartition(":")[2], section.args)
-    parts = [_words(section.order.type, section.order.args)]
+        return _label(name.rpartition(":")[2], section.args)
+    parts = [_label(section.order.type, section.order.args)]
     for choice, plain in ((section.backfill, "none"), (section.placement, "first-fit")):
         if choice.type != plain:
-            parts.append(_words(choice.type, choice.args))
+            parts.append(_label(choice.type, choice.args))
     return "+".join(parts)
 
 
-def _words(name: str, arguments: Mapping[str, Any]) -> str:
+def _label(name: str, arguments: Mapping[str, Any]) -> str:
     given = ",".join(f"{key}={value}" for key, value in arguments.items())
     return f"{name}({given})" if given else name
 
 
-# MERGED Finds policies that were made for another cluster, before the run begins.
-
-
 @runtime_checkable
 class ClusterChecker(Protocol):
-    """A policy that runs on some clusters only, and says beforehand what is wrong with one."""
+    """A policy that runs on some clusters only, and checks the cluster before the run."""
 
     def check_cluster(self, info: SystemInfo) -> Iterable[str]:
-        """Return problems, each with its remedy; none: the run may begin."""
+        """Return problems, each with its remedy; empty if the run may begin."""
 
 
 def cluster_problems(policy: Policy, cluster: Cluster) -> list[str]:
-    """Return what a policy finds wrong with a cluster; one without `check_cluster` nothing."""
+    """Return the policy's problems with a cluster; empty without a `check_cluster`."""
     if not isinstance(policy, ClusterChecker):
         return []
     info = SystemInfo(

@@ -147,7 +147,7 @@ def test_maintenance_of_groups_and_dates_without_an_epoch() -> None:
     section = load_scenario(
         {"workload": SAMPLE, "cluster": {"processors": 10, "maintenance": [dated]}}
     ).cluster
-    with pytest.raises(ScenarioError, match="does not tell when it began"):
+    with pytest.raises(ScenarioError, match="does not say when it began"):
         build_cluster(section, Workload.from_jobs(jobs))
 
 

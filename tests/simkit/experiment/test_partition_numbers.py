@@ -3,39 +3,41 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import simkit
 from simkit.errors import ScenarioError
-from simkit.experiment.cluster import partition_numbers
+from simkit.experiment.cluster import build_cluster
+from simkit.scenario.cluster import ClusterSection
 from simkit.workload import Workload
+from simkit.workload.cluster import Partition
 
 JOBS = {"job_id": [1], "submit_time_s": [0.0], "run_time_s": [1.0], "processors": [1]}
 NAMED = Workload.from_jobs(JOBS, labels={"queue": ("high", "low"), "partition": ("gpu", "7")})
 NUMBERED = Workload.from_jobs(JOBS)
 
 
+def partitions(workload: Workload, *sections: dict[str, Any]) -> tuple[Partition, ...]:
+    named = [{"name": str(row), **section} for row, section in enumerate(sections)]
+    section = ClusterSection.model_validate({"processors": 1, "partitions": named})
+    return build_cluster(section, workload).partitions
+
+
 def test_names_become_the_traces_numbers_and_numbers_stay() -> None:
-    places = [
-        ("a", "queue", ("low", "high")),
-        ("b", "partition", ("7", 5)),  # a text of digits is a name
-        ("c", "queue", ()),
+    # a text of digits is a name
+    found = partitions(NAMED, {"queues": ["low", "high"]}, {"partitions": ["7", 5]})
+    assert [(p.queues, p.partitions) for p in found] == [
+        ({0, 1}, frozenset()),
+        (frozenset(), {1, 5}),
     ]
-    assert partition_numbers(places, NAMED) == [{0, 1}, {1, 5}, frozenset()]
-    assert partition_numbers([("a", "queue", (3, 4))], NUMBERED) == [{3, 4}]
+    assert partitions(NUMBERED, {"queues": [3, 4]})[0].queues == {3, 4}
 
 
-def test_unknown_names_are_told_all_at_once_with_a_suggestion() -> None:
-    places = [("p.0.queues", "queue", ("hihg", 0)), ("p.1.partitions", "partition", ("gpu", "x"))]
-    with pytest.raises(ScenarioError) as caught:
-        partition_numbers(places, NAMED)
-    assert caught.value.problems == (
-        "p.0.queues: the trace has no queue called 'hihg'; did you mean 'high'?",
-        "p.1.partitions: the trace has no partition called 'x'; known: 7, gpu",
-    )
+def test_a_name_needs_a_trace_with_names() -> None:
     with pytest.raises(ScenarioError, match="'low' is a name, but the trace only numbers its"):
-        partition_numbers([("p", "queue", ("low",))], NUMBERED)
+        partitions(NUMBERED, {"queues": ["low"]})
 
 
 @pytest.mark.parametrize(

@@ -35,11 +35,10 @@ def observations() -> str:
 def rewards() -> str:
     """Return a table of the rewards, and one of their arguments."""
     from simkit.learning.reward import REWARDS
-    from simkit.plugins import find_in_table
 
     rows, arguments = [], []
     for name in REWARDS:
-        maker = find_in_table("a reward", REWARDS, name)
+        maker = REWARDS[name]
         rows.append(f"| `{name}` | {_prose(maker)} |")
         arguments += [f"| `{name}` {row}" for row in _argument_rows(maker)]
     sums = ["| reward | its sum over an episode |", "|---|---|", *rows]
@@ -49,9 +48,8 @@ def rewards() -> str:
 
 def _encoder(name: str) -> str:
     from simkit.learning.observation import ENCODERS
-    from simkit.plugins import find_in_table
 
-    maker = find_in_table("an observation", ENCODERS, name)
+    maker = ENCODERS[name]
     schema = example(name)
     head = f"### `{name}`\n\n{re.sub(r'; see `[^`]*`', '', _prose(maker))}"
     shape = " × ".join(map(str, schema.shape))

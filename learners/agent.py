@@ -7,7 +7,7 @@ policy: {agent: deeprm-70, args: {choose: greedy}}
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -16,9 +16,9 @@ import numpy as np
 from simkit.errors import PolicyError, RunError, ScenarioError, SimkitError
 from simkit.learners.bundle import Bundle, read_bundle
 from simkit.learners.nn.perceptron import layers_of, logits, masked_log_softmax
-from simkit.learning.actions import SlotActions
+from simkit.learning.actions import SlotActions, slot_actions_as_json
 from simkit.learning.observation import Encoder, make_encoder
-from simkit.learning.schema import ObservationSchema
+from simkit.learning.schema import ObservationSchema, differing_entries
 from simkit.learning.slotted import Slotted
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Place, State, SystemInfo
@@ -94,18 +94,19 @@ class SlottedAgent:
         self._observation = ObservationSchema.from_json(description["observation"])
         self._layers = _layers(bundle, self._observation.size, self.model.actions)
         self._masked = bool(description["actions"].get("mask", False))
-        self._actions = SlotActions(self.model)
         self._refuse_other_actions(description["actions"])
         self._greedy = choose == "greedy"
         self._patience = patience
         self._tracker = SlottedTracker(self.model)
+        self._actions = SlotActions(self._tracker)
         self._encoder: Encoder | None = None
         self._rng = np.random.default_rng(0)  # until a run gives its own
         self._idle_since: float | None = None
 
     def _refuse_other_actions(self, described: Mapping[str, Any]) -> None:
         stated = {key: value for key, value in described.items() if key != "mask"}
-        if differing := self._actions.differences(stated):
+        mine = slot_actions_as_json(self.model.slots)
+        if differing := differing_entries("actions", mine, stated):
             raise RunError("\n".join(f"{self._where}: {text}" for text in differing))
 
     def differences(self, scenario: Scenario) -> list[str]:
@@ -167,7 +168,7 @@ class SlottedAgent:
         tracker.update(state)
         self._refuse_too_long()
         placed = False
-        while (place := self._actions.place(tracker, self._choose(state))) is not None:
+        while (place := self._actions.place(state, self._choose(state))) is not None:
             yield place
             tracker.update(state)
             placed = True
@@ -182,7 +183,7 @@ class SlottedAgent:
     def _choose(self, state: State) -> int:
         """Return the next action."""
         assert self._encoder is not None
-        allowed = self._actions.mask(self._tracker) if self._masked else None
+        allowed = self._actions.mask(state).view(np.bool_) if self._masked else None
         seen = self._encoder.encode(state).reshape(-1)
         chances = masked_log_softmax(logits(self._layers, seen), allowed)
         if self._greedy:
@@ -241,11 +242,6 @@ def _model(bundle: Bundle) -> Slotted:
         return Slotted(**{**stated, **lists})
     except (TypeError, ScenarioError) as error:
         raise RunError(f"{where}: {error}; train the agent again") from error
-
-
-def slotted_as_json(model: Slotted) -> dict[str, Any]:
-    """Return the fields of a slotted model as a bundle describes them."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(model).items()}
 
 
 def _layers(bundle: Bundle, inputs: int, actions: int) -> list[tuple[Any, Any]]:

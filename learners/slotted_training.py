@@ -17,7 +17,7 @@ from simkit.learners.nn.optimisers import Optimiser
 from simkit.learners.nn.perceptron import sizes_of
 from simkit.learners.nn.policy_network import PolicyNetwork
 from simkit.learners.nn.value_baseline import ValueBaseline
-from simkit.learning.actions import SlotActions
+from simkit.learning.actions import slot_actions_as_json
 from simkit.learning.schema import ObservationSchema
 from simkit.learning.slotted import Slotted
 from simkit.results.run_info import versions
@@ -88,7 +88,7 @@ class SlottedTraining(Training):
         description = {
             "architecture": {"type": "perceptron", "layers": sizes, "activation": "relu"},
             "observation": self.schema.as_json(),
-            "actions": {**SlotActions(self.model).as_json(), "mask": self.arguments.mask},
+            "actions": {**slot_actions_as_json(self.model.slots), "mask": self.arguments.mask},
             "slotted": asdict(self.model),
             "resources": list(RESOURCES),
             **self._identity(),

@@ -4,11 +4,11 @@
     observation, info = env.reset(seed=0)
     observation, reward, terminated, truncated, info = env.step(action)
 
-At a decision the agent acts as often as it likes, and time stands still. An action that places a
-task is carried out at once, with reward 0. The void action, and one that can place nothing, lets
-time go on to the next decision; the reward is what has accrued meanwhile.
+At a decision the agent acts as often as it likes while time stands still. An action that places a
+task is carried out at once, with reward 0. The void action, or one that places nothing, lets time
+go on to the next decision; the reward is what has accrued meanwhile.
 
-Importing this module registers the ids of `simkit.learning.arguments`.
+Importing this module registers the ids of `simkit.learning.env_arguments`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ except ModuleNotFoundError as error:
 
 from simkit.errors import TraceError
 from simkit.experiment import Experiment
-from simkit.learning.actions import Choices, QueueChoices, SlotChoices
-from simkit.learning.arguments import (
+from simkit.learning.actions import Actions, QueueActions, SlotActions
+from simkit.learning.env_arguments import (
     ScenarioSource,
     action_number,
     check_settings,
@@ -55,22 +55,22 @@ from simkit.results.run_folder import Run
 Numbers = npt.NDArray[np.float32]
 
 DEFAULT_SLOTS = 10
-"""Waiting tasks that can be chosen from, where neither scenario nor caller says."""
+"""Waiting tasks to choose from, if neither scenario nor caller gives a number."""
 TRIES = 1000
-"""Seeds that a reset draws, one after another, if they bring no job."""
+"""Seeds that a reset tries, one after another, if they draw no job."""
 
 
 class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
-    """A scenario to be scheduled by an agent.
+    """A scenario that an agent schedules.
 
-    Observations are those of an encoder, `schema` says what each number means. Actions are
-    ``0 … M``: M is the void one. With a slotted scenario (`scheduling.step`) action m places the
-    task in slot m at its earliest start within the horizon, be it in the future; otherwise it
-    starts the m-th waiting task now.
+    Observations are those of an encoder; `schema` gives the meaning of each number. Actions are
+    ``0 … M``, of which M is the void one. In a slotted scenario (`scheduling.step`) action m places
+    the task in slot m at its earliest start within the horizon, now or later; otherwise it starts
+    the m-th waiting task now.
 
-    ``info`` has ``action_mask`` ((M + 1,) int8: 1 for what places something, and for the void
-    action), ``cost`` (jobs that met with one of `cost` since the last step), and ``time_s`` (on the
-    trace's clock); after a reset also ``seed``, at the end also ``metrics`` (see
+    ``info`` has ``action_mask`` ((M + 1,) int8: 1 for actions that place something, and for the
+    void action), ``cost`` (jobs that ended in one of `cost` since the last step), and ``time_s``
+    (on the trace's clock); after a reset also ``seed``, at the end also ``metrics`` (see
     `EpisodeRecorder.summary`, and ``decisions``: steps taken).
     """
 
@@ -101,22 +101,22 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         """Read the scenario and its trace; the first episode begins with `reset`.
 
         Args:
-            scenario: a file, the name of one that comes with simkit, the same as a mapping, or a
-                `Scenario`; its policy is not asked.
+            scenario: a file, the name of a bundled scenario, a mapping as in a file, or a
+                `Scenario`; its policy is ignored.
             observation: an encoder's name, or several joined by ``+``; see `make_encoder`.
             reward: a name, or name → weight; see `make_reward`.
-            observation_arguments: what the encoder takes.
-            reward_arguments: what the reward takes.
+            observation_arguments: arguments of the encoder.
+            reward_arguments: arguments of the reward.
             slots: M; None: `admission.slots` of the scenario, or 10.
-            horizon: steps ahead that are planned; this and the next four are of slotted scenarios.
+            horizon: steps ahead that are planned; this and the next four are for slotted scenarios.
             max_length: steps of the longest task.
-            backlog_shown: tasks behind the slots that can be counted.
-            memory: up to where steps since the last arrival are counted.
-            unit: amount of a resource in a unit, for all or for each.
+            backlog_shown: tasks behind the slots that an observation can count.
+            memory: the steps since the last arrival are counted up to this number.
+            unit: amount of a resource in a unit, one number for all resources or one for each.
             max_decisions: an episode is truncated after so many steps; None: never.
-            cost: what counts in ``info["cost"]``: ``"killed"``, ``"rejected"``.
+            cost: ends of jobs that ``info["cost"]`` counts: ``"killed"``, ``"rejected"``.
             records: keep the tables of each episode, for `records`.
-            render_mode: ``"ansi"``: `render` returns a line of text.
+            render_mode: with ``"ansi"``, `render` returns a line of text.
 
         Raises ScenarioError, PluginError or TraceError, all of them `SimkitError`.
         """
@@ -125,7 +125,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         check_settings(slots, max_decisions, cost, render_mode)
         self._episodes = Episodes(self.scenario)
         self._reward = make_reward(reward, reward_arguments)
-        self._max_decisions, self._cost, self._keeps = max_decisions, tuple(cost), records
+        self._max_decisions, self._cost, self._keeps_records = max_decisions, tuple(cost), records
         first = Episode(self._episodes.prepare(self.scenario.seed), self._reward)
         info = first.state.info
         tracker: SlottedTracker | None = None
@@ -135,29 +135,29 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
                 backlog_shown=backlog_shown, memory=memory, unit=unit,
             )  # fmt: skip
             tracker = SlottedTracker(model)
-            self._choices: Choices = SlotChoices(tracker)
+            self._actions: Actions = SlotActions(tracker)
         else:
-            self._choices = QueueChoices(slots or self.scenario.admission.slots or DEFAULT_SLOTS)
-        given = with_slots(observation, observation_arguments, self._choices.count - 1)
+            self._actions = QueueActions(slots or self.scenario.admission.slots or DEFAULT_SLOTS)
+        given = with_slots(observation, observation_arguments, self._actions.count - 1)
         self._encoder: Encoder = make_encoder(observation, info, tracker, given)
         self.observation_space: spaces.Space[Numbers] = _space(self._encoder.schema)
-        self.action_space = spaces.Discrete(self._choices.count)
+        self.action_space = spaces.Discrete(self._actions.count)
         self._episode: Episode | None = None
         self._begun = False
 
     @property
     def schema(self) -> ObservationSchema:
-        """What each number of an observation means, with its range and unit."""
+        """The meaning, range and unit of each number of an observation."""
         return self._encoder.schema
 
     @property
     def void(self) -> int:
         """The action that lets time go on."""
-        return self._choices.count - 1
+        return self._actions.count - 1
 
     @property
     def state(self) -> State:
-        """The system as a policy sees it; for heuristics that are to be driven through `step`.
+        """The system as a policy sees it, for heuristics that act through `step`.
 
         Raises ResetNeeded before the first reset.
         """
@@ -168,23 +168,21 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             raise gymnasium.error.ResetNeeded("no episode has begun; call reset first")
         return self._episode
 
-    # ---- an episode ---------------------------------------------------------------------------
-
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Numbers, dict[str, Any]]:
         """Begin an episode.
 
         Args:
-            seed: the scenario's, as in ``simkit run --seed``: it decides which jobs are drawn.
-                None: the scenario's own in the first episode, then one drawn from the last given.
+            seed: replaces the scenario's, as ``simkit run --seed`` does. None: the scenario's seed
+                in the first episode, then seeds drawn from the last one given.
             options: ``{"workload": Workload}`` to replay other jobs, or ``{"original_set": k}`` for
-                one of the original job sets of DeepRM.
+                one of DeepRM's original job sets.
 
         Returns:
             The observation of the first decision, and ``info``.
 
-        Raises ScenarioError for an unknown option, TraceError if the given seed brings no job.
+        Raises ScenarioError for an unknown option, TraceError if the given seed draws no job.
         """
         chosen = checked_options(options)
         self.close()
@@ -193,19 +191,19 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         super().reset(seed=seed)
         self._begun = True
         experiment = self._drawn(chosen) if seed is None else self._episodes.prepare(seed, **chosen)
-        episode = Episode(experiment, self._reward, records=self._keeps, losses=self._cost)
+        episode = Episode(experiment, self._reward, records=self._keeps_records, losses=self._cost)
         self._episode, self._over, self._made, self._lost = episode, False, 0, 0
-        self._choices.reset(episode.state.info)
+        self._actions.reset(episode.state.info)
         self._encoder.reset(episode.state.info)
         self._decides = episode.advance()
         episode.collect()
-        self._choices.update(episode.state)
+        self._actions.update(episode.state)
         info = self._info(episode)
         info["seed"] = experiment.scenario.seed
         return self._encoder.encode(episode.state), info
 
     def _drawn(self, chosen: Mapping[str, Any]) -> Experiment:
-        """Return the experiment of a seed that is drawn; one that brings no job is passed over."""
+        """Return the experiment of a random seed; a seed that draws no job is skipped."""
         for _ in range(TRIES - 1):
             try:
                 return self._episodes.prepare(int(self.np_random.integers(2**31)), **chosen)
@@ -217,17 +215,17 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         """Act once.
 
         Returns:
-            observation, reward, ``terminated`` (every job has ended, or nothing will happen any
-            more; jobs that wait then are counted as unfinished), ``truncated`` (`max_decisions`
-            are over), and ``info``.
+            observation, reward, ``terminated`` (every job has ended, or nothing more will happen;
+            jobs that wait then count as unfinished), ``truncated`` (after `max_decisions` steps),
+            and ``info``.
 
-        Raises PolicyError for a number that is no action, ResetNeeded if no episode is running.
+        Raises PolicyError for a number that is not an action, ResetNeeded if no episode is running.
         """
         episode = self._episode or self._running()
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset")
         state, number = episode.state, action_number(action)
-        place = self._choices.place(state, number) if self._decides else None
+        place = self._actions.place(state, number) if self._decides else None
         reward = 0.0
         if place is not None:
             episode.apply(place)
@@ -239,7 +237,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         truncated = not terminated and self._made == self._max_decisions
         if truncated:
             episode.close()
-        self._choices.update(state)
+        self._actions.update(state)
         info = self._info(episode)
         if terminated or truncated:
             self._over = True
@@ -252,14 +250,14 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             lost = episode.lost()
             cost, self._lost = float(lost - self._lost), lost
         state = episode.state
-        return {"action_mask": self._choices.mask(state), "cost": cost, "time_s": state.now}
+        return {"action_mask": self._actions.mask(state), "cost": cost, "time_s": state.now}
 
     def action_masks(self) -> Bools:
-        """Return (M + 1,): what ``info["action_mask"]`` says, under sb3-contrib's name."""
-        return self._choices.mask(self.state).view(np.bool_)
+        """Return (M + 1,) ``info["action_mask"]`` as truth values, under sb3-contrib's name."""
+        return self._actions.mask(self.state).view(np.bool_)
 
     def records(self) -> Run:
-        """Return the tables of the episode that has ended: ``jobs``, ``allocations``, ….
+        """Return the tables of the ended episode: ``jobs``, ``allocations``, ….
 
         Raises RunError unless it is over and `records` was set.
         """
@@ -280,7 +278,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         )
 
     def close(self) -> None:
-        """Let go of the episode; may be called again."""
+        """Drop the episode."""
         self._episode = None
 
 

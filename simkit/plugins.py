@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import cache, reduce
 from hashlib import sha256
-from importlib import import_module, metadata
+from importlib import metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -276,22 +276,18 @@ def _check_arguments(what: str, factory: Callable[..., Any], arguments: Mapping[
         raise ScenarioError(f"{what}: {error}; give it beside the name") from error
 
 
-# MERGED Parts that are known by name, and loaded when they are asked for: encoders, rewards.
-
-
-def find_in_table(noun: str, table: Mapping[str, str], name: str) -> Any:
+def find_in_table(noun: str, table: Mapping[str, Any], name: str) -> Any:
     """Return the class or function that a name stands for.
 
     Args:
         noun: what it is, with its article: ``a reward``.
-        table: name → ``module:attribute``.
-        name: one of the table, or a ``module:attribute`` or ``file.py:attribute`` of one's own.
+        table: the bundled ones by name.
+        name: a name in the table, ``module:attribute`` or ``file.py:attribute``.
 
-    Raises PluginError if nothing answers to the name.
+    Raises PluginError if nothing has that name.
     """
     if ":" in name:
         return find("", name)
     if name not in table:
         raise PluginError(f"{name!r} is not known as {noun}{did_you_mean(name, table)}")
-    module, _, attribute = table[name].partition(":")
-    return getattr(import_module(module), attribute)
+    return table[name]

@@ -96,7 +96,7 @@ class SofiaLayer:
         runs = of_sums[: self._backlog].reshape(*slots.shape[:2], model.horizon + 1, hidden)
         slots[...] = _sums_from(runs, 2) * scale[:, None, None, None]
         backlog[...] = _sums_from(of_sums[self._backlog :], 0)
-        columns = -(-model.backlog_shown // model.horizon)
+        columns = model.backlog_columns
         rows = weight.reshape(model.horizon, -1, hidden)
         shown = np.zeros((model.horizon * columns, hidden), dtype)
         shown[: model.backlog_shown] = backlog

@@ -31,7 +31,7 @@ class TableLayer:
         since an arrival, 0 to `memory`.
         """
         self._model = model
-        self._backlog_columns = -(-model.backlog_shown // model.horizon)
+        self._backlog_columns = model.backlog_columns
         columns = sum(model.capacity) * (1 + model.slots) + self._backlog_columns + 1
         self.inputs = model.horizon * columns
         """K: pixels of the image."""

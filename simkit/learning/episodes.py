@@ -28,13 +28,10 @@ from simkit.scenario.workload import WorkloadBase
 from simkit.seeds import stream
 from simkit.workload import RowReport, Trace, Workload
 
-# MERGED A recorder for episodes: counts what became of the jobs, and keeps no rows unless asked to.
-
-
 _WIDTH, _STATUS = 10, 8
 """Numbers in a row of `Recorder.jobs`, and which of them is the status."""
 Loss = Literal["killed", "rejected"]
-"""What may become of a job that is worth counting while a run goes on."""
+"""An end of a job that can be counted while a run goes on."""
 _LOSSES = {"killed": float(Status.KILLED), "rejected": float(Status.REJECTED)}
 
 
@@ -46,7 +43,7 @@ class Nowhere:
 
 
 class EpisodeRecorder(Recorder):
-    """Sums jobs up as their rows come; hands the rows on if there is a sink, else drops them."""
+    """Sums jobs up as their rows come; passes the rows on to a sink, or drops them without one."""
 
     def __init__(
         self,
@@ -69,7 +66,7 @@ class EpisodeRecorder(Recorder):
         self._last_end_s = -np.inf
 
     def lost(self) -> int:
-        """Return how many jobs have met with one of the `losses` so far."""
+        """Return how many jobs have ended in one of the `losses` so far."""
         if len(self.jobs) > self._seen:
             statuses = self.jobs[self._seen + _STATUS :: _WIDTH]
             self._seen = len(self.jobs)
@@ -105,7 +102,7 @@ class EpisodeRecorder(Recorder):
             del rows[:]
 
     def _sum_up(self) -> None:
-        """Add the jobs that have come since it was last done."""
+        """Add the rows that have come since the last call."""
         if self.simple:  # jobs of a single task that finished without incident
             task, _, start, end, _ = np.array(self.simple).reshape(-1, 5).T
             row = task.astype(np.int64)
@@ -130,13 +127,13 @@ class EpisodeRecorder(Recorder):
         self._last_end_s = max(self._last_end_s, float(end.max()))
 
     def summary(self) -> dict[str, float]:
-        """Return what became of the jobs; asked for when the run is closed.
+        """Return counts and means over the jobs of a closed run.
 
         Counts: ``jobs`` of the workload; of these ``finished``, ``killed``, ``rejected``, and
-        ``unfinished``: all that did not finish, be they killed, rejected, running, waiting or
-        still to come. Means over finished jobs: ``slowdown`` (turnaround / run time, of those that
-        took any time), ``turnaround_time_s`` and ``wait_time_s``. ``makespan_s`` is the last end
-        of a finished job less the first submission. NaN where nothing finished.
+        ``unfinished``: all that did not finish, also those that run, wait or are not submitted yet.
+        Means over finished jobs: ``slowdown`` (turnaround / run time, of jobs with a run time above
+        0), ``turnaround_time_s`` and ``wait_time_s``. ``makespan_s`` is the last end of a finished
+        job minus the first submission. NaN if no job finished.
         """
         finished = int(self._counts[Status.FINISHED])
         slowdown, turnaround, wait = self._sums.tolist()
@@ -154,8 +151,8 @@ class EpisodeRecorder(Recorder):
         }
 
 
-class Driven:
-    """Stands where a policy is asked for: whoever drives the episode decides."""
+class NoPolicy:
+    """A policy that does nothing: the caller of `Episode` decides."""
 
     def reset(self, info: SystemInfo, rng: object) -> None:
         """Do nothing."""
@@ -166,7 +163,7 @@ class Driven:
 
 
 class Episode:
-    """One replay, to be driven from outside: time goes on when `advance` is called."""
+    """One replay that the caller drives: time goes on when `advance` is called."""
 
     def __init__(
         self,
@@ -179,10 +176,10 @@ class Episode:
         """Build the system; the first decision is reached by `advance`.
 
         Args:
-            experiment: what is replayed; its policy is not asked.
+            experiment: what is replayed; its policy is ignored.
             reward: begins anew.
-            records: whether the tables of records are kept, in memory.
-            losses: the fates of jobs that `lost` counts.
+            records: whether to keep the tables of records, in memory.
+            losses: the ends of jobs that `lost` counts.
 
         Raises ScenarioError if the reward or the cluster does not suit the workload.
         """
@@ -206,10 +203,9 @@ class Episode:
         self._closed = False
 
     def advance(self) -> bool:
-        """Let time go on to the next decision; False: every job has ended, or nothing happens.
+        """Let time go on to the next decision; False: every job has ended, or nothing will happen.
 
-        When every job has ended nothing is left to decide, and the replay comes to its end by
-        itself.
+        When every job has ended, the replay runs to its end.
         """
         for _ in self._decisions:
             if self._simulation.jobs_ended < self._jobs:
@@ -218,25 +214,25 @@ class Episode:
         return False
 
     def apply(self, place: Place) -> None:
-        """Place a task; raises PolicyError if that is illegal, and nothing has changed then."""
+        """Place a task; raises PolicyError, and changes nothing, if that is illegal."""
         self._simulation.apply(place)
 
     def collect(self) -> float:
-        """Return the reward for the time that has passed since it was last asked for."""
+        """Return the reward for the time since the last call."""
         return self._reward.collect(self._simulation.now)
 
     def lost(self) -> int:
-        """Return how many jobs have met with one of the `losses` so far."""
+        """Return how many jobs have ended in one of the `losses` so far."""
         return self._recorder.lost()
 
     def close(self) -> None:
-        """Close the books where they stand."""
+        """End the run where it is."""
         if not self._closed:
             self._closed = True
             self._simulation.close()
 
     def summary(self) -> dict[str, float]:
-        """Return what became of the jobs of a closed episode; see `EpisodeRecorder.summary`."""
+        """Return counts and means over the jobs; see `EpisodeRecorder.summary`."""
         return self._recorder.summary()
 
     def records(self) -> Run:
@@ -247,7 +243,9 @@ class Episode:
         if self._store is None:
             raise RunError("the records of the episode were not kept; ask for them: records=True")
         if not self._closed:
-            raise RunError("the episode is not over, its records are not complete; step on")
+            raise RunError(
+                "the episode is not over, so its records are incomplete; take more steps"
+            )
         self._store.close_tables()
         return self._store.results()
 
@@ -255,18 +253,18 @@ class Episode:
 class Episodes:
     """Makes the experiments that episodes replay: the same scenario under any seed.
 
-    What does not depend on the seed is built, and a log is read, once.
+    Parts that do not depend on the seed are built once; a log is read once.
     """
 
     def __init__(self, scenario: Scenario) -> None:
         """Build everything for the scenario's own seed; raises as `prepare` does."""
-        self._first = prepare(scenario, policy=Driven())
+        self._first = prepare(scenario, policy=NoPolicy())
         section = scenario.workload
         self._reader = plugins.find("simkit.readers", section.reader_name)
         self._is_drawn = _takes_generator(self._reader)
         self._arguments = section.reader_arguments()
         self._log: Workload | None = None
-        """As it was read, where what is made of it depends on the seed."""
+        """The log as it was read, if its transforms depend on the seed."""
         if not self._is_drawn and (section.resample is not None or scenario.value is not None):
             plain = {name: field.default for name, field in WorkloadBase.model_fields.items()}
             del plain["type"]
@@ -275,15 +273,15 @@ class Episodes:
     def prepare(
         self, seed: int, *, workload: Workload | None = None, original_set: int | None = None
     ) -> Experiment:
-        """Return what an episode replays.
+        """Return the experiment of a seed.
 
         Args:
             seed: the scenario's.
-            workload: takes the place of the scenario's and its transforms.
-            original_set: a number of a job set, for DeepRM's workload.
+            workload: replaces the scenario's workload and its transforms.
+            original_set: the number of a job set, for DeepRM's workload.
 
         Raises ScenarioError for a set that the scenario's workload does not have, TraceError if the
-        seed brings no job.
+        seed draws no job.
         """
         scenario = self._first.scenario
         if seed != scenario.seed:
@@ -294,7 +292,7 @@ class Episodes:
             if scenario.value is not None and not len(jobs.value):
                 jobs = valued(jobs, scenario.value, seed)
             trace = Trace(jobs, RowReport(read=len(jobs), accepted=len(jobs)))
-            if not (self._is_pool_of_its_own and jobs.resources == cluster.resources):
+            if not (self._is_independent_of_jobs and jobs.resources == cluster.resources):
                 cluster = build_cluster(scenario.cluster, jobs)
         if scenario.power is not None:
             site = build_site(scenario.power, cluster, trace.workload, seed)
@@ -304,8 +302,8 @@ class Episodes:
         )
 
     @property
-    def _is_pool_of_its_own(self) -> bool:
-        """Whether the cluster depends on nothing that jobs say but the names of resources."""
+    def _is_independent_of_jobs(self) -> bool:
+        """Whether the cluster depends on the jobs only in the names of resources."""
         section = self._first.scenario.cluster
         parts = (section.maintenance, section.partitions, section.containers, section.trace)
         return (section.machines or section.processors) is not None and not any(parts)
@@ -315,7 +313,7 @@ class Episodes:
         return self._is_drawn or self._log is not None
 
     def _jobs(self, scenario: Scenario, original_set: int | None) -> Workload:
-        """Return the jobs of a scenario's seed, without their worth."""
+        """Return the jobs of a scenario's seed, without their values."""
         section, jobs = scenario.workload, self._log
         if jobs is None:
             arguments = self._arguments
@@ -335,8 +333,8 @@ def _numbered(section: WorkloadBase, original_set: int) -> dict[str, int]:
 
 
 def _takes_generator(reader: Any) -> bool:
-    """Tell whether a reader draws jobs from the seed."""
+    """Return whether a reader draws jobs from the seed."""
     try:
         return "rng" in inspect.signature(reader).parameters
-    except (TypeError, ValueError):  # built in: no signature to look at
+    except (TypeError, ValueError):  # built in: it has no signature
         return False

@@ -3,8 +3,8 @@
 H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource Management with Deep Reinforcement
 Learning" (HotNets 2016): an image of the cluster's occupancy over the steps ahead, of the waiting
 tasks' shapes, and of the backlog; their public code adds a column for the time since a job came.
-There, the cells of running tasks have random grey levels, which tell a task from its neighbours but
-carry nothing else; here a cell is 0 or 1, and occupied cells stand at the left of their row.
+There, the cells of running tasks have random grey levels, which only tell a task from its
+neighbours; here a cell is 0 or 1, and occupied cells stand at the left of their row.
 
 Both are functions of a `SlottedView` with any leading axes, so that one simulation and many
 replicas that advance together see the same numbers.
@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from simkit.learning.observation import Numbers, SlotsSeen
+from simkit.learning.encoder import Numbers, SlotEncoder
 from simkit.learning.schema import Field, ObservationSchema
 from simkit.learning.slotted import Slotted, SlottedView
-from simkit.policy import State, SystemInfo
+from simkit.learning.slotted_tracker import SlottedTracker
+from simkit.policy import State
 
 _ONE = np.float32(1)
 
@@ -48,7 +49,7 @@ def deeprm_compact(view: SlottedView, model: Slotted) -> Numbers:
 
 
 def image_schema(model: Slotted) -> ObservationSchema:
-    """Return what stands in which column of `deeprm_image`."""
+    """Return the meaning of the columns of `deeprm_image`."""
     rows, parts = model.horizon, []
     for r, units in enumerate(model.capacity):
         parts.append(
@@ -66,14 +67,14 @@ def image_schema(model: Slotted) -> ObservationSchema:
             for slot in range(model.slots)
         ]  # fmt: skip
     text = "ones, row by row: tasks behind the slots"
-    parts.append(Field("backlog", (rows, _backlog_columns(model)), 0, 1, "1", text))
+    parts.append(Field("backlog", (rows, model.backlog_columns), 0, 1, "1", text))
     text = f"steps since a job last came / {model.memory}, everywhere"
     parts.append(Field("since_arrival", (rows, 1), 0, 1, "1", text))
     return ObservationSchema("deeprm-image", tuple(parts), _dimensions(model), rows)
 
 
 def compact_schema(model: Slotted) -> ObservationSchema:
-    """Return what stands in which place of `deeprm_compact`."""
+    """Return the meaning of the numbers of `deeprm_compact`."""
     count, steps = model.resources, model.horizon
     parts = (
         Field("occupied", (steps, count), 0, 1, "1", "units held in each step ahead / capacity"),
@@ -89,7 +90,7 @@ def compact_schema(model: Slotted) -> ObservationSchema:
 
 
 class _Image:
-    """An array of images, and the parts of it that are drawn one by one."""
+    """An array of images, and views of its parts."""
 
     def __init__(self, picture: Numbers, model: Slotted) -> None:
         self._shown, self._memory = model.backlog_shown, model.memory
@@ -106,11 +107,10 @@ class _Image:
             begin = end
         self._backlog = picture[..., begin:-1]
         self._since = picture[..., -1]
-        columns = _backlog_columns(model)
+        columns = model.backlog_columns
         self._numbers = rows[:, None] * columns + np.arange(columns)  # (H, columns)
 
     def draw(self, view: SlottedView) -> None:
-        """Draw what is seen."""
         short = self._steps < view.length[..., None, :, None]  # (…, H, M, 1)
         for r, units in enumerate(self._units):
             np.less(units, view.occupied[..., r, None], out=self._occupied[r], casting="unsafe")
@@ -122,7 +122,7 @@ class _Image:
 
 
 class _Compact:
-    """An array of vectors of steps, units and counts, and what each is divided by."""
+    """An array of vectors of steps, units and counts, and their divisors."""
 
     def __init__(self, counts: Numbers, model: Slotted) -> None:
         count, lead = model.resources, counts.shape[:-1]
@@ -138,7 +138,7 @@ class _Compact:
         self._whole = np.array(whole, np.float32)  # (K,)
 
     def shares(self, view: SlottedView) -> Numbers:
-        """Return what is seen, a fresh array."""
+        """Return a fresh array."""
         if view.packed is not None:  # in the same order
             shares: Numbers = view.packed.astype(np.float32)
             np.divide(shares, self._whole, shares)
@@ -152,51 +152,35 @@ class _Compact:
         return np.minimum(shares, _ONE, out=shares)
 
 
-class DeeprmImage:
+class DeeprmImage(SlotEncoder):
     """The image of numbered slots; see `deeprm_image`."""
 
-    of_slots = True
-
-    def __init__(self, tracker: SlotsSeen) -> None:
-        """Look at slots that their owner keeps up to date."""
-        self._tracker = tracker
+    def __init__(self, tracker: SlottedTracker) -> None:
+        super().__init__(tracker)
         self.schema = image_schema(tracker.model)
         self._buffer = np.empty(self.schema.shape, np.float32)
         self._image = _Image(self._buffer, tracker.model)
 
-    def reset(self, info: SystemInfo) -> None:
-        """Do nothing: what is seen is the tracker's."""
-
     def encode(self, state: State) -> Numbers:
         """Return (H, W) float32."""
-        self._image.draw(self._tracker.view())
+        self._image.draw(self.tracker.view())
         return self._buffer.copy()
 
 
-class DeeprmCompact:
+class DeeprmCompact(SlotEncoder):
     """The short vector of numbered slots; see `deeprm_compact`."""
 
-    of_slots = True
-
-    def __init__(self, tracker: SlotsSeen) -> None:
-        """Look at slots that their owner keeps up to date."""
-        self._tracker = tracker
+    def __init__(self, tracker: SlottedTracker) -> None:
+        super().__init__(tracker)
         self.schema = compact_schema(tracker.model)
         self._compact = _Compact(np.empty(self.schema.shape, np.float32), tracker.model)
 
-    def reset(self, info: SystemInfo) -> None:
-        """Do nothing: what is seen is the tracker's."""
-
     def encode(self, state: State) -> Numbers:
         """Return (K,) float32."""
-        return self._compact.shares(self._tracker.view())
-
-
-def _backlog_columns(model: Slotted) -> int:
-    return -(-model.backlog_shown // model.horizon)
+        return self._compact.shares(self.tracker.view())
 
 
 def _dimensions(model: Slotted) -> dict[str, object]:
-    """Return all that shapes and scales depend on; a length of the backlog's queue does not."""
+    """Return what shapes and scales depend on; the backlog's limit is not part of it."""
     names = ("capacity", "slots", "horizon", "max_length", "backlog_shown", "memory")
     return {name: getattr(model, name) for name in names}

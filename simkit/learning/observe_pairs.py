@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.learning.observation import (
+from simkit.learning.encoder import (
     Numbers,
     check_numbers,
     check_resources,
@@ -103,7 +103,7 @@ class FitnessPairs:
     """A table of the first feasible pairs, one a row; rows that are left over are zeros.
 
     Args:
-        info: the system it will look at.
+        info: the system to observe.
         rows: P, how many pairs are shown.
         time_scale_s: the time that is shown as 1/2, in s.
         count_scale: the number of instances or tasks that is shown as 1/2.

@@ -1,4 +1,4 @@
-"""The queue table: the tasks at the head of the queue, what is free, and how many there are."""
+"""Observations of any cluster: the head of the queue, and the resources held in the steps ahead."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from simkit.learning.observation import (
+from simkit.learning.encoder import (
     Numbers,
     check_numbers,
     check_resources,
@@ -22,7 +22,7 @@ class QueueTable:
     """A row for each of the first tasks of the queue; for any cluster, at any decision.
 
     Args:
-        info: the system it will look at.
+        info: the system to observe.
         slots: M, the tasks at the head of the queue that have a row.
         time_scale_s: the time that is shown as 1/2, in s.
     """
@@ -79,18 +79,15 @@ class QueueTable:
         return np.array(numbers, np.float32)
 
 
-# MERGED The resource-time image: which share of each resource cannot be had in each step ahead.
-
-
 class ResourceTime:
     """A row for each step ahead, a column for each resource, over all machines; for any cluster.
 
-    A share is the mean over the step of what running and reserved tasks are expected to hold and
-    of what machines that are down lack, of the capacity at the start. A task past its estimate is
-    expected to end at once.
+    A share is relative to the capacity at the start: the mean over the step of what running and
+    reserved tasks are expected to hold, plus the capacity of machines that are down. A task past
+    its estimate is expected to end at once.
 
     Args:
-        info: the system it will look at.
+        info: the system to observe.
         horizon: H, the number of steps.
         step_s: how long one lasts, in s.
     """
@@ -128,7 +125,7 @@ class ResourceTime:
 
 
 def _changes(state: State) -> Iterator[tuple[float, Sequence[float]]]:
-    """Yield (when, how much more is free over all machines) of all that is known to change."""
+    """Yield (time, change of the free amounts of all machines) of every known change."""
     for allocation in state.running:
         yield allocation.expected_end_s, allocation.held
     for step in state.steps:

@@ -1,10 +1,10 @@
-"""Sofia's compact observation: what is held and asked for, written down step by step.
+"""Sofia's compact observation: units held and requested, step by step.
 
 The state of the public code behind "Resource management with deep reinforcement learning" (Sofia,
 2021): for each resource a column of the units that are held in each step ahead, then, for each
 slot, a column with the units that its task asks for in as many rows as it takes steps; after all
-resources the backlog as ones. There, numbers are units (``sofia-compact``); as shares of the
-capacity (``sofia-shares``) they say the same, and first weights of the usual size suit them.
+resources the backlog as ones. There, numbers are units (``sofia-compact``); shares of the capacity
+(``sofia-shares``) hold the same information and suit first weights of the usual size.
 
 Functions of a `SlottedView` with any leading axes, so that one simulation and many replicas that
 advance together see the same numbers.
@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from simkit.learning.observation import Numbers, SlotsSeen
+from simkit.learning.encoder import Numbers, SlotEncoder
 from simkit.learning.schema import Field, ObservationSchema
 from simkit.learning.slotted import Slotted, SlottedView
-from simkit.policy import State, SystemInfo
+from simkit.learning.slotted_tracker import SlottedTracker
+from simkit.policy import State
 
 NAMES = {False: "sofia-compact", True: "sofia-shares"}
 """Whether numbers are shares -> the observation's name."""
@@ -36,7 +37,7 @@ def sofia_compact(view: SlottedView, model: Slotted, *, shares: bool = False) ->
         shares: whether units are divided by the capacity.
     """
     rows, wide = np.arange(model.horizon), 1 + model.slots
-    columns = _backlog_columns(model)
+    columns = model.backlog_columns
     width = model.resources * wide + columns
     table = np.empty((*view.backlog.shape, model.horizon, width), np.float32)
     running = rows[:, None] < view.length[..., None, :]  # (…, H, M)
@@ -56,7 +57,7 @@ def sofia_compact(view: SlottedView, model: Slotted, *, shares: bool = False) ->
 
 
 def sofia_schema(model: Slotted, *, shares: bool = False) -> ObservationSchema:
-    """Return what stands in which column of `sofia_compact`."""
+    """Return the meaning of the columns of `sofia_compact`."""
     parts, rows = [], model.horizon
     for r, capacity in enumerate(model.capacity):
         high, unit, amount = (1, "1", "share") if shares else (capacity, "unit", "units")
@@ -71,40 +72,27 @@ def sofia_schema(model: Slotted, *, shares: bool = False) -> ObservationSchema:
             for slot in range(model.slots)
         ]  # fmt: skip
     text = "ones, row by row: tasks behind the slots"
-    parts.append(Field("backlog", (rows, _backlog_columns(model)), 0, 1, "1", text))
-    return ObservationSchema(NAMES[shares], tuple(parts), _dimensions(model), rows)
+    parts.append(Field("backlog", (rows, model.backlog_columns), 0, 1, "1", text))
+    names = ("capacity", "slots", "horizon", "backlog_shown")
+    dimensions = {name: getattr(model, name) for name in names}
+    return ObservationSchema(NAMES[shares], tuple(parts), dimensions, rows)
 
 
-class SofiaCompact:
+class SofiaCompact(SlotEncoder):
     """The columns of numbered slots, in units; see `sofia_compact`."""
 
-    of_slots = True
     shares = False
 
-    def __init__(self, tracker: SlotsSeen) -> None:
-        """Look at slots that their owner keeps up to date."""
-        self._tracker = tracker
+    def __init__(self, tracker: SlottedTracker) -> None:
+        super().__init__(tracker)
         self.schema = sofia_schema(tracker.model, shares=self.shares)
-
-    def reset(self, info: SystemInfo) -> None:
-        """Do nothing: what is seen is the tracker's."""
 
     def encode(self, state: State) -> Numbers:
         """Return (H, W) float32."""
-        return sofia_compact(self._tracker.view(), self._tracker.model, shares=self.shares)
+        return sofia_compact(self.tracker.view(), self.tracker.model, shares=self.shares)
 
 
 class SofiaShares(SofiaCompact):
     """The columns of numbered slots, in shares of the capacity; see `sofia_compact`."""
 
     shares = True
-
-
-def _backlog_columns(model: Slotted) -> int:
-    return -(-model.backlog_shown // model.horizon)
-
-
-def _dimensions(model: Slotted) -> dict[str, object]:
-    """Return all that shapes and scales depend on."""
-    names = ("capacity", "slots", "horizon", "backlog_shown")
-    return {name: getattr(model, name) for name in names}

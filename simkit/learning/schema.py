@@ -1,4 +1,4 @@
-"""What the numbers of an observation mean: each field with its place, range and unit.
+"""The meaning of an observation's numbers: each field with its place, range and unit.
 
 An agent is saved with the schema of what it was trained on. Two schemas with the same hash
 describe the same numbers in the same places.
@@ -23,18 +23,18 @@ class Field:
     name: str
     """Distinct within its schema."""
     shape: tuple[int, ...]
-    """Of an image (rows, columns); else any, flattened in C order: the last index runs first."""
+    """(rows, columns) in an image; in a vector any shape, flattened in C order."""
     low: float
-    """No number of the field is less."""
+    """The least that a number of the field can be."""
     high: float
-    """No number of the field is more."""
+    """The most that a number of the field can be."""
     unit: str
-    """``1`` for shares and counts that were scaled."""
+    """``1`` for shares and scaled counts."""
     text: str
-    """What it says."""
+    """What it means."""
 
     def __post_init__(self) -> None:
-        """Make plain numbers of what may be NumPy's, so that equal fields are written alike."""
+        """Turn NumPy's numbers into plain ones, so that equal fields are written alike."""
         object.__setattr__(self, "shape", tuple(int(length) for length in self.shape))
         object.__setattr__(self, "low", float(self.low))
         object.__setattr__(self, "high", float(self.high))
@@ -54,24 +54,24 @@ class ObservationSchema:
     fields: tuple[Field, ...]
     """In order: side by side in an image, one after another in a vector."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """What the encoder was given; numbers, text, and lists and mappings of them."""
+    """Arguments of the encoder: numbers, text, and lists and mappings of them."""
     rows: int | None = None
     """Rows of an image; None: a vector."""
 
     def __post_init__(self) -> None:
-        """Raise ScenarioError for fields that do not fit together, all of them at once.
+        """Raise ScenarioError for fields that do not fit together, all at once.
 
-        Parameters become what JSON makes of them, so that a schema read back equals this one.
+        Parameters are converted as by JSON, so that a schema that is read back equals this one.
         """
         object.__setattr__(self, "parameters", json.loads(json.dumps(dict(self.parameters))))
-        wrong = [f"{name!r} is there twice" for name in _repeated(f.name for f in self.fields)]
+        wrong = [f"{name!r} occurs twice" for name in _repeated(f.name for f in self.fields)]
         for part in self.fields:
             if self.rows is not None and (len(part.shape) != 2 or part.shape[0] != self.rows):
                 wrong.append(f"{part.name} has shape {part.shape}, the image has {self.rows} rows")
             if not part.low <= part.high:
                 wrong.append(f"{part.name} lies between {part.low:g} and {part.high:g}")
         if not self.fields:
-            wrong.append("there is none; an observation has one at least")
+            wrong.append("there is none; an observation has at least one")
         if wrong:
             raise ScenarioError([f"fields of observation {self.name}: {text}" for text in wrong])
 
@@ -89,15 +89,15 @@ class ObservationSchema:
 
     @property
     def sha256(self) -> str:
-        """The hash of all that matters to an agent: everything but the prose."""
+        """The hash of everything that matters to an agent: all but the prose."""
         described = self._described(prose=False)
         text = json.dumps(described, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return sha256(text.encode()).hexdigest()
 
     def places(self) -> Iterator[tuple[Field, int, int]]:
-        """Yield each field, where it begins and where it ends (exclusive).
+        """Yield each field with its begin and its end (exclusive).
 
-        Places in the vector; columns of the image.
+        These are positions in the vector, or columns of the image.
         """
         begin = 0
         for part in self.fields:
@@ -106,7 +106,7 @@ class ObservationSchema:
             begin = end
 
     def differences(self, other: ObservationSchema) -> list[str]:
-        """Return how another schema differs, a line each, naming the field; empty: not at all.
+        """Return how another schema differs, a line each, naming the field.
 
         ``field backlog: shape is (1,) here, (2,) there``; *here* is this schema.
         """
@@ -116,7 +116,7 @@ class ObservationSchema:
             for key in ("name", "rows")
             if here[key] != there[key]
         ]
-        found += _differing("parameter", here["parameters"], there["parameters"])
+        found += differing_entries("parameter", here["parameters"], there["parameters"])
         mine = {part.name: part for part in self.fields}
         theirs = {part.name: part for part in other.fields}
         for name in [*mine, *(name for name in theirs if name not in mine)]:
@@ -141,7 +141,7 @@ class ObservationSchema:
     def from_json(cls, described: Mapping[str, Any]) -> ObservationSchema:
         """Return the schema that `as_json` described.
 
-        Raises RunError if something is missing, or if the hash is not that of the fields.
+        Raises RunError if a key is missing, or if the hash is not that of the fields.
         """
         try:
             parts = tuple(
@@ -190,19 +190,19 @@ class ObservationSchema:
         }
 
 
-def _repeated(names: Iterator[str]) -> list[str]:
-    seen: set[str] = set()
-    return [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
-
-
-def _differing(what: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
-    """Return which entries of two mappings differ; `absent` stands for one that is not there."""
+def differing_entries(what: str, here: Mapping[str, Any], there: Mapping[str, Any]) -> list[str]:
+    """Return which entries of two mappings differ, a line each; `absent` if one is missing."""
     names = [*here, *(name for name in there if name not in here)]
     return [
         f"{what} {name}: {here.get(name, 'absent')} here, {there.get(name, 'absent')} there"
         for name in names
         if here.get(name, "absent") != there.get(name, "absent")
     ]
+
+
+def _repeated(names: Iterator[str]) -> list[str]:
+    seen: set[str] = set()
+    return [name for name in names if name in seen or seen.add(name)]  # type: ignore[func-returns-value]
 
 
 def _quoted(error: Exception) -> str:

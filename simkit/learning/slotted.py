@@ -1,8 +1,8 @@
-"""The slotted model: time in steps, amounts in units, and what an agent sees of both.
+"""The slotted model, as DeepRM's: time in steps, amounts in units, and what an agent sees of them.
 
-DeepRM's grid and its like: one pool of machines, some waiting tasks in numbered slots, and the
-pool's occupancy over the steps ahead. The same arrays describe one simulation (`SlottedTracker`)
-or many replicas that advance together; a leading axis is all that differs.
+An agent sees one pool of machines: some waiting tasks in numbered slots, and the pool's occupancy
+over the steps ahead. The same arrays describe one simulation (`SlottedTracker`) or many replicas
+that advance together, with a leading axis.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class Slotted:
     capacity: tuple[int, ...] = (10, 10)
     """(R,) units of each resource."""
     slots: int = 10
-    """M: waiting tasks that are seen one by one."""
+    """M: waiting tasks that are visible."""
     horizon: int = 20
     """H: steps ahead that are planned."""
     max_length: int = 15
     """Steps of the longest task: the scale of lengths."""
     backlog: int | None = 60
-    """Tasks that may wait for a slot; one beyond them is rejected; None: no limit."""
+    """Tasks that may wait for a slot; further tasks are rejected; None: no limit."""
     backlog_shown: int = 60
     """Tasks behind the slots that an observation can count."""
     memory: int = 10
-    """Steps since the last arrival are counted up to here."""
+    """The steps since the last arrival are counted up to this number."""
     step_s: float = 1.0
     """Seconds of a step."""
     unit: tuple[float, ...] = ()
@@ -64,13 +64,18 @@ class Slotted:
 
     @property
     def resources(self) -> int:
-        """R: how many resources there are."""
+        """R: the number of resources."""
         return len(self.capacity)
 
     @property
     def actions(self) -> int:
-        """M + 1: a slot each, and the void action, which lets time go on."""
+        """M + 1: one for each slot, and the void action, which lets time go on."""
         return self.slots + 1
+
+    @property
+    def backlog_columns(self) -> int:
+        """Columns of H cells that show the backlog."""
+        return -(-self.backlog_shown // self.horizon)
 
     def latest_start(self, length: int) -> int:
         """Return the last step ahead at which a task of this length may begin.
@@ -82,21 +87,21 @@ class Slotted:
 
 @dataclass(frozen=True)
 class SlottedView:
-    """What is seen at a decision; every array may have leading axes, one row a replica."""
+    """What an agent sees at a decision; every array may have leading axes, e.g. replicas."""
 
     occupied: Ints
     """(…, H, R) units held in each of the steps ahead; the first is the one that begins now."""
     length: Ints
     """(…, M) steps that the task in each slot takes; 0: the slot is empty."""
     size: Ints
-    """(…, M, R) units that it asks for."""
+    """(…, M, R) units that it requests."""
     backlog: Ints
     """(…) tasks behind the slots."""
     since_arrival: Ints
-    """(…) steps since a job last arrived, at most `Slotted.memory`; that many at the start, too."""
+    """(…) steps since a job last arrived, at most `Slotted.memory`, which it is at the start."""
     packed: Ints | None = None
-    """(…, K) all of these, where they lie side by side in one array: the steps ahead, then the
-    length and size of each slot, the backlog, and the steps since an arrival."""
+    """(…, K) all of these in one array, if they are parts of one: the steps ahead, then the length
+    and size of each slot, the backlog, and the steps since an arrival."""
 
 
 def packed_view(model: Slotted) -> SlottedView:
@@ -115,17 +120,13 @@ def packed_view(model: Slotted) -> SlottedView:
     )
 
 
-# MERGED Steps and units of a slotted model: how times and amounts become whole numbers.
-
-
-_NOISE = 1e-6  # of a step or a unit: the last digits of a quotient
+_NOISE = 1e-6  # of a step or a unit: rounding errors of a quotient
 
 
 class SlottedUnits:
-    """Turns what the engine says in seconds and amounts into steps and units.
+    """Turns the engine's seconds and amounts into steps and units.
 
-    What does not come out even is rounded up, so that what fits in units fits in amounts, and what
-    is held for its steps is held for as long as it runs.
+    Both are rounded up, so that a task that fits in steps and units fits in seconds and amounts.
     """
 
     def __init__(self, model: Slotted) -> None:
@@ -148,13 +149,13 @@ class SlottedUnits:
         return max(self.steps(task.estimate_s), 1)
 
     def size(self, task: Task) -> tuple[int, ...]:
-        """Return (R,): the units that all instances of a task ask for that are not placed yet."""
+        """Return (R,): the units of all instances of a task that are not placed yet."""
         if task.remaining == task.instances:
             return self.units(task.demand)
         return self.units([amount * task.remaining for amount in task.request])
 
     def check(self, info: SystemInfo) -> None:
-        """Raise ScenarioError if a cluster is not the pool that the model describes."""
+        """Raise ScenarioError if a cluster is not the model's pool."""
         model, problems = self.model, []
         machines = len(info.machine_names)
         if machines != 1:
@@ -179,9 +180,6 @@ class SlottedUnits:
             raise ScenarioError([f"slotted model: {text}" for text in problems])
 
 
-# MERGED The slotted model of a scenario: its pool, slots and step, seen over a number of steps.
-
-
 def slotted_model(
     scenario: Scenario,
     info: SystemInfo,
@@ -200,12 +198,12 @@ def slotted_model(
     Args:
         scenario: with one machine and a `scheduling.step`.
         info: its system.
-        slots: takes the place of the scenario's `admission.slots`.
-        horizon: steps ahead that are planned.
-        max_length: steps of the longest task, the scale of lengths.
-        backlog_shown: tasks behind the slots that can be counted.
-        memory: up to where the steps since the last arrival are counted.
-        unit: amount of each resource in a unit, one number for all or a number each.
+        slots: replaces the scenario's `admission.slots`.
+        horizon: see `Slotted`, as for the next three.
+        max_length: steps of the longest task.
+        backlog_shown: tasks behind the slots.
+        memory: steps since the last arrival.
+        unit: amount of each resource in a unit: one number for all resources, or one for each.
 
     Raises ScenarioError, all problems at once, if it is not slotted.
     """
@@ -222,7 +220,9 @@ def slotted_model(
             "`cluster: {machines: [{count: 1, …}]}`"
         )
     if len(units) != len(names) or not all(amount > 0 for amount in units):
-        problems.append(f"unit is {unit}; it must be positive, a number for {', '.join(names)}")
+        problems.append(
+            f"unit is {unit}; it must be positive, one number for each of {', '.join(names)}"
+        )
     if problems or scenario.scheduling.step is None or chosen is None:
         raise ScenarioError([f"slotted model: {text}" for text in problems])
     amounts = zip(info.capacity[0].tolist(), units, strict=True)

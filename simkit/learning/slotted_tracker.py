@@ -1,4 +1,4 @@
-"""A slotted tracker: follows a simulation and shows it as the slotted model does.
+"""A slotted tracker: follows a simulation and shows it in numbered slots, steps and units.
 
     tracker.reset(info)
     for state in simulation.decisions():
@@ -7,7 +7,7 @@
             simulation.apply(place)
             tracker.update(state)
 
-An update costs little while the simulation does what was planned, so one a step is no burden.
+An update costs little while the simulation goes as planned.
 """
 
 from __future__ import annotations
@@ -16,18 +16,17 @@ from collections.abc import Sequence
 from math import inf
 
 from simkit.learning.slotted import Slotted, SlottedUnits, SlottedView, packed_view
-from simkit.learning.slotted_plan import Piece, SlottedPlan
+from simkit.learning.slotted_plan import SlottedPlan, SlottedTask
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.task import Task
 
-# MERGED Numbered slots: which waiting task is in which of them.
-# MERGED
-# MERGED A task keeps its slot for as long as it waits, whatever comes and goes beside it; newcomers, in
-# MERGED order of submission, take the lowest slots that are free. What finds none waits behind the slots.
 
+class TaskSlots:
+    """Numbered slots, each empty or with a waiting task.
 
-class Slots:
-    """A fixed number of slots, each empty or with a waiting task."""
+    A task keeps its slot for as long as it waits. Newcomers, in order of submission, take the
+    lowest free slots; tasks without a slot wait behind them.
+    """
 
     __slots__ = ("_inside", "_known", "tasks")
 
@@ -43,11 +42,11 @@ class Slots:
         return len(self._inside)
 
     def are_up_to_date(self, waiting: Sequence[Task]) -> bool:
-        """Tell, quickly, that nobody has left and nobody comes; False may mean: look closer."""
+        """Return True only if no task has left and none has come; a quick check."""
         return waiting[: len(self.tasks)] == self._known
 
     def vacate(self) -> list[int]:
-        """Return the slots, ascending, whose task waits no longer; they still show it."""
+        """Return the slots, ascending, whose task no longer waits; they still hold it."""
         return [
             slot for slot, task in enumerate(self.tasks) if task is not None and not task.waiting
         ]
@@ -60,10 +59,9 @@ class Slots:
         self._inside.remove(task)
 
     def fill(self, waiting: Sequence[Task]) -> list[int]:
-        """Let waiting tasks into the free slots; return the slots filled, ascending.
+        """Put waiting tasks into the free slots; return the slots filled, ascending.
 
-        Args:
-            waiting: all waiting tasks in order of submission, those in the slots among them.
+        `waiting` are all waiting tasks in order of submission, including those in slots.
         """
         inside, tasks = self._inside, self.tasks
         filled: list[int] = []
@@ -95,29 +93,29 @@ class SlottedTracker:
     """The slots, the plan of the steps ahead, and what waits behind, of one simulation.
 
     Which tasks are in which slot depends on all updates: call `update` as every decision begins and
-    after every placement. A bag's instances are placed together, those that are left of it.
+    after every placement. The remaining instances of a bag are placed together.
     """
 
     def __init__(self, model: Slotted) -> None:
         self.model = model
         self._units = SlottedUnits(model)
-        self._checked: object = None  # what is known to be the model's pool
+        self._checked: object = None  # the cluster that was checked last
         view = packed_view(model)
         self._plan = SlottedPlan(self._units, view.occupied)
-        self._slots = Slots(model.slots)
-        # The shapes of what is in the slots; plain numbers, and the view's arrays.
-        self._pieces: list[Piece | None] = [None] * model.slots
-        self._bags: set[int] = set()  # slots whose task may become smaller as it waits
+        self._slots = TaskSlots(model.slots)
+        # The tasks in the slots, in steps and units.
+        self._pieces: list[SlottedTask | None] = [None] * model.slots
+        self._bags: set[int] = set()  # slots whose task may shrink as it waits
         self._latest = [-1] * model.slots  # the last steps ahead at which they may begin
         # Their earliest starts, as ticks of the plan, from 1 on; 0: none. And the last tick up to
-        # which that is known: if a start has gone by then, the task may begin at once.
+        # which that is known: if the start has passed by then, the task may begin at once.
         self._starts = [0] * model.slots
         self._known_until = [_FOREVER] * model.slots
         self._possible = bytearray([*[0] * model.slots, 1])  # 1 where there is a start
         self._possible_until = 0  # the last tick up to which that is known
         self._view = view
         self._nothing = (0,) * model.resources
-        # The view's arrays, cell by cell: one number is written several times as fast so.
+        # The view's arrays, cell by cell: writing one number this way is several times faster.
         assert view.packed is not None
         self._cells: memoryview[int] = view.packed[view.occupied.size :].data
         self._forget()
@@ -125,7 +123,7 @@ class SlottedTracker:
     def _forget(self) -> None:
         self._now = -inf  # the time of the last update
         self._submitted = 0  # jobs, at the last update
-        self._behind = 0  # waiting without a slot, those held back among them
+        self._behind = 0  # waiting without a slot, including tasks that admission holds back
         self._since_arrival = self.model.memory
         self._view.length[:] = 0
         self._view.size[:] = 0
@@ -152,25 +150,25 @@ class SlottedTracker:
         self._forget()
 
     def update(self, state: State) -> None:
-        """Take in what has happened; as a decision begins, and after a placement."""
+        """Follow the simulation; call it as a decision begins and after a placement."""
         waiting = state.queue.tasks
         steady = self._slots.are_up_to_date(waiting)
         left: Sequence[int] = ()
-        placed: Sequence[Piece] = ()
+        placed: Sequence[SlottedTask] = ()
         if not steady:
             left = self._slots.vacate()
             placed = [piece for slot in left if (piece := self._pieces[slot]) is not None]
         if not self._plan.follow(state, placed):
             self._forget_starts()
         elif placed:
-            self._give_way(placed)
+            self._forget_collisions(placed)
         if state.now != self._now:
             self._count_steps(state)
         if not steady:
             self._move(left, waiting)
         if self._bags:
             for slot in tuple(self._bags):
-                self._show(slot, self._slots.tasks[slot])
+                self._set_slot(slot, self._slots.tasks[slot])
         behind = state.backlog + len(waiting) - self._slots.taken
         if behind != self._behind:
             self._behind = behind
@@ -180,8 +178,8 @@ class SlottedTracker:
         self._known_until = [_FOREVER if piece is None else 0 for piece in self._pieces]
         self._possible_until = 0
 
-    def _give_way(self, placed: Sequence[Piece]) -> None:
-        """Forget the starts that collide with what has been placed; all others are as they were."""
+    def _forget_collisions(self, placed: Sequence[SlottedTask]) -> None:
+        """Forget the earliest starts that collide with placed tasks; the others stay."""
         starts, until, pieces = self._starts, self._known_until, self._pieces
         for other in placed:
             end = self._plan.end_of(other.task)
@@ -196,13 +194,13 @@ class SlottedTracker:
         self._possible_until = 0
 
     def _move(self, left: Sequence[int], waiting: Sequence[Task]) -> None:
-        """Empty the slots whose tasks have left, and let others in."""
+        """Empty the slots whose tasks have left, and fill them again."""
         slots = self._slots
         for slot in left:
             slots.empty(slot)
         filled = slots.fill(waiting)
         for slot in {*left, *filled}:
-            self._show(slot, slots.tasks[slot])
+            self._set_slot(slot, slots.tasks[slot])
 
     def _count_steps(self, state: State) -> None:
         """Count the steps since the last arrival."""
@@ -217,14 +215,14 @@ class SlottedTracker:
         if since != self._since_arrival:
             self._since_arrival = self._cells[-1] = since
 
-    def _show(self, slot: int, task: Task | None) -> None:
-        """Note what is in a slot: its piece, and the view's numbers."""
+    def _set_slot(self, slot: int, task: Task | None) -> None:
+        """Record the task in a slot, and show it in the view."""
         length, size, piece, until = 0, self._nothing, None, _FOREVER
         if self._bags:
             self._bags.discard(slot)
         if task is not None:
             length, size = self._units.length(task), self._units.size(task)
-            piece, until = Piece(task, length, size), 0
+            piece, until = SlottedTask(task, length, size), 0
             self._latest[slot] = self.model.latest_start(length)
             if not task.gang:
                 self._bags.add(slot)
@@ -249,19 +247,19 @@ class SlottedTracker:
     def earliest(self, slot: int) -> int:
         """Return the first step ahead at which a slot's task may begin; −1: none, or no task.
 
-        It fits beside all that runs and is reserved, for all of its length, and begins no later
-        than `Slotted.latest_start`.
+        It then fits next to all that runs and is reserved, for its whole length, and begins no
+        later than `Slotted.latest_start`.
         """
         tick = self._plan.tick
         if tick > self._known_until[slot]:
-            self._look(slot)
+            self._find_start(slot)
         start = self._starts[slot]
         return max(start - tick, 0) if start else -1
 
-    def _look(self, slot: int) -> None:
-        """Look for the earliest start of a slot's task."""
+    def _find_start(self, slot: int) -> None:
+        """Find the earliest start of the task in a slot."""
         piece, tick = self._pieces[slot], self._plan.tick
-        assert piece is not None  # an empty slot is known to have no start
+        assert piece is not None  # an empty slot has no start, for ever
         first, known = self._plan.grid.starts(piece.length, piece.size, self._latest[slot])
         there = self._possible[slot] = first >= 0
         self._starts[slot] = first + tick if there else 0
@@ -273,12 +271,12 @@ class SlottedTracker:
         if tick > self._possible_until:
             for slot, until in enumerate(self._known_until):
                 if tick > until:
-                    self._look(slot)
+                    self._find_start(slot)
             self._possible_until = min(self._known_until)
         return bytearray(self._possible)
 
     def fits_now(self, slot: int) -> bool:
-        """Tell whether a slot holds a task that may begin now."""
+        """Return whether a slot holds a task that may begin now."""
         return self.earliest(slot) == 0
 
     def free_now(self) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ import pytest
 
 from simkit import plugins
 from simkit.learners.agent import load_agent
-from simkit.learning.arguments import ENVS
+from simkit.learning.env_arguments import ENVS
 from simkit.learning.observation import ENCODERS
 from simkit.learning.reward import REWARDS
 from simkit.scenario.bundled import scenario_path

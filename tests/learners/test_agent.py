@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.experiment.api import simulate
-from simkit.learners.agent import load_agent, slotted_as_json
+from simkit.learners.agent import load_agent
 from simkit.learners.bundle import write_bundle
 from simkit.learning.observe_deeprm import compact_schema
 from simkit.learning.slotted import Slotted
@@ -51,7 +52,7 @@ def bundle(folder: Path, bias: dict[int, float] | None = None, **changes: Any) -
         },
         "observation": schema.as_json(),
         "actions": {"type": "slots", "slots": VOID, "void": VOID, "count": MODEL.actions},
-        "slotted": slotted_as_json(MODEL),
+        "slotted": asdict(MODEL),
         **changes,
     }
     write_bundle(folder, weights, description)

@@ -178,7 +178,7 @@ def test_only_learners_know_torch() -> None:
 
 
 def test_only_the_environment_knows_gymnasium() -> None:
-    assert {m for m, _ in outside("gymnasium")} <= {"simkit.env", "simkit.learning.arguments"}
+    assert {m for m, _ in outside("gymnasium")} <= {"simkit.env", "simkit.learning.env_arguments"}
 
 
 def test_policies_and_contracts_know_no_tables() -> None:

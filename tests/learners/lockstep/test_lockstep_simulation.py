@@ -72,7 +72,8 @@ def assert_equal_runs(model: Slotted, jobs: Workload, rng: np.random.Generator) 
         jobs, Cluster.pool(capacity), recorder, rules=rules, predictor=Actual(), observer=reward
     )
     reward.begin(jobs, simulation.info)
-    tracker, actions = SlottedTracker(model), SlotActions(model)
+    tracker = SlottedTracker(model)
+    actions = SlotActions(tracker)
     tracker.reset(simulation.info)
     paid = 0.0
     for state in simulation.decisions():
@@ -85,9 +86,9 @@ def assert_equal_runs(model: Slotted, jobs: Workload, rng: np.random.Generator) 
             seen, view = tracker.view(), env.view()
             for name in FIELDS:
                 assert getattr(view, name)[0].tolist() == getattr(seen, name).tolist(), name
-            assert (env.mask()[0] == actions.mask(tracker)).all()
+            assert (env.mask()[0] == actions.mask(state)).all()
             action = int(rng.integers(model.actions))
-            placement = actions.place(tracker, action)
+            placement = actions.place(state, action)
             if placement is not None:
                 simulation.apply(placement)
             (paid,) = env.step([action])

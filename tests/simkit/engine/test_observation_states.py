@@ -8,7 +8,8 @@ import pytest
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.learning.actions import SlotActions
-from simkit.learning.observation import ENCODERS, make_encoder, reciprocal
+from simkit.learning.encoder import reciprocal
+from simkit.learning.observation import ENCODERS, make_encoder
 from simkit.learning.observe_deeprm import deeprm_compact, deeprm_image
 from simkit.learning.observe_pairs import FitnessPairs, feasible_pairs, pair_features
 from simkit.learning.slotted import Slotted
@@ -202,7 +203,8 @@ def test_joined_encoders_are_one_vector(begin_deeprm):
 @pytest.mark.parametrize("seed", range(3))
 def test_encoders_and_mask_of_a_slotted_run(begin_deeprm, seed):
     simulation, model = begin_deeprm(seed), Slotted()
-    tracker, actions = SlottedTracker(model), SlotActions(model)
+    tracker = SlottedTracker(model)
+    actions = SlotActions(tracker)
     tracker.reset(simulation.info)
     encoders = {name: make_encoder(name, simulation.info, tracker) for name in ENCODERS}
     rng, decisions = np.random.default_rng(seed), 0
@@ -218,11 +220,11 @@ def test_encoders_and_mask_of_a_slotted_run(begin_deeprm, seed):
                 assert (numbers[name] <= high).all()
             assert np.array_equal(numbers["deeprm-image"], deeprm_image(view, model))
             assert np.array_equal(numbers["deeprm-compact"], deeprm_compact(view, model))
-            mask = actions.mask(tracker)
+            mask = actions.mask(state)
             assert mask.tolist() == [*(fits(view, model, m) for m in range(10)), True]
             action = int(rng.integers(11))
-            place = actions.place(tracker, action)
-            assert (place is not None) == (mask[action] and action != actions.void)
+            place = actions.place(state, action)
+            assert (place is not None) == (mask[action] and action != model.slots)
             if place is None:
                 break
             simulation.apply(place)

@@ -333,9 +333,9 @@ MISTAKES = [
     ("slowdwn", {}, "did you mean 'slowdown'"),
     ("slowdown", {"tau": 3}, "reward 'slowdown' takes no argument 'tau'"),
     ("slowdown", {"least_run_s": 0}, "least_run_s is 0; it must be a finite number above 0"),
-    ({}, {}, "there is none; name one at least"),
+    ({}, {}, "there is none; name at least one"),
     ({"slowdown": float("nan")}, {}, "reward 'slowdown': weight nan must be a finite number"),
-    ({"slowdown": 1}, {"value": {}}, "arguments of 'value' belong to none of slowdown"),
+    ({"slowdown": 1}, {"value": {}}, "'value', which is none of slowdown"),
 ]
 
 

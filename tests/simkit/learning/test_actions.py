@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from simkit.errors import PolicyError
-from simkit.learning.actions import SlotActions
+from simkit.learning.actions import SlotActions, slot_actions_as_json
+from simkit.learning.schema import differing_entries
 from simkit.learning.slotted import Slotted
 from simkit.policy import Place
 from simkit.policy.task import Task
@@ -13,11 +16,10 @@ from simkit.policy.task import Task
 TASK = Task(0, 0, 0.0, (1.0, 1.0))
 
 
-class Slots:
+class Tracker:
     """Slot 0 is empty, slot 1 fits now, slot 2 in two steps."""
 
-    def earliest(self, slot: int) -> int:
-        return (-1, 0, 2)[slot]
+    model = Slotted(slots=3)
 
     def possible(self) -> bytearray:
         return bytearray([0, 1, 1, 1])
@@ -26,7 +28,9 @@ class Slots:
         return (None, Place(TASK, ((0, 1),)), Place(TASK, ((0, 1),), 2.0))[slot]
 
 
-ACTIONS = SlotActions(Slotted(slots=3))
+NO_STATE: Any = None
+TRACKER: Any = Tracker()
+ACTIONS = SlotActions(TRACKER)
 
 
 @pytest.mark.parametrize(
@@ -39,20 +43,20 @@ ACTIONS = SlotActions(Slotted(slots=3))
     ],
 )
 def test_what_an_action_does(action, place):
-    assert ACTIONS.place(Slots(), action) == place
+    assert ACTIONS.place(NO_STATE, action) == place
 
 
 def test_the_mask_shows_what_places_something_and_the_void_action():
-    assert ACTIONS.mask(Slots()).tolist() == [False, True, True, True]
+    assert ACTIONS.mask(NO_STATE).tolist() == [0, 1, 1, 1]
 
 
 @pytest.mark.parametrize("action", [-1, 4])
 def test_a_number_that_is_no_action(action):
-    with pytest.raises(PolicyError, match=f"action {action} is none of 0 … 3"):
-        ACTIONS.place(Slots(), action)
+    with pytest.raises(PolicyError, match=f"action {action} is not one of 0 … 3"):
+        ACTIONS.place(NO_STATE, action)
 
 
 def test_other_actions_are_told_apart():
-    other = SlotActions(Slotted(slots=5))
-    assert ACTIONS.differences(ACTIONS.as_json()) == []
-    assert ACTIONS.differences(other.as_json())[0] == "actions slots: 3 here, 5 there"
+    mine, other = slot_actions_as_json(3), slot_actions_as_json(5)
+    assert differing_entries("actions", mine, mine) == []
+    assert differing_entries("actions", mine, other)[0] == "actions slots: 3 here, 5 there"

@@ -93,7 +93,7 @@ def test_fields_that_do_not_fit_are_refused_all_at_once():
     with pytest.raises(ScenarioError) as error:
         ObservationSchema("mine", (A, A, replace(B, low=3)), rows=2)
     assert [line.partition(": ")[2] for line in error.value.problems] == [
-        "'a' is there twice",
+        "'a' occurs twice",
         "b has shape (1,), the image has 2 rows",
         "b lies between 3 and 1",
     ]
@@ -111,12 +111,12 @@ MISTAKES = [
     # name, arguments, what is said
     ("deeprm-imge", {}, "did you mean 'deeprm-image'"),
     ("queue-table", {"slot": 3}, "no argument 'slot'; did you mean 'slots'"),
-    ("queue-table", {"slots": 0}, "slots is 0; it must be a whole number from 1"),
+    ("queue-table", {"slots": 0}, "slots is 0; it must be a whole number, at least 1"),
     ("queue-table", {"time_scale_s": -1}, "time_scale_s is -1; it must be a finite number"),
     ("resource-time", {"horizon": 2.5}, "horizon is 2.5; it must be a whole number"),
-    ("fitness-pairs", {"info": None}, "info is not given by hand"),
-    ("queue-table+resource-time", {"slots": 3}, "'slots' belong to none of its parts"),
-    ("queue-table+queue-table", {}, "'queue-table.tasks' is there twice"),
+    ("fitness-pairs", {"info": None}, "info is given by simkit"),
+    ("queue-table+resource-time", {"slots": 3}, "'slots', which is not a part"),
+    ("queue-table+queue-table", {}, "'queue-table.tasks' occurs twice"),
     ("deeprm-compact", {}, "shows numbered slots; give a slotted model"),
 ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.learning.slotted_tracker import Slots
+from simkit.learning.slotted_tracker import TaskSlots
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
 
@@ -28,7 +28,7 @@ def shown(slots):
 
 def test_the_slots_of_a_story():
     queue, tasks = waiting_tasks(6)
-    slots = Slots(3)
+    slots = TaskSlots(3)
     story = [
         # come, leave -> in the slots
         ([0, 1], [], [0, 1, None]),
@@ -49,7 +49,7 @@ def test_the_slots_of_a_story():
 
 def test_tells_which_slots_are_filled_and_which_are_left():
     queue, tasks = waiting_tasks(3)
-    slots = Slots(2)
+    slots = TaskSlots(2)
     for task in tasks:
         queue.add(task)
     assert slots.fill(queue.tasks) == [0, 1]
@@ -65,7 +65,7 @@ def test_tells_which_slots_are_filled_and_which_are_left():
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 11)), max_size=60), st.integers(1, 4))
 def test_whoever_comes_and_goes(moves, count):
     queue, tasks = waiting_tasks(12)
-    slots = Slots(count)
+    slots = TaskSlots(count)
     for enters, index in moves:
         task = tasks[index]
         before = [None if held is None or held is task else held for held in slots.tasks]

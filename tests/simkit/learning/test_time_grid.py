@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.learning.slotted_plan import TimeGrid
+from simkit.learning.time_grid import TimeGrid
 
 
 def test_takes_and_lets_time_go_on():

@@ -1,4 +1,9 @@
-"""What a Gymnasium environment is given: its scenario, settings and options, checked."""
+"""The arguments of a Gymnasium environment, checked, and the ids of simkit's environments.
+
+`import simkit.env` registers the ids, and so does the module in front of an id:
+``gymnasium.make("simkit.env:simkit/DeepRM-v0")``. Some versions of gymnasium look for the entry
+point `register_envs` in the group ``gymnasium.envs`` when they are imported; 1.4 does not.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +22,11 @@ from simkit.scenario.file import load_scenario
 from simkit.workload import Workload
 
 ScenarioSource = str | PathLike[str] | Mapping[str, Any] | Scenario
-"""A file, the name of a scenario that comes with simkit, the same as a mapping, or read already."""
+"""A file, the name of a bundled scenario, a mapping as in a file, or a `Scenario`."""
 
 
 def loaded_scenario(source: ScenarioSource) -> Scenario:
-    """Return the scenario that is meant; raises ScenarioError as `load_scenario` does."""
+    """Return the scenario of a source; raises ScenarioError as `load_scenario` does."""
     if isinstance(source, Scenario):
         return source
     if isinstance(source, str):
@@ -32,7 +37,7 @@ def loaded_scenario(source: ScenarioSource) -> Scenario:
 def check_settings(
     slots: int | None, max_decisions: int | None, cost: Collection[str], render_mode: str | None
 ) -> None:
-    """Raise ScenarioError, all problems at once, for what is not checked elsewhere."""
+    """Raise ScenarioError, all problems at once, for wrong settings of an environment."""
     wrong = []
     if slots is not None and not _is_count(slots):
         wrong.append(f"slots is {slots!r}; it must be a whole number, at least 1, or None")
@@ -53,15 +58,15 @@ def _is_count(value: object) -> bool:
 
 
 def action_number(action: object) -> int:
-    """Return the number of an action: a whole number, as `Discrete` spaces have them.
+    """Return the number of an action of a `Discrete` space.
 
-    Raises PolicyError for anything else, so that 1.5 is not taken for 1.
+    Raises PolicyError if it is not a whole number.
     """
     if not isinstance(action, bool):
         with suppress(TypeError):
             return index(action)  # type: ignore[arg-type]
     raise PolicyError(
-        f"action {action!r} is no whole number; take one of the environment's action_space"
+        f"action {action!r} is not a whole number; take one of the environment's action_space"
     )
 
 
@@ -69,7 +74,7 @@ def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return the options of a reset; raises ScenarioError, all problems at once."""
     chosen = dict(options or {})
     wrong = [
-        f"{name!r} is not known; there are 'workload' and 'original_set'"
+        f"{name!r} is unknown; known: 'workload', 'original_set'"
         for name in chosen
         if name not in ("workload", "original_set")
     ]
@@ -84,20 +89,13 @@ def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def with_slots(observation: str, arguments: Mapping[str, Any] | None, slots: int) -> dict[str, Any]:
-    """Return an encoder's arguments; a queue table shows as many tasks as can be chosen."""
+    """Return an encoder's arguments; a queue table has a row for each task that can be chosen."""
     given, parts = dict(arguments or {}), observation.split("+")
     if parts == ["queue-table"]:
         return {"slots": slots} | given
     if "queue-table" in parts:
         given["queue-table"] = {"slots": slots} | dict(given.get("queue-table", {}))
     return given
-
-
-# MERGED The ids under which `gymnasium.make` finds simkit's environments.
-# MERGED
-# MERGED `import simkit.env` makes them known, and so does the module before the id:
-# MERGED ``gymnasium.make("simkit.env:simkit/DeepRM-v0")``. Some versions of gymnasium look for the entry
-# MERGED point `register_envs` in the group ``gymnasium.envs`` when they are imported; 1.4 does not.
 
 
 ENVS = {
@@ -108,7 +106,7 @@ ENVS = {
 
 
 def register_envs() -> None:
-    """Make the ids known to gymnasium; those that are known already stay."""
+    """Register the ids with gymnasium, unless they are registered already."""
     from gymnasium.envs.registration import register, registry
 
     for name, arguments in ENVS.items():

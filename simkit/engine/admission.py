@@ -129,13 +129,12 @@ class AdmissionRule:
 class Admission:
     """The tasks held back by a rule, and who of them is let in."""
 
-    def __init__(
-        self, rule: AdmissionRule, queue: TaskQueue, arrived: list[Task], held: Backlog
-    ) -> None:
+    def __init__(self, rule: AdmissionRule, queue: TaskQueue) -> None:
         self.rule = rule
         self._queue = queue
-        self._arrived = arrived
-        self.held = held
+        self.arrived: list[Task] = []
+        """Tasks that have entered the queue; the list that policies see."""
+        self.held = make_backlog(rule.order)
         """Tasks held back, in the order in which they came."""
         self._compares = rule.order != "fifo"
         self.limited = rule.slots is not None
@@ -173,7 +172,7 @@ class Admission:
     def show(self, task: Task) -> None:
         """Put a task in the queue; one that comes back does so even if all slots are taken."""
         self._queue.add(task)
-        self._arrived.append(task)
+        self.arrived.append(task)
 
     def withdraw(self, task: Task) -> bool:
         """Take a task out of the backlog; return whether it was there."""
@@ -187,10 +186,6 @@ class Admission:
         self._queue.remove(task)
         if self.limited and self.rule.refill == "at_once":
             self.refill()
-
-    def refresh(self, task: Task) -> None:
-        """Tell the queue that a waiting bag has more or fewer instances to place."""
-        self._queue.refresh(task)
 
     def has_room(self) -> bool:
         """Tell whether a task is held back although a slot is free."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection, Container, Sequence
 from math import nan
 
+from simkit.engine.events import EventLoop
 from simkit.engine.instances import spread
 from simkit.engine.observer import Observer
 from simkit.engine.recorder import Outcome, Recorder, Status
@@ -96,10 +97,12 @@ class Bookkeeping:
         workload: Workload,
         recorder: Recorder,
         predictor: Predictor,
-        observer: Observer | None = None,
+        observer: Observer | None,
+        events: EventLoop,
     ) -> None:
         self._workload = workload
         self._observer = observer
+        self._events = events
         self._recorder = recorder
         self._learn = predictor.on_end if predictor.learns else None
         self._write_quiet_end = recorder.simple.fromlist
@@ -259,13 +262,13 @@ class Bookkeeping:
             status, reason,
         ])  # fmt: skip
 
-    def event(self, now: float, kind: str, task: Task, detail: str) -> None:
-        """Write down something that happened to a task."""
-        self._recorder.events.append((now, kind, task.job_index, task.index, -1, detail))
+    def event(self, kind: str, task: Task, detail: str) -> None:
+        """Write down something that happens to a task now."""
+        row = (self._events.now, kind, task.job_index, task.index, -1, detail)
+        self._recorder.events.append(row)
 
     def capacity(
         self,
-        now: float,
         machine: int,
         amounts: Sequence[float],
         names: Sequence[str],
@@ -275,7 +278,7 @@ class Bookkeeping:
         """Write down a machine's new capacity."""
         capacity = {name: float(amount) for name, amount in zip(names, amounts, strict=True)}
         detail = json.dumps({"capacity": capacity, "running": running, "cause": cause})
-        self._recorder.events.append((now, "capacity", -1, -1, machine, detail))
+        self._recorder.events.append((self._events.now, "capacity", -1, -1, machine, detail))
 
     def close(self, unfinished: Collection[Task], in_progress: Container[Task]) -> None:
         """Write down all that has not ended; those of `in_progress` run or are suspended."""

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from simkit.engine.admission import Admission
-from simkit.engine.bookkeeping import Attempt, Bookkeeping
-from simkit.engine.events import Environment, completions
+from simkit.engine.bookkeeping import Attempt
 from simkit.engine.instances import InstanceTimes, by_machine
-from simkit.engine.observer import Observer
 from simkit.engine.recorder import Outcome
-from simkit.engine.referee import Referee
-from simkit.policy import Resume, State, Suspend
+from simkit.engine.system import System
+from simkit.policy import Resume, Suspend
 from simkit.policy.task import Allocation, Instances, Placement, Task
 from simkit.power.site import Checkpoints
 from simkit.units import time_on_grid
-from simkit.workload import Workload
 
 _KILLED = int(Outcome.KILLED)
 
@@ -23,33 +19,25 @@ _KILLED = int(Outcome.KILLED)
 class Execution:
     """All that holds resources, from its start to its end."""
 
-    def __init__(
-        self,
-        env: Environment,
-        state: State,
-        admission: Admission,
-        books: Bookkeeping,
-        referee: Referee,
-        workload: Workload,
-        *,
-        running: dict[Allocation, Attempt | None],
-        suspended: dict[Allocation, Attempt],
-        kill_at_limit: bool,
-        observer: Observer | None = None,
-    ) -> None:
-        self._env = env
-        self._observer = observer
-        self._state = state
-        self._room = state.room
-        self._running = running
-        self._suspended = suspended
-        self._admission = admission
-        self._books = books
-        self._referee = referee
+    def __init__(self, system: System, *, kill_at_limit: bool) -> None:
+        self._system = system
+        self._state = system.state
+        self._events = system.events
+        self._books = system.books
+        self._records = system.books.records
+        self._observer = system.observer
+        self._running = system.running
+        workload = system.workload
         self._run_time_s = workload.longest_run_time_s().item  # the fastest way to one number
         self._own_times = InstanceTimes(workload) if len(workload.instance_run_time_s) else None
         self._kill_at_limit = kill_at_limit
-        self._end_at = completions(env)
+
+    def start_task(self, task: Task, on: Placement, count: int) -> None:
+        """Start a gang, or `count` of the remaining instances of a bag; resources are claimed."""
+        if task.gang:
+            self.start(task, on, count)
+        else:
+            self._start_bag(task, on, self._books.instances(task, count))
 
     def start(
         self,
@@ -59,12 +47,12 @@ class Execution:
         instances: tuple[Instances, ...] | None = None,
         work: float | None = None,
     ) -> None:
-        """Let instances begin that end together, as one allocation; their resources are claimed.
+        """Start instances that end together, as one allocation; their resources are claimed.
 
         `work` is their run time; None: the task's.
         """
-        state, now = self._state, self._env._now  # SimPy's `now` is a property: a call more
-        record = self._books.records.get(task)
+        state, now = self._state, self._events.now
+        record = self._records.get(task)
         if work is None:
             work = self._run_time_s(task.index)
         attempt = None
@@ -80,16 +68,12 @@ class Execution:
         if state.ends is not None:
             insort(state.ends, (allocation.expected_end_s, rank, allocation))
         self._running[allocation] = attempt
-        self._end_at(now + work, allocation)
+        self._events.end_at(now + work, allocation)
         if self._observer is not None:
             self._observer.started(now, allocation)
 
-    def start_bag(self, task: Task, on: Placement, instances: tuple[Instances, ...]) -> None:
-        """Let instances of a bag begin.
-
-        They have nothing to do with each other: those on one machine that end together are an
-        allocation.
-        """
+    def _start_bag(self, task: Task, on: Placement, instances: tuple[Instances, ...]) -> None:
+        """Start instances of a bag: those on one machine that end together are an allocation."""
         if self._own_times is None and len(on) == 1:
             self.start(task, on, on[0][1], instances)
         elif self._own_times is None:
@@ -102,8 +86,8 @@ class Execution:
                 self.start(task, ((machine, size),), size, part, work)
 
     def _go_on(self, suspended: Allocation, attempt: Attempt, on: Placement) -> None:
-        """Let instances run on from where they were suspended."""
-        task, done, now = suspended.task, attempt.done_s, self._env.now
+        """Continue instances from where they were suspended."""
+        task, done, now = suspended.task, attempt.done_s, self._events.now
         rank = self._state.starts = self._state.starts + 1
         allocation = Allocation(
             rank, task, on, suspended.count, now, max(now + task.estimate_s - done, now)
@@ -111,7 +95,7 @@ class Execution:
         if (ends := self._state.ends) is not None:
             insort(ends, (allocation.expected_end_s, rank, allocation))
         self._running[allocation] = attempt
-        self._end_at(now + (attempt.work_s - done), allocation)
+        self._events.end_at(now + (attempt.work_s - done), allocation)
         if self._observer is not None:
             self._observer.started(now, allocation)
 
@@ -121,13 +105,10 @@ class Execution:
             attempt = self._running.pop(allocation)
         except KeyError:
             return
-        self._state.changed = True
+        self._system.changed = True
         self._give_back(allocation)
-        if (
-            attempt is None
-            and allocation.task not in self._books.records
-            and (len(allocation.on) == 1)
-        ):
+        plain = attempt is None and len(allocation.on) == 1
+        if plain and allocation.task not in self._records:
             self._books.finish(allocation, now)
         else:
             attempt = attempt or self._whole(allocation)
@@ -137,7 +118,7 @@ class Execution:
         """Free what an allocation holds, before its end; return what has been done of its work."""
         attempt = self._running.pop(allocation) or self._whole(allocation)
         self._give_back(allocation)
-        attempt.done_s += self._env.now - allocation.start_time_s
+        attempt.done_s += self._events.now - allocation.start_time_s
         return attempt
 
     def _whole(self, allocation: Allocation) -> Attempt:
@@ -148,16 +129,16 @@ class Execution:
         state, ends = self._state, self._state.ends
         if ends is not None:
             del ends[bisect_left(ends, (allocation.expected_end_s, allocation.rank))]
-        self._room.give(allocation.on, allocation.task.request)
+        self._system.room.give(allocation.on, allocation.task.request)
         state.releases += 1
         state.ended.append(allocation)
         if self._observer is not None:
-            self._observer.released(self._env._now, allocation)
+            self._observer.released(self._events.now, allocation)
 
     def suspend(self, action: Suspend) -> None:
         """Stop an allocation, as the policy asks."""
         if action.allocation not in self._running:
-            raise self._referee.illegal(action.allocation.task, "is not running")
+            raise self._system.referee.illegal(action.allocation.task, "is not running")
         self.stop(action.allocation, keep_work=action.keep_work)
 
     def stop(
@@ -173,7 +154,7 @@ class Execution:
         owes the time of a restart.
         """
         attempt = self.release(allocation)
-        task, now = allocation.task, self._env.now
+        task, now = allocation.task, self._events.now
         outcome = Outcome.SUSPENDED if keep_work else Outcome.LOST
         self._books.end_allocation(allocation, attempt, now, outcome, attempt.done_s)
         if keep_work:
@@ -181,29 +162,29 @@ class Execution:
                 attempt.saved_s = 0.0
             else:
                 self._fall_back(allocation, attempt, checkpoints)
-            self._suspended[allocation] = attempt
+            self._system.suspended[allocation] = attempt
             attempt.suspended_at_s = now
             kept = max(attempt.done_s, 0.0)
-            self._books.event(now, "suspended", task, f"{kept:.10g} s of work kept")
+            self._books.event("suspended", task, f"{kept:.10g} s of work kept")
             return
         self._books.give_back(task, attempt)
         if self._state.reservations.pop(task, None) is not None:
             # What was reserved for the rest of a bag is no longer all of it.
             self._state.note_constraints()
-            self._books.event(now, "cancelled", task, "other instances start over, too")
-        self._books.event(now, "lost", task, f"{allocation.count} instances start over")
+            self._books.event("cancelled", task, "other instances start over, too")
+        self._books.event("lost", task, f"{allocation.count} instances start over")
         task.remaining += allocation.count
         if task.waiting:
-            self._admission.refresh(task)
+            self._system.queue.refresh(task)
         else:
-            self._admission.show(task)
+            self._system.admission.show(task)
 
     def split(self, allocation: Allocation, count: int) -> Allocation:
-        """Part some instances of a bag from the others that started with them; return their part.
+        """Split some instances of a bag off the others that started with them; return their part.
 
         Both parts run on to the end they had.
         """
-        state, now = self._state, self._env.now
+        state, now = self._state, self._events.now
         attempt, parts = self._running.pop(allocation), []
         assert attempt is not None  # only a gang that was not interrupted has none
         if state.ends is not None:
@@ -222,14 +203,14 @@ class Execution:
                 insort(state.ends, (part.expected_end_s, rank, part))
             self._running[part] = attempt.of(chosen)
             left = attempt.work_s - attempt.done_s - (now - allocation.start_time_s)
-            self._end_at(now + left, part)
+            self._events.end_at(now + left, part)
             parts.append(part)
         return parts[1]
 
     def _fall_back(
         self, allocation: Allocation, attempt: Attempt, checkpoints: Checkpoints
     ) -> None:
-        """Let an allocation have done what its last checkpoint holds, less the time to restart.
+        """Set an allocation back to what its last checkpoint holds, less the time to restart.
 
         A restart that is interrupted has lost no checkpoint; without one there is nothing to load,
         and the work begins anew.
@@ -245,18 +226,18 @@ class Execution:
     def resume(self, action: Resume) -> None:
         """Let a suspended allocation run on."""
         allocation, on = action.allocation, action.on or action.allocation.on
-        task, referee = allocation.task, self._referee
-        if allocation not in self._suspended:
+        task, referee = allocation.task, self._system.referee
+        if allocation not in self._system.suspended:
             raise referee.illegal(task, "is not suspended, it cannot be resumed")
         count = sum(pair[1] for pair in on)
         if count != allocation.count:
             raise referee.illegal(task, f"resumes {count} of {allocation.count} instances")
         referee.check_partition(task, on)
-        if not self._room.claim(on, task.request):
+        if not self._system.room.claim(on, task.request):
             raise referee.illegal(task, referee.why_not(task, on))
-        attempt, now = self._suspended.pop(allocation), self._env.now
+        attempt, now = self._system.suspended.pop(allocation), self._events.now
         self._books.records[task].suspended_s += now - attempt.suspended_at_s
-        self._books.event(now, "resumed", task, "")
+        self._books.event("resumed", task, "")
         self._go_on(allocation, attempt, on)
 
 

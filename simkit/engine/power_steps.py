@@ -80,7 +80,7 @@ def machine_steps(
     """
     rows = [
         row for row in range(len(units.switches))
-        if outages.is_sound(row) and (units.is_wanted(row) or units.may_return(row))
+        if outages.machines.is_sound(row) and (units.is_wanted(row) or units.may_return(row))
     ]  # fmt: skip
     order = sorted(rows, key=lambda row: not units.is_wanted(row))
     weights = np.cumsum([units.weights[row] for row in order])
@@ -88,7 +88,7 @@ def machine_steps(
     joins = {
         row: due for row in order[:present] if (due := units.joins_at(row, now)) > now
     }  # when those that are on the way are there
-    capacity, steps = outages.installed(), []
+    capacity, steps = outages.machines.installed, []
     for start, available in zip(starts, watts, strict=True):
         coming = int(np.searchsorted(weights, units.budget(available), side="right"))
         for row in order[coming:present]:

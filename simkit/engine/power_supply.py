@@ -15,15 +15,14 @@ from typing import Final
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.engine.events import Environment, Occurrence, Rank
+from simkit.engine.events import Occurrence, Rank
 from simkit.engine.execution import Execution
 from simkit.engine.machine_load import MachineLoad
 from simkit.engine.machine_units import MachineUnits
 from simkit.engine.outages import Outages
 from simkit.engine.pool_units import PoolUnits
 from simkit.engine.power_steps import PowerOutlook, least_of_both, machine_steps, pool_steps
-from simkit.engine.recorder import Recorder
-from simkit.engine.referee import Referee
+from simkit.engine.system import System
 from simkit.policy import State, SwitchOff, SwitchOn
 from simkit.policy.power_view import Foreseen
 from simkit.policy.task import Allocation, Task
@@ -31,13 +30,11 @@ from simkit.power.site import Site
 from simkit.power.system import EnergySystem
 from simkit.units import TIME_GRID
 from simkit.workload.capacity import CapacityChange
-from simkit.workload.cluster import CapacityStep, Cluster
-
-# MERGED The site as policies see it at a decision: what `power_state.PowerState` promises.
+from simkit.workload.cluster import CapacityStep
 
 
 class SitePower:
-    """The site as policies see it; has the properties of `power_state.PowerState`."""
+    """The site as policies see it: implements `simkit.policy.power_view.PowerState`."""
 
     def __init__(self, supply: PowerSupply) -> None:
         self._supply = supply
@@ -88,60 +85,46 @@ what has not ended within a year of sun and wind never will."""
 
 
 class PowerSupply:
-    """Runs a site along with the simulation; a `Background`, since the sun rises for ever."""
+    """Runs a site along with the simulation; in the background, since the sun rises for ever."""
 
-    def __init__(
-        self,
-        env: Environment,
-        site: Site,
-        cluster: Cluster,
-        state: State,
-        recorder: Recorder,
-        outages: Outages,
-        execution: Execution,
-        referee: Referee,
-        anyone_waits: Callable[[], bool],
-        ends: Callable[[], int],
-    ) -> None:
-        self._env, self._state, self._outages = env, state, outages
-        self._recorder, self._execution, self._referee = recorder, execution, referee
-        self._anyone_waits, self._ends = anyone_waits, ends
-        self._site = site
-        self.started_s = float(env.now)
-        self.energy = EnergySystem(site, self.started_s, recorder.power)
-        self._load = MachineLoad(site.models, cluster.resources, cluster.capacity)
+    def __init__(self, system: System, site: Site, execution: Execution, outages: Outages) -> None:
+        self._system, self._state, self._events = system, system.state, system.events
+        self._execution, self._outages, self._site = execution, outages, site
+        self.started_s = system.events.now
+        self.energy = EnergySystem(site, self.started_s, system.recorder.power)
         self.outlook = PowerOutlook(self.energy, site.foresight)
-        pool = len(site.models) == 1 and site.supply.limit != "none"
-        self._pool = (
-            PoolUnits(site.models[0], cluster.capacity[0].tolist(), site.supply) if pool else None
-        )
-        self._units = (
-            None
-            if pool
-            else MachineUnits(site.models, cluster.machine_names, cluster.capacity, site.supply)
-        )
+        capacity = system.cluster.capacity
+        self._load = MachineLoad(site.models, system.cluster.resources, capacity)
+        self._pool: PoolUnits | None = None
+        self._units: MachineUnits | None = None
+        if len(site.models) == 1 and site.supply.limit != "none":
+            self._pool = PoolUnits(site.models[0], capacity[0].tolist(), site.supply)
+        else:
+            names = system.cluster.machine_names
+            self._units = MachineUnits(site.models, names, capacity, site.supply)
         self.victims: Callable[[State], Iterable[Allocation]] = least_valuable_first
         """Who is stopped first when power falls."""
-        self._alarms: list[float] = []  # when SimPy will call, beside the signals' own times
-        self.pending = 0
-        """Events in SimPy's queue that are of power."""
+        self._alarms: list[float] = []  # when SimPy will call, besides the signals' own times
         self._ended, self._since = -1, 0.0
-        state.power = SitePower(self)
-        if site.foresight is not None and site.supply.limit != "none":
-            state.foresee = self._foreseen_steps
-            state.note_constraints()
-        outages.on_change = self._capacity_changes
         self._followed_at = math.nan
-        self._wake_at(float(env.now), self._signals_change)
+        self._join(system)
 
-    # ---- Background -----------------------------------------------------------------------------
+    def _join(self, system: System) -> None:
+        """Show the site to policies, and begin to follow its signals."""
+        system.state.power = SitePower(self)
+        if self._site.foresight is not None and self._site.supply.limit != "none":
+            system.state.foresee = self._foreseen_steps
+            system.state.note_constraints()
+        self._outages.on_change = self._capacity_changes
+        system.events.worth_waiting.append(self._worth_waiting)
+        self._wake_at(self.started_s, self._signals_change)
 
-    def worth_waiting(self) -> bool:
-        if not self._anyone_waits():
+    def _worth_waiting(self) -> bool:
+        if not self._system.anyone_waits():
             return False
-        now = float(self._env.now)
-        if self._ends() != self._ended:
-            self._ended, self._since = self._ends(), now
+        now, ended = self._events.now, self._system.books.jobs_ended
+        if ended != self._ended:
+            self._ended, self._since = ended, now
         return now - self._since <= PATIENCE_S
 
     # ---- the course of a run --------------------------------------------------------------------
@@ -149,7 +132,7 @@ class PowerSupply:
     def around(self, happening: Iterable[float]) -> Iterator[float]:
         """Yield instants; account for what flowed before each, and settle the flows after it."""
         energy, load = self.energy, self._load
-        room, recorder, units = self._state.room, self._recorder, self._units
+        room, recorder, units = self._system.room, self._system.recorder, self._units
         for now in happening:
             energy.advance(now)
             yield now
@@ -169,12 +152,11 @@ class PowerSupply:
         self.energy.close()
 
     def _wake_at(self, time_s: float, callback: Callable[[Occurrence], None]) -> None:
-        self.pending += 1
         time_s = math.ceil(time_s / TIME_GRID) * TIME_GRID
-        Occurrence(self._env, time_s, Rank.POWER, callback)
+        self._events.in_background(time_s, Rank.POWER, callback)
 
     def _signals_change(self, _event: Occurrence) -> None:
-        """Look at sun, wind, prices; then wait for their next change."""
+        """Read sun, wind and prices; then wait for their next change."""
         self._happens()
         upcoming = self.energy.next_change()
         if upcoming < math.inf:
@@ -192,7 +174,7 @@ class PowerSupply:
 
     def _capacity_changes(self) -> None:
         """Let power follow, once an instant: machines that are gone need none."""
-        now = float(self._env.now)
+        now = self._events.now
         if self._units is not None and now != self._followed_at:
             self._followed_at = now
             self._wake_at(now, self._follow)
@@ -202,8 +184,7 @@ class PowerSupply:
 
     def _happens(self) -> None:
         """Let power be what it is now, and what may run follow."""
-        self.pending -= 1
-        now = float(self._env.now)
+        now = self._events.now
         self.energy.advance(now)
         changed = self.energy.look(now)
         changes = self._settled_units(now)
@@ -211,8 +192,8 @@ class PowerSupply:
             changes += self._aim(now)
         self._carry_out(changes)
         self._stop_what_has_no_power(changes)
-        if changed and self._anyone_waits():
-            self._state.changed = True
+        if changed and self._system.anyone_waits():
+            self._system.changed = True
 
     # ---- capacity -------------------------------------------------------------------------------
 
@@ -221,7 +202,7 @@ class PowerSupply:
         if self._pool is not None:
             return self._pool.settle(now)
         if self._units is not None and self._units.unsettled:
-            room = self._state.room
+            room = self._system.room
             changes = self._units.settle(now, room.capacity - room.free())
             self._note_switches()
             return changes
@@ -243,9 +224,9 @@ class PowerSupply:
         useless: list[int] = []
         if self._outages.any:
             outages, rows = self._outages, range(len(self._site.models))
-            useless = [row for row in rows if not outages.is_sound(row)]
+            useless = [row for row in rows if not outages.machines.is_sound(row)]
             for row in useless:
-                if not outages.is_there(row):
+                if not outages.machines.is_there(row):
                     changes += self._units.dismiss(row, now)
         changes += self._units.aim(available, now, idle, busy, useless)
         if changes or self._units.unsettled:
@@ -254,7 +235,7 @@ class PowerSupply:
 
     def _machines_to_spare(self) -> tuple[Iterator[int], Iterator[int]]:
         """Return machines without tasks, the last first; and those of victims, in their order."""
-        room, state = self._state.room, self._state
+        room, state = self._system.room, self._state
 
         def idle() -> Iterator[int]:
             held = (room.capacity - room.free()).any(axis=1)
@@ -286,7 +267,7 @@ class PowerSupply:
         if running == "drain" or not changes:
             return
         state = self._state
-        free = state.room.free()
+        free = self._system.room.free()
         if not (free < 0).any():
             return
         for allocation in tuple(self.victims(state)):
@@ -299,7 +280,7 @@ class PowerSupply:
                 keep_work=running != "requeue",
                 checkpoints=self._site.supply.checkpoints,
             )
-            free = state.room.free()
+            free = self._system.room.free()
             if not (free < 0).any():
                 return
 
@@ -308,9 +289,9 @@ class PowerSupply:
     def switch_off(self, action: SwitchOff) -> None:
         """Turn an empty machine off, as the policy asks."""
         machine, units = self._checked(action.machine)
-        now, room = float(self._env.now), self._state.room
+        now, room = self._events.now, self._system.room
         if (room.capacity[machine] != room.free()[machine]).any():
-            raise self._referee.broken(
+            raise self._system.referee.broken(
                 f"machine {units.switches[machine].name!r} runs tasks, it cannot be switched off; "
                 "suspend them first, or wait"
             )
@@ -320,19 +301,19 @@ class PowerSupply:
     def switch_on(self, action: SwitchOn) -> None:
         """Turn a machine on again, as the policy asks; it can be used when it has booted."""
         machine, units = self._checked(action.machine)
-        changes = units.switch_on(machine, float(self._env.now), self.energy.available_w())
+        changes = units.switch_on(machine, self._events.now, self.energy.available_w())
         self._carry_out(changes)
         self._note_switches()
 
     def _checked(self, machine: int) -> tuple[int, MachineUnits]:
         units = self._units
         if units is None:
-            raise self._referee.broken(
+            raise self._system.referee.broken(
                 "the processors of a pool are switched by its power supply; a policy switches "
                 "machines, and needs a cluster of machines"
             )
         if not (isinstance(machine, (int, np.integer)) and 0 <= machine < len(units.switches)):
-            raise self._referee.broken(
+            raise self._system.referee.broken(
                 f"there is no machine {machine!r}; rows go from 0 to {len(units.switches) - 1}"
             )
         return int(machine), units
@@ -347,11 +328,11 @@ class PowerSupply:
         if self._pool is None:
             return sorted([*known, *foreseen], key=lambda step: step.time_s)
         limit = self._pool.amounts(self._pool.on)
-        return least_of_both(self._outages.untouched(0), limit, known, foreseen)
+        return least_of_both(self._outages.machines.untouched(0), limit, known, foreseen)
 
     def _steps_of_power(self) -> list[CapacityStep]:
         """Return the changes of capacity that the forecast leads to, soonest first."""
-        now = float(self._env.now)
+        now = self._events.now
         self.energy.advance(now)
         if (pool := self._pool) is not None:
             return self.outlook.capacity_steps(
@@ -367,8 +348,8 @@ class PowerSupply:
 
     def present_load_w(self) -> float:
         """Return what the site draws at this point of a decision, in W."""
-        load, energy = self._load, self.energy
-        machines_w = load.standing_w + load.dynamic_w(self._state.room, self._recorder.capacity)
+        load, energy, system = self._load, self.energy, self._system
+        machines_w = load.standing_w + load.dynamic_w(system.room, system.recorder.capacity)
         return energy.pue(machines_w) * machines_w + energy.critical_w
 
     def watts_of(self, task: Task) -> float:

@@ -1,9 +1,8 @@
-"""The referee: says whether and why an action is illegal, in words that name everything."""
+"""The referee: says whether and why an action is illegal, in a message that names everything."""
 
 from __future__ import annotations
 
-from typing import Protocol
-
+from simkit.engine.events import EventLoop
 from simkit.errors import PolicyError
 from simkit.policy.room import Room
 from simkit.policy.task import Placement, Task
@@ -11,20 +10,12 @@ from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
 
-class Clock(Protocol):
-    """Anything that knows the time."""
-
-    @property
-    def now(self) -> float:
-        """Seconds on the trace's clock."""
-
-
 class Referee:
     """Judges placements."""
 
-    def __init__(self, workload: Workload, cluster: Cluster, clock: Clock, room: Room) -> None:
+    def __init__(self, workload: Workload, cluster: Cluster, clock: EventLoop, room: Room) -> None:
         self.policy = "policy"
-        """Name of the policy that plays."""
+        """Name of the policy that is run."""
         self._workload = workload
         self._cluster = cluster
         self._clock = clock

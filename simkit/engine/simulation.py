@@ -18,30 +18,17 @@ from itertools import chain
 from math import inf, nan
 from typing import Any, Literal
 
-import simpy
-
-from simkit.engine.admission import Admission, AdmissionRule, make_backlog
-from simkit.engine.bookkeeping import Attempt, Bookkeeping
-from simkit.engine.events import (
-    Background,
-    Backgrounds,
-    NoBackground,
-    Occurrence,
-    Rank,
-    StepClock,
-    capacity_changes,
-    instants,
-    submit_at_their_times,
-)
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.events import Event, Rank
 from simkit.engine.execution import Execution
 from simkit.engine.observer import Observer
-from simkit.engine.outages import Outages, RandomFailures, by_instant, changes, known_ahead
+from simkit.engine.outages import Outages, RandomFailures
 from simkit.engine.parents import Parents
 from simkit.engine.power_supply import PowerSupply, least_valuable_first
 from simkit.engine.recorder import FLUSH_EVERY, Outcome, Recorder
-from simkit.engine.referee import Referee
 from simkit.engine.reservations import Reservations
 from simkit.engine.submission import Submission
+from simkit.engine.system import System
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policy import (
     Action,
@@ -54,18 +41,14 @@ from simkit.policy import (
     Suspend,
     SwitchOff,
     SwitchOn,
-    SystemInfo,
     WakeAt,
 )
 from simkit.policy.estimates import Predictor, Requested, begin
-from simkit.policy.queue import TaskQueue
-from simkit.policy.room import make_room
 from simkit.policy.task import Allocation, Task
 from simkit.power.site import Site
 from simkit.seeds import stream
 from simkit.units import TIME_GRID, time_on_grid
 from simkit.workload import Workload
-from simkit.workload.capacity import CapacityChange
 from simkit.workload.cluster import Cluster
 
 
@@ -96,6 +79,38 @@ class Rules:
             raise ScenarioError(f"walltime: {self.walltime!r} is neither 'ignore' nor 'kill'")
 
 
+PATIENCE = 2000
+"""Steps without a start after which a run in which nothing runs and no job comes is over."""
+
+
+class StepClock:
+    """Ticks at every multiple of a step, in the background.
+
+    While tasks wait it goes on ticking even if nothing runs, since a policy that withheld them may
+    still start them; but for no more than `PATIENCE` steps without a start.
+    """
+
+    def __init__(
+        self, system: System, step_s: float, begin_s: float, tick: Callable[[], None]
+    ) -> None:
+        self._system, self._tick = system, tick
+        self._step, self._due = step_s, -(-begin_s // step_s) * step_s
+        self._last_starts = self._idle_steps = 0
+        system.events.in_background(self._due, Rank.WAKE, self._ring)
+        system.events.worth_waiting.append(self._worth_waiting)
+
+    def _worth_waiting(self) -> bool:
+        starts = self._system.state.starts
+        self._idle_steps = self._idle_steps + 1 if starts == self._last_starts else 0
+        self._last_starts = starts
+        return self._idle_steps <= PATIENCE and self._system.anyone_waits()
+
+    def _ring(self, _event: Event) -> None:
+        self._due += self._step
+        self._system.events.in_background(self._due, Rank.WAKE, self._ring)
+        self._tick()
+
+
 class Simulation:
     """One replay of a workload on a cluster."""
 
@@ -119,72 +134,28 @@ class Simulation:
         Raises ScenarioError if jobs ask for a resource that no machine has, or if a rule is wrong.
         """
         self.rules = rules or Rules()
-        every = self.rules.every_s if self.rules.step_s is None else self.rules.step_s
-        self._every = None if every is None else float(time_on_grid(every))
-        """Decisions are made at multiples of it alone."""
-        self._workload = workload
-        self._cluster = cluster
         self.recorder = recorder
-        self._observer = observer
         self._predictor = predictor or Requested()
         begin(self._predictor, workload, seed)
-        self._learns = self._predictor.learns
-        first = float(workload.submit_time_s[0]) if len(workload) else 0.0
-        self.info = SystemInfo(
-            cluster.resources,
-            cluster.machine_names,
-            cluster.capacity.copy(),
-            cluster.partitions,
-            workload.epoch_s,
-            first,
+        self._system = system = System(
+            workload, cluster, recorder, self._predictor, self.rules.admission, observer
         )
-        outages, steps = changes(cluster), known_ahead(cluster)
-        self._env = simpy.Environment(min([0.0, first, *(change.time_s for change in outages)]))
-        self._queue = TaskQueue(len(cluster.resources))
-        self._room = make_room(cluster.capacity.copy())
-        self._running: dict[Allocation, Attempt | None] = {}
-        self._suspended: dict[Allocation, Attempt] = {}
-        held = make_backlog(self.rules.admission.order)
-        self.state = state = State(
-            self.info, self._room, self._queue, self._running, self._suspended, held
-        )
-        state.known_steps = steps
-        state.constrained = bool(steps)
-        state.refills = (
-            self.rules.admission.slots is not None and self.rules.admission.refill == "at_once"
-        )
-        self._admission = Admission(self.rules.admission, self._queue, state.arrived, held)
+        self._events, self._books = system.events, system.books
+        self._admission, self._referee = system.admission, system.referee
+        self.info, self.state = system.info, system.state
+        self._execution = Execution(system, kill_at_limit=self.rules.walltime == "kill")
+        self._reservations = Reservations(system, self._execution)
         self._parents = Parents(workload, self._admission.admit, self._kill_child)
-        self._leave = self._admission.leave if self._admission.limited else self._queue.remove
-        self._books = Bookkeeping(workload, recorder, self._predictor, observer)
         if self._parents.any:
             self._books.on_task_end = self._parents.ended
-        recorder.capacity = [float(x) for x in cluster.capacity.sum(axis=0)]
-        self._referee = Referee(workload, cluster, self._env, self._room)
-        self._execution = Execution(
-            self._env, state, self._admission, self._books, self._referee, workload,
-            running=self._running, suspended=self._suspended,
-            kill_at_limit=self.rules.walltime == "kill", observer=observer,
-        )  # fmt: skip
-        self._reservations = Reservations(
-            self._env, state, self._admission, self._books, self._referee, self._execution
-        )
-        self._tick_due: float | None = None
-        self._ticked = self._every is None
-        self._closed = False
-        self.decisions_made = 0
         submission = Submission(workload, cluster, self._predictor)
-        submit_at_their_times(self._env, submission.jobs(), self._submit)
-        self._background: Background = NoBackground()
+        system.events.submit_each(submission.jobs(), self._submit)
         self.power: PowerSupply | None = None
         """The site's power; None without a site."""
-        backgrounds: list[Background] = []
-        if outages or cluster.failures is not None or site is not None:
-            backgrounds += self._let_capacities_change(outages, seed, site)
-        if self.rules.step_s is not None and len(workload):
-            backgrounds.append(self._step_clock(first))
-        if backgrounds:
-            self._background = backgrounds[0] if len(backgrounds) == 1 else Backgrounds(backgrounds)
+        self._let_capacities_change(seed, site)
+        self._set_the_clock()
+        self._closed = False
+        self.decisions_made = 0
         self._actions: dict[type, Callable[[Any], None]] = {
             Cancel: self._reservations.cancel,
             WakeAt: self._wake_at,
@@ -195,43 +166,29 @@ class Simulation:
         if self.power is not None:
             self._actions |= {SwitchOff: self.power.switch_off, SwitchOn: self.power.switch_on}
 
-    def _let_capacities_change(
-        self, outages: Sequence[CapacityChange], seed: int, site: Site | None
-    ) -> list[Background]:
-        env, cluster, state = self._env, self._cluster, self.state
-        taking_place = Outages(env, cluster, state, self.recorder, self._books, self._execution)
-        env.process(capacity_changes(env, by_instant(outages), taking_place.take_place))
-        backgrounds: list[Background] = []
-        if cluster.failures is not None:
-            backgrounds.append(
-                RandomFailures(
-                    env, cluster.failures, len(cluster.capacity), stream(seed, "failures"),
-                    taking_place.take_place, lambda: state.starts, self._anyone_waits,
-                )
-            )  # fmt: skip
+    def _let_capacities_change(self, seed: int, site: Site | None) -> None:
+        """Start what takes capacity away: known changes, random failures, power."""
+        system, failures = self._system, self._system.cluster.failures
+        outages = Outages(system, self._execution)
+        if failures is not None:
+            RandomFailures(system, failures, stream(seed, "failures"), outages)
         if site is not None:
-            self.power = PowerSupply(
-                env, site, cluster, state, self.recorder, taking_place, self._execution,
-                self._referee, self._anyone_waits, lambda: self._books.jobs_ended,
-            )  # fmt: skip
-            backgrounds.append(self.power)
-        return backgrounds
+            self.power = PowerSupply(system, site, self._execution, outages)
 
-    def _step_clock(self, first_submit_s: float) -> Background:
-        assert self._every is not None
-        state = self.state
-        return StepClock(
-            self._env, self._every, first_submit_s, self._step,
-            lambda: state.starts, self._anyone_waits,
-        )  # fmt: skip
-
-    def _anyone_waits(self) -> bool:
-        return bool(self._queue.tasks or self._suspended or self._admission.held)
+    def _set_the_clock(self) -> None:
+        """Decide at every change, or only at multiples of a period (`every_s` or `step_s`)."""
+        rules, workload = self.rules, self._system.workload
+        period = rules.every_s if rules.step_s is None else rules.step_s
+        self._period = None if period is None else float(time_on_grid(period))
+        self._ticked = self._period is None
+        self._tick_due: float | None = None
+        if self._period is not None and rules.step_s is not None and len(workload):
+            StepClock(self._system, self._period, self.info.first_submit_s, self._step)
 
     @property
     def now(self) -> float:
         """Seconds on the trace's clock."""
-        return float(self._env._now)
+        return self._events.now
 
     @property
     def jobs_ended(self) -> int:
@@ -272,22 +229,23 @@ class Simulation:
         What a policy's actions cause at the same instant (a run time of 0) makes a further round.
         After the last decision, tasks that still wait or run are recorded as such (`close`).
         """
-        state, admission, recorder = self.state, self._admission, self.recorder
+        system, admission = self._system, self._admission
+        state, recorder = self.state, self.recorder
         row, made = recorder.timeline.fromlist, 0
         arrived, ended = state.arrived, state.ended
-        waiting, running, held = self._queue.tasks, self._running, admission.held
+        waiting, running, held = system.queue.tasks, system.running, admission.held
         reserved = state.reservations
-        free, limited = self._room.total_free(), admission.limited
-        periodic, keeps = self._every is not None, recorder.keeps_timeline
+        free, limited = system.room.total_free(), admission.limited
+        periodic, keeps = self._period is not None, recorder.keeps_timeline
         for now in self._instants():
-            if not state.changed:
+            if not system.changed:
                 continue
             if not self._ticked:
                 if keeps:
                     row([now, len(waiting) + len(reserved), len(held), len(running), *free])
                 self._await_tick(now)
                 continue
-            state.changed = False
+            system.changed = False
             state.now = now
             if periodic:
                 self._ticked = False
@@ -307,46 +265,47 @@ class Simulation:
 
     def _instants(self) -> Iterator[float]:
         """Return the instants at which something happens, or the backlog can move up."""
-        happening = instants(self._env, self._execution.complete, self._background)
+        happening = self._events.instants(self._execution.complete)
         every = chain(happening, self._moves_of_the_backlog())
         return every if self.power is None else self.power.around(every)
 
     def _moves_of_the_backlog(self) -> Iterator[float]:
-        """Go on when nothing more happens by itself but a slot is free for a task held back."""
+        """Continue when nothing more happens by itself but a slot is free for a task held back."""
         while self._admission.has_room():
-            self.state.changed = self._ticked = True
+            self._system.changed = self._ticked = True
             yield self.now
-            yield from instants(self._env, self._execution.complete, self._background)
+            yield from self._events.instants(self._execution.complete)
 
     def _await_tick(self, now: float) -> None:
         """Put the decision off to the next multiple of the scheduler's period."""
-        assert self._every is not None
-        due = -(-now // self._every) * self._every
+        assert self._period is not None
+        due = -(-now // self._period) * self._period
         if self.rules.step_s is not None and due != now:
             return  # the clock ticks by itself; what is due now is a further round of its tick
         if due != self._tick_due:
             self._tick_due = due
-            Occurrence(self._env, due, Rank.WAKE, self._tick)
+            self._events.at(due, Rank.WAKE, self._tick)
 
-    def _tick(self, _event: simpy.Event) -> None:
+    def _tick(self, _event: Event) -> None:
         self._ticked = True
         self._tick_due = None
 
     def _step(self) -> None:
-        self.state.changed = self._ticked = True
+        self._system.changed = self._ticked = True
 
     # ---- what happens by itself ---------------------------------------------------------------
 
     def _submit(self, row: int, tasks: Sequence[Task], refusal: str) -> None:
-        state = self.state
-        state.changed = True
+        system, state = self._system, self.state
+        system.changed = True
         state.submitted += 1
-        if self._observer is not None:
-            self._observer.submitted(self._env._now, tasks)
-        if self._learns:
+        if system.observer is not None:
+            system.observer.submitted(self._events.now, tasks)
+        learns = self._predictor.learns
+        if learns:
             for task in tasks:
                 task.estimate_s = self._predictor.on_submission(task.user, task.estimate_s)
-        if len(tasks) > 1 or not tasks[0].gang or self._learns:
+        if len(tasks) > 1 or not tasks[0].gang or learns:
             self._books.open(tasks)
         if refusal:
             self._reject(row, tasks, refusal)
@@ -354,16 +313,16 @@ class Simulation:
         ready = self._parents.admit(tasks) if self._parents.any else tasks
         if not self._admission.limited:
             for task in ready:
-                self._queue.add(task)
+                system.queue.add(task)
             state.arrived.extend(ready)
         elif not all(map(self._admission.submit, ready)):
             self._reject(row, tasks, "the backlog is full")
 
     def _reject(self, row: int, tasks: Sequence[Task], reason: str) -> None:
-        """Take the whole job out; a task of it that is already waiting goes, too."""
+        """Take the whole job out, with those of its tasks that already wait."""
         for task in tasks:
             if task.waiting:
-                self._queue.remove(task)
+                self._system.queue.remove(task)
                 self.state.arrived.remove(task)
             else:
                 self._admission.withdraw(task)
@@ -385,7 +344,7 @@ class Simulation:
             raise self._referee.illegal(task, "is not waiting")
         if on is None:
             raise self._referee.illegal(task, "is placed on no machine; fit() said it fits nowhere")
-        if start is not None and not start <= self._env._now:
+        if start is not None and not start <= self._events.now:
             self._reservations.make(action)
             return
         count = on[0][1] if len(on) == 1 else 0
@@ -394,22 +353,22 @@ class Simulation:
         )
         if not whole or task.machines is not None:
             count = self._referee.checked_count(task, on)
-        if not self._room.claim(on, task.request):
+        system = self._system
+        if not system.room.claim(on, task.request):
             raise self._referee.illegal(task, self._referee.why_not(task, on))
         task.remaining -= count
         try:
             if task.remaining:
-                self._queue.refresh(task)
+                system.queue.refresh(task)
+            elif self._admission.limited:
+                self._admission.leave(task)
             else:
-                self._leave(task)
+                system.queue.remove(task)
         except KeyError:
             task.remaining += count
-            self._room.give(on, task.request)
+            system.room.give(on, task.request)
             raise self._referee.foreign(task) from None
-        if task.gang:
-            self._execution.start(task, on, count)
-        else:
-            self._execution.start_bag(task, on, self._books.instances(task, count))
+        self._execution.start_task(task, on, count)
 
     def _apply_other(self, action: Action) -> None:
         try:
@@ -431,17 +390,17 @@ class Simulation:
                 f"{self._referee.policy}: WakeAt({action.time_s!r}) at {self.now:g} s; "
                 "it must be a finite time after now"
             )
-        Occurrence(self._env, time, Rank.WAKE, self._wake)
+        self._events.at(time, Rank.WAKE, self._wake)
 
-    def _wake(self, _event: simpy.Event) -> None:
-        self.state.changed = True
+    def _wake(self, _event: Event) -> None:
+        self._system.changed = True
 
     def _kill(self, action: Kill) -> None:
-        task = action.task
-        if task.waiting and task not in self._queue:
+        system, task = self._system, action.task
+        if task.waiting and task not in system.queue:
             raise self._referee.foreign(task)
-        running = [a for a in self._running if a.task is task]
-        suspended = [a for a in self._suspended if a.task is task]
+        running = [a for a in system.running if a.task is task]
+        suspended = [a for a in system.suspended if a.task is task]
         reserved = self._reservations.drop(task)
         held = self._admission.withdraw(task)
         if not (running or suspended or reserved or held or task.waiting):
@@ -462,7 +421,7 @@ class Simulation:
         suspended: Iterable[Allocation],
     ) -> None:
         task.remaining = 0
-        self._books.event(self.now, "killed", task, reason)
+        self._books.event("killed", task, reason)
         executed = 0.0
         for allocation in running:
             attempt = self._execution.release(allocation)
@@ -470,7 +429,7 @@ class Simulation:
             self._books.record_of(task, allocation.start_time_s)
             self._books.record(allocation, attempt, self.now, Outcome.KILLED)
         for allocation in suspended:
-            attempt = self._suspended.pop(allocation)
+            attempt = self._system.suspended.pop(allocation)
             executed = max(executed, attempt.done_s)
             self._books.records[task].suspended_s += self.now - attempt.suspended_at_s
         self._books.kill(task, self.now, reason, executed)
@@ -483,12 +442,13 @@ class Simulation:
         if self._closed:
             return
         self._closed = True
-        for allocation, attempt in self._running.items():
+        system = self._system
+        for allocation, attempt in system.running.items():
             self._books.record_of(allocation.task, allocation.start_time_s)
             self._books.record(allocation, attempt, nan, Outcome.RUNNING)
-        in_progress = {allocation.task for allocation in (*self._running, *self._suspended)}
+        in_progress = {allocation.task for allocation in (*system.running, *system.suspended)}
         waiting = (
-            *self._queue.tasks,
+            *system.queue.tasks,
             *self._admission.held,
             *self.state.reservations,
             *self._parents.held,

@@ -66,7 +66,6 @@ class State:
         "_backlog",
         "_running",
         "arrived",
-        "changed",
         "constrained",
         "ended",
         "ends",
@@ -130,8 +129,6 @@ class State:
         self.known_steps: list[CapacityStep] = []
         """Changes of capacity that are known ahead (maintenance), soonest first."""
         # For the engine alone:
-        self.changed = False
-        """Whether anything has happened since the last decision."""
         self.ends: list[Release] | None = None
         """`expected_ends`, kept up to date from when they are first asked for."""
         self.foresee: Callable[..., list[CapacityStep]] | None = None

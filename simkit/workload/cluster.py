@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from simkit.errors import ScenarioError
 from simkit.units import amount_on_grid, time_on_grid
 from simkit.workload import RowReport
 from simkit.workload.capacity import CapacityChange, WhenTaken
+
+MAINTENANCE: Final = "maintenance"
+"""The cause of changes that belong to a maintenance window, in the records."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,15 @@ class Maintenance:
             CapacityStep(end, self.machine, self.amount),
         )
 
+    def changes(self) -> tuple[CapacityChange, CapacityChange]:
+        """Return what is taken and what is given back."""
+        down, up = self.steps()
+        facts = (MAINTENANCE, self.amount, self.running)
+        return (
+            CapacityChange(down.time_s, self.machine, "take", *facts),
+            CapacityChange(up.time_s, self.machine, "give", *facts),
+        )
+
 
 @dataclass(frozen=True)
 class Cluster:
@@ -154,10 +166,7 @@ class Cluster:
         """Return where windows take more of a machine together than it has; the first of each."""
         problems: dict[int, str] = {}
         left = self.capacity.copy()
-        steps = [step for window in self.maintenance for step in window.steps()]
-        for time, machine, change in sorted(
-            steps, key=lambda step: (step.time_s, min(step.change) < 0)
-        ):
+        for time, machine, change in self.known_steps():
             left[machine] += change
             if (left[machine] < 0).any():
                 problems.setdefault(
@@ -173,6 +182,17 @@ class Cluster:
         """Return a cluster of one machine with these amounts: a pool without boundaries."""
         capacity = np.array([list(amounts.values())], dtype=np.float64)
         return cls(tuple(amounts), ("pool",), capacity, **facts)  # type: ignore[arg-type]
+
+    def known_changes(self) -> list[CapacityChange]:
+        """Return maintenance and `changes` in order of time; at one instant, additions first."""
+        both = [change for window in self.maintenance for change in window.changes()]
+        both += self.changes
+        return sorted(both, key=lambda change: (change.time_s, change.takes_away))
+
+    def known_steps(self) -> list[CapacityStep]:
+        """Return the steps that policies may plan with: those of maintenance, in order of time."""
+        steps = [step for window in self.maintenance for step in window.steps()]
+        return sorted(steps, key=lambda step: (step.time_s, min(step.change) < 0))
 
     def most_instances(self, request: tuple[float, ...], machines: tuple[int, ...] | None) -> float:
         """Return how many instances of a request the empty machines ever have room for at once."""

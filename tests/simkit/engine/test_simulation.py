@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from simkit.engine.admission import AdmissionRule
-from simkit.engine.events import PATIENCE
-from simkit.engine.simulation import Rules
+from simkit.engine.simulation import PATIENCE, Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policy import Kill, Place, WakeAt
 from simkit.workload.cluster import Cluster

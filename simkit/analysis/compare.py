@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from os import PathLike
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +16,7 @@ from simkit.arrays import Floats
 from simkit.errors import RunError
 from simkit.results.job_metrics import JobMetric
 from simkit.results.metric import counted_resource, metric_numbers
-from simkit.results.run_folder import Run
+from simkit.results.run_folder import Run, RunOrFolder
 from simkit.text import counted
 
 
@@ -43,9 +42,6 @@ class Difference:
     """Jobs, or pairs of runs, that are left out: one or both have no value."""
     of: Literal["jobs", "runs"] = "jobs"
     """What `n` counts."""
-
-
-Source = Run | str | PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -91,8 +87,8 @@ class Comparison:
 
 
 def compare_runs(
-    a: Source | Sequence[Source],
-    b: Source | Sequence[Source],
+    a: RunOrFolder | Sequence[RunOrFolder],
+    b: RunOrFolder | Sequence[RunOrFolder],
     *,
     metrics: Sequence[str] | None = None,
     tau: float = 10.0,

@@ -15,7 +15,7 @@ from simkit.analysis.processor_numbers import processor_numbers
 from simkit.errors import RunError
 from simkit.results.metric import counted_resource
 from simkit.results.output_folder import whole_file
-from simkit.results.run_folder import Run, open_run
+from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.time_bins import power_means
 from simkit.text import counted
 from simkit.workload import JOB_COLUMNS, Workload
@@ -24,7 +24,7 @@ _SWF_STATUS: Final = {"finished": 1.0, "killed": 0.0, "rejected": 5.0}
 
 
 def export_swf(
-    run: Run | str | PathLike[str],
+    run: RunOrFolder,
     path: str | PathLike[str],
     *,
     writer: Callable[..., None] | None = None,
@@ -47,7 +47,7 @@ def export_swf(
         from simkit.plugins import find
 
         writer = find("simkit.writers", "swf")
-    opened = run if isinstance(run, Run) else open_run(run)
+    opened = open_run(run)
     _refuse_several_tasks(opened)
     jobs, resource = opened.jobs, counted_resource(opened.resources)
     writer(
@@ -128,7 +128,7 @@ _BATSIM_STATES: Final = {
 }
 
 
-def export_batsim(run: Run | str | PathLike[str], path: str | PathLike[str]) -> None:
+def export_batsim(run: RunOrFolder, path: str | PathLike[str]) -> None:
     """Write the jobs of a run as a CSV file with Batsim's columns, e.g. for evalys.
 
     One row a job, in order of end. ``execution_time = finish - start`` and ``stretch =
@@ -138,10 +138,9 @@ def export_batsim(run: Run | str | PathLike[str], path: str | PathLike[str]) -> 
 
     Raises RunError if the file cannot be written.
     """
-    opened = run if isinstance(run, Run) else open_run(run)
-    frame = batsim_frame(opened)
+    opened = open_run(run)
     with whole_file(Path(path)) as part:
-        frame.write_csv(part, float_precision=6, quote_style="necessary")
+        batsim_frame(opened).write_csv(part, float_precision=6, quote_style="necessary")
 
 
 def batsim_frame(run: Run) -> pl.DataFrame:
@@ -178,7 +177,7 @@ def batsim_frame(run: Run) -> pl.DataFrame:
 
 
 def export_power(
-    run: Run | str | PathLike[str],
+    run: RunOrFolder,
     path: str | PathLike[str],
     *,
     every: str | float | None = None,
@@ -194,7 +193,7 @@ def export_power(
     Raises RunError for another type of file, a run without power, an interval that is not above 0,
     or a file that cannot be written.
     """
-    opened, target = run if isinstance(run, Run) else open_run(run), Path(path)
+    opened, target = open_run(run), Path(path)
     if target.suffix.lower() not in (".csv", ".parquet"):
         raise RunError(f"{target}: a table of power is .csv or .parquet; name it so")
     power: Iterable[pl.DataFrame] = [opened.power]

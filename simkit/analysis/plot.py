@@ -21,7 +21,7 @@ from simkit.analysis.plot_style import (
 )
 from simkit.errors import SimkitError
 from simkit.results.metric import counted_resource, run_window
-from simkit.results.run_folder import Run, open_run
+from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.time_bins import bin_edges, bin_length, binned_mean, timeline_columns
 from simkit.text import counted
 
@@ -35,7 +35,7 @@ _WAIT_TICKS: Final = {
 }  # fmt: skip
 
 
-def plot_run(run: Run | str | PathLike[str], target: str | PathLike[str]) -> Path:
+def plot_run(run: RunOrFolder, target: str | PathLike[str]) -> Path:
     """Draw a run: utilisation, queue length and the distribution of waits; return the file.
 
     Args:
@@ -48,11 +48,11 @@ def plot_run(run: Run | str | PathLike[str], target: str | PathLike[str]) -> Pat
     return plot_compare([run], target)
 
 
-def plot_compare(runs: Sequence[Run | str | PathLike[str]], target: str | PathLike[str]) -> Path:
+def plot_compare(runs: Sequence[RunOrFolder], target: str | PathLike[str]) -> Path:
     """Draw several runs into one picture, a colour each; otherwise like `plot_run`."""
     if not runs:
         raise SimkitError("plot: no run is given; name at least one run folder")
-    opened = [run if isinstance(run, Run) else open_run(run) for run in runs]
+    opened = [open_run(run) for run in runs]
     return save_picture(target, lambda: _draw(opened))
 
 

@@ -26,7 +26,7 @@ from simkit.errors import SimkitError
 from simkit.power.battery import BatteryFacts
 from simkit.power.ledger_rows import COLUMNS
 from simkit.results.metric import counted_resource, run_window
-from simkit.results.run_folder import Run, open_run
+from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.time_bins import (
     bin_edges,
     bin_length,
@@ -84,7 +84,7 @@ class _Bins(NamedTuple):
         return times
 
 
-def plot_power(run: Run | str | PathLike[str], target: str | PathLike[str]) -> Path:
+def plot_power(run: RunOrFolder, target: str | PathLike[str]) -> Path:
     """Draw the power of a run's site; return the file.
 
     From above: which source serves the load, and where the rest goes; the battery's state of
@@ -98,7 +98,7 @@ def plot_power(run: Run | str | PathLike[str], target: str | PathLike[str]) -> P
     Raises SimkitError for a run without power or without jobs, without matplotlib, for another file
     type, or a file that cannot be written.
     """
-    opened = run if isinstance(run, Run) else open_run(run)
+    opened = open_run(run)
     _ = opened.power  # raises RunError if the run has no power
     return save_picture(target, lambda: _draw(opened))
 

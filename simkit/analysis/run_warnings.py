@@ -43,12 +43,12 @@ def maintenance_warning(run: Run) -> str:
     return (
         f"warning: jobs ran until {ends:,.10g} s, but the repeated maintenance windows stop at "
         f"{last:,.10g} s: the cluster could not keep up, or jobs are longer than the time between "
-        "windows; take less away, or give windows one by one"
+        "windows; take less capacity away, or give single windows"
     )
 
 
 def rejections_warning(run: Run) -> str:
-    """Say why jobs were rejected, the most frequent reasons first; empty if none was."""
+    """Return why jobs were rejected, the most frequent reasons first; empty if none was."""
     rejected = run.scan("jobs").filter(pl.col("status") == "rejected")
     reasons = (
         rejected.group_by("reason", maintain_order=True)
@@ -71,26 +71,20 @@ def rejections_warning(run: Run) -> str:
 
 
 def _reason(run: Run, waiting: int) -> str:
-    if less := _missing_capacity(run):
-        return f"the machines hold less than at the start ({less}); look at what takes them away"
+    last = run.scan("timeline").tail(1).collect()
+    missing = ", ".join(
+        f"{name} {last[f'capacity_{name}'][0]:,.10g} of {total:,.10g}"
+        for name, total in run.capacity.items()
+        if last.height and last[f"capacity_{name}"][0] < total
+    )
+    if missing:
+        return f"the machines hold less than at the start ({missing}); check what takes them away"
     counts = run.metrics["jobs"]
     started = int(counts["submitted"]) - waiting - int(counts.get("rejected") or 0)
     did = "left them in the queue" if started else "placed nothing"
     policy = run.policy.rsplit("/", 1)[-1]
     decisions = counted(int(run.info.get("decisions", 0)), "decision")
     return (
-        f"the policy {policy} {did} in {decisions}; see that its `schedule` yields a Place for "
-        "every task that fits, and try it with simkit.check_policy"
-    )
-
-
-def _missing_capacity(run: Run) -> str:
-    """Return which capacity is gone at the end of a run: ``processors 4 of 8``."""
-    last = run.scan("timeline").tail(1).collect()
-    if not last.height:
-        return ""
-    return ", ".join(
-        f"{name} {last[f'capacity_{name}'][0]:,.10g} of {total:,.10g}"
-        for name, total in run.capacity.items()
-        if last[f"capacity_{name}"][0] < total
+        f"the policy {policy} {did} in {decisions}; check that its `schedule` yields a Place for "
+        "every task that fits, and test it with simkit.check_policy"
     )

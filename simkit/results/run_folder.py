@@ -220,17 +220,30 @@ class Run:
         return _readable(self.folder / f"{table}.parquet", self.scan(table).collect)
 
 
-def open_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> Run:
+RunOrFolder = Run | str | PathLike[str]
+
+
+def open_run(folder: RunOrFolder, *, allow_partial: bool = False) -> Run:
     """Open the folder of a finished run for reading.
 
     Args:
-        folder: what `simkit run` wrote.
+        folder: what `simkit run` wrote; a `Run` is returned as it is.
         allow_partial: also open a run that was interrupted or failed, with the tables it has.
 
     Raises RunError if there is no run, it is of another format, not complete, or lacks a table.
     """
+    if isinstance(folder, Run):
+        return folder
     path = Path(folder)
-    info = _read_info(path)
+    if not path.exists():
+        raise RunError(f"{path}: there is no such run folder; `simkit run` prints where it wrote")
+    if not path.is_dir():
+        raise RunError(f"{path}: is a file, a run is a folder; give the folder that holds it")
+    if not (path / "run.json").is_file():
+        raise RunError(
+            f"{path}: no run.json in it, so it is not a run folder; `simkit run` makes one"
+        )
+    info = _read_json(path / "run.json")
     if info.get("format") != FORMAT:
         found = f"format {info['format']}" if "format" in info else "no format"
         raise RunError(
@@ -254,18 +267,6 @@ def open_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> Run
             "run.json says complete; run the scenario again"
         )
     return run
-
-
-def _read_info(folder: Path) -> dict[str, Any]:
-    if not folder.exists():
-        raise RunError(f"{folder}: there is no such run folder; `simkit run` prints where it wrote")
-    if not folder.is_dir():
-        raise RunError(f"{folder}: is a file, a run is a folder; give the folder that holds it")
-    if not (folder / "run.json").is_file():
-        raise RunError(
-            f"{folder}: no run.json in it, so it is not a run folder; `simkit run` makes one"
-        )
-    return _read_json(folder / "run.json")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

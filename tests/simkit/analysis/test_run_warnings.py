@@ -58,5 +58,5 @@ def test_machines_that_are_gone_at_the_end_are_the_reason() -> None:
     run.__dict__["metrics"] = {"jobs": {"submitted": 1, "waiting": 1}}
     assert waiting_warning(run) == (
         "warning: the only job still waits at the end of the run: the machines hold less than at "
-        "the start (processors 1 of 4); look at what takes them away"
+        "the start (processors 1 of 4); check what takes them away"
     )

@@ -17,7 +17,7 @@ from simkit.errors import ScenarioError, did_you_mean
 from simkit.policies.fitness import FirstFit
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.fitness import MachineFitness, place_by
-from simkit.policy.greedy import GreedyPolicy, Look
+from simkit.policy.greedy import FitSearch, GreedyPolicy
 from simkit.policy.ordered import ChangingOrder, Order
 from simkit.policy.task import Allocation, Task
 
@@ -61,11 +61,11 @@ class DRF(GreedyPolicy):
         self._counted: set[Allocation] = set()
         self._last_rank = 0
 
-    def choose(self, state: State, look: Look) -> Iterator[Place]:
+    def choose(self, state: State, search: FitSearch) -> Iterator[Place]:
         self._count(state)
         while True:
             placed = False
-            for task, on in _Filling(self, state, look).placements():
+            for task, on in _Filling(self, state, search).placements():
                 placed = True
                 yield Place(task, on)
             self._count(state)
@@ -117,14 +117,14 @@ _NOTHING = np.zeros(1)
 class _Filling:
     """Progressive filling in a copy of what is free: the placements of a decision."""
 
-    def __init__(self, policy: DRF, state: State, look: Look) -> None:
+    def __init__(self, policy: DRF, state: State, search: FitSearch) -> None:
         self._policy = policy
         self._capacity = state.room.capacity
         self._free = state.room.free().copy()
         self._total = self._capacity.sum(axis=0)
         self._queues: dict[tuple[float, int], list[tuple[Task, Ints | None, Floats | None]]] = {}
-        for task, machines in look.all():
-            spare = look.spare(task)
+        for task, machines in search.snapshot():
+            spare = search.free_for(task)
             if spare is not None:
                 kept = self._free - spare if state.constrained else None
                 key = (-task.priority, policy.who(task))

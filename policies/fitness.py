@@ -10,7 +10,7 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.policy import SystemInfo
 from simkit.policy.fitness import MachineFitness
-from simkit.policy.instance_split import Dealt
+from simkit.policy.instance_split import Split
 from simkit.policy.task import Task
 
 
@@ -87,21 +87,21 @@ class Random(MachineFitness):
         """See `MachineFitness.scores`; a draw."""
         return self._rng.random(len(free))
 
-    def deal(self, task: Task, free: Floats, capacity: Floats, counts: Ints, needed: int) -> Dealt:
-        """See `MachineFitness.deal`.
+    def split(self, task: Task, free: Floats, capacity: Floats, counts: Ints, needed: int) -> Split:
+        """See `MachineFitness.split`.
 
         Draws for all instances at once. A draw of a machine that is full by then is drawn again,
         which is the same as to draw among those with room.
         """
-        dealt = np.zeros_like(counts)
+        placed = np.zeros_like(counts)
         left = most = min(needed, int(counts.sum()))
         while left:
-            with_room = (dealt < counts).nonzero()[0]
+            with_room = (placed < counts).nonzero()[0]
             drawn = np.bincount(self._rng.choice(with_room, left), minlength=len(counts))
-            dealt = np.minimum(dealt + drawn, counts)
-            left = most - int(dealt.sum())
-        chosen = np.flatnonzero(dealt)
-        return chosen, dealt[chosen]
+            placed = np.minimum(placed + drawn, counts)
+            left = most - int(placed.sum())
+        chosen = np.flatnonzero(placed)
+        return chosen, placed[chosen]
 
 
 def _free_share(free: Floats, capacity: Floats) -> Floats:

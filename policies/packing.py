@@ -16,7 +16,7 @@ import numpy.typing as npt
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.policy import State, SystemInfo
-from simkit.policy.fitness import MachineFitness, Pairs
+from simkit.policy.fitness import MachineFitness, MachineTaskPairs
 from simkit.policy.task import Task
 
 
@@ -74,7 +74,7 @@ class Packer:
     learning" (HotNets 2016), whose packer takes alignment alone.
     """
 
-    def scores(self, pairs: Pairs) -> Floats:
+    def scores(self, pairs: MachineTaskPairs) -> Floats:
         aligned: Floats = np.mean(
             shares(pairs.free, pairs.capacity) * shares(pairs.request, pairs.capacity), axis=1
         )
@@ -131,7 +131,7 @@ class Tetris(Packer):
         self._index = columns.index.copy()
         self._shortness = 1.0 / (1.0 + of_job / mean)[job] if mean > 0 else np.ones(size)
 
-    def scores(self, pairs: Pairs) -> Floats:
+    def scores(self, pairs: MachineTaskPairs) -> Floats:
         aligned = super().scores(pairs)
         if not self.srtf:
             return aligned

@@ -21,12 +21,12 @@ from simkit.learning.encoder import (
 )
 from simkit.learning.schema import Field, ObservationSchema
 from simkit.policy import State, SystemInfo
-from simkit.policy.pairs import Pairs, TaskFacts
+from simkit.policy.machine_task_pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.task import Task
 
 
 def pair_features(
-    pairs: Pairs,
+    pairs: MachineTaskPairs,
     waiting: int,
     shares: Floats,
     *,
@@ -55,7 +55,7 @@ def pair_features(
     return rows
 
 
-def feasible_pairs(state: State, most: int | None = None) -> Pairs:
+def feasible_pairs(state: State, most: int | None = None) -> MachineTaskPairs:
     """Return pairs of a waiting task and a machine that has room for one of its instances now.
 
     In order of the queue, then of machines. A gang's pairs are there only if all of it fits now.
@@ -91,12 +91,14 @@ def _with_room(task: Task, free: Floats) -> Ints:
 
 def _pairs_of(
     state: State, tasks: Sequence[Task], found: Sequence[Ints], machines: Sequence[Ints]
-) -> Pairs:
-    facts = TaskFacts(tasks, len(state.info.resources))
+) -> MachineTaskPairs:
+    facts = TaskColumns(tasks, len(state.info.resources))
     none = np.empty(0, np.int64)
     task = np.concatenate([none, *found])
     machine = np.concatenate([none, *machines])
-    return Pairs(facts, task, machine, state.room.free()[machine], state.room.capacity[machine])
+    return MachineTaskPairs(
+        facts, task, machine, state.room.free()[machine], state.room.capacity[machine]
+    )
 
 
 class FitnessPairs:
@@ -149,7 +151,7 @@ class FitnessPairs:
     def reset(self, info: SystemInfo) -> None:
         check_resources("fitness-pairs", self._resources, info)
         self._shares = reciprocal(info.capacity.max(axis=0))
-        self.pairs: Pairs | None = None
+        self.pairs: MachineTaskPairs | None = None
         """The pairs of the last observation, in order of its rows."""
 
     def encode(self, state: State) -> Numbers:

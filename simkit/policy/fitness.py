@@ -20,15 +20,22 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.policy import Action, Place, State, SystemInfo
-from simkit.policy.greedy import GreedyPolicy, Look
-from simkit.policy.instance_split import Dealt, deal_by_score, fill, how_many
+from simkit.policy.greedy import FitSearch, GreedyPolicy
+from simkit.policy.instance_split import Split, instances_that_fit, split_by_score, split_in_order
+from simkit.policy.machine_task_pairs import MachineTaskPairs, PairPlacer, Score
 from simkit.policy.ordered import ChangingOrder, Order
-from simkit.policy.pairs import PairPlan, Pairs, Score
 from simkit.policy.task import Placement, Task
 
-_PART = 128  # machines looked at together where most of them need no look
+_PART = 128  # machines tried at a time, as the first few often suffice
 
-__all__ = ["FitnessPolicy", "MachineFitness", "PairFitness", "Pairs", "Score"]
+__all__ = [
+    "FitnessPolicy",
+    "MachineFitness",
+    "MachineTaskPairs",
+    "PairFitness",
+    "Score",
+    "place_by",
+]
 
 
 class MachineFitness(ABC):
@@ -54,37 +61,37 @@ class MachineFitness(ABC):
             capacity: (n, R) machine totals.
         """
 
-    def deal(self, task: Task, free: Floats, capacity: Floats, counts: Ints, needed: int) -> Dealt:
-        """Deal instances to machines that have room; by default one after another by score.
+    def split(self, task: Task, free: Floats, capacity: Floats, counts: Ints, needed: int) -> Split:
+        """Split instances among machines that have room; by default one after another by score.
 
         Args:
             task: the task to place.
             free: (F, R) free amounts of some machines, ascending by row.
             capacity: (F, R) their totals.
             counts: (F,) how many instances each has room for; some for one at least.
-            needed: instances to deal; if fewer fit, as many as fit.
+            needed: instances to place; if fewer fit, as many as fit.
         """
         fitting = counts.nonzero()[0]
         free, capacity, counts = free[fitting], capacity[fitting], counts[fitting]
         if self.fills:
             scores = self.scores(task, free, capacity)
-            positions, dealt = fill(np.argsort(-scores, kind="stable"), counts, needed)
+            positions, placed = split_in_order(np.argsort(-scores, kind="stable"), counts, needed)
         else:
-            positions, dealt = deal_by_score(
+            positions, placed = split_by_score(
                 lambda left, at: self.scores(task, left, capacity[at]),
                 free, task.request, counts, needed,
             )  # fmt: skip
-        return fitting[positions], dealt
+        return fitting[positions], placed
 
 
 class PairFitness(Protocol):
-    """Scores pairs of a machine and a task; a plain function from `Pairs` to scores does, too.
+    """Scores pairs of a machine and a task; a function of `MachineTaskPairs` can replace it.
 
     It may also have ``reset(info, rng)``, called when a run begins, and ``begin(state)``, called
     before every decision.
     """
 
-    def scores(self, pairs: Pairs) -> Floats:
+    def scores(self, pairs: MachineTaskPairs) -> Floats:
         """Return (P,): a finite score for each pair; the highest is placed first.
 
         A pair's score depends on that pair alone, and the same pair always gets the same score in
@@ -105,13 +112,13 @@ class FitnessPolicy(GreedyPolicy):
     A gang is placed as a whole, its instances on machines in order of fitness, or not at all.
 
     Args:
-        fitness: a `MachineFitness`, a `PairFitness`, or a function of `Pairs`.
+        fitness: a `MachineFitness`, a `PairFitness`, or a function of `MachineTaskPairs`.
         order: see `GreedyPolicy`.
     """
 
     def __init__(
         self,
-        fitness: MachineFitness | PairFitness | Callable[[Pairs], Floats],
+        fitness: MachineFitness | PairFitness | Callable[[MachineTaskPairs], Floats],
         order: Order | ChangingOrder | None = None,
     ) -> None:
         super().__init__(order)
@@ -126,14 +133,11 @@ class FitnessPolicy(GreedyPolicy):
         if isinstance(self.fitness, MachineFitness) and state.queue:
             machine = self._only_freed(state)
             if machine is not None:
-                return self._fill(state, machine)
+                return self._split_in_order(state, machine)
         return super().schedule(state)
 
-    def _fill(self, state: State, machine: int) -> list[Place]:
-        """Return what goes to the one machine to look at: with one there is nothing to choose.
-
-        Most decisions with a long queue are of this kind, so they take the shortest way.
-        """
+    def _split_in_order(self, state: State, machine: int) -> list[Place]:
+        """Return what goes to the only machine that has to be tried: the most frequent case."""
         waiting, free = self._waiting, state.room.free()[machine].tolist()
         places, slot = [], -1
         while (slot := waiting.first(free, slot + 1)) >= 0:
@@ -147,34 +151,34 @@ class FitnessPolicy(GreedyPolicy):
         self._settle(state)
         return places
 
-    def choose(self, state: State, look: Look) -> Iterator[Place]:
+    def choose(self, state: State, search: FitSearch) -> Iterator[Place]:
         if isinstance(self.fitness, MachineFitness):
-            return self._choose_machines(state, look, self.fitness)
+            return self._choose_machines(state, search, self.fitness)
         if (begin := getattr(self.fitness, "begin", None)) is not None:
             begin(state)
         score: Score = getattr(self.fitness, "scores", None) or self.fitness  # type: ignore[assignment]
-        return self._choose_pairs(state, look, score)
+        return self._choose_pairs(state, search, score)
 
     def _choose_machines(
-        self, state: State, look: Look, fitness: MachineFitness
+        self, state: State, search: FitSearch, fitness: MachineFitness
     ) -> Iterator[Place]:
-        for task, machines in look:
-            free = look.spare(task)
+        for task, machines in search:
+            free = search.free_for(task)
             if free is None:
                 continue
             if on := place_by(fitness, task, free, state.room.capacity, machines):
                 yield Place(task, on)
 
-    def _choose_pairs(self, state: State, look: Look, score: Score) -> Iterator[Place]:
+    def _choose_pairs(self, state: State, search: FitSearch, score: Score) -> Iterator[Place]:
         """Plan the whole decision, then yield what each task got.
 
         What is known ahead makes the plan err on the safe side; so it is made again until nothing
         more fits.
         """
         while True:
-            plan = PairPlan(score, state.room.free(), state.room.capacity)
-            for task, machines in look.all():
-                spare = look.spare(task)
+            plan = PairPlacer(score, state.room.free(), state.room.capacity)
+            for task, machines in search.snapshot():
+                spare = search.free_for(task)
                 if spare is not None:
                     plan.add(task, machines, spare if state.constrained else None)
             placed = False
@@ -200,7 +204,7 @@ def place_by(
         task: the task to place: all instances of a gang, as many as fit of a bag.
         free: (M, R) free amounts.
         capacity: (M, R) machine totals.
-        machines: rows of the machines to look at, ascending; None: all.
+        machines: rows of the machines to try, ascending; None: all.
         most: of a bag, at most so many instances.
     """
     needed = task.remaining if most is None else most
@@ -210,17 +214,17 @@ def place_by(
         free, capacity = free[machines], capacity[machines]
     if fitness.by_row:
         return _place_by_row(task, free, machines, needed)
-    counts = how_many(free, task.request, needed)
+    counts = instances_that_fit(free, task.request, needed)
     room = int(counts.sum())
     if not room or (task.gang and room < needed):
         return ()
-    positions, dealt = fitness.deal(task, free, capacity, counts, needed)
+    positions, placed = fitness.split(task, free, capacity, counts, needed)
     rows = positions if machines is None else machines[positions]
-    return tuple(zip(rows.tolist(), dealt.tolist(), strict=True))
+    return tuple(zip(rows.tolist(), placed.tolist(), strict=True))
 
 
 def _place_on(machine: int, task: Task, free: Floats, needed: int) -> Placement:
-    """Return the same where there is but one machine to look at, and so nothing to choose."""
+    """Return the same if there is only one machine to try."""
     count = _room_for(task, free[machine].tolist(), needed)
     return ((machine, count),) if count == needed or (count > 0 and not task.gang) else ()
 
@@ -238,12 +242,12 @@ def _place_by_row(task: Task, free: Floats, machines: Ints | None, needed: int) 
     """Return the same for machines in order of their rows: looks no further than it must."""
     on: list[tuple[int, int]] = []
     for first in range(0, len(free), _PART):
-        counts = how_many(free[first : first + _PART], task.request, needed)
-        positions, dealt = fill(counts.nonzero()[0], counts, needed)
+        counts = instances_that_fit(free[first : first + _PART], task.request, needed)
+        positions, placed = split_in_order(counts.nonzero()[0], counts, needed)
         rows = positions + first
         rows = rows if machines is None else machines[rows]
-        on += zip(rows.tolist(), dealt.tolist(), strict=True)
-        needed -= int(dealt.sum())
+        on += zip(rows.tolist(), placed.tolist(), strict=True)
+        needed -= int(placed.sum())
         if not needed:
             return tuple(on)
     return () if task.gang else tuple(on)

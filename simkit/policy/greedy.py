@@ -1,4 +1,4 @@
-"""The base of policies that place until nothing more fits; it knows where a look is worth while.
+"""The base of policies that place until nothing more fits; it tries only where something may fit.
 
 After a decision no waiting task fits anywhere. So at the next one, newcomers are looked at on all
 machines, and the others only on machines where something has come free. A task that does not fit
@@ -19,13 +19,13 @@ from simkit.policy.profile import Profile
 from simkit.policy.task import Task
 from simkit.policy.waiting import WaitingTasks
 
-# MERGED A look: which waiting tasks may fit at a decision, in order, and on which machines.
+# MERGED A search: which waiting tasks may fit at a decision, in order, and on which machines.
 
 
 _MISSES = 3  # tasks in a row that do not fit after all, before the rest are sifted again
 
 
-class Look:
+class FitSearch:
     """The tasks that may fit at a decision, in order, and the machines on which each may.
 
     Iterating yields (task, machines); machines are rows, ascending, or None for all of them. Tasks
@@ -83,7 +83,7 @@ class Look:
                 # Gangs that fit in part pass the sieve: where it holds back little, use it less.
                 most = _MISSES if 2 * len(slots) < len(rest) else 2 * most
 
-    def all(self) -> Iterator[tuple[Task, Ints | None]]:
+    def snapshot(self) -> Iterator[tuple[Task, Ints | None]]:
         """Yield the same without looking at what is placed meanwhile."""
         for slot in self._slots.tolist():
             if (task := self._waiting.get(slot)) is not None:
@@ -92,7 +92,7 @@ class Look:
                 else:
                     self._waiting.remove(slot)
 
-    def spare(self, task: Task) -> Floats | None:
+    def free_for(self, task: Task) -> Floats | None:
         """Return (M, R): what a task may take; what is free, through its estimate if that matters.
 
         It matters where capacity steps or reservations are known ahead; None if it fits nowhere.
@@ -175,8 +175,8 @@ class GreedyPolicy(ABC):
         self.order = order
 
     @abstractmethod
-    def choose(self, state: State, look: Look) -> Iterable[Place]:
-        """Yield placements until nothing of `look` fits."""
+    def choose(self, state: State, search: FitSearch) -> Iterable[Place]:
+        """Yield placements until nothing of `search` fits."""
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         if (reset := getattr(self.order, "reset", None)) is not None:
@@ -201,7 +201,7 @@ class GreedyPolicy(ABC):
         self._settled = False  # until this decision has come to its end
         first, known = 0, len(state.arrived)
         while True:
-            yield from self.choose(state, self._look(state, freed, state.arrived[first:known]))
+            yield from self.choose(state, self._search(state, freed, state.arrived[first:known]))
             if known == len(state.arrived):
                 break
             # Admission let others in for those that started: they have their turn now.
@@ -246,7 +246,7 @@ class GreedyPolicy(ABC):
         machines = {machine for allocation in state.ended for machine, _ in allocation.on}
         return np.array(sorted(machines), np.int64)
 
-    def _look(self, state: State, freed: Ints | None, arrived: Sequence[Task]) -> Look:
+    def _search(self, state: State, freed: Ints | None, arrived: Sequence[Task]) -> FitSearch:
         waiting, order = self._waiting, self.order
         newcomers = [task for task in arrived if task.waiting]
         key: Callable[[Task], float] | None = getattr(order, "key", None)
@@ -256,7 +256,7 @@ class GreedyPolicy(ABC):
             waiting.order_by(state.queue.columns().index, of_all(state))
         waiting.sort()
         fresh = waiting.slots_of(newcomers)
-        return Look(state, waiting, self._machines, freed, fresh)
+        return FitSearch(state, waiting, self._machines, freed, fresh)
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""

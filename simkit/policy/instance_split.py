@@ -1,7 +1,7 @@
-"""Dealing: how many instances of a task each machine gets.
+"""The split of a task's instances: how many each machine gets.
 
 A score says which machine gets the next instance: the highest, ties to the lowest row. Instances
-of a task are alike, so all of them are dealt at once; the outcome is exactly that of placing one
+of a task are alike, so all of them are placed at once; the outcome is exactly that of placing one
 after another, each time with the scores of that moment.
 """
 
@@ -13,14 +13,14 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 
-Dealt = tuple[Ints, Ints]
+Split = tuple[Ints, Ints]
 """(positions, counts): which of the machines on offer, in order of choice, and how many each."""
 
 Scores = Callable[[Floats, Ints], Floats]
 """(free amounts (n, R), positions (n,)) → (n,): score of an instance on each of these machines."""
 
 
-def how_many(free: Floats, request: tuple[float, ...], most: int) -> Ints:
+def instances_that_fit(free: Floats, request: tuple[float, ...], most: int) -> Ints:
     """Return (F,): how many instances each machine has room for, at most `most`.
 
     Args:
@@ -36,31 +36,31 @@ def how_many(free: Floats, request: tuple[float, ...], most: int) -> Ints:
     return counts.astype(np.int64)
 
 
-def fill(order: Ints, counts: Ints, needed: int) -> Dealt:
+def split_in_order(order: Ints, counts: Ints, needed: int) -> Split:
     """Fill machines in an order, each before the next: (F,) positions and their (F,) room."""
     room = counts[order]
     before = np.cumsum(room) - room
     used = int(np.searchsorted(before, needed))  # machines before which instances are left
-    dealt = room[:used]
-    dealt[-1:] = min(int(dealt[-1]), needed - int(before[used - 1])) if used else 0
-    return order[:used], dealt
+    placed = room[:used]
+    placed[-1:] = min(int(placed[-1]), needed - int(before[used - 1])) if used else 0
+    return order[:used], placed
 
 
-def deal_by_score(
+def split_by_score(
     scores: Scores, free: Floats, request: tuple[float, ...], counts: Ints, needed: int
-) -> Dealt:
-    """Deal instances one by one to the machine whose score is highest at that moment.
+) -> Split:
+    """Place instances one by one on the machine whose score is highest at that moment.
 
-    A machine's k-th instance is dealt when the lowest of its first k scores is the highest among
+    A machine's k-th instance is placed when the lowest of its first k scores is the highest among
     all machines: higher scores that come after a low one follow it at once. So the order of the
-    whole deal is that of these running minima.
+    whole split is that of these running minima.
 
     Args:
         scores: of an instance on machines with given free amounts; may rise or fall as they fill.
         free: (F, R) free amounts of machines that have room, ascending by row.
         request: (R,) of an instance.
         counts: (F,) how many each has room for, at least 1.
-        needed: instances to deal, at least 1; if fewer fit, as many as fit.
+        needed: instances to place, at least 1; if fewer fit, as many as fit.
     """
     first = scores(free, np.arange(len(free)))
     offered = np.arange(len(free))
@@ -71,14 +71,14 @@ def deal_by_score(
     while True:
         depth = min(depth, int(room.max()))
         taken = _first(_minima(scores, free[offered], offered, request, room, depth), needed)
-        dealt = np.bincount(taken // depth, minlength=len(offered))
-        if depth == room.max() or not ((dealt == depth) & (room > depth)).any():
+        placed = np.bincount(taken // depth, minlength=len(offered))
+        if depth == room.max() or not ((placed == depth) & (room > depth)).any():
             break
         depth *= 4
     chosen = taken // depth
     _, begins = np.unique(chosen, return_index=True)
     order = chosen[np.sort(begins)]
-    return offered[order], dealt[order]
+    return offered[order], placed[order]
 
 
 def _minima(

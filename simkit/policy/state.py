@@ -107,7 +107,7 @@ class State:
         self.reservations: dict[Task, Reservation] = {}
         """Tasks that wait for their reserved start."""
         self.releases = 0
-        """Rises whenever resources came free or capacities changed: then look at everything."""
+        """Rises whenever resources came free or capacities changed: anything may fit."""
         self.starts = 0
         """Rises whenever something starts."""
         self.submitted = 0

@@ -1,4 +1,4 @@
-"""Waiting tasks as arrays: finds those that fit into some free amounts without a look at each."""
+"""Waiting tasks as arrays: finds those that fit into given free amounts."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from simkit.policies import packing as alignment
 from simkit.policies.orderings import SJF, FewestRemaining, LargestRequest
 from simkit.policy import SystemInfo
 from simkit.policy.fitness import FitnessPolicy
-from simkit.policy.pairs import Pairs, TaskFacts
+from simkit.policy.machine_task_pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.task import Task
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance
@@ -79,9 +79,9 @@ def test_a_resource_that_a_machine_lacks_does_not_count(name):
 
 def counts_dealt(member, needed, seed=0):
     task, room = Task(0, 0, 0.0, (1.0, 1.0), needed, gang=False), np.array([4, 4, 4, 2])
-    order, dealt = begun(member, seed).deal(task, FREE, CAPACITY, room, needed)
+    order, placed = begun(member, seed).split(task, FREE, CAPACITY, room, needed)
     counts = np.zeros(4, int)
-    counts[order] = dealt
+    counts[order] = placed
     return counts.tolist()
 
 
@@ -169,7 +169,7 @@ def pairs_of(free, tasks):
     """Return every pair of one machine of 10 cpu and 20 mem, and some tasks."""
     size = len(tasks)
     rows = np.tile([free], (size, 1)).astype(float)
-    return Pairs(TaskFacts(tasks, 2), np.arange(size), np.zeros(size, int), rows,
+    return MachineTaskPairs(TaskColumns(tasks, 2), np.arange(size), np.zeros(size, int), rows,
                  np.tile([[10.0, 20.0]], (size, 1)))  # fmt: skip
 
 

@@ -16,8 +16,8 @@ from simkit.policies import changing_orders, fitness, orderings, packing
 from simkit.policies import packing as alignment
 from simkit.policies.orderings import FewestRemaining, LargestRequest
 from simkit.policy import Place
-from simkit.policy.fitness import FitnessPolicy, MachineFitness, Pairs
-from simkit.policy.pairs import TaskFacts
+from simkit.policy.fitness import FitnessPolicy, MachineFitness, MachineTaskPairs
+from simkit.policy.machine_task_pairs import TaskColumns
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Partition
 
@@ -71,7 +71,7 @@ class OneByOne:
         if hasattr(self.member, "begin"):
             self.member.begin(state)
         tasks = self.in_order(state)
-        self.facts = TaskFacts(tasks, len(state.info.resources))  # as the decision begins
+        self.facts = TaskColumns(tasks, len(state.info.resources))  # as the decision begins
         if isinstance(self.member, MachineFitness):
             for row, task in enumerate(tasks):
                 while task.waiting and (on := self.place(state, row, self.scores(task, row))):
@@ -109,7 +109,7 @@ class OneByOne:
             return lambda free, capacity, m: self.member.scores(task, free, capacity)
         score = getattr(self.member, "scores", self.member)
         return lambda free, capacity, m: score(
-            Pairs(self.facts, np.array([row]), np.array([m]), free, capacity)
+            MachineTaskPairs(self.facts, np.array([row]), np.array([m]), free, capacity)
         )
 
     def fitting(self, task, free):

@@ -1,4 +1,4 @@
-"""Dealing instances all at once is the same as dealing them one by one."""
+"""Placing instances all at once gives the same as placing them one by one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.policy.instance_split import deal_by_score, fill, how_many
+from simkit.policy.instance_split import split_by_score, split_in_order, instances_that_fit
 
 FREE = np.array([[4.0, 8.0], [0.5, 9.0], [-1.0, 6.0]])
 
@@ -22,7 +22,7 @@ FREE = np.array([[4.0, 8.0], [0.5, 9.0], [-1.0, 6.0]])
     ],
 )
 def test_how_many_fit(request_, most, expected):
-    assert how_many(FREE, request_, most).tolist() == expected
+    assert instances_that_fit(FREE, request_, most).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -35,8 +35,8 @@ def test_how_many_fit(request_, most, expected):
     ],
 )
 def test_machines_are_filled_in_order(needed, machines, counts):
-    order, dealt = fill(np.array([2, 0, 1]), np.array([2, 1, 4]), needed)
-    assert (order.tolist(), dealt.tolist()) == (machines, counts)
+    order, placed = split_in_order(np.array([2, 0, 1]), np.array([2, 1, 4]), needed)
+    assert (order.tolist(), placed.tolist()) == (machines, counts)
 
 
 def one_by_one(scores, free, request, needed):
@@ -75,11 +75,11 @@ SCORES = {
 )
 def test_all_at_once_is_one_by_one(free, request, needed, kind):
     room = np.array(free, dtype=float)
-    counts = how_many(room, request, needed)
+    counts = instances_that_fit(room, request, needed)
     with_room = np.flatnonzero(counts)
     if not len(with_room):
         return
     room, counts = room[with_room], counts[with_room]
-    order, dealt = deal_by_score(SCORES[kind], room, request, counts, needed)
+    order, placed = split_by_score(SCORES[kind], room, request, counts, needed)
     expected = one_by_one(SCORES[kind], room, request, needed)
-    assert (order.tolist(), dealt.tolist()) == expected
+    assert (order.tolist(), placed.tolist()) == expected

@@ -8,11 +8,11 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
-from simkit.policy.instance_split import deal_by_score, how_many
+from simkit.policy.instance_split import instances_that_fit, split_by_score
 from simkit.policy.task import Placement, Task
 
 
-class TaskFacts:
+class TaskColumns:
     """What a decision knows of its tasks, as columns; (T,) unless said otherwise."""
 
     __slots__ = ("estimate_s", "gang", "index", "instances", "remaining", "request",
@@ -34,7 +34,7 @@ class TaskFacts:
         """(T, R)"""
 
 
-class Pairs:
+class MachineTaskPairs:
     """Feasible pairs, one a row: P pairs, R resources; columns are made when they are asked for.
 
     The instance of a row's task has room on its machine.
@@ -43,7 +43,7 @@ class Pairs:
     __slots__ = ("capacity", "facts", "free", "machine", "task")
 
     def __init__(
-        self, facts: TaskFacts, task: Ints, machine: Ints, free: Floats, capacity: Floats
+        self, facts: TaskColumns, task: Ints, machine: Ints, free: Floats, capacity: Floats
     ) -> None:
         self.facts = facts
         """The tasks of the decision, as columns."""
@@ -91,7 +91,7 @@ class Pairs:
         return column
 
 
-Score = Callable[[Pairs], Floats]
+Score = Callable[[MachineTaskPairs], Floats]
 """From P pairs to (P,) scores."""
 
 
@@ -102,7 +102,7 @@ _BLOCK = 2048  # pairs looked at ahead, so that a score is asked for many at a t
 _MOST_PAIRS = 2**18  # in one table, so that its columns stay small
 
 
-class PairPlan:
+class PairPlacer:
     """Places the best pair, again and again, in a copy of what is free.
 
     The scores of all tasks on a machine are kept and taken anew when something is placed there;
@@ -153,7 +153,7 @@ class PairPlan:
             if any(each is None for each in rows)
             else np.unique(np.concatenate([each for each in rows if each is not None]))
         )
-        self._facts = TaskFacts(self._tasks, self._free.shape[1])
+        self._facts = TaskColumns(self._tasks, self._free.shape[1])
         self._left: list[int] = [task.remaining for task in self._tasks]
         self._alive = np.ones(len(self._tasks), np.bool_)
         self._allowed = self._allowed_table()
@@ -215,7 +215,7 @@ class PairPlan:
         return scores
 
     def _ask(self, task: Ints, machine: Ints, free: Floats) -> Floats:
-        pairs = Pairs(self._facts, task, machine, free, self._capacity[machine])
+        pairs = MachineTaskPairs(self._facts, task, machine, free, self._capacity[machine])
         scores = np.asarray(self._score(pairs), dtype=np.float64)
         if scores.shape != task.shape or not np.isfinite(scores).all():
             raise PolicyError(
@@ -282,12 +282,12 @@ class PairPlan:
         request, needed = self._tasks[task].request, self._left[task]
         free = self._free[self._machines]
         room = free if self._kept is None else free - self._kept[:, task]
-        counts = how_many(room, request, needed)
+        counts = instances_that_fit(room, request, needed)
         if self._allowed is not None:
             counts[~self._allowed[:, task]] = 0
         columns = np.flatnonzero(counts)
         if int(counts.sum()) >= needed:
-            positions, dealt = deal_by_score(
+            positions, placed = split_by_score(
                 lambda left, at: self._ask(
                     np.full(len(at), task), self._machines[columns[at]], left
                 ),
@@ -295,8 +295,8 @@ class PairPlan:
             )  # fmt: skip
             used = columns[positions]
             machines = self._machines[used]
-            self._placed[task] = dict(zip(machines.tolist(), dealt.tolist(), strict=True))
-            self._free[machines] -= dealt[:, None] * np.array(request)
+            self._placed[task] = dict(zip(machines.tolist(), placed.tolist(), strict=True))
+            self._free[machines] -= placed[:, None] * np.array(request)
             self._scores[used] = self._score_states(used, self._free[machines])
             for column in used.tolist():
                 self._ahead.pop(column, None)
@@ -312,7 +312,7 @@ def _name(score: Score) -> str:
     return type(owner).__name__ if owner is not None else getattr(score, "__name__", repr(score))
 
 
-def _fault(scores: Floats, pairs: Pairs) -> str:
+def _fault(scores: Floats, pairs: MachineTaskPairs) -> str:
     if scores.shape != pairs.task.shape:
         return f"scores of shape {scores.shape} for {len(pairs)} pairs"
     worst = int(np.flatnonzero(~np.isfinite(scores))[0])

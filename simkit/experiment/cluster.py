@@ -212,9 +212,9 @@ def _with_containers(cluster: Cluster, section: ContainerTrace, first_s: float) 
     if unknown and section.unknown_machines == "refuse":
         container, machine = unknown[0]
         raise ScenarioError(
-            f"cluster.containers: {counted(len(unknown), 'container')} of {len(machines)} on machines "
-            f"that are not in the trace, first {container} on {machine}; `unknown_machines: skip` "
-            "leaves them out"
+            f"cluster.containers: {counted(len(unknown), 'container')} of {len(machines)} on "
+            f"machines that are not in the trace, first {container} on {machine}; "
+            "`unknown_machines: skip` leaves them out"
         )
     changes = list(cluster.changes)
     requests = _in_order(containers, cluster.resources)

@@ -1,7 +1,4 @@
-"""Ctrl-C, or a batch system's SIGTERM, during a simulation: taken between two decisions.
-
-So the records stay whole.
-"""
+"""Interrupts (Ctrl-C, SIGTERM): handled between two decisions, so that records stay whole."""
 
 from __future__ import annotations
 
@@ -9,15 +6,15 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 
 @contextmanager
 def terminated_like_interrupted() -> Iterator[None]:
-    """While it is entered, SIGTERM raises KeyboardInterrupt as Ctrl-C does: workers are ended.
+    """Let SIGTERM raise KeyboardInterrupt as Ctrl-C does, so that workers are ended.
 
-    Outside the main thread, and where somebody else handles SIGTERM, it does nothing.
+    It does nothing outside the main thread, or if SIGTERM already has another handler.
     """
     mine = threading.current_thread() is threading.main_thread()
     if not mine or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
@@ -33,10 +30,9 @@ def terminated_like_interrupted() -> Iterator[None]:
 
 
 class DeferredInterrupt:
-    """While it is entered, the first signal only sets `requested`; a second one stops at once.
+    """A context in which the first signal only sets `requested`; a second one stops at once.
 
-    Outside the main thread, where Python takes no signals, and where somebody else handles or
-    ignores them, it does nothing.
+    It does nothing outside the main thread, or if the signals already have other handlers.
     """
 
     def __init__(self) -> None:
@@ -51,12 +47,7 @@ class DeferredInterrupt:
                     self._before[number] = signal.signal(number, self._take)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         while self._before:
             signal.signal(*self._before.popitem())
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from simkit import plugins
 from simkit.engine.admission import AdmissionRule
@@ -162,19 +162,15 @@ def _label(name: str, arguments: Mapping[str, Any]) -> str:
     return f"{name}({given})" if given else name
 
 
-@runtime_checkable
-class ClusterChecker(Protocol):
-    """A policy that runs on some clusters only, and checks the cluster before the run."""
-
-    def check_cluster(self, info: SystemInfo) -> Iterable[str]:
-        """Return problems, each with its remedy; empty if the run may begin."""
-
-
 def cluster_problems(policy: Policy, cluster: Cluster) -> list[str]:
-    """Return the policy's problems with a cluster; empty without a `check_cluster`."""
-    if not isinstance(policy, ClusterChecker):
+    """Return the problems with a cluster that the policy's ``check_cluster(info)`` reports, if any.
+
+    Each problem has its remedy. Policies that run on some clusters only have such a method.
+    """
+    check = getattr(policy, "check_cluster", None)
+    if check is None:
         return []
-    info = SystemInfo(
-        cluster.resources, cluster.machine_names, cluster.capacity.copy(), cluster.partitions
+    capacity = cluster.capacity.copy()
+    return list(
+        check(SystemInfo(cluster.resources, cluster.machine_names, capacity, cluster.partitions))
     )
-    return list(policy.check_cluster(info))

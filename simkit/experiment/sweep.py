@@ -1,6 +1,6 @@
-"""A sweep: the runs of a scenario's grid, in processes of this machine or wherever one likes.
+"""A sweep: the runs of a scenario's grid, in processes of this machine or elsewhere.
 
-The folders are Hive-partitioned, so that one call reads them all:
+The folders are Hive-partitioned, so one call reads them all:
 
     polars.scan_parquet("runs/mine-sweep/**/jobs.parquet", hive_partitioning=True)
 """
@@ -38,18 +38,18 @@ class SweepPlan:
     folder: Path
     points: tuple[GridPoint, ...]
     folders: tuple[Path, ...]
-    """One a point, all different."""
+    """One per point, all different."""
 
 
 @dataclass(frozen=True)
 class SweepOutcome:
-    """What became of one run of a sweep."""
+    """The outcome of one run of a sweep."""
 
     assignment: dict[str, Any]
     """Swept key → its value."""
     folder: Path
     state: str
-    """``done``, ``skipped`` (it was there already) or ``failed``."""
+    """``done``, ``skipped`` (already finished) or ``failed``."""
     error: str = ""
     seconds: float = 0.0
     digest: str = ""
@@ -60,27 +60,25 @@ class SweepOutcome:
         return asdict(self) | {"folder": str(self.folder)}
 
 
-class Executor(Protocol):
-    """Where runs are carried out: the seam for a distributed engine."""
-
-    def run(
-        self, task: Callable[[PlannedRun], SweepOutcome], jobs: Sequence[PlannedRun]
-    ) -> Iterator[tuple[int, SweepOutcome]]:
-        """Yield (row, outcome) of every job as it ends; a job that is lost is an outcome, too."""
-
-
 PlannedRun = tuple[dict[str, Any], dict[str, Any], str]
-"""(assignment, scenario as JSON, folder): plain values, so that it travels anywhere."""
+"""(assignment, scenario as JSON, folder): plain values that can be sent anywhere."""
+RunTask = Callable[[PlannedRun], SweepOutcome]
+"""Carries out a run; must not raise."""
+
+
+class Executor(Protocol):
+    """Where runs are carried out; implement it to distribute them."""
+
+    def run(self, task: RunTask, runs: Sequence[PlannedRun]) -> Iterator[tuple[int, SweepOutcome]]:
+        """Yield (row, outcome) of every run as it ends; a lost run has an outcome too."""
 
 
 class InProcess:
     """Carries runs out one after the other, in this process."""
 
-    def run(
-        self, task: Callable[[PlannedRun], SweepOutcome], jobs: Sequence[PlannedRun]
-    ) -> Iterator[tuple[int, SweepOutcome]]:
-        for row, job in enumerate(jobs):
-            yield row, task(job)
+    def run(self, task: RunTask, runs: Sequence[PlannedRun]) -> Iterator[tuple[int, SweepOutcome]]:
+        for row, run in enumerate(runs):
+            yield row, task(run)
 
 
 class LocalProcesses:
@@ -89,52 +87,45 @@ class LocalProcesses:
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or os.cpu_count() or 1
 
-    def run(
-        self, task: Callable[[PlannedRun], SweepOutcome], jobs: Sequence[PlannedRun]
-    ) -> Iterator[tuple[int, SweepOutcome]]:
-        # a forked child of a process with threads, as polars has them, may never wake up
-        pool = ProcessPoolExecutor(min(self.workers, max(len(jobs), 1)), get_context("spawn"))
+    def run(self, task: RunTask, runs: Sequence[PlannedRun]) -> Iterator[tuple[int, SweepOutcome]]:
+        # spawn: a forked child of a process with threads, such as polars', may hang
+        pool = ProcessPoolExecutor(min(self.workers, max(len(runs), 1)), get_context("spawn"))
         try:
-            yield from self._in_turn(pool, task, jobs)
+            yield from self._in_turn(pool, task, runs)
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _in_turn(
-        self,
-        pool: ProcessPoolExecutor,
-        task: Callable[[PlannedRun], SweepOutcome],
-        jobs: Sequence[PlannedRun],
+        self, pool: ProcessPoolExecutor, task: RunTask, runs: Sequence[PlannedRun]
     ) -> Iterator[tuple[int, SweepOutcome]]:
-        """Give every worker one job at a time, so that Ctrl-C leaves none that has to be ended."""
-        waiting = iter(enumerate(jobs))
+        """Give each worker one run at a time, so Ctrl-C leaves no queued run to be ended."""
+        waiting = iter(enumerate(runs))
         running: dict[Future[SweepOutcome], int] = {}
         while True:
-            for row, job in islice(waiting, self.workers - len(running)):
-                running[_submit(pool, task, job)] = row
+            for row, run in islice(waiting, self.workers - len(running)):
+                running[_submit(pool, task, run)] = row
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 row = running.pop(future)
-                yield row, _result(future, jobs[row])
+                yield row, _result(future, runs[row])
 
 
-def _submit(
-    pool: ProcessPoolExecutor, task: Callable[[PlannedRun], SweepOutcome], job: PlannedRun
-) -> Future[SweepOutcome]:
+def _submit(pool: ProcessPoolExecutor, task: RunTask, run: PlannedRun) -> Future[SweepOutcome]:
     try:
-        return pool.submit(task, job)
+        return pool.submit(task, run)
     except BrokenProcessPool as error:  # a worker has died, and the pool with it
         lost: Future[SweepOutcome] = Future()
         lost.set_exception(error)
         return lost
 
 
-def _result(future: Future[SweepOutcome], job: PlannedRun) -> SweepOutcome:
+def _result(future: Future[SweepOutcome], run: PlannedRun) -> SweepOutcome:
     try:
         return future.result()
     except BrokenProcessPool:
-        error = "its process died, perhaps for want of memory; use fewer --workers"
-        return SweepOutcome(job[0], Path(job[2]), "failed", error)
+        error = "its process died, perhaps out of memory; use fewer --workers"
+        return SweepOutcome(run[0], Path(run[2]), "failed", error)
 
 
 def run_sweep(
@@ -152,11 +143,11 @@ def run_sweep(
         source: the scenario, with a `sweep`.
         output: the folder; None: ``runs/NAME-sweep``.
         overrides: dotted key → value; they win over the sweep.
-        workers: processes; None: one a core.
-        executor: another place to run in than processes of this machine.
-        force: run also what is there already, finished and unchanged.
+        workers: processes; None: one per core.
+        executor: runs them elsewhere than in processes of this machine.
+        force: run again what is already finished and unchanged.
 
-    Raises ScenarioError if a combination is wrong; what fails later is an outcome.
+    Raises ScenarioError if a combination is wrong; a later failure is an outcome.
     """
     plan = plan_sweep(source, output, overrides=overrides)
     return run_plan(plan, workers=workers, executor=executor, force=force)
@@ -168,15 +159,15 @@ def plan_sweep(
     *,
     overrides: Mapping[str, object] | None = None,
 ) -> SweepPlan:
-    """Return the runs of a sweep and their folders; see `run_sweep`."""
+    """Return the runs of a sweep and their folders; arguments as for `run_sweep`."""
     points = tuple(expand_sweep(source, overrides=overrides))
     folder = (
         Path(output) if output is not None else Path("runs") / f"{points[0].scenario.name}-sweep"
     )
     folders = tuple(folder / run_path(point) for point in points)
-    twice = [path for path in folders if folders.count(path) > 1]
-    if twice:
-        raise ScenarioError(f"sweep: two runs would share the folder {twice[0]}; make them differ")
+    shared = [path for path in folders if folders.count(path) > 1]
+    if shared:
+        raise ScenarioError(f"sweep: two runs would share the folder {shared[0]}; make them differ")
     return SweepPlan(folder, points, folders)
 
 
@@ -205,23 +196,23 @@ def run_plan(
     force: bool = False,
     on_end: Callable[[SweepOutcome], None] = lambda _outcome: None,
 ) -> list[SweepOutcome]:
-    """Carry out a plan; `on_end` is told of every outcome as it comes. See `run_sweep`."""
+    """Carry out a plan and call `on_end` with every outcome; the rest is as in `run_sweep`."""
     if executor is None:
         executor = InProcess() if workers == 1 else LocalProcesses(workers)
-    jobs = [
+    runs = [
         (point.assignment, point.scenario.model_dump(mode="json"), str(folder))
         for point, folder in zip(plan.points, plan.folders, strict=True)
     ]
     outcomes: dict[int, SweepOutcome] = {}
-    for row, outcome in executor.run(partial(run_job, force=force), jobs):
+    for row, outcome in executor.run(partial(run_planned, force=force), runs):
         outcomes[row] = outcome
         on_end(outcome)
     return [outcomes[row] for row in sorted(outcomes)]
 
 
-def run_job(job: PlannedRun, *, force: bool = False) -> SweepOutcome:
-    """Carry out one run of a sweep, unless it is there; whatever goes wrong is in the outcome."""
-    assignment, data, folder = job
+def run_planned(planned: PlannedRun, *, force: bool = False) -> SweepOutcome:
+    """Carry out one run of a sweep unless it is finished; errors are in the outcome."""
+    assignment, data, folder = planned
     path, begin = Path(folder), perf_counter()
     try:
         scenario = Scenario.model_validate(data)
@@ -233,13 +224,13 @@ def run_job(job: PlannedRun, *, force: bool = False) -> SweepOutcome:
         return SweepOutcome(assignment, path, state, "", seconds, run.digest, run.metrics)
     except SimkitError as error:
         return SweepOutcome(assignment, path, "failed", str(error), perf_counter() - begin)
-    except Exception as error:  # a defect in one run must not take the others with it
+    except Exception as error:  # a defect in one run must not end the others
         text = f"{type(error).__name__}: {error}"
         return SweepOutcome(assignment, path, "failed", text, perf_counter() - begin)
 
 
 def is_finished(folder: Path, scenario: Scenario) -> bool:
-    """Tell whether a folder holds this very run: same scenario, same inputs, with its digest."""
+    """Return whether a folder has this very run: same scenario and inputs, with a digest."""
     try:
         run = open_run(folder)
     except RunError:

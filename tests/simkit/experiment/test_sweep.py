@@ -106,10 +106,10 @@ def test_another_executor_can_take_the_place_of_local_processes(tmp_path: Path) 
         """Ends the runs in reverse; what travels is plain JSON."""
 
         def run(
-            self, task: Callable[[PlannedRun], SweepOutcome], jobs: Sequence[PlannedRun]
+            self, task: Callable[[PlannedRun], SweepOutcome], runs: Sequence[PlannedRun]
         ) -> Iterator[tuple[int, SweepOutcome]]:
-            for row, job in reversed(list(enumerate(jobs))):
-                plain: Any = json.loads(json.dumps(job))
+            for row, run in reversed(list(enumerate(runs))):
+                plain: Any = json.loads(json.dumps(run))
                 yield row, task(tuple(plain))
 
     outcomes = run_sweep(SWEEP, tmp_path, executor=Elsewhere())

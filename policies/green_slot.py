@@ -27,7 +27,7 @@ from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Placement, Task
 from simkit.power.site import Site
-from simkit.power.site_checks import needs_of_power
+from simkit.power.site_checks import unmet_needs
 
 MAX_DELAY = "24h"
 _SAME = 1e-9  # costs that differ by less than this share are equal: the earlier start is taken
@@ -87,7 +87,7 @@ class GreenSlotPolicy(OrderedPolicy):
 
     def check_site(self, site: Site | None) -> list[str]:
         """Say what the site lacks; see `simkit.power.site_checks.SiteChecker`."""
-        return needs_of_power(site, "policy.backfill: green-slot", forecast=["generation"])
+        return unmet_needs(site, "policy.backfill: green-slot", forecast=["generation"])
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         super().reset(info, rng)

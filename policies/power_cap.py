@@ -22,7 +22,7 @@ from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Placement, Task
 from simkit.power.site import Site
-from simkit.power.site_checks import needs_of_power
+from simkit.power.site_checks import unmet_needs
 
 
 class PowerCap:
@@ -96,7 +96,7 @@ class PowerCapPolicy(OrderedPolicy):
                 f"{name}: it has no cap_w, and power.grid has no import_limit_w, so that nothing "
                 "would be capped; give one of the two"
             ]
-        return needs_of_power(site, name)
+        return unmet_needs(site, name)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         super().reset(info, rng)

@@ -24,7 +24,7 @@ from simkit.policy.power_view import PowerState
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Task
 from simkit.power.site import Site
-from simkit.power.site_checks import needs_of_power
+from simkit.power.site_checks import unmet_needs
 
 _UNITS = {"carbon": "g/kWh", "price": "the price of a kWh"}
 
@@ -94,7 +94,7 @@ class LowSignal:
         """Say why the signal cannot be waited for at a site; empty: it can."""
         foreseen = (self.signal,) if self.percentile is not None else ()
         name = f"policy.backfill: {self.signal}-threshold"
-        return needs_of_power(site, name, grid=(self.signal,), forecast=foreseen)
+        return unmet_needs(site, name, grid=(self.signal,), forecast=foreseen)
 
     def is_low(self, power: PowerState) -> bool:
         """Tell whether the signal is low now."""

@@ -17,6 +17,10 @@ import numpy.typing as npt
 
 from simkit.arrays import Floats
 
+HOUR_S = 3600.0
+DAY_S = 86_400.0
+KWH_J = 3.6e6
+
 TIME_GRID = 2.0**-20
 AMOUNT_GRID = 2.0**-30
 

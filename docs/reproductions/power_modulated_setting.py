@@ -24,12 +24,12 @@ from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policies.value_orders import HighestValue, LeastSlack, QoS, ValueDensity
 from simkit.policy import Policy
 from simkit.policy.ordered import OrderedPolicy
-from simkit.power.battery import HOUR_S, BatteryFacts
+from simkit.power.battery import BatteryFacts
 from simkit.power.forecast import PerfectForecast, step_means
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal import Constant, Signal, Sum
 from simkit.power.signal_align import Alignment, aligned
-from simkit.power.signal_patterns import Levels
+from simkit.power.signal_levels import Levels
 from simkit.power.signal_steps import Steps
 from simkit.power.site import Foresight, Site, Source, Supply
 from simkit.scenario.value import Gpus, Value
@@ -37,6 +37,7 @@ from simkit.seeds import stream
 from simkit.traces.models.rare import generate_rare
 from simkit.traces.power import SitePower
 from simkit.traces.swf import read_swf
+from simkit.units import HOUR_S
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 from simkit.workload.transform import (

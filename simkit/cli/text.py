@@ -19,10 +19,9 @@ from ruamel.yaml import YAML
 from simkit.errors import did_you_mean
 from simkit.experiment.policy import policy_label
 from simkit.experiment.site import span_of
-from simkit.power.grid import KWH_J
 from simkit.results.metric import Number, metric_numbers
 from simkit.text import counted
-from simkit.units import format_duration
+from simkit.units import KWH_J, format_duration
 
 if TYPE_CHECKING:
     from simkit.analysis.compare import Comparison

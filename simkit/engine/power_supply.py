@@ -186,7 +186,7 @@ class PowerSupply:
         """Let power be what it is now, and what may run follow."""
         now = self._events.now
         self.energy.advance(now)
-        changed = self.energy.look(now)
+        changed = self.energy.read_signals(now)
         changes = self._settled_units(now)
         if self._site.supply.limit != "none" or now == self._followed_at:
             changes += self._aim(now)

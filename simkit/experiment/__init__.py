@@ -27,7 +27,7 @@ from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, valued
 from simkit.policy import Policy
 from simkit.policy.estimates import Predictor, Requested
-from simkit.power.site import Site, generated_by_source
+from simkit.power.site import Site
 from simkit.power.site_checks import controller_problems, policy_problems
 from simkit.results.compute_metrics import compute_metrics
 from simkit.results.energy_bills import energy_table
@@ -168,7 +168,7 @@ def _facts_of_power(site: Site, simulation: Simulation) -> dict[str, float | str
     """Return what is stated about a site, with what each source gave in the run."""
     assert simulation.power is not None
     start_s, end_s = simulation.power.started_s, simulation.now
-    generated = generated_by_source(site, start_s, end_s)
+    generated = site.generation_kwh(start_s, end_s)
     return {
         **site.facts,
         **{f"sources.{name}.generation_kwh": kwh for name, kwh in generated.items()},

@@ -1,32 +1,35 @@
 """A battery: stores energy within its state of charge and C-rate.
 
-Like a tank with two taps and a small leak. Power is constant between two events, so the content
-follows a closed form, and the instant at which the tank is full or empty is computed, not searched
-for. With content e, stored power g (charging: power · efficiency; discharging: power / efficiency,
-below 0) and leak λ:
+`BatteryFacts` are its size, limits and losses, which never change; `Battery` is its state. Like a
+tank with two taps and a small leak: power is constant between two events, so the content follows a
+closed form, and the instant at which the tank is full or empty is computed, not searched for. With
+content e, stored power g (charging: power · efficiency; discharging: power / efficiency, below 0)
+and leak λ:
 
     e(t) = e(0) + g t                                without self-discharge
     e(t) = e(0) + (g − λ e(0)) (1 − exp(−λ t)) / λ   with it
 
-Power above 0 charges. Powers are at the terminals, losses are inside.
+Power above 0 charges. Powers are measured at the terminals; losses occur inside.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from simkit.errors import PolicyError, ScenarioError
 from simkit.exact_sum import ExactSum
-from simkit.units import TIME_GRID
+from simkit.power.ranges import EFFICIENCY, NOT_NEGATIVE, POSITIVE, SHARE, Range, range_problems
+from simkit.units import DAY_S, HOUR_S, TIME_GRID
 
-# MERGED What does not change about a battery: its size, its limits and its losses, checked.
-
-
-HOUR_S: Final = 3600.0
-DAY_S: Final = 86400.0
+_SLACK: Final = 1e-9
+"""Share of a limit by which a power may exceed it: rounding of sums."""
+_STILL: Final = 1e-12
+"""Share of the flows in and out below which their difference counts as 0."""
+_NEVER_S: Final = 2.0**33
+"""272 years, the end of the grid of times: nothing happens later."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +41,8 @@ class BatteryFacts:
     Kazhamiaka, C. Rosenberg and S. Keshav, "Tractable lithium-ion storage models for optimizing
     energy systems", Energy Informatics 2(4), 2019 (doi 10.1186/s42162-019-0070-6): constant bounds
     on the power, bounds on the content that depend linearly on the power, constant efficiencies.
-    The faster it is discharged, the earlier it counts as empty; the faster it is charged, the
-    earlier as full:
+    The faster it is discharged, the earlier it counts as empty. The faster it is charged, the
+    earlier it counts as full:
 
         floor + discharge_slope_h · discharge rate ≤ soc ≤ ceiling − charge_slope_h · charge rate
 
@@ -65,53 +68,43 @@ class BatteryFacts:
     ceiling: float = 1.0
     """State of charge above which it is not charged."""
     initial_soc: float = 0.5
-    """State of charge at the start, at most the ceiling. It may lie below the floor, as after long
-    rest: the battery gives nothing until it has been charged above it."""
+    """State of charge at the start, at most the ceiling. It may lie below the floor, as after a long
+    rest: the battery gives nothing until it has been charged above the floor."""
     self_discharge_per_day: float = 0.0
-    """Share of the content that is lost in a day at rest; it goes on below the floor."""
+    """Share of the content that is lost in a day at rest, also below the floor."""
     charge_slope_h: float = 0.0
-    """C/L/C: how much the ceiling sinks per 1/h of charging, in h."""
+    """C/L/C: by how much charging at 1/h lowers the ceiling, in h."""
     discharge_slope_h: float = 0.0
-    """C/L/C: how much the floor rises per 1/h of discharging, in h."""
+    """C/L/C: by how much discharging at 1/h raises the floor, in h."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError with everything that is wrong."""
-        problems = [*self._range_problems(), *self._window_problems()]
-        if problems:
-            raise ScenarioError(f"battery: {problem}" for problem in problems)
-
-    def _range_problems(self) -> list[str]:
-        rules: tuple[tuple[str, Callable[[float], bool], str], ...] = (
-            ("capacity_j", lambda v: 0 < v < math.inf, "above 0 and finite, in J"),
-            ("charge_c_rate", lambda v: 0 <= v < math.inf, "at least 0 and finite, in 1/h"),
-            ("discharge_c_rate", lambda v: 0 <= v < math.inf, "at least 0 and finite, in 1/h"),
-            ("charge_efficiency", lambda v: 0 < v <= 1, "above 0 and at most 1"),
-            ("discharge_efficiency", lambda v: 0 < v <= 1, "above 0 and at most 1"),
-            ("floor", lambda v: 0 <= v <= 1, "in 0..1"),
-            ("ceiling", lambda v: 0 <= v <= 1, "in 0..1"),
-            ("initial_soc", lambda v: 0 <= v <= 1, "in 0..1"),
-            ("self_discharge_per_day", lambda v: 0 <= v < 1, "at least 0 and below 1"),
-            ("charge_slope_h", lambda v: 0 <= v < math.inf, "at least 0 and finite, in h"),
-            ("discharge_slope_h", lambda v: 0 <= v < math.inf, "at least 0 and finite, in h"),
+        problems = range_problems(
+            self,
+            capacity_j=POSITIVE,
+            charge_c_rate=NOT_NEGATIVE,
+            discharge_c_rate=NOT_NEGATIVE,
+            charge_efficiency=EFFICIENCY,
+            discharge_efficiency=EFFICIENCY,
+            floor=SHARE,
+            ceiling=SHARE,
+            initial_soc=SHARE,
+            self_discharge_per_day=Range("at least 0 and below 1", lambda v: 0 <= v < 1),
+            charge_slope_h=NOT_NEGATIVE,
+            discharge_slope_h=NOT_NEGATIVE,
         )
-        return [
-            f"{name} is {getattr(self, name):g}; it must be {rule}"
-            for name, holds, rule in rules
-            if not holds(getattr(self, name))
-        ]
-
-    def _window_problems(self) -> list[str]:
         if self.floor >= self.ceiling:
-            return [
+            problems.append(
                 f"floor {self.floor:g} is not below ceiling {self.ceiling:g}; "
                 "leave a window of states of charge between them"
-            ]
-        if self.initial_soc > self.ceiling:
-            return [
+            )
+        elif self.initial_soc > self.ceiling:
+            problems.append(
                 f"initial_soc {self.initial_soc:g} is above ceiling {self.ceiling:g}; "
                 "start within the window"
-            ]
-        return []
+            )
+        if problems:
+            raise ScenarioError(f"battery: {problem}" for problem in problems)
 
     @property
     def floor_j(self) -> float:
@@ -144,55 +137,37 @@ class BatteryFacts:
         return self.charge_slope_h > 0 or self.discharge_slope_h > 0
 
     def bound_j(self, power_w: float) -> float:
-        """Return the content in J at which this power has to end.
+        """Return the content in J at which this power must stop.
 
-        Power above 0 charges and ends at the (sunken) ceiling, below 0 at the (raised) floor.
+        Charging (above 0) stops at the lowered ceiling, discharging at the raised floor.
         """
         if power_w > 0:
             return self.ceiling_j - self.charge_slope_h * HOUR_S * power_w
         return self.floor_j - self.discharge_slope_h * HOUR_S * power_w
 
-    def config(self) -> dict[str, float]:
-        """Return the facts by name, for the run's metadata."""
-        return {name: float(getattr(self, name)) for name in self.__dataclass_fields__}
-
-
-_SLACK: Final = 1e-9
-"""Share of a limit by which a power may lie above it: a sum's last digits."""
-_STILL: Final = 1e-12
-"""Share of the flows in and out below which their difference is taken for 0."""
-
-
-_NEVER_S: Final = 2.0**33
-"""Later than this, 272 years on, nothing happens: the grid of times ends."""
-
 
 class Limits(NamedTuple):
-    """The most power in W, both as positive numbers."""
+    """The largest powers in W, both as positive numbers."""
 
     charge_w: float
     discharge_w: float
 
 
 class Battery:
-    """The state of a battery: its content now, and what went in, came out and was lost.
+    """The state of a battery at `time_s`; `run` moves it on.
 
-    It stands at `time_s` and moves by `run`. Events lie on simkit's grid of times: the instant of
-    being full or empty is rounded down to it, so that the content never leaves its window, and a
-    content that is less than two ticks at full power away from a bound counts as being there.
+    Events lie on simkit's grid of times. The instant at which it is full or empty is rounded down
+    to the grid, so the content never leaves its window. A content less than two ticks at full power
+    away from a bound counts as at the bound.
     """
 
     def __init__(self, facts: BatteryFacts, time_s: float = 0.0, hold_s: float = 60.0) -> None:
-        """Make a battery with its initial content.
+        """Make a battery with its initial content at a time in s.
 
-        Args:
-            facts: what does not change.
-            time_s: seconds on the run's clock.
-            hold_s: for C/L/C alone: the least time in s for which the limits of power can be
-                held. Its limits fall while power flows; without a least time, power would have to
-                change without end.
+        The limits of a C/L/C battery fall while power flows. `hold_s` is the shortest time in s for
+        which `limits` can be held; without one, power would have to change all the time.
 
-        Raises ScenarioError for a `hold_s` that is not positive.
+        Raises ScenarioError if `hold_s` is not positive.
         """
         if not 0 < hold_s < math.inf:
             raise ScenarioError(f"battery: hold_s is {hold_s:g}; it must be a positive time in s")
@@ -228,64 +203,33 @@ class Battery:
         return self._discharged.value
 
     @property
-    def self_discharge_j(self) -> float:
-        """Energy that leaked away, in J."""
-        return self._leaked.value
-
-    @property
     def losses_j(self) -> float:
         """Energy lost by the efficiencies and by self-discharge, in J."""
         return self._converted.value + self._leaked.value
 
-    @property
-    def full_cycles(self) -> float:
-        """Equivalent full cycles: energy moved into and out of the store over twice its capacity.
-
-        Measured inside: charge times efficiency plus discharge over efficiency.
-        """
-        facts = self.facts
-        moved = self.charged_j * facts.charge_efficiency
-        moved += self.discharged_j / facts.discharge_efficiency
-        return moved / (2.0 * facts.capacity_j)
-
-    def state(self) -> dict[str, float]:
-        """Return a row of a table: s, J, shares and cycles."""
-        return {
-            "time_s": self.time_s,
-            "energy_j": self.energy_j,
-            "soc": self.soc,
-            "charged_j": self.charged_j,
-            "discharged_j": self.discharged_j,
-            "losses_j": self.losses_j,
-            "self_discharge_j": self.self_discharge_j,
-            "full_cycles": self.full_cycles,
-        }
-
     def limits(self, until: float | None = None) -> Limits:
-        """Return the most power that may flow now; with `until`, that may be held till then.
+        """Return the largest powers that may flow now and can be held until a time in s.
 
-        Args:
-            until: time in s. None: just now (C/L/C: for `hold_s`).
-
-        Raises PolicyError if `until` lies before now.
+        `until` None asks for this instant (C/L/C: for `hold_s`). Raises PolicyError if `until` lies
+        before now.
         """
         span = 0.0 if until is None else self._span(until)
         decay, reach = 1.0, 0.0
         if span or self.hold_s:
-            span = max(span, self.hold_s) + 2.0 * TIME_GRID  # or its end would be rounded down
+            span = max(span, self.hold_s) + 2.0 * TIME_GRID  # the end is rounded down
             decay = math.exp(-self._leak * span)
             reach = -math.expm1(-self._leak * span) / self._leak if self._leak else span
         return Limits(self._most_charge(decay, reach), self._most_discharge(decay, reach))
 
     def _most_charge(self, decay: float, reach: float) -> float:
-        """Return the power with which the content stays at or below its ceiling.
+        """Return the largest power P that keeps the content at or below the ceiling.
 
-        After the span the content is e · decay + η · P · reach, and the ceiling lies slope · P
-        below its place; what holds at the start and at the end holds between.
+        After the span the content is e · decay + η · P · reach, and P lowers the ceiling by
+        slope · P. A limit kept at the start and at the end is kept in between.
         """
         most, gain, slope = self._most_w[0], self.facts.charge_efficiency, self._slope_s[0]
         room = self._top_j - self.energy_j
-        if room <= self._at_top_j:  # full: what the leak takes may flow in
+        if room <= self._at_top_j:  # full: only the leak can be replaced
             return 0.0 if slope else min(most, self._leak * self.energy_j / gain)
         if slope:
             most = min(most, room / slope)
@@ -294,7 +238,7 @@ class Battery:
         return most
 
     def _most_discharge(self, decay: float, reach: float) -> float:
-        """Return the power with which the content stays at or above its floor, likewise."""
+        """Return the largest power that keeps the content at or above the floor."""
         most, slope = self._most_w[1], self._slope_s[1]
         if self.energy_j - self._bottom_j <= self._at_bottom_j:
             return 0.0
@@ -304,12 +248,12 @@ class Battery:
         return max(most, 0.0)
 
     def next_event(self, power_w: float, levels: Iterable[float] = ()) -> float:
-        """Return the time in s at which this power has to end or a level is passed; inf if never.
+        """Return the time in s at which this power must stop or a level is passed; inf if never.
 
         Args:
-            power_w: held from now on, above 0 charges.
-            levels: further states of charge, 0..1, at which to stop, such as a reserve; they are
-                passed by less than a tick, while full and empty are not.
+            power_w: held from now on; above 0 charges.
+            levels: states of charge, 0..1, at which to stop as well, such as a reserve. A level is
+                passed by less than a tick; the bounds are not passed.
         """
         span = self._bound_in(power_w) if power_w else math.inf
         span = math.floor(span / TIME_GRID) * TIME_GRID if span < _NEVER_S else math.inf
@@ -319,15 +263,15 @@ class Battery:
                 span = (math.floor(passed / TIME_GRID) + 1.0) * TIME_GRID
         return self.time_s + span
 
-    def leak_prevails(self, power_w: float) -> bool:
-        """Return whether the content falls although this power does not discharge."""
+    def leaks_faster_than(self, power_w: float) -> bool:
+        """Return whether the content falls although the power is 0 or charges."""
         return power_w >= 0 and self._drift(power_w) < 0
 
     def run(self, power_w: float, until: float) -> None:
         """Hold a power in W from now until a time in s.
 
-        Raises PolicyError, and changes nothing, if the power is above its limit or would take the
-        content out of its window before `until`; stop at `next_event`.
+        Raises PolicyError, and changes nothing, if the power exceeds its limit or would take the
+        content out of its window before `until`. Stop at `next_event`.
         """
         span = self._span(until)
         gain = self._gain(power_w)
@@ -345,8 +289,8 @@ class Battery:
     def _span(self, until: float) -> float:
         if not until >= self.time_s:
             raise PolicyError(
-                f"battery: asked about {until:.9g} s, it stands at {self.time_s:.9g} s; "
-                "time only goes on"
+                f"battery: asked about {until:.9g} s, but it is {self.time_s:.9g} s already; "
+                "time cannot go back"
             )
         return until - self.time_s
 
@@ -357,17 +301,17 @@ class Battery:
         return power_w * self._drain
 
     def _bound_in(self, power_w: float) -> float:
-        """Return after how many s this power meets its bound; 0 if it is there, inf if never."""
+        """Return the time in s until this power meets its bound; 0 if it is there, inf if never."""
         bound_j = self.facts.bound_j(power_w)
         if (bound_j - self.energy_j) * power_w <= 0:  # at the bound, or past it
             return 0.0 if self._drift(power_w) * power_w > 0 else math.inf
         return self._reaches_in(bound_j, power_w)
 
     def _passes_in(self, level: float, power_w: float) -> float:
-        """Return after how many s a state of charge is passed; inf if never.
+        """Return the time in s until a state of charge is passed; inf if never.
 
-        Which side of it the battery is on is told by `soc`, as a controller does: the content may
-        round to the other side.
+        `soc` says on which side of the level the battery is, as it does for a controller. The
+        content in J may round to the other side.
         """
         drift, target_j = self._drift(power_w), level * self.facts.capacity_j
         if (level - self.soc) * drift <= 0:
@@ -377,17 +321,17 @@ class Battery:
         return self._reaches_in(target_j, power_w)
 
     def _reaches_in(self, target_j: float, power_w: float) -> float:
-        """Return after how many s the content comes to a target ahead of it; inf if never."""
+        """Return the time in s until the content reaches a target; inf if never."""
         drift, gap = self._drift(power_w), target_j - self.energy_j
         if gap * drift <= 0:
             return math.inf
         if not self._leak:
             return gap / drift
-        share = self._leak * gap / drift  # of the way to where the leak takes all that flows in
+        share = self._leak * gap / drift  # of the way to where the leak equals the inflow
         return -math.log1p(-share) / self._leak if share < 1 else math.inf
 
     def _drift(self, power_w: float) -> float:
-        """Return how fast the content changes now, in W; 0 where the flows cancel."""
+        """Return how fast the content changes now, in W; 0 if the flows cancel."""
         gain, leak = self._gain(power_w), self._leak * self.energy_j
         drift = gain - leak
         return 0.0 if abs(drift) <= _STILL * leak else drift
@@ -396,17 +340,19 @@ class Battery:
         """Return the content in J after a power into the store has been held."""
         if not self._leak:
             return self.energy_j + gain * span
-        reach = -math.expm1(-self._leak * span) / self._leak  # g/λ is too large to subtract from
+        reach = (
+            -math.expm1(-self._leak * span) / self._leak
+        )  # no difference from g/λ, which is huge
         return self.energy_j + (gain - self._leak * self.energy_j) * reach
 
     def _refuse(self, power_w: float, until: float, after: float) -> None:
-        """Raise PolicyError if a power may not be held until a time."""
+        """Raise PolicyError if a power cannot be held until a time."""
         facts = self.facts
-        word, most = ("discharge" if power_w < 0 else "charge"), self._most_w[power_w < 0]
+        verb, most = ("discharge" if power_w < 0 else "charge"), self._most_w[power_w < 0]
         if not abs(power_w) <= most * (1.0 + _SLACK):
             raise PolicyError(
-                f"battery: {word} of {abs(power_w):g} W at {self.time_s:.9g} s; its C-rate allows "
-                f"{most:g} W; ask its limits"
+                f"battery: {verb} of {abs(power_w):g} W at {self.time_s:.9g} s; its C-rate allows "
+                f"{most:g} W; see its limits"
             )
         if not power_w:
             return
@@ -415,6 +361,6 @@ class Battery:
         grace = 3.0 * TIME_GRID * abs(self._gain(power_w)) + _STILL * facts.capacity_j
         if past > grace and self._drift(power_w) * sign > 0:
             raise PolicyError(
-                f"battery: {word} of {abs(power_w):g} W from {self.time_s:.9g} s to {until:.9g} s; "
-                f"it has to end at {self.next_event(power_w):.9g} s; stop at its next event"
+                f"battery: {verb} of {abs(power_w):g} W from {self.time_s:.9g} s to {until:.9g} s; "
+                f"it must stop at {self.next_event(power_w):.9g} s, its next event"
             )

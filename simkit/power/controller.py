@@ -1,8 +1,7 @@
-"""A controller: says at every instant which source serves the load, and where a surplus goes.
+"""A controller: decides at every instant which source serves the load and where a surplus goes.
 
-It is a policy of its own kind, replaceable like any other: an object with `levels` and `settle`.
-Powers are in W; the load and the generation are given as positive numbers, the battery's power is
-above 0 where it charges and the grid's where it imports.
+A controller is any object with `levels` and `settle`. Powers are in W. Load and generation are given
+as positive numbers; battery power is above 0 when it charges, grid power when it imports.
 """
 
 from __future__ import annotations
@@ -16,24 +15,30 @@ from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 from simkit.errors import PolicyError, ScenarioError
 from simkit.power.battery import Battery
 from simkit.power.grid import GridOffer
+from simkit.power.ranges import SHARE, range_problems
 
-_SLACK = 1e-9
-"""Share of the power flowing by which set-points may miss: a sum's last digits."""
+_SLACK: Final = 1e-9
+"""Share of the power flowing by which set-points may miss: rounding of sums."""
+_REST_S: Final = 60.0
+"""Shortest time between a level that was met and the next one that the battery leaks past."""
+_MOST_IN_A_ROW: Final = 100
+"""More levels than this, each within a rest of the last while nothing else changes, mean that the
+controller drives the battery to and fro."""
 
 
 class SiteState(NamedTuple):
-    """What a controller sees: all powers in W and at least 0."""
+    """What a controller sees; all powers are in W and at least 0."""
 
     time_s: float
     generation_w: float
-    """What sun and wind give now."""
+    """What the sources give now."""
     load_w: float
-    """What machines, cooling and the rest want now."""
+    """What machines, cooling and other consumers want now."""
     grid: GridOffer = GridOffer()
     soc: float = 0.0
     """State of charge, 0..1."""
     most_charge_w: float = 0.0
-    """What the battery can take now; 0 without one."""
+    """What the battery can take now; 0 without a battery."""
     most_discharge_w: float = 0.0
     """What the battery can give now."""
 
@@ -53,16 +58,16 @@ class SetPoints(NamedTuple):
 
 @runtime_checkable
 class Controller(Protocol):
-    """Settles the site whenever something changed."""
+    """Settles the site whenever something has changed."""
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """States of charge at which it wants to be asked again, beside full and empty."""
+        """States of charge at which to ask it again, besides full and empty."""
 
     def settle(self, state: SiteState) -> SetPoints:
         """Return set-points that hold until something changes.
 
-        They are checked by `check_set_points`; breaking a limit raises PolicyError in the run.
+        `check_set_points` checks them; breaking a limit raises PolicyError in the run.
         """
 
 
@@ -71,23 +76,24 @@ class SourceOrder:
     """The default: renewables first, then the battery, then the grid.
 
     A surplus of renewables charges the battery, then is exported, then curtailed. A deficit is met
-    in this order until it is gone:
+    in this order:
 
-    1. by the battery above its reserve and by the grid up to `peak_w`, whichever is `first`;
+    1. by the battery above its reserve and by the grid up to `peak_w`, in the order that `first`
+       sets;
     2. by the grid above `peak_w`, up to its limit;
     3. by the battery's reserve;
     4. not at all: the rest is unserved.
 
-    While the grid is cheap or clean it serves the deficit alone, as far as `peak_w`, and charges
-    the battery with what is left of `peak_w` after the load, up to `charge_to`.
+    While the grid is cheap or clean, it serves the deficit alone up to `peak_w`, and uses what is
+    left of `peak_w` to charge the battery up to `charge_to`.
     """
 
     first: Literal["battery", "grid"] = "battery"
     """Which of the two meets a deficit first."""
     reserve: float = 0.0
-    """State of charge that is kept for when neither sun, wind nor grid suffice."""
+    """State of charge kept for times when neither sources nor grid suffice."""
     peak_w: float = math.inf
-    """Peak shaving: import that is not exceeded as long as the battery can help it."""
+    """Peak shaving: import stays at or below this as long as the battery can help."""
     charge_below_price: float = -math.inf
     """Price per kWh at or below which the grid counts as cheap."""
     charge_below_carbon: float = -math.inf
@@ -97,23 +103,20 @@ class SourceOrder:
 
     def __post_init__(self) -> None:
         """Raise ScenarioError with everything that is wrong."""
-        problems = []
+        problems = range_problems(self, reserve=SHARE, charge_to=SHARE)
         if self.first not in ("battery", "grid"):
-            problems.append(f"first is {self.first!r}; it is 'battery' or 'grid'")
-        for name in ("reserve", "charge_to"):
-            if not 0 <= getattr(self, name) <= 1:
-                problems.append(f"{name} is {getattr(self, name):g}; it must be in 0..1")
+            problems.append(f"first is {self.first!r}; it must be 'battery' or 'grid'")
         if not self.peak_w >= 0:
             problems.append(f"peak_w is {self.peak_w:g}; it must be at least 0, in W")
         for name in ("charge_below_price", "charge_below_carbon"):
             if math.isnan(getattr(self, name)):
-                problems.append(f"{name} is no number; leave it out or give a threshold")
+                problems.append(f"{name} is nan; leave it out or give a threshold")
         if problems:
             raise ScenarioError(f"controller: {problem}" for problem in problems)
 
     @cached_property
     def levels(self) -> tuple[float, ...]:
-        """The reserve and where charging from the grid ends."""
+        """The reserve, and the level at which charging from the grid ends."""
         return tuple(level for level in (self.reserve, self.charge_to) if 0 < level < 1)
 
     def settle(self, state: SiteState) -> SetPoints:
@@ -152,7 +155,7 @@ class SourceOrder:
         return points._replace(battery_w=points.battery_w + more, grid_w=points.grid_w + more)
 
     def _attractive(self, state: SiteState) -> bool:
-        """Return whether the grid is cheap or clean now, and there at all."""
+        """Return whether the grid is available, and cheap or clean, now."""
         grid = state.grid
         return grid.import_limit_w > 0 and (
             grid.price_per_kwh <= self.charge_below_price
@@ -161,7 +164,7 @@ class SourceOrder:
 
 
 def check_set_points(state: SiteState, points: SetPoints) -> None:
-    """Raise PolicyError, with all that is wrong, unless set-points balance and keep the limits."""
+    """Raise PolicyError, with all that is wrong, if set-points break a limit or do not balance."""
     battery, grid, left, short = points
     made, load = state.generation_w, state.load_w
     slack = _SLACK * (made + load + abs(battery) + abs(grid))
@@ -174,11 +177,10 @@ def check_set_points(state: SiteState, points: SetPoints) -> None:
         and -slack <= short <= load + slack
     ):
         return
-    raise PolicyError(f"controller at {state.time_s:.9g} s: {_what_is_wrong(state, points, slack)}")
+    raise PolicyError(f"controller at {state.time_s:.9g} s: {_problems(state, points, slack)}")
 
 
-def _what_is_wrong(state: SiteState, points: SetPoints, slack: float) -> str:
-    """Return all that is wrong with set-points, in words."""
+def _problems(state: SiteState, points: SetPoints, slack: float) -> str:
     battery, grid, left, short = points
     limits = (
         ("charging", battery, state.most_charge_w, "the battery can take"),
@@ -204,49 +206,37 @@ def _what_is_wrong(state: SiteState, points: SetPoints, slack: float) -> str:
     return "; ".join(problems)
 
 
-# MERGED The levels of a controller: states of charge at which it is asked again, and when that is.
-# MERGED
-# MERGED A level that the battery is charged or discharged to is met at the instant at which it is reached.
-# MERGED One that it merely leaks past, as after charging up to it, is looked at some time later: the
-# MERGED controller would top the battery up and be asked again at once, without end.
-
-
-_REST_S: Final = 60.0
-"""What leaks past a level is looked at so long after the last level at the earliest."""
-_MOST_IN_A_ROW: Final = 100
-"""More levels, each within a rest of the last, while nothing else changes, are one and the same
-that is passed to and fro."""
-
-
 class ControllerLevels:
-    """Knows when the next level is met, and refuses a controller that lets time never go on."""
+    """When the battery meets the next level of its controller, at which the controller is asked.
+
+    A level that the battery is charged or discharged to is met at the instant it is reached. One
+    that it only leaks past, as after charging up to it, is met some time later: the controller would
+    top the battery up and be asked again at once, without end. A controller that still does not let
+    time go on is refused.
+    """
 
     def __init__(self, levels: Sequence[float]) -> None:
-        """Watch over these states of charge, 0..1."""
         self._levels = tuple(levels)
         self._last_s = -math.inf
         self._in_a_row = 0
         self.next_s = math.inf
-        """When the next one is met, in s; inf if full or empty comes before it, or none does."""
+        """When the next level is met, in s; inf if the battery is full or empty before, or never."""
 
     def await_next(self, battery: Battery, battery_w: float, bound_s: float) -> float:
-        """Return when a battery with this power has to be looked at, in s.
+        """Return when the controller must be asked again, in s.
 
-        Args:
-            battery: as it stands.
-            battery_w: held from now on, above 0 charges.
-            bound_s: when it will be full or empty.
+        `battery_w` is held from now on (above 0 charges); at `bound_s` the battery is full or empty.
         """
         self.next_s = math.inf
         level_s = battery.next_event(battery_w, self._levels) if self._levels else math.inf
         if level_s < bound_s:
-            if battery.leak_prevails(battery_w):
+            if battery.leaks_faster_than(battery_w):
                 level_s = max(level_s, self._last_s + _REST_S)
             self.next_s = level_s
         return min(bound_s, level_s)
 
-    def pass_by(self, now: float) -> None:
-        """Take note of the time in s.
+    def advance(self, now: float) -> None:
+        """Move on to a time in s.
 
         Raises PolicyError if the controller drives the battery to and fro across a level.
         """
@@ -259,10 +249,9 @@ class ControllerLevels:
                 f"controller at {now:.9g} s: the battery has passed its levels "
                 f"({', '.join(f'{level:g}' for level in self._levels)}) more than "
                 f"{_MOST_IN_A_ROW} times, each within {_REST_S:g} s of the last, while nothing "
-                "else changed; leave a band between the level up to which it charges and that down "
-                "to which it discharges"
+                "else changed; leave a band between the levels to which it charges and discharges"
             )
 
     def start_over(self) -> None:
-        """Something else has changed: levels met from now on are not those of before."""
+        """Count levels from 0 again, because something else has changed."""
         self._in_a_row = 0

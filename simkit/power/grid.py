@@ -1,33 +1,17 @@
-"""A grid connection: how much may be imported and exported, at what price, how clean.
-
-What varies is a signal: an object with `value(time_s)` and `next_change(time_s)`, such as those of
-`simkit.power.signal`; a number stands for a constant.
-"""
+"""A grid connection: its limits, its prices and its carbon intensity."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple
 
 from simkit.errors import ScenarioError
+from simkit.power.ranges import FINITE, NOT_NEGATIVE, Range, range_problems
+from simkit.power.signal import Signal
 
-KWH_J: Final = 3.6e6
-"""Joules in a kWh."""
-
-
-class Varying(Protocol):
-    """A piecewise constant function of time."""
-
-    def value(self, time_s: float, /) -> float:
-        """Return the value that holds at a time in s."""
-
-    def next_change(self, time_s: float, /) -> float:
-        """Return the first time in s after this one at which it may change; inf if never."""
-
-
-Amount = float | Varying
-"""A number, or a signal of numbers."""
+Amount = float | Signal
+"""A number that never changes, or a signal."""
 
 
 class GridOffer(NamedTuple):
@@ -47,10 +31,10 @@ class GridOffer(NamedTuple):
 
 @dataclass(frozen=True)
 class Grid:
-    """A connection; without limits it is as large as needed, `Grid(0, 0)` is no connection."""
+    """A connection; without limits it gives what is needed, and `Grid(0, 0)` is no connection."""
 
     import_limit_w: Amount = math.inf
-    """W, at least 0; a signal may take the connection away for a while."""
+    """W, at least 0; a signal may cut the connection for a while."""
     export_limit_w: Amount = 0.0
     """W, at least 0."""
     price_per_kwh: Amount = 0.0
@@ -62,47 +46,37 @@ class Grid:
 
     def __post_init__(self) -> None:
         """Raise ScenarioError with everything that is wrong about the numbers."""
-        problems = []
-        for name, amount in vars(self).items():
-            if not isinstance(amount, (int, float)):
-                continue
-            if name.endswith("limit_w") and not amount >= 0:
-                problems.append(f"grid: {name} is {amount:g}; it must be at least 0, in W")
-            elif not name.endswith("limit_w") and not math.isfinite(amount):
-                problems.append(f"grid: {name} is {amount:g}; it must be a finite number")
-        if isinstance(self.carbon_gco2_per_kwh, (int, float)) and self.carbon_gco2_per_kwh < 0:
-            problems.append(
-                f"grid: carbon_gco2_per_kwh is {self.carbon_gco2_per_kwh:g}; "
-                "it must be at least 0, in g/kWh"
-            )
-        if problems:
-            raise ScenarioError(problems)
+        limit = Range("at least 0", lambda v: v >= 0)
+        ranges = {
+            "import_limit_w": limit,
+            "export_limit_w": limit,
+            "price_per_kwh": FINITE,
+            "export_price_per_kwh": FINITE,
+            "carbon_gco2_per_kwh": NOT_NEGATIVE,
+        }
+        numbers = {n: r for n, r in ranges.items() if not isinstance(getattr(self, n), Signal)}
+        if problems := range_problems(self, **numbers):
+            raise ScenarioError(f"grid: {problem}" for problem in problems)
 
     def offer(self, time_s: float) -> GridOffer:
         """Return what the grid offers at a time in s.
 
-        Raises ScenarioError where a signal of a limit or of carbon is below 0.
+        Raises ScenarioError if the signal of a limit or of carbon is below 0.
         """
         offer = GridOffer(*(_at(amount, time_s) for amount in vars(self).values()))
         for name in ("import_limit_w", "export_limit_w", "carbon_gco2_per_kwh"):
             if not getattr(offer, name) >= 0:
                 raise ScenarioError(
                     f"grid: {name} is {getattr(offer, name):g} at {time_s:.9g} s; it must be at "
-                    "least 0; mend its signal"
+                    "least 0; fix its signal"
                 )
         return offer
 
     def next_change(self, time_s: float) -> float:
         """Return the first time in s after this one at which the offer may change."""
-        return min(
-            (
-                amount.next_change(time_s)
-                for amount in vars(self).values()
-                if not isinstance(amount, (int, float))
-            ),
-            default=math.inf,
-        )
+        signals = [amount for amount in vars(self).values() if isinstance(amount, Signal)]
+        return min((signal.next_change(time_s) for signal in signals), default=math.inf)
 
 
 def _at(amount: Amount, time_s: float) -> float:
-    return float(amount) if isinstance(amount, (int, float)) else amount.value(time_s)
+    return amount.value(time_s) if isinstance(amount, Signal) else float(amount)

@@ -1,4 +1,12 @@
-"""The rows of the ledger's table, worked out of what flowed: shares, carbon and cost."""
+"""The ledger's rows: what flows through a site, whether it balances, and what serves what.
+
+All powers are in W and at least 0; the names give the direction:
+
+    generation + import + discharge + unserved = load + charge + export + curtailment + losses
+
+Battery powers are at its terminals; what it loses inside is its own account. `losses` are the
+site's between sources and load, such as conversion.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +17,14 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import PolicyError
-from simkit.power.grid import KWH_J
-from simkit.power.store_contents import Course, Movement, StoreContents
-
-# MERGED The flows of power through a site at an instant, their balance, and which source serves what.
-# MERGED
-# MERGED All powers in W and at least 0; the names give the direction:
-# MERGED
-# MERGED     generation + import + discharge + unserved = load + charge + export + curtailment + losses
-# MERGED
-# MERGED Battery powers are at its terminals: what is lost inside is the battery's own account. `losses` are
-# MERGED those of the site between sources and load, such as conversion.
-
+from simkit.power.stored_energy import BatteryRows, Footprints, StoredEnergy
+from simkit.units import KWH_J
 
 Columns = Mapping[str, Floats]
 """Columns of equal length by name."""
 
 BALANCE: Final = 1e-9
-"""Share of the power flowing to which every instant must balance."""
+"""Largest imbalance at an instant, as a share of the power flowing."""
 
 
 class Flows(NamedTuple):
@@ -63,9 +61,9 @@ class Flows(NamedTuple):
     generation_gco2_per_kwh: float = 0.0
     """Of generated energy that is used, over the life cycle."""
     machines_w: float = 0.0
-    """What machines draw of the load, before PUE."""
+    """What machines draw, before PUE; part of the load."""
     standing_w: float = 0.0
-    """What they draw of it that belongs to no job: idle, booting, off."""
+    """The part of it that belongs to no job: idle, booting, off."""
 
 
 POWERS: Final = Flows._fields[:9]
@@ -84,12 +82,12 @@ SHARES: Final = (
 def first_wrong(flows: Columns) -> int:
     """Return the first of N rows whose flows do not balance; N if all do.
 
-    They balance to `BALANCE` of the power flowing. A row is wrong too if a flow is below 0, if the
-    battery charges and discharges at once, if more is unserved than wanted or more curtailed than
-    made.
+    They must balance to `BALANCE` of the power flowing. A row is also wrong if a flow is below 0, if
+    the battery charges and discharges at once, if more is unserved than wanted, or if more is
+    curtailed than generated.
     """
     made, bought, given, short, load, charge, sold, left, lost = (flows[name] for name in POWERS)
-    with np.errstate(invalid="ignore"):  # an infinite flow balances with nothing
+    with np.errstate(invalid="ignore"):  # infinite flows do not balance
         sources = made + bought + given + short
         uses = load + charge + sold + left + lost
         slack = BALANCE * np.maximum(sources, uses)
@@ -108,18 +106,17 @@ def wrong_flows(time_s: float, powers: Sequence[float]) -> PolicyError:
     return PolicyError(
         f"the site's flows at {time_s:.9g} s are wrong: "
         + ", ".join(f"{name} {value:.9g}" for name, value in zip(POWERS, powers, strict=True))
-        + f"; sources give {sources:.9g} W, uses take {uses:.9g} W; they must be equal and finite, "
-        "none below 0, the battery either charges or discharges, no more is unserved than wanted "
-        "and no more curtailed than made; check the controller's set-points"
+        + f"; sources give {sources:.9g} W, uses take {uses:.9g} W; both must be equal, all flows "
+        "finite and at least 0; the battery cannot charge and discharge at once, and no more can be "
+        "unserved than wanted, or curtailed than generated; check the controller's set-points"
     )
 
 
 def share_out(flows: Columns) -> dict[str, Floats]:
-    """Return which source serves what, by the declared rule, as columns of `SHARES`.
+    """Return which source serves what, as columns of `SHARES`.
 
-    The load, with its losses and without what is unserved, takes renewables first, then what the
-    battery gives, then the grid. The battery is charged by the renewables that are left, then by
-    the grid. Export gets the rest.
+    The served load, with its losses, takes renewables first, then the battery, then the grid. The
+    battery is charged from the remaining renewables, then from the grid. The rest is exported.
     """
     made, bought, given, short, load, charge, _, left, lost = (flows[name] for name in POWERS)
     wanted, sun = np.maximum(load + lost - short, 0.0), np.maximum(made - left, 0.0)
@@ -144,70 +141,66 @@ RATES: Final = (
     "load_carbon_g_per_s",
     "load_cost_per_s",
 )
-"""Columns that add up: what flows in each s. load_battery_grid is the part of load_battery whose
-energy came from the grid. carbon and cost are the site's (import and generation, less what export
-brings); load_carbon and load_cost are what the load's energy carries, that from the battery when
+"""Columns of amounts per second, which add up. `load_battery_grid_w` is the part of `load_battery_w`
+whose energy came from the grid. `carbon` and `cost` are the site's: of import and generation, less
+what export earns. `load_carbon` and `load_cost` are the load's; energy from the battery counts when
 it is used."""
 
 STORED: Final = ("stored_j", "stored_carbon_g", "stored_cost", "stored_grid_j")
-"""What the battery holds at a row's end: energy, what this carries, and its part from the grid."""
+"""What the battery holds at a row's end: energy, its carbon and cost, and its part from the grid."""
 
-COLUMNS: Final = (
-    "start_s",
-    "end_s",
-    *Flows._fields,
-    *RATES[len(POWERS) + 2 :],
-    *STORED,
-)
-"""Columns of the table, see `records.POWER`."""
+COLUMNS: Final = ("start_s", "end_s", *Flows._fields, *RATES[len(POWERS) + 2 :], *STORED)
+"""Columns of the table, described in `records.POWER`."""
 
 
-def finished_rows(kept: Columns, stored: StoreContents | None) -> dict[str, Floats]:
+def finished_rows(kept: Columns, stored: StoredEnergy | None) -> dict[str, Floats]:
     """Return N rows with all `COLUMNS`.
 
     Args:
-        kept: start_s, end_s, those of `Flows`, and stored_j; flows that balance.
-        stored: what the battery holds before the first row; moves on to the last. None: no battery.
+        kept: `start_s`, `end_s`, flows that balance, and `stored_j`.
+        stored: what the battery holds before the first row; is moved on to the end of the last.
+            None: there is no battery.
     """
     rows = {**kept, **share_out(kept)}
-    course = _course(rows, stored)
-    carbon, cost = _origin(rows, "load_renewable_w", "load_grid_w")
+    held = _footprints(rows, stored)
+    carbon, cost = _direct(rows, "load_renewable_w", "load_grid_w")
     given = rows["discharge_w"] * (rows["end_s"] - rows["start_s"])
     part = np.divide(rows["load_battery_w"], given, out=np.zeros_like(given), where=given > 0)
     rows |= {
-        # a discharge leaves the mixture as it is
-        "load_battery_grid_w": rows["load_battery_w"] * course.grid_share,
+        # discharging does not change the mixture
+        "load_battery_grid_w": rows["load_battery_w"] * held.grid_share,
         **_site_rates(rows),
-        "load_carbon_g_per_s": carbon + course.gone_carbon_g * part,  # the rest is exported
-        "load_cost_per_s": cost + course.gone_cost * part,
-        "stored_carbon_g": course.carbon_g,
-        "stored_cost": course.cost,
-        "stored_grid_j": rows["stored_j"] * course.grid_share,
+        "load_carbon_g_per_s": carbon + held.gone_carbon_g * part,  # the rest is exported
+        "load_cost_per_s": cost + held.gone_cost * part,
+        "stored_carbon_g": held.carbon_g,
+        "stored_cost": held.cost,
+        "stored_grid_j": rows["stored_j"] * held.grid_share,
     }
     return {name: rows[name] for name in COLUMNS}
 
 
-def _course(rows: Columns, stored: StoreContents | None) -> Course:
-    """Let the contents follow the battery through the rows."""
+def _footprints(rows: Columns, stored: StoredEnergy | None) -> Footprints:
+    """Move the stored energy on through the rows."""
     if stored is None:
-        return Course(*(np.zeros(len(rows["end_s"])) for _ in Course._fields))
+        return Footprints(*(np.zeros(len(rows["end_s"])) for _ in Footprints._fields))
     span, charge = rows["end_s"] - rows["start_s"], rows["charge_w"]
-    carbon, cost = _origin(rows, "charge_renewable_w", "charge_grid_w")
+    carbon, cost = _direct(rows, "charge_renewable_w", "charge_grid_w")
     grid = np.divide(rows["charge_grid_w"], charge, out=np.zeros_like(charge), where=charge > 0)
-    movement = Movement(
-        span,
-        rows["stored_j"],
-        charge > 0,
-        rows["discharge_w"] > 0,
-        carbon * span,
-        cost * span,
-        grid,
+    return stored.follow(
+        BatteryRows(
+            span,
+            rows["stored_j"],
+            charge > 0,
+            rows["discharge_w"] > 0,
+            carbon * span,
+            cost * span,
+            grid,
+        )
     )
-    return stored.follow(movement)
 
 
-def _origin(rows: Columns, renewable: str, grid: str) -> tuple[Floats, Floats]:
-    """Return carbon in g/s and cost per s of what comes straight from sun, wind and grid."""
+def _direct(rows: Columns, renewable: str, grid: str) -> tuple[Floats, Floats]:
+    """Return carbon in g/s and cost per s of two flows straight from renewables and grid."""
     sun, bought = rows[renewable], rows[grid]
     carbon = sun * rows["generation_gco2_per_kwh"] + bought * rows["carbon_gco2_per_kwh"]
     cost = sun * rows["generation_price_per_kwh"] + bought * rows["price_per_kwh"]
@@ -215,9 +208,9 @@ def _origin(rows: Columns, renewable: str, grid: str) -> tuple[Floats, Floats]:
 
 
 def _site_rates(rows: Columns) -> dict[str, Floats]:
-    """Return carbon in g/s and cost per s of what the site takes in, less what export brings."""
+    """Return the site's carbon in g/s and cost per s: of what comes in, less export's earnings."""
     bought, used = rows["import_w"], rows["generation_w"] - rows["curtailment_w"]
     carbon = bought * rows["carbon_gco2_per_kwh"] + used * rows["generation_gco2_per_kwh"]
     cost = bought * rows["price_per_kwh"] + used * rows["generation_price_per_kwh"]
-    brought = rows["export_w"] * rows["export_price_per_kwh"]
-    return {"carbon_g_per_s": carbon / KWH_J, "cost_per_s": (cost - brought) / KWH_J}
+    earned = rows["export_w"] * rows["export_price_per_kwh"]
+    return {"carbon_g_per_s": carbon / KWH_J, "cost_per_s": (cost - earned) / KWH_J}

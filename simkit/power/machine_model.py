@@ -1,4 +1,10 @@
-"""What a machine draws: idle power, and power that rises with the use of its resources."""
+"""What machines draw, and what the facility adds to it.
+
+`PowerModel`: idle power, and power that rises with the use of a machine's resources. `Pue`: power
+usage effectiveness, the ratio of the facility's power to the machines' (C. Belady et al., The Green
+Grid white paper 6, 2008). Cooling and conversion make it larger than 1, and larger at part load and
+on hot days.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +18,8 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
-from simkit.power.grid import Varying
+from simkit.power.ranges import NOT_NEGATIVE, POSITIVE, range_problems
+from simkit.power.signal import Signal
 
 
 @dataclass(frozen=True)
@@ -22,10 +29,10 @@ class Curve:
     utilisation: tuple[float, ...]
     """Ascending from 0 to 1."""
     watts: tuple[float, ...]
-    """Above idle, in W, as many."""
+    """Power above idle at each of them, in W."""
 
     def power_w(self, utilisation: float) -> float:
-        """Return the dynamic power in W; below 0 and above 1 the first and the last line go on."""
+        """Return the dynamic power in W; the first and last lines continue outside 0..1."""
         if len(self.watts) == 2:
             return self.watts[1] * utilisation
         row = min(max(bisect_right(self.utilisation, utilisation) - 1, 0), len(self.watts) - 2)
@@ -34,7 +41,7 @@ class Curve:
         return low + (high - low) * (utilisation - start) / (end - start)
 
     def powers_w(self, utilisation: Floats) -> Floats:
-        """Return (N,) the same of (N,) utilisations."""
+        """Return (N,) dynamic powers in W at (N,) utilisations."""
         points, watts = np.array(self.utilisation), np.array(self.watts)
         row = np.searchsorted(points, utilisation, side="right") - 1
         row = np.clip(row, 0, len(points) - 2)
@@ -47,8 +54,8 @@ class Curve:
 class PowerModel:
     """A kind of machine: power(u) = idle + Σ over resources of curve(u of the resource).
 
-    Made by `linear`, `table` or `per_resource`. The power above idle is dynamic; jobs are billed
-    for this alone, each resource's in proportion to what they hold of it.
+    Made by `linear`, `table` or `per_resource`. The power above idle is dynamic. Jobs are billed
+    for dynamic power only, in proportion to what they hold of each resource.
     """
 
     idle_w: float
@@ -56,23 +63,26 @@ class PowerModel:
     resources: tuple[str, ...]
     """Names of the resources that draw dynamic power."""
     curves: tuple[Curve, ...]
-    """One a resource."""
+    """One for each resource."""
     off_w: float = 0.0
     """Power when switched off."""
     boot_s: float = 0.0
     """Time from switching on to being ready."""
     boot_w: float | None = None
-    """Power while booting; None: as when idle. The energy of a boot is boot_w · boot_s."""
+    """Power while booting; None: idle power. A boot takes boot_w · boot_s of energy."""
     shutdown_s: float = 0.0
     """Time from switching off to being off, at idle power."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError with everything that is wrong."""
-        problems = [
-            f"{name} is {value:g}; it must be at least 0 and finite"
-            for name in ("idle_w", "off_w", "boot_s", "boot_w", "shutdown_s")
-            if (value := getattr(self, name)) is not None and not 0 <= value < math.inf
-        ]
+        problems = range_problems(
+            self,
+            idle_w=NOT_NEGATIVE,
+            off_w=NOT_NEGATIVE,
+            boot_s=NOT_NEGATIVE,
+            boot_w=NOT_NEGATIVE,
+            shutdown_s=NOT_NEGATIVE,
+        )
         if len(self.resources) != len(self.curves):
             problems.append(f"{len(self.curves)} curves for {len(self.resources)} resources")
         for resource, curve in zip(self.resources, self.curves, strict=False):
@@ -94,10 +104,10 @@ class PowerModel:
 
     @classmethod
     def table(cls, watts: Sequence[float], resource: str = "cpu", **facts: float) -> PowerModel:
-        """Return straight lines through powers measured at equal steps of utilisation.
+        """Return straight lines through total powers in W at equal steps of utilisation.
 
-        As in results of SPECpower_ssj2008, turned round to begin with active idle: eleven numbers
-        are the total power in W at 0, 10, …, 100 %.
+        Eleven numbers are the power at 0, 10, …, 100 %, as in results of SPECpower_ssj2008 in
+        reverse order, active idle first.
         """
         if len(watts) < 2:
             raise ScenarioError(
@@ -109,7 +119,7 @@ class PowerModel:
 
     @classmethod
     def per_resource(cls, idle_w: float, full_w: Mapping[str, float], **facts: float) -> PowerModel:
-        """Return idle + Σ full · u: what each resource adds in W when all of it is in use."""
+        """Return idle + Σ full · u; `full_w` is what each resource adds in W when fully used."""
         curves = tuple([Curve((0.0, 1.0), (0.0, float(watts))) for watts in full_w.values()])
         return cls(idle_w, tuple(full_w), curves, **facts)
 
@@ -124,16 +134,9 @@ class PowerModel:
         return self.idle_w + sum(curve.watts[-1] for curve in self.curves)
 
     def power_w(self, utilisation: Sequence[float]) -> float:
-        """Return the power in W of a machine that is on; one utilisation, 0..1, a resource."""
+        """Return the power in W of a machine that is on, from each resource's utilisation, 0..1."""
         pairs = zip(self.curves, utilisation, strict=True)
         return self.idle_w + sum(curve.power_w(u) for curve, u in pairs)
-
-    def powers_w(self, utilisation: Floats) -> Floats:
-        """Return (N,) powers in W of N machines of this kind from (N, R) utilisations."""
-        total = np.full(len(utilisation), float(self.idle_w))
-        for r, curve in enumerate(self.curves):
-            total += curve.powers_w(utilisation[:, r])
-        return total
 
 
 def _curve_problems(curve: Curve) -> list[str]:
@@ -148,37 +151,33 @@ def _curve_problems(curve: Curve) -> list[str]:
     elif (watts < 0).any():
         problems.append(
             f"power in use is {-watts.min():g} W below idle power; "
-            "give the total power in use, at least that of an idle machine"
+            "give the total power in use, at least idle power"
         )
     return problems
 
 
-# MERGED Power usage effectiveness: what a site draws for each W that its machines draw.
-# MERGED
-# MERGED The ratio of the facility's power to the machines' (C. Belady et al., The Green Grid white paper 6,
-# MERGED 2008). Cooling and conversion make it above 1, higher at part load and on hot days.
-
-
 class Pue(Protocol):
-    """Gives the ratio at an instant."""
+    """Gives power usage effectiveness at an instant."""
 
     def pue(self, machines_w: float, time_s: float) -> float:
-        """Return facility power / machine power, at least 1, for the machines' power in W."""
+        """Return facility power / machine power, at least 1, when machines draw so many W."""
 
     def next_change(self, time_s: float) -> float:
-        """Return the first time in s after this one at which it may change by itself."""
+        """Return the first time in s after this one at which it may change at constant power."""
 
 
 @dataclass(frozen=True)
 class ConstantPue:
-    """The same ratio always; 1: machines alone."""
+    """The same ratio always; 1 adds nothing to the machines."""
 
     ratio: float = 1.0
 
     def __post_init__(self) -> None:
         """Raise ScenarioError for a ratio below 1."""
         if not 1 <= self.ratio < math.inf:
-            raise ScenarioError(f"pue: {self.ratio:g} is not at least 1; a site draws what it runs")
+            raise ScenarioError(
+                f"pue: {self.ratio:g} is not at least 1; a site draws what its machines do"
+            )
 
     def pue(self, machines_w: float, time_s: float) -> float:
         return self.ratio
@@ -189,22 +188,20 @@ class ConstantPue:
 
 @dataclass(frozen=True)
 class CurvedPue:
-    """A ratio over the load, plus what the weather adds; straight lines between points."""
+    """A ratio that depends on the load and the weather; straight lines between points."""
 
     rated_w: float
     """Machine power in W at which the load is 1."""
     by_load: Mapping[float, float]
-    """Load (machine power / rated power) to ratio, at least 1; beyond the points it stays level."""
-    temperature: Varying | None = None
+    """Load (machine power / rated power) -> ratio, at least 1; level beyond the points."""
+    temperature: Signal | None = None
     """Outside temperature in °C."""
     added_by_temperature: Mapping[float, float] = field(default_factory=dict)
-    """Temperature in °C to what is added to the ratio, at least 0."""
+    """Temperature in °C -> what is added to the ratio, at least 0."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError with everything that is wrong."""
-        problems = []
-        if not 0 < self.rated_w < math.inf:
-            problems.append(f"rated_w is {self.rated_w:g}; it must be above 0, in W")
+        problems = range_problems(self, rated_w=POSITIVE)
         if not self.by_load or not all(1 <= ratio < math.inf for ratio in self.by_load.values()):
             problems.append("by_load needs at least one point, and ratios of at least 1")
         if not all(0 <= more < math.inf for more in self.added_by_temperature.values()):
@@ -224,6 +221,6 @@ class CurvedPue:
         return math.inf if self.temperature is None else self.temperature.next_change(time_s)
 
 
-def _between(points: Mapping[float, float], place: float) -> float:
-    places = sorted(points)
-    return float(np.interp(place, places, [points[p] for p in places]))
+def _between(points: Mapping[float, float], at: float) -> float:
+    known = sorted(points)
+    return float(np.interp(at, known, [points[x] for x in known]))

@@ -1,17 +1,17 @@
 """A signal: a number that changes with time in steps, such as the power of a wind farm.
 
-Think of a chart recorder whose pen only moves sideways or jumps: between two jumps the value is
+Think of a chart recorder whose pen only moves sideways or jumps. Between two jumps the value is
 constant, so the energy between two instants is a sum of rectangles and no sampling loses any of
-it. A signal is a plain function of time; it knows no simulator and is asked by it.
+it. A signal is a plain function of time and knows no simulator.
 
 Times are seconds on the run's clock, on the grid of `units.time_on_grid`, on which sums are exact.
-Values are in the unit the signal names: W, gCO2/kWh, price/kWh.
+Values are in the signal's unit: W, gCO2/kWh, price/kWh.
 
 - here: `Constant`, `Sum`, `Scaled`
-- `signal_steps.Steps`: a recorded or given step function; `signal_align.aligned` makes one of a
+- `signal_steps.Steps`: a recorded or given step function; `signal_align.aligned` makes one from a
   trace
 - `signal_schedule.Schedule`: a pattern of the day or the week
-- `signal_forecast.foreseen`: what a forecast expected of another signal
+- `signal_levels.Levels`: random levels
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ PRICE = "price/kWh"
 
 
 class Signal(ABC):
-    """A piecewise constant function of time. Whoever writes one gives `value` and `next_change`.
+    """A piecewise constant function of time. Subclasses define `value` and `next_change`.
 
     Attributes:
         unit: the unit of its values.
         start_s: the first instant at which it has a value; minus infinity if always.
-        end_s: the instant from which on it has none; infinity if never.
+        end_s: the instant from which it has none; infinity if never.
     """
 
     def __init__(self, unit: str, start_s: float = -math.inf, end_s: float = math.inf) -> None:
@@ -49,7 +49,7 @@ class Signal(ABC):
     def value(self, time_s: float) -> float:
         """Return the value at an instant; at a jump, the value from there on.
 
-        Raises TraceError where the signal has none.
+        Raises TraceError if the signal has none there.
         """
 
     @abstractmethod
@@ -66,15 +66,10 @@ class Signal(ABC):
         return np.array(flat, dtype=np.float64).reshape(times.shape)
 
     def pieces(self, start_s: float, end_s: float) -> tuple[Floats, Floats]:
-        """Return the constant pieces of a span.
+        """Return the constant pieces of a finite span: (n,) starts in s and (n,) values.
 
-        Args:
-            start_s: its start, finite.
-            end_s: its end, finite, not before the start.
-
-        Returns:
-            (n,) where each piece starts, the first at `start_s`, and (n,) its value; the last ends
-            at `end_s`. Neighbours may be equal. An empty span has no pieces.
+        The first starts at `start_s`, the last ends at `end_s`. Neighbours may be equal. An empty
+        span has no pieces.
         """
         check_span(start_s, end_s)
         starts: list[float] = []
@@ -87,20 +82,20 @@ class Signal(ABC):
     def integral(self, start_s: float, end_s: float) -> float:
         """Return the integral over [start_s, end_s): value times seconds, J for a power in W.
 
-        Exact but for rounding: no product is lost in the sum of the others.
+        Exact but for rounding of the products; their sum loses nothing.
         """
         starts, values = self.pieces(start_s, end_s)
         return math.fsum((values * np.diff(starts, append=end_s)).tolist())
 
     def mean(self, start_s: float, end_s: float) -> float:
-        """Return the mean over a span, the value at its start where the span is empty."""
+        """Return the mean over a span; the value at its start if the span is empty."""
         if end_s == start_s:
             return self.value(start_s)
         return self.integral(start_s, end_s) / (end_s - start_s)
 
 
 class Constant(Signal):
-    """The same value for ever.
+    """The same value always.
 
     Raises TraceError if the value is not finite.
     """
@@ -110,22 +105,19 @@ class Constant(Signal):
         self.constant = _finite(value, "value of a constant signal")
 
     def value(self, time_s: float) -> float:
-        """Return the constant."""
         return self.constant
 
     def next_change(self, time_s: float) -> float:
-        """Return infinity."""
         return math.inf
 
     def values(self, times_s: npt.ArrayLike) -> Floats:
-        """Return the constant, as often as there are times."""
         return np.full(np.shape(times_s), self.constant)
 
 
 class Sum(Signal):
-    """The sum of signals of one unit: solar and wind together.
+    """The sum of signals in one unit: solar and wind together.
 
-    Raises TraceError if there is none, or if their units differ.
+    Raises TraceError for no signals, or if their units differ.
     """
 
     def __init__(self, parts: Sequence[Signal]) -> None:
@@ -134,33 +126,28 @@ class Sum(Signal):
         if len(units := {part.unit for part in parts}) > 1:
             raise TraceError(
                 f"signals in {', '.join(sorted(units))} cannot be added; a sum needs one unit: "
-                "convert them, or take out the one that does not belong"
+                "convert them, or remove the odd one"
             )
         start, end = max(part.start_s for part in parts), min(part.end_s for part in parts)
         super().__init__(parts[0].unit, start, end)
         self.parts = tuple(parts)
 
     def value(self, time_s: float) -> float:
-        """Return the sum of the values."""
         return math.fsum(part.value(time_s) for part in self.parts)
 
     def next_change(self, time_s: float) -> float:
-        """Return when the first of the parts changes."""
         return min(part.next_change(time_s) for part in self.parts)
 
     def values(self, times_s: npt.ArrayLike) -> Floats:
-        """Return the sums at many instants."""
         columns = [part.values(times_s) for part in self.parts]
         total: Floats = np.sum(columns, axis=0)
         return total
 
     def pieces(self, start_s: float, end_s: float) -> tuple[Floats, Floats]:
-        """Return the pieces of a span, cut wherever one of the parts is."""
         starts = np.unique(np.concatenate([part.pieces(start_s, end_s)[0] for part in self.parts]))
         return starts, self.values(starts)
 
     def integral(self, start_s: float, end_s: float) -> float:
-        """Return the sum of the integrals."""
         return math.fsum(part.integral(start_s, end_s) for part in self.parts)
 
 
@@ -176,29 +163,24 @@ class Scaled(Signal):
         self.factor = _finite(factor, "factor of a scaled signal")
 
     def value(self, time_s: float) -> float:
-        """Return the scaled value."""
         return self.factor * self.signal.value(time_s)
 
     def next_change(self, time_s: float) -> float:
-        """Return when the signal itself changes; a factor of 0 leaves nothing that changes."""
-        return self.signal.next_change(time_s) if self.factor else math.inf
+        return self.signal.next_change(time_s) if self.factor else math.inf  # 0 times it is 0
 
     def values(self, times_s: npt.ArrayLike) -> Floats:
-        """Return the scaled values at many instants."""
         return self.factor * self.signal.values(times_s)
 
     def pieces(self, start_s: float, end_s: float) -> tuple[Floats, Floats]:
-        """Return the signal's pieces, scaled."""
         starts, values = self.signal.pieces(start_s, end_s)
         return starts, self.factor * values
 
     def integral(self, start_s: float, end_s: float) -> float:
-        """Return the scaled integral."""
         return self.factor * self.signal.integral(start_s, end_s)
 
 
 def check_span(start_s: float, end_s: float) -> None:
-    """Raise ValueError unless a span is finite and does not end before it starts."""
+    """Raise ValueError if a span is not finite or ends before it starts."""
     if not -math.inf < start_s <= end_s < math.inf:
         raise ValueError(f"a span from {start_s!r} to {end_s!r} s; it must be finite and ascending")
 

@@ -1,8 +1,8 @@
-"""Alignment: which instant of a trace belongs to which instant of a run.
+"""Alignment: which instant of a trace is which instant of a run; and a trace made a signal.
 
 A job log of 1998 meets the weather of 2012 in one of three ways:
 
-- `calendar`: same month, day and hour in the standard time of each place, whatever the year;
+- `calendar`: same month, day and hour in the standard time of each place, in any year;
 - `epoch`: same instant in history;
 - `offset`: the run's zero is so many seconds into the trace.
 """
@@ -13,45 +13,41 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
+import numpy as np
+
 from simkit.errors import TraceError, did_you_mean
-from simkit.power.signal import Scaled, Signal
+from simkit.power.signal import WATT, Scaled, Signal
 from simkit.power.signal_calendar import CalendarYear, calendar_year, dates
 from simkit.power.signal_steps import PastEnd, Steps
-from simkit.power.signal_trace import Gaps, Pieces, PowerTrace, pieces_of
+from simkit.power.signal_trace import Gaps, PowerTrace, StepFunction, step_function
 from simkit.power.signal_zone import standard_offset_s
-
-# MERGED The part of a run in which its jobs are there, over which every signal must be known.
 
 
 class Span(NamedTuple):
-    """Part of a run, in s on its clock."""
+    """The part of a run in which its jobs run, in s on its clock."""
 
     first_s: float
     last_s: float
 
 
 def check_covers(signal: Signal, span: Span, ahead_s: float = 0.0) -> None:
-    """Raise TraceError unless a signal is known over a span of the run, and some time longer.
+    """Raise TraceError if a signal does not cover a span of the run and `ahead_s` s after it.
 
-    Args:
-        signal: on the run's clock.
-        span: in which the jobs are there.
-        ahead_s: how much further a forecast looks, in s.
+    `ahead_s` is how far a forecast looks ahead.
     """
     first, last = span.first_s, span.last_s + ahead_s
     if signal.start_s <= first and signal.end_s >= last:
         return
-    wanted = f"the jobs are there from {first:.10g} to {last:.10g} s"
+    wanted = f"the jobs run from {first:.10g} to {last:.10g} s"
     remedy = "give a longer file, past_end: hold or wrap, or another align"
     if ahead_s:
         wanted = (
-            f"the forecast looks from {first:.10g} to {last:.10g} s, which is its horizon of "
-            f"{ahead_s:.10g} s behind the end of the last job"
+            f"the forecast looks from {first:.10g} to {last:.10g} s, its horizon of "
+            f"{ahead_s:.10g} s past the end of the last job"
         )
-        remedy = "give a shorter horizon, a longer file, past_end: hold or wrap, or another align"
+        remedy = f"give a shorter horizon, {remedy.removeprefix('give ')}"
     raise TraceError(
-        f"is known from {signal.start_s:.10g} to {signal.end_s:.10g} s of the run, but {wanted}; "
-        f"{remedy}"
+        f"covers {signal.start_s:.10g} to {signal.end_s:.10g} s of the run, but {wanted}; {remedy}"
     )
 
 
@@ -62,22 +58,21 @@ Align = Literal["calendar", "epoch", "offset"]
 class Alignment:
     """How a trace is laid on a run's clock.
 
-    Raises TraceError if the kind is unknown, or a number not finite or of another kind.
+    Raises TraceError if the kind is unknown, or a number is not finite or belongs to another kind.
     """
 
     kind: Align = "calendar"
     epoch_s: float | None = None
     """Unix time of the run's zero; `calendar` and `epoch` need it."""
     time_zone: str | None = None
-    """Zone of the run's site, for `calendar`; None: that of the trace."""
+    """Zone of the run's site, for `calendar`; None: the trace's."""
     offset_s: float = 0.0
     """Seconds from the trace's start to the run's zero, for `offset`."""
 
     def __post_init__(self) -> None:
-        """Check that kind and numbers go together."""
         if self.kind not in get_args(Align):
             known = did_you_mean(self.kind, get_args(Align))
-            raise TraceError(f"align: {self.kind!r} is no kind{known}")
+            raise TraceError(f"align: {self.kind!r} is unknown{known}")
         if self.kind != "offset" and (self.epoch_s is None or not math.isfinite(self.epoch_s)):
             raise TraceError(
                 f"align {self.kind}: the run's epoch is {self.epoch_s!r}; it needs the Unix time "
@@ -99,21 +94,21 @@ def aligned(
     factor: float = 1.0,
     needed: Span | None = None,
 ) -> Signal:
-    """Make a signal on the run's clock of a trace.
+    """Make a signal on the run's clock from a trace.
 
     Args:
         trace: what was read.
         alignment: which instants belong together.
-        gaps: what stands in for missing rows; None: none may be missing.
+        gaps: how missing rows are filled; None: none may be missing.
         past_end: what holds before the trace's start and past its end; a calendar has no end.
-        factor: on all values, see `signal_scaling`.
-        needed: part of the run in which the signal is needed, for messages; None: not said.
+        factor: multiplies all values, see `scale_factor`.
+        needed: part of the run in which the signal is needed, for messages; None: not stated.
 
     Raises TraceError for gaps that are not allowed, or a calendar year that the trace does not
     fill.
     """
     gaps = gaps or Gaps()
-    pieces = pieces_of(trace, gaps)
+    pieces = step_function(trace, gaps)
     if alignment.kind == "calendar":
         signal: Signal = _on_calendar(trace, pieces, alignment, gaps, needed)
     else:
@@ -132,16 +127,40 @@ def aligned(
 
 
 def _on_calendar(
-    trace: PowerTrace, pieces: Pieces, alignment: Alignment, gaps: Gaps, needed: Span | None
+    trace: PowerTrace, pieces: StepFunction, alignment: Alignment, gaps: Gaps, needed: Span | None
 ) -> CalendarYear:
-    """Lay the trace's standard time on the run's."""
     epoch = alignment.epoch_s or 0.0
     there = standard_offset_s(trace.time_zone, float(pieces.starts_s[0]))
     here = standard_offset_s(alignment.time_zone or trace.time_zone, epoch)
-    local = Pieces(pieces.starts_s + there, pieces.values, pieces.end_s + there)
+    local = StepFunction(pieces.starts_s + there, pieces.values, pieces.end_s + there)
     zero = epoch + here
     wanted = "" if needed is None else dates(zero + needed.first_s, zero + needed.last_s)
     year = calendar_year(
         local, gaps=gaps, step_s=trace.step_s, unit=trace.unit, name=trace.name, needed=wanted
     )
     return CalendarYear(year, zero_s=zero)
+
+
+def scale_factor(
+    trace: PowerTrace, gaps: Gaps, *, peak_w: float | None = None, mean_w: float | None = None
+) -> float:
+    """Return the factor that gives a trace of power this peak, or this mean over time, in W.
+
+    Gaps are filled first. Without a peak or mean the factor is 1. Raises TraceError if the trace is
+    not of power, or is not above 0 at its peak or in the mean.
+    """
+    if peak_w is None and mean_w is None:
+        return 1.0
+    trace.require(WATT, "a scaled source")
+    pieces = step_function(trace, gaps)
+    if peak_w is not None:
+        what, size, wanted = "peak", float(pieces.values.max()), peak_w
+    else:
+        lengths = np.diff(pieces.starts_s, append=pieces.end_s)
+        size = float(pieces.values @ lengths / lengths.sum())
+        what, wanted = "mean", mean_w or 0.0
+    if size <= 0:
+        raise TraceError(
+            f"{trace.name}: its {what} is {size:g} W, which cannot be scaled; give another trace"
+        )
+    return wanted / size

@@ -1,8 +1,8 @@
 """The calendar year: one year of a trace, read by month, day and hour in any other year.
 
-The year of the trace is laid on a leap year, 366 days long. A run's year without 29 February
-passes over that day; a trace's year without it shows 28 February twice. A run that goes on past
-31 December begins again on 1 January.
+The trace's year is laid on a leap year, 366 days long. A run's year without 29 February skips that
+day; for a trace's year without it, 28 February is repeated. A run that continues past 31 December
+starts over on 1 January.
 """
 
 from __future__ import annotations
@@ -18,18 +18,16 @@ from simkit.arrays import Floats
 from simkit.errors import TraceError
 from simkit.power.signal import Signal, check_span
 from simkit.power.signal_steps import Steps
-from simkit.power.signal_trace import Gaps, Pieces
-from simkit.units import format_duration, time_on_grid
+from simkit.power.signal_trace import Gaps, StepFunction
+from simkit.units import DAY_S, format_duration, time_on_grid
 
-DAY_S: Final = 86_400.0
-LEAP_YEAR_S: Final = 366 * DAY_S
-LEAP_DAY_S: Final = 59 * DAY_S
+_LEAP_YEAR_S: Final = 366 * DAY_S
+_LEAP_DAY_S: Final = 59 * DAY_S
 """Where 29 February begins in a leap year."""
-MARCH_S: Final = 60 * DAY_S
 
 
 class _Part(NamedTuple):
-    """A part of a run's year in which the calendar is one shift away from the clock."""
+    """A part of a run's year with one shift between calendar and clock."""
 
     start_s: float
     end_s: float
@@ -38,7 +36,7 @@ class _Part(NamedTuple):
 
 
 class CalendarYear(Signal):
-    """A signal that has, at any instant, the value of the same month, day and hour of its year.
+    """A signal whose value is that of the same month, day and hour of its year.
 
     Args:
         year: over the 366 days of a leap year, from 0 s.
@@ -53,26 +51,22 @@ class CalendarYear(Signal):
         self._part = _Part(0.0, 0.0, 0.0)
 
     def value(self, time_s: float) -> float:
-        """Return the year's value at this month, day and hour."""
         return self.year.value(time_s + self._part_at(time_s).shift_s)
 
     def next_change(self, time_s: float) -> float:
-        """Return the year's next edge, or where the calendar jumps."""
         part = self._part_at(time_s)
         edge = self.year.next_change(time_s + part.shift_s) - part.shift_s
         return min(edge, part.end_s) if edge > time_s else math.nextafter(time_s, math.inf)
 
     def values(self, times_s: npt.ArrayLike) -> Floats:
-        """Return the values at many instants, in the shape of `times_s`."""
         local = np.asarray(times_s, dtype=np.float64) + self._zero
         years = np.floor(local).astype("datetime64[s]").astype("datetime64[Y]")
         within = local - years.astype("datetime64[s]").astype(np.int64)
         first_of_march = (years.astype("datetime64[M]") + 2).astype("datetime64[D]")
         common = (first_of_march - years.astype("datetime64[D]")).astype(np.int64) == 59
-        return self.year.values(within + np.where(common & (within >= LEAP_DAY_S), DAY_S, 0.0))
+        return self.year.values(within + np.where(common & (within >= _LEAP_DAY_S), DAY_S, 0.0))
 
     def pieces(self, start_s: float, end_s: float) -> tuple[Floats, Floats]:
-        """Return the pieces of a span, cut where the calendar jumps."""
         check_span(start_s, end_s)
         starts, values = [np.empty(0)], [np.empty(0)]
         for part in self._parts(start_s, end_s):
@@ -82,7 +76,6 @@ class CalendarYear(Signal):
         return np.concatenate(starts), np.concatenate(values)
 
     def integral(self, start_s: float, end_s: float) -> float:
-        """Return the integral over a span, part by part."""
         check_span(start_s, end_s)
         part = self._part_at(start_s)
         if end_s <= part.end_s:
@@ -101,7 +94,7 @@ class CalendarYear(Signal):
         return parts
 
     def _part_at(self, time_s: float) -> _Part:
-        """Return the part of the calendar that holds an instant; the last one is remembered."""
+        """Return the part of the calendar that contains an instant, and remember it."""
         if not self._part.start_s <= time_s < self._part.end_s:
             self._part = self._find(time_s)
         return self._part
@@ -109,32 +102,32 @@ class CalendarYear(Signal):
     def _find(self, time_s: float) -> _Part:
         year = datetime.fromtimestamp(math.floor(time_s + self._zero), UTC).year
         first, after = (_new_year_s(number) - self._zero for number in (year, year + 1))
-        if after - first == LEAP_YEAR_S:
+        if after - first == _LEAP_YEAR_S:
             return _Part(first, after, -first)
-        leap_day = first + LEAP_DAY_S
+        leap_day = first + _LEAP_DAY_S
         if time_s < leap_day:
             return _Part(first, leap_day, -first)
         return _Part(leap_day, after, DAY_S - first)
 
 
 def calendar_year(
-    local: Pieces, *, gaps: Gaps, step_s: float, unit: str, name: str, needed: str = ""
+    local: StepFunction, *, gaps: Gaps, step_s: float, unit: str, name: str, needed: str = ""
 ) -> Steps:
-    """Return a leap year made of a trace; each day is of the first year of the trace that has it.
+    """Return a leap year made from a trace; each day comes from the first year that has it.
 
     Args:
         local: the trace on the standard time of its place, as if that were UTC.
-        gaps: what stands in for what no year of the trace has.
+        gaps: how to fill what no year of the trace has.
         step_s: the trace's step in s.
         unit: of the values.
         name: of the trace, for messages.
-        needed: what the run needs of it, for messages, from when to when.
+        needed: the dates that the run needs, for messages.
 
     Raises TraceError if more is missing than the rule for gaps allows.
     """
     starts, values = np.array([0.0]), np.array([np.nan])
     first, last = (_year_of(at) for at in (local.starts_s[0], local.end_s - 1e-6))
-    for year in range(last, first - 1, -1):  # so that the first year lies on top
+    for year in range(last, first - 1, -1):  # the first year comes last, on top
         for block in _blocks(local, year):
             starts, values = _painted(starts, values, block)
     starts, values = _with_leap_day(starts, values)
@@ -146,40 +139,40 @@ def calendar_year(
         before = values[np.searchsorted(starts, at) - 1]  # wraps to the year's last value
         after = values[np.searchsorted(starts, end) % len(values)]
         filled = gaps.fill(at, end, before, after, step_s)
-        starts, values = _painted(starts, values, Pieces(*filled, end))
-    return Steps(starts, values, LEAP_YEAR_S, unit=unit, past_end="wrap", name=name)
+        starts, values = _painted(starts, values, StepFunction(*filled, end))
+    return Steps(starts, values, _LEAP_YEAR_S, unit=unit, past_end="wrap", name=name)
 
 
-def _blocks(local: Pieces, year: int) -> list[Pieces]:
-    """Return what a trace has of a year, on the seconds of a leap year."""
+def _blocks(local: StepFunction, year: int) -> list[StepFunction]:
+    """Return the parts of a year that a trace has, on the seconds of a leap year."""
     first, after = _new_year_s(year), _new_year_s(year + 1)
-    if after - first == LEAP_YEAR_S:
+    if after - first == _LEAP_YEAR_S:
         spans = [(first, after, -first)]
     else:
-        leap_day = first + LEAP_DAY_S
+        leap_day = first + _LEAP_DAY_S
         spans = [(first, leap_day, -first), (leap_day, after, DAY_S - first)]
     blocks = [_cut(local, start, end, shift) for start, end, shift in spans]
     return [block for block in blocks if len(block.starts_s)]
 
 
-def _cut(pieces: Pieces, start_s: float, end_s: float, shift_s: float) -> Pieces:
+def _cut(pieces: StepFunction, start_s: float, end_s: float, shift_s: float) -> StepFunction:
     start, end = max(start_s, float(pieces.starts_s[0])), min(end_s, pieces.end_s)
     if start >= end:
-        return Pieces(np.empty(0), np.empty(0), 0.0)
+        return StepFunction(np.empty(0), np.empty(0), 0.0)
     first = int(np.searchsorted(pieces.starts_s, start, side="right")) - 1
     last = int(np.searchsorted(pieces.starts_s, end, side="left"))
     starts = pieces.starts_s[first:last].copy()
     starts[0] = start
-    return Pieces(starts + shift_s, pieces.values[first:last], end + shift_s)
+    return StepFunction(starts + shift_s, pieces.values[first:last], end + shift_s)
 
 
-def _painted(starts: Floats, values: Floats, block: Pieces) -> tuple[Floats, Floats]:
-    """Return a step function over the leap year with a block of another laid on it."""
+def _painted(starts: Floats, values: Floats, block: StepFunction) -> tuple[Floats, Floats]:
+    """Return a step function over the leap year, with a block of another laid on top."""
     at, end = block.starts_s[0], block.end_s
     low = int(np.searchsorted(starts, at, side="left"))
     high = int(np.searchsorted(starts, end, side="right"))
     new_starts, new_values = [starts[:low], block.starts_s], [values[:low], block.values]
-    if end < LEAP_YEAR_S:
+    if end < _LEAP_YEAR_S:
         new_starts.append(np.array([end]))
         new_values.append(values[high - 1 : high])
         new_starts.append(starts[high:])
@@ -188,19 +181,21 @@ def _painted(starts: Floats, values: Floats, block: Pieces) -> tuple[Floats, Flo
 
 
 def _with_leap_day(starts: Floats, values: Floats) -> tuple[Floats, Floats]:
-    """Return the year with 28 February shown again where 29 February is missing."""
-    row = int(np.searchsorted(starts, LEAP_DAY_S, side="right")) - 1
+    """Return the year with 28 February repeated if 29 February is missing."""
+    row = int(np.searchsorted(starts, _LEAP_DAY_S, side="right")) - 1
     if not np.isnan(values[row]):
         return starts, values
-    day_before = _cut(Pieces(starts, values, LEAP_YEAR_S), LEAP_DAY_S - DAY_S, LEAP_DAY_S, DAY_S)
+    day_before = _cut(
+        StepFunction(starts, values, _LEAP_YEAR_S), _LEAP_DAY_S - DAY_S, _LEAP_DAY_S, DAY_S
+    )
     return _painted(starts, values, day_before)
 
 
 def _missing(starts: Floats, values: Floats) -> list[tuple[float, float]]:
-    """Return the spans of the year that no year of the trace has."""
+    """Return the spans that no year of the trace has."""
     unknown = np.isnan(values)
     before = np.append(False, unknown[:-1])
-    ends = np.append(starts, LEAP_YEAR_S)
+    ends = np.append(starts, _LEAP_YEAR_S)
     known_again = np.flatnonzero(np.append(~unknown, True) & np.append(False, unknown))
     first = np.flatnonzero(unknown & ~before)
     return list(zip(starts[first].tolist(), ends[known_again].tolist(), strict=True))
@@ -215,16 +210,16 @@ def _not_a_year(
         for at, end in missing
     )
     rule = "allows no gap" if gaps.rule == "error" else f"allows {format_duration(gaps.longest_s)}"
-    run = f", and the run needs power {needed} at least" if needed else ""
+    run = f", and the run needs power {needed}" if needed else ""
     return TraceError(
-        f"{name}: is known {known}{run}; align calendar needs every hour of a year, however short "
+        f"{name}: covers {known}{run}; align calendar needs every hour of a year, however short "
         f"the run: no year in it has {spans}, and the rule for gaps {rule}; align by epoch or "
-        "offset, or let gaps be filled (hold, interpolate, zero) up to that length"
+        "offset, or fill gaps (hold, interpolate, zero) up to that length"
     )
 
 
 def dates(start_s: float, end_s: float) -> str:
-    """Return from when to when, in words; both in s, as if standard time were UTC."""
+    """Return ``from … to …``; both times in s, as if standard time were UTC."""
     start, end = (datetime.fromtimestamp(at, UTC) for at in (start_s, end_s))
     return f"from {start:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M}"
 

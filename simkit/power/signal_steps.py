@@ -1,7 +1,7 @@
-"""A step function given by its edges and values: a trace of power once it lies on the run's clock.
+"""A step function given by its edges and values: a trace once it lies on the run's clock.
 
-What happens outside the span that is known is a rule: `error` refuses, `hold` keeps the first
-and the last value, `wrap` begins again.
+A rule says what happens outside the known span: `error` refuses, `hold` keeps the first and the
+last value, `wrap` repeats the span.
 """
 
 from __future__ import annotations
@@ -22,24 +22,26 @@ from simkit.units import format_duration, time_on_grid
 PastEnd = Literal["error", "hold", "wrap"]
 
 BLOCK: Final = 512
-"""Pieces whose integrals are kept as one number, so that a year is a sum of some hundreds."""
+"""Pieces whose integrals are stored as one number, so a year is a sum of a few hundred."""
+_NONE: Final[Floats] = np.empty(0)
 
 
 class Steps(Signal):
     """A step function over [first start, end).
 
-    The last place asked is remembered, since a simulation asks for ever later times; other
-    questions cost a binary search.
+    The last piece found is remembered, since a simulation asks for ever later times. Other questions
+    cost a binary search.
 
     Args:
         starts_s: (n,) ascending instants in s at which the pieces start.
-        values: (n,) finite values; equal neighbours are put together.
+        values: (n,) finite values; equal neighbours are joined.
         end_s: where the last piece ends.
         unit: of the values.
         past_end: what holds before the first start and from the end on.
-        name: how messages call it, such as the path of its file.
+        name: its name in messages, such as the path of its file.
 
-    Raises TraceError if the pieces are none, not ascending or not finite, or the rule is unknown.
+    Raises TraceError for no pieces, times that do not ascend, numbers that are not finite, or an
+    unknown rule.
     """
 
     def __init__(
@@ -55,7 +57,7 @@ class Steps(Signal):
         edges, kept = _checked(starts_s, values, end_s, name)
         if past_end not in get_args(PastEnd):
             known = did_you_mean(past_end, get_args(PastEnd))
-            raise TraceError(f"{name}: past_end {past_end!r} is no rule{known}")
+            raise TraceError(f"{name}: past_end {past_end!r} is unknown{known}")
         self.name = name
         self.past_end = past_end
         self._first, self._last = float(edges[0]), float(edges[-1])
@@ -64,25 +66,18 @@ class Steps(Signal):
             edges[0], edges[-1] = -math.inf, math.inf
         bounds = (self._first, self._last) if past_end == "error" else (-math.inf, math.inf)
         super().__init__(unit, *bounds)
-        # Arrays of Python's own: read one at a time they are several times faster than numpy's,
-        # and numpy sees the same memory.
+        # Python's arrays are several times faster than NumPy's to read one number at a time.
         self._edges, self._values = array("d", edges.tobytes()), array("d", kept.tobytes())
         self._edge_array: Floats = np.array(self._edges)
         self._value_array: Floats = np.array(self._values)
         self._blocks = _block_integrals(self._edge_array, self._value_array)
         self._cursor = 0
 
-    @property
-    def maximum(self) -> float:
-        """The largest value."""
-        return float(self._value_array.max())
-
     def value(self, time_s: float) -> float:
-        """Return the value at an instant."""
         return self._values[self._index(self._inside(time_s))]
 
     def next_change(self, time_s: float) -> float:
-        """Return the next edge; the end counts as one where nothing is known past it."""
+        """Return the next edge; the end is one if the signal has no value past it."""
         if self.past_end == "error" and time_s < self._first:
             return self._first
         if self.past_end == "error" and time_s >= self._last:
@@ -98,7 +93,6 @@ class Steps(Signal):
         return edge if edge > time_s else math.nextafter(time_s, math.inf)
 
     def values(self, times_s: npt.ArrayLike) -> Floats:
-        """Return the values at many instants, in the shape of `times_s`."""
         times = np.asarray(times_s, dtype=np.float64)
         if self.past_end == "wrap":
             times = self._first + np.mod(times - self._first, self._length)
@@ -106,11 +100,10 @@ class Steps(Signal):
             self._inside(float(times.min()))
             self._inside(float(times.max()))
         rows = np.searchsorted(self._edge_array, times, side="right") - 1
-        # A remainder may round up to the length itself.
+        # A remainder may round up to the whole length.
         return self._value_array[np.minimum(rows, len(self._values) - 1)]
 
     def pieces(self, start_s: float, end_s: float) -> tuple[Floats, Floats]:
-        """Return the pieces of a span, cut where it starts and wherever the function repeats."""
         check_span(start_s, end_s)
         starts, values, at = [], [], start_s
         while at < end_s:
@@ -121,10 +114,10 @@ class Steps(Signal):
             starts.append(edges)
             values.append(self._value_array[first : last + 1])
             at = until
-        return (np.concatenate(starts), np.concatenate(values)) if starts else _nothing()
+        return (np.concatenate(starts), np.concatenate(values)) if starts else (_NONE, _NONE)
 
     def integral(self, start_s: float, end_s: float) -> float:
-        """Return the integral over a span; whole repetitions are counted, not walked through."""
+        """Return the integral over a span; whole repetitions are multiplied, not walked through."""
         check_span(start_s, end_s)
         if start_s == end_s:
             return 0.0
@@ -137,21 +130,21 @@ class Steps(Signal):
         return math.fsum((head, total, self._within(self._first, self._first + rest)))
 
     def _inside(self, time_s: float) -> float:
-        """Return the instant within the known span that stands for one anywhere."""
+        """Return the instant within the known span whose value holds at a time."""
         if self.past_end == "wrap":
             inside = self._first + (time_s - self._first) % self._length
             return inside if inside < self._last else self._first
         if self.past_end == "error" and not self._first <= time_s < self._last:
             raise TraceError(
                 f"{self.name}: no value at {time_s:.10g} s "
-                f"({_beyond(time_s, self._first, self._last)}); it is known from "
+                f"({_beyond(time_s, self._first, self._last)}); it covers "
                 f"{self._first:.10g} to {self._last:.10g} s of the run: give a longer trace, or "
                 "past_end hold or wrap"
             )
         return time_s
 
     def _stretch(self, start_s: float, end_s: float) -> tuple[float, float]:
-        """Return where a span begins inside, and how far it goes before the function repeats."""
+        """Return where a span begins in the known one, and when it ends or the known one repeats."""
         inside = self._inside(start_s)
         until = start_s + (self._last - inside) if self.past_end == "wrap" else end_s
         if self.past_end == "error" and end_s > self._last:
@@ -159,7 +152,7 @@ class Steps(Signal):
         return inside, min(until, end_s)
 
     def _index(self, time_s: float) -> int:
-        """Return the piece that holds an instant inside."""
+        """Return the piece that contains an instant of the known span."""
         edges, row = self._edges, self._cursor
         if edges[row] <= time_s < edges[row + 1]:
             return row
@@ -170,12 +163,12 @@ class Steps(Signal):
         return row
 
     def _index_before(self, end_s: float) -> int:
-        """Return the piece that holds the time just before an instant inside."""
+        """Return the piece that contains the time just before an instant of the known span."""
         row = self._index(end_s)
         return row - 1 if self._edges[row] == end_s else row
 
     def _within(self, start_s: float, end_s: float) -> float:
-        """Return the integral over a span that does not leave the known one."""
+        """Return the integral over a span within the known one."""
         if start_s == end_s:
             return 0.0
         first, last = self._index(start_s), self._index_before(end_s)
@@ -196,7 +189,7 @@ class Steps(Signal):
 
     def _rectangles(self, first: int, last: int) -> list[float]:
         """Return the integral of each of the pieces first … last - 1."""
-        if last - first < 16:  # numpy costs more than so few products
+        if last - first < 16:  # NumPy costs more than so few products
             edges, values = self._edges, self._values
             return [values[row] * (edges[row + 1] - edges[row]) for row in range(first, last)]
         lengths = np.diff(self._edge_array[first : last + 1])
@@ -216,19 +209,19 @@ def _checked(
             "values as times, at least one"
         )
     if not (np.isfinite(edges).all() and np.isfinite(column).all()):
-        raise TraceError(f"{name}: a time or value is not finite; leave such rows out, as a gap")
+        raise TraceError(f"{name}: a time or value is not finite; drop such rows, as a gap")
     if (wrong := np.flatnonzero(np.diff(edges) <= 0)).size:
         row = int(wrong[0])
         raise TraceError(
             f"{name}: the piece at {edges[row]:.10g} s ends at {edges[row + 1]:.10g} s; times must "
-            "ascend by more than a microsecond: sort them and leave out repeated ones"
+            "ascend by more than a microsecond: sort them and drop repeated ones"
         )
     new = np.append(True, column[1:] != column[:-1])
     return edges[np.append(new, True)], column[new]
 
 
 def _block_integrals(edges: Floats, values: Floats) -> Floats:
-    """Return the integral over each BLOCK of pieces; pieces without bounds count 0, none asks."""
+    """Return the integral over each BLOCK of pieces; endless pieces count 0 and are never asked for."""
     lengths = np.diff(edges)
     areas = values * np.where(np.isfinite(lengths), lengths, 0.0)
     blocks = range(0, len(areas), BLOCK)
@@ -239,7 +232,3 @@ def _beyond(time_s: float, first_s: float, last_s: float) -> str:
     if time_s < first_s:
         return f"{format_duration(first_s - time_s)} before its start"
     return f"{format_duration(time_s - last_s)} past its end"
-
-
-def _nothing() -> tuple[Floats, Floats]:
-    return np.empty(0), np.empty(0)

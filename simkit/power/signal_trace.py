@@ -1,8 +1,8 @@
-"""A trace of power (or carbon intensity, or price) as a reader returns it: numbers with instants.
+"""A trace of power, carbon intensity or price as a reader returns it: numbers with instants.
 
-It says what the numbers mean: their unit, whether they are means over an interval or readings at
-an instant, whether the time given is the start or the end of the interval, and where on Earth the
-clock of the place stands. `signal_align.aligned` makes a signal on a run's clock of it.
+It states what the numbers mean: their unit, whether they are means over an interval or readings at
+an instant, whether a time is the start or the end of its interval, and the time zone of the place.
+`step_function` fills the gaps between its rows, and `signal_align.aligned` lays it on a run's clock.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import Final, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -18,24 +18,25 @@ from simkit.arrays import Floats
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal_zone import parse_zone
 from simkit.units import format_duration
-
-if TYPE_CHECKING:
-    from simkit.workload import RowReport
-
+from simkit.workload import RowReport
 
 Label = Literal["start", "end"]
 Sampling = Literal["mean", "instant"]
 
-LONGEST_REGULAR_STEP = 1.5
-"""A distance above so many steps is a gap: at least one row is missing."""
+GapRule = Literal["error", "hold", "interpolate", "zero"]
+
+LONGEST_REGULAR_STEP: Final = 1.5
+"""Rows more than this many steps apart have a gap between them: a row is missing."""
+_GAPS_NAMED: Final = 5
+"""How many gaps a message names."""
 
 
 @dataclass(frozen=True)
 class PowerTrace:
     """A recorded series.
 
-    Raises TraceError if times and values are none, not equally many, not finite or not ascending,
-    or if a declaration is none of the known ones.
+    Raises TraceError if there are no rows, or not as many times as values; if a number is not finite or
+    times do not ascend; or if a declaration is unknown.
     """
 
     time_s: Floats
@@ -45,38 +46,35 @@ class PowerTrace:
     unit: str
     """``W``, ``gCO2/kWh``, ``price/kWh``, ``m/s``, …"""
     time_zone: str
-    """Zone of the place; calendar alignment compares hours of its standard time."""
+    """Zone of the place. Calendar alignment compares hours of its standard time."""
     sampling: Sampling = "mean"
-    """``mean``: of an interval; ``instant``: read at the time given."""
+    """``mean``: over an interval; ``instant``: read at the time given."""
     label: Label = "start"
-    """Which end of its interval a mean's time is; without meaning for instants."""
+    """Which end of its interval a mean's time is; ignored for instants."""
     step_s: float = 0.0
-    """Regular distance of the times in s; 0: the most frequent one."""
+    """Regular step of the times in s; 0: the most frequent one."""
     name: str = "trace"
-    """How messages call it: file and column."""
+    """Its name in messages: file and column."""
     report: RowReport | None = None
-    """What became of the rows of the file."""
+    """Which rows of the file were read, repaired and dropped."""
     inputs: tuple[Path, ...] = field(default=())
     """The files read."""
 
     def __post_init__(self) -> None:
-        """Check the columns, and find the step if it is not given."""
-        self._check_choices()
+        """Check everything, and find the step if it is not given."""
+        for what, value, known in (
+            ("label", self.label, get_args(Label)),
+            ("sampling", self.sampling, get_args(Sampling)),
+        ):
+            if value not in known:
+                hint = did_you_mean(str(value), known)
+                raise TraceError(f"{self.name}: {what} {value!r} is unknown{hint}")
+        if not 0 <= self.step_s < np.inf:
+            raise TraceError(f"{self.name}: step_s {self.step_s!r}; it must be positive, in s")
         self._check_columns()
         parse_zone(self.time_zone)
         if self.step_s == 0:
             object.__setattr__(self, "step_s", _usual_step(self))
-
-    def _check_choices(self) -> None:
-        for what, value, choices in (
-            ("label", self.label, get_args(Label)),
-            ("sampling", self.sampling, get_args(Sampling)),
-        ):
-            if value not in choices:
-                known = did_you_mean(str(value), choices)
-                raise TraceError(f"{self.name}: {what} {value!r} is none{known}")
-        if not 0 <= self.step_s < np.inf:
-            raise TraceError(f"{self.name}: step_s {self.step_s!r}; it must be positive, in s")
 
     def _check_columns(self) -> None:
         times, values = self.time_s, self.value
@@ -87,13 +85,13 @@ class PowerTrace:
             )
         if not (np.isfinite(times).all() and np.isfinite(values).all()):
             raise TraceError(
-                f"{self.name}: a time or value is not finite; leave such rows out, as a gap"
+                f"{self.name}: a time or value is not finite; drop such rows, as a gap"
             )
         if (wrong := np.flatnonzero(np.diff(times) <= 0)).size:
             row = int(wrong[0]) + 1
             raise TraceError(
                 f"{self.name}: row {row + 1} has Unix time {times[row]:.10g}, not after "
-                f"{times[row - 1]:.10g}; times must ascend: sort them, leave out repeated ones"
+                f"{times[row - 1]:.10g}; times must ascend: sort them, drop repeated ones"
             )
 
     def __len__(self) -> int:
@@ -101,31 +99,31 @@ class PowerTrace:
         return len(self.time_s)
 
     def require(self, unit: str, purpose: str) -> None:
-        """Raise TraceError unless the values are in `unit`, which `purpose` needs."""
+        """Raise TraceError if the values are not in `unit`, which `purpose` needs."""
         if self.unit != unit:
             raise TraceError(
                 f"{self.name}: values in {self.unit}, but {purpose} is in {unit}; give another "
-                "file or column, or declare the unit that it has"
+                "file or column, or declare its true unit"
             )
 
     def scaled(self, factor: float) -> PowerTrace:
-        """Return the trace with all values times a factor."""
+        """Return the trace with all values multiplied by a factor."""
         return replace(self, value=self.value * factor)
 
 
 def _usual_step(trace: PowerTrace) -> float:
-    """Return the most frequent distance of neighbours, the smallest of equally frequent ones."""
+    """Return the most frequent step between neighbours, the smallest of equally frequent ones."""
     if len(trace) < 2:
         raise TraceError(
-            f"{trace.name}: a single row does not tell its step{_left_out(trace.report)}; "
+            f"{trace.name}: the step cannot be found from a single row{_dropped(trace.report)}; "
             "give step_s, the length of an interval"
         )
     steps, counts = np.unique(np.diff(trace.time_s), return_counts=True)
     return float(steps[np.argmax(counts)])
 
 
-def _left_out(report: RowReport | None) -> str:
-    """Return which rows of a file are left out, and by which rule; empty if none."""
+def _dropped(report: RowReport | None) -> str:
+    """Return how many rows of a file were dropped, and by which rules; empty if none."""
     if report is None or not report.dropped:
         return ""
     rules = []
@@ -134,34 +132,24 @@ def _left_out(report: RowReport | None) -> str:
         more = ", …" if len(first) < count else ""
         rules.append(f"{rule} {count} (line {', '.join(map(str, first))}{more})")
     return (
-        f"; {sum(report.dropped.values())} of {report.read} rows are left out: {', '.join(rules)}"
+        f"; {sum(report.dropped.values())} of {report.read} rows were dropped: {', '.join(rules)}"
     )
-
-
-# MERGED From a trace's rows to a step function without holes: labels, means, instants and gaps.
-
-
-GapRule = Literal["error", "hold", "interpolate", "zero"]
-
-GAPS_NAMED = 5
-"""So many gaps a message names."""
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """What stands in for missing rows.
+    """How missing rows are filled.
 
     Raises TraceError if the rule is unknown or the length negative.
     """
 
     rule: GapRule = "error"
-    """``hold``: the last value; ``interpolate``: a straight line, in steps of the trace; ``zero``;
-    ``error``: no gap is allowed."""
+    """``hold``: with the last value; ``interpolate``: with a straight line, in steps of the trace;
+    ``zero``; ``error``: no gap is allowed."""
     longest_s: float = 10_800.0
     """Longer gaps are refused under any rule, in s."""
 
     def __post_init__(self) -> None:
-        """Check both."""
         if self.rule not in get_args(GapRule):
             raise TraceError(
                 f"gaps: {self.rule!r} is no rule{did_you_mean(self.rule, get_args(GapRule))}"
@@ -170,20 +158,16 @@ class Gaps:
             raise TraceError(f"gaps: longest_s is {self.longest_s!r}; it must be 0 or more, in s")
 
     def refuses(self, length_s: float) -> bool:
-        """Tell whether a gap is not allowed."""
+        """Return whether a gap of this length is not allowed."""
         return self.rule == "error" or length_s > self.longest_s
 
     def fill(
         self, start_s: float, end_s: float, before: float, after: float, step_s: float
     ) -> tuple[Floats, Floats]:
-        """Return the pieces that bridge [start_s, end_s): (k,) starts in s and (k,) values.
+        """Return the pieces that fill [start_s, end_s): (k,) starts in s and (k,) values.
 
-        Args:
-            start_s: start of the gap.
-            end_s: end of the gap.
-            before: the value that ends where the gap begins.
-            after: the value that begins where the gap ends.
-            step_s: length of the pieces of a straight line.
+        `before` is the last value before the gap, `after` the first one after it; `step_s` is the
+        length of the pieces of a straight line.
         """
         if self.rule != "interpolate":
             return np.array([start_s]), np.array([0.0 if self.rule == "zero" else before])
@@ -193,8 +177,8 @@ class Gaps:
         return start_s + share * (end_s - start_s), line
 
 
-class Pieces(NamedTuple):
-    """A step function on Unix time without holes."""
+class StepFunction(NamedTuple):
+    """A step function of Unix time without gaps."""
 
     starts_s: Floats
     """(n,) ascending starts in s."""
@@ -204,15 +188,15 @@ class Pieces(NamedTuple):
     """Where the last piece ends."""
 
 
-def pieces_of(trace: PowerTrace, gaps: Gaps) -> Pieces:
-    """Turn a trace into a step function.
+def step_function(trace: PowerTrace, gaps: Gaps) -> StepFunction:
+    """Make a step function from a trace.
 
-    A mean holds over its interval. A reading at an instant says nothing of the time between; there
-    the mean of two neighbours holds, whose integral is that of the straight line between them, and
-    the last reading for one more step. Where the next row is further away than 1.5 steps, a value
-    holds for one step and a gap follows.
+    A mean holds over its interval. A reading at an instant says nothing about the time between
+    readings: there the mean of the two neighbours holds, whose integral is that of the straight
+    line between them; the last reading holds for one more step. If the next row is more than 1.5
+    steps away, a value holds for one step and a gap follows.
 
-    Raises TraceError, naming the gaps, for gaps that are not allowed.
+    Raises TraceError, naming the gaps, if some are not allowed.
     """
     starts, ends, values = intervals(trace)
     holes = np.flatnonzero(starts[1:] > ends[:-1])
@@ -227,11 +211,11 @@ def pieces_of(trace: PowerTrace, gaps: Gaps) -> Pieces:
         at = np.repeat(holes + 1, [len(times) for times, _ in fills])
         starts = np.insert(starts, at, np.concatenate([times for times, _ in fills]))
         values = np.insert(values, at, np.concatenate([filled for _, filled in fills]))
-    return Pieces(starts, values, float(ends[-1]))
+    return StepFunction(starts, values, float(ends[-1]))
 
 
 def intervals(trace: PowerTrace) -> tuple[Floats, Floats, Floats]:
-    """Return starts, ends and values of the trace's own pieces, (n,) each; see `pieces_of`."""
+    """Return (n,) starts, ends and values of the trace's own pieces; see `step_function`."""
     times, values, step = trace.time_s, trace.value, trace.step_s
     near = np.diff(times) <= LONGEST_REGULAR_STEP * step
     if trace.sampling == "mean" and trace.label == "end":
@@ -247,17 +231,17 @@ def intervals(trace: PowerTrace) -> tuple[Floats, Floats, Floats]:
 
 
 def _too_long(trace: PowerTrace, gaps: Gaps, spans: list[tuple[float, float]]) -> TraceError:
-    """Return an error that names the first gaps in the clock of the place."""
+    """Return an error that names the first gaps, in local time."""
     zone = parse_zone(trace.time_zone)
     named = [
         f"from {datetime.fromtimestamp(start, zone):%Y-%m-%d %H:%M %Z} for "
         f"{format_duration(end - start)}"
-        for start, end in spans[:GAPS_NAMED]
+        for start, end in spans[:_GAPS_NAMED]
     ]
-    more = f" and {len(spans) - GAPS_NAMED} more" if len(spans) > GAPS_NAMED else ""
+    more = f" and {len(spans) - _GAPS_NAMED} more" if len(spans) > _GAPS_NAMED else ""
     limit = (
         "the rule allows none; fill them with the rule hold, interpolate or zero"
         if gaps.rule == "error"
         else f"gaps up to {format_duration(gaps.longest_s)} are allowed; raise longest_s"
     )
-    return TraceError(f"{trace.name}: gaps {', '.join(named)}{more}; {limit}, or mend the file")
+    return TraceError(f"{trace.name}: gaps {', '.join(named)}{more}; {limit}, or fix the file")

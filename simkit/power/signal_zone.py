@@ -1,4 +1,4 @@
-"""Time zones as people write them, and the standard time that the sun keeps to."""
+"""Time zones as people write them, and standard time, which the sun follows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIXED = re.compile(r"(?:UTC|GMT)\s*([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNOREC
 def parse_zone(name: str) -> tzinfo:
     """Return the zone of ``UTC``, ``UTC-6``, ``UTC+05:30`` or an IANA name (``America/Chicago``).
 
-    Raises TraceError if there is no such zone.
+    Raises TraceError if the zone is unknown.
     """
     text = name.strip()
     if text.upper() in ("UTC", "GMT", "Z"):
@@ -27,19 +27,19 @@ def parse_zone(name: str) -> tzinfo:
         return ZoneInfo(text)
     except (KeyError, ValueError, OSError):
         raise TraceError(
-            f"time_zone: {name!r} is no time zone; write UTC, UTC-06:00 for a clock that is never "
-            "put forward, or a name such as America/Chicago"
+            f"time_zone: {name!r} is no time zone; write UTC, UTC-06:00 for a clock without "
+            "daylight saving, or a name such as America/Chicago"
         ) from None
 
 
 def fixed_zone(offset_s: float) -> str:
-    """Return the name of the zone that is always so many seconds ahead of UTC: ``UTC-06:00``."""
+    """Return the name of the zone with a fixed offset from UTC in s: ``UTC-06:00``."""
     minutes = round(abs(offset_s) / 60)
     return f"UTC{'-' if offset_s < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
 
 
 def utc_offset_s(zone: tzinfo, epoch_s: float) -> float:
-    """Return by how many seconds the zone's clock is ahead of UTC at a Unix time."""
+    """Return the zone's offset from UTC in s at a Unix time; east is positive."""
     offset = datetime.fromtimestamp(epoch_s, zone).utcoffset()
     return offset.total_seconds() if offset else 0.0
 
@@ -47,7 +47,7 @@ def utc_offset_s(zone: tzinfo, epoch_s: float) -> float:
 def standard_offset_s(name: str, epoch_s: float) -> float:
     """Return the zone's offset from UTC in s without daylight saving, in the year of a Unix time.
 
-    Standard time is that of January or July, whichever is behind the other.
+    Standard time is the earlier one of January's and July's clocks.
     """
     zone = parse_zone(name)
     year = datetime.fromtimestamp(epoch_s, UTC).year

@@ -1,4 +1,4 @@
-"""A site: the energy side of a cluster. Its sources, its store, its grid, and what machines draw.
+"""A site: the energy side of a cluster, with its sources, battery, grid and machine power.
 
 Everything here is fixed before a run and knows no simulator; `simkit.power.system` runs it.
 """
@@ -15,113 +15,103 @@ from simkit.errors import ScenarioError
 from simkit.power.battery import BatteryFacts
 from simkit.power.controller import Controller, SourceOrder
 from simkit.power.forecast import Forecast
-from simkit.power.grid import KWH_J, Amount, Grid
+from simkit.power.grid import Amount, Grid
 from simkit.power.machine_model import ConstantPue, PowerModel, Pue
+from simkit.power.ranges import FINITE, NOT_NEGATIVE, POSITIVE, range_problems
 from simkit.power.signal import WATT, Signal
+from simkit.units import KWH_J
 from simkit.workload import RowReport
 
 WhenShort = Literal["drain", "suspend", "checkpoint", "requeue"]
-"""What becomes of tasks when supply falls: they run on to their end; they are suspended with their
-work kept; they go on from their last checkpoint; they start over from the queue."""
+"""What happens to tasks when supply falls: they run to their end; they are suspended and keep their
+work; they resume from their last checkpoint; they start over from the queue."""
 
 NO_GRID: Final = Grid(0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Source:
-    """A generator of the site: a wind farm, a roof of panels."""
+    """Something that generates power on the site: a wind farm, solar panels on a roof."""
 
     name: str
     power: Signal
     """W, at least 0."""
     price_per_kwh: float = 0.0
-    """What a kWh of it that is used costs."""
+    """Of each kWh that is used."""
     carbon_gco2_per_kwh: float = 0.0
-    """Of a kWh that is used, over the life cycle."""
+    """Of each kWh that is used, over the life cycle."""
 
     def __post_init__(self) -> None:
-        """Raise ScenarioError if it is no power, or its price or carbon is no number."""
-        problems = []
+        """Raise ScenarioError if the signal is not in W, or a number is out of range."""
+        problems = range_problems(self, price_per_kwh=FINITE, carbon_gco2_per_kwh=NOT_NEGATIVE)
         if self.power.unit != WATT:
             problems.append(f"is in {self.power.unit}; a source gives power in {WATT}")
-        if not math.isfinite(self.price_per_kwh):
-            problems.append(f"price_per_kwh is {self.price_per_kwh:g}; it must be finite")
-        if not 0 <= self.carbon_gco2_per_kwh < math.inf:
-            problems.append(
-                f"carbon_gco2_per_kwh is {self.carbon_gco2_per_kwh:g}; it must be at least 0"
-            )
         if problems:
             raise ScenarioError(f"source {self.name!r}: {problem}" for problem in problems)
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """Work is saved at regular times of running, and goes on from there after a stop."""
+    """Tasks save their work at regular intervals of run time and resume from there."""
 
     every_s: float
     """Run time between two checkpoints; work since the last one is lost."""
     restart_s: float = 0.0
-    """Run time that going on costs: loading what was saved; nothing where nothing was."""
+    """Run time that resuming costs, to load what was saved; nothing if nothing was saved."""
 
     def __post_init__(self) -> None:
-        """Raise ScenarioError for times that are none."""
-        if not 0 < self.every_s < math.inf:
-            raise ScenarioError(f"checkpoints: every_s is {self.every_s:g}; it must be above 0 s")
-        if not 0 <= self.restart_s < math.inf:
-            raise ScenarioError(f"checkpoints: restart_s is {self.restart_s:g}; at least 0 s")
+        """Raise ScenarioError if a time is out of range."""
+        if problems := range_problems(self, every_s=POSITIVE, restart_s=NOT_NEGATIVE):
+            raise ScenarioError(f"checkpoints: {problem}" for problem in problems)
 
 
 @dataclass(frozen=True)
 class Supply:
-    """How the power that is there decides what may run."""
+    """How the available power limits what may run."""
 
     limit: Literal["none", "power", "resources"] = "none"
-    """none: everything may run, what is short is unserved. power: as many machines (of a pool:
-    processors) are on as the power carries when all of them are busy. resources: the share of
-    the resources is the share that the power is of `peak_w`."""
+    """none: everything may run; missing power is unserved. power: as many machines (in a pool:
+    processors) are on as the power can supply when all of them are busy. resources: the available
+    share of resources is the available power over `peak_w`."""
     peak_w: float | None = None
-    """resources: the power, after critical load and PUE, that carries everything; None: what all
-    machines draw when busy."""
+    """For resources: the power, after critical load and PUE, that supplies everything; None: what
+    all machines draw when busy."""
     running: WhenShort = "suspend"
-    """What becomes of tasks on what is switched off."""
+    """What happens to tasks on what is switched off."""
     checkpoints: Checkpoints | None = None
-    """Needed where `running` is checkpoint."""
+    """Needed if `running` is checkpoint."""
     hold_s: float = 3600.0
-    """The battery counts for the power that it can hold for so long."""
+    """The battery counts with the power that it can hold for this long, in s."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError with everything that is wrong."""
-        problems = []
+        problems = range_problems(self, peak_w=POSITIVE, hold_s=POSITIVE)
         if self.limit not in ("none", "power", "resources"):
-            problems.append(f"limit is {self.limit!r}; it is none, power or resources")
-        if self.peak_w is not None and not 0 < self.peak_w < math.inf:
-            problems.append(f"peak_w is {self.peak_w:g}; it must be above 0, in W")
+            problems.append(f"limit is {self.limit!r}; it must be none, power or resources")
         if self.running not in get_args(WhenShort):
             problems.append(
-                f"running is {self.running!r}; it is one of {', '.join(get_args(WhenShort))}"
+                f"running is {self.running!r}; it must be one of {', '.join(get_args(WhenShort))}"
             )
         if (self.running == "checkpoint") != (self.checkpoints is not None):
             problems.append("running: checkpoint and checkpoints go together; give both or neither")
-        if not 0 < self.hold_s < math.inf:
-            problems.append(f"hold_s is {self.hold_s:g}; it must be a positive time in s")
         if problems:
             raise ScenarioError(f"supply: {problem}" for problem in problems)
 
 
 @dataclass(frozen=True)
 class Foresight:
-    """What policies may know of the future."""
+    """What policies may know about the future."""
 
     horizon_s: float
-    """How far ahead."""
+    """How far ahead, in s."""
     step_s: float
-    """Length of a step."""
+    """Length of a step, in s."""
     generation: Forecast
     """Of the sum of all sources, in W."""
     price: Forecast | None = None
-    """Of the grid's price; None: it is not foreseen."""
+    """Of the grid's price; None: there is none."""
     carbon: Forecast | None = None
-    """Of the grid's carbon intensity."""
+    """Of the grid's carbon intensity, likewise."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError unless 0 < step ≤ horizon."""
@@ -137,46 +127,35 @@ class Site:
     """The energy side of a cluster of M machines."""
 
     models: tuple[PowerModel, ...]
-    """(M,) what each machine draws; machines of a kind share one."""
+    """(M,) the power model of each machine; machines of one kind share one."""
     sources: tuple[Source, ...] = ()
     grid: Grid = NO_GRID
     battery: BatteryFacts | None = None
     controller: Controller = field(default_factory=SourceOrder)
     pue: Pue = field(default_factory=ConstantPue)
     critical_w: Amount = 0.0
-    """Load that is always on, in W, beside the machines and what the PUE adds to them."""
+    """Load that is always on, in W, besides the machines and what the PUE adds to them."""
     supply: Supply = field(default_factory=Supply)
     foresight: Foresight | None = None
-    """None: policies see the present alone."""
+    """None: policies know only the present."""
     inputs: tuple[Path, ...] = ()
     """Files that signals were read from."""
     reports: Mapping[str, RowReport] = field(default_factory=dict)
-    """What became of their rows."""
+    """Name of a signal -> which rows of its file were read, repaired and dropped."""
     facts: Mapping[str, float | str] = field(default_factory=dict)
-    """What the run states about it, such as the factor by which a source was scaled."""
+    """What the run reports about it, such as the factor by which a source was scaled."""
 
     @property
     def full_w(self) -> float:
         """What all machines draw when busy, in W."""
         return math.fsum(model.full_w for model in self.models)
 
+    def generation_kwh(self, start_s: float, end_s: float) -> dict[str, float]:
+        """Return what each source can give over a finite span, used or not: name -> energy in kWh.
 
-# MERGED What each source of a site could give over a span of time.
+        Each is the integral of the source's power, exact but for rounding.
 
-
-def generated_by_source(site: Site, start_s: float, end_s: float) -> dict[str, float]:
-    """Return what each source could give, used or not; together that is the site's generation.
-
-    The integral of each source's power is exact but for rounding, without any sampling.
-
-    Args:
-        site: with its sources.
-        start_s: start of the span on the run's clock, finite.
-        end_s: its end, not before the start.
-
-    Returns:
-        Name of a source -> energy in kWh, in the order of the sources.
-
-    Raises ValueError for a span that is none, TraceError where a source is not known over it.
-    """
-    return {s.name: s.power.integral(start_s, end_s) / KWH_J for s in site.sources}
+        Raises ValueError if the span ends before it starts, TraceError if a source does not cover
+        it.
+        """
+        return {s.name: s.power.integral(start_s, end_s) / KWH_J for s in self.sources}

@@ -1,4 +1,4 @@
-"""The energy system of a site in a run: settles which source serves the load, and accounts for it.
+"""The energy system of a site in a run: decides which source serves the load, and accounts for it.
 
 A plain object that takes times. Between two instants every power is constant:
 
@@ -6,8 +6,8 @@ A plain object that takes times. Between two instants every power is constant:
     …                                # the world changes: load, sun, prices
     system.settle(machines_w, …)     # the controller's set-points hold from now on
 
-It wants to be settled anew at `next_event`, when the battery will be full, empty or at a level of
-the controller's, and at `next_change`, when sources, grid or critical load change by themselves.
+It must be settled again at `next_event`, when the battery is full, empty or at a level of the
+controller, and at `next_change`, when sources, grid or critical load change.
 """
 
 from __future__ import annotations
@@ -22,11 +22,15 @@ from simkit.power.grid import GridOffer
 from simkit.power.ledger import Ledger, OnRows
 from simkit.power.ledger_rows import Flows
 from simkit.power.machine_model import ConstantPue
+from simkit.power.signal import Signal
 from simkit.power.site import Site
-from simkit.power.store_contents import StoreContents
+from simkit.power.stored_energy import StoredEnergy
 
 _ROUNDS: Final = 100
+"""Most steps of the fixed-point iteration in `within`."""
 _CLOSE: Final = 1e-12
+"""Relative change at which it has converged."""
+_UNSETTLED: Final = (-1.0, -1.0)
 
 
 class EnergySystem:
@@ -35,22 +39,21 @@ class EnergySystem:
     def __init__(self, site: Site, start_s: float, on_rows: OnRows | None = None) -> None:
         """Begin at a time in s; `on_rows` takes the ledger's rows.
 
-        Raises ScenarioError where a signal is not what it must be, such as a power below 0.
+        Raises ScenarioError if a signal has a value out of range, such as a power below 0.
         """
         self.site = site
         self.time_s = start_s
-        self.battery = None if site.battery is None else Battery(site.battery, start_s)
-        stored = (
-            None
-            if site.battery is None or self.battery is None
-            else StoreContents(self.battery.energy_j, site.battery.self_discharge_per_s)
-        )
+        self.battery: Battery | None = None
+        stored = None
+        if site.battery is not None:
+            self.battery = Battery(site.battery, start_s)
+            stored = StoredEnergy(self.battery.energy_j, site.battery.self_discharge_per_s)
         self.ledger = Ledger(start_s, stored, on_rows)
         self.next_event = math.inf
         self.flows = Flows()
         """What flows from now on."""
         self.generation_w = 0.0
-        """What all sources give now."""
+        """What all sources can give now."""
         self.critical_w = 0.0
         """Load that is always on, now."""
         self.offer = GridOffer()
@@ -61,11 +64,11 @@ class EnergySystem:
         self._levels = ControllerLevels(site.controller.levels)
         self._ratio = site.pue.ratio if isinstance(site.pue, ConstantPue) else None
         self._battery_w = 0.0
-        self._settled_for = (-1.0, -1.0)
-        self._powers: list[float] = []  # of the sources, when last looked at
-        self._others_until = -math.inf  # grid, critical load and weather stay so long
+        self._settled_for = _UNSETTLED
+        self._powers: list[float] = []  # of the sources, when last read
+        self._others_until = -math.inf  # grid, critical load and weather stay until then
         self._settle = site.controller.settle
-        self.look(start_s)
+        self.read_signals(start_s)
 
     def next_change(self) -> float:
         """Return the first time in s after now at which a signal of the site may change."""
@@ -73,18 +76,18 @@ class EnergySystem:
         changes = [source.power.next_change(now) for source in self.site.sources]
         return min([self._others_until, *changes])
 
-    def look(self, now: float) -> bool:
-        """Look at all signals again, now; return whether any of them has changed."""
-        changed = self._look_at_sources(now)
+    def read_signals(self, now: float) -> bool:
+        """Read all signals at a time in s; return whether any of them has changed."""
+        changed = self._read_sources(now)
         if now >= self._others_until:
-            changed |= self._look_at_others(now)
+            changed |= self._read_others(now)
         if changed or self._ratio is None:
-            self._settled_for = (-1.0, -1.0)
+            self._settled_for = _UNSETTLED
         if changed:
             self._levels.start_over()
         return changed
 
-    def _look_at_sources(self, now: float) -> bool:
+    def _read_sources(self, now: float) -> bool:
         sources = self.site.sources
         powers = [source.power.value(now) for source in sources]
         if powers == self._powers:
@@ -94,7 +97,7 @@ class EnergySystem:
             if watts < 0:
                 raise ScenarioError(
                     f"source {source.name!r} gives {watts:g} W at {now:.9g} s; power from a "
-                    "source is at least 0: clip night-time readings or mend the signal"
+                    "source is at least 0: clip night-time readings or fix the signal"
                 )
         self.generation_w = total = math.fsum(powers)
         self._price = self._carbon = 0.0
@@ -104,15 +107,15 @@ class EnergySystem:
                 self._carbon += source.carbon_gco2_per_kwh * watts / total
         return True
 
-    def _look_at_others(self, now: float) -> bool:
-        """Look at grid and critical load, which often stay the same for long."""
+    def _read_others(self, now: float) -> bool:
+        """Read grid and critical load, which often stay the same for long."""
         site, before = self.site, (self.critical_w, self.offer)
         critical, until = site.critical_w, site.grid.next_change(now)
-        if isinstance(critical, (int, float)):
-            self.critical_w = float(critical)
-        else:
+        if isinstance(critical, Signal):
             self.critical_w = critical.value(now)
             until = min(until, critical.next_change(now))
+        else:
+            self.critical_w = float(critical)
         if self.critical_w < 0:
             raise ScenarioError(
                 f"critical_w is {self.critical_w:g} W at {now:.9g} s; it must be at least 0"
@@ -122,7 +125,7 @@ class EnergySystem:
         return before != (self.critical_w, self.offer)
 
     def pue(self, machines_w: float) -> float:
-        """Return what the site draws for each W that its machines draw."""
+        """Return facility power / machine power when machines draw so many W."""
         if self._ratio is not None:
             return self._ratio
         return self.site.pue.pue(machines_w, self.time_s)
@@ -130,8 +133,8 @@ class EnergySystem:
     def available_w(self) -> float:
         """Return the power in W that machines may draw now.
 
-        What sources, grid and the battery (as much as it can hold for the supply's `hold_s`) give,
-        less critical load, over the PUE that the site has when machines draw just that.
+        What sources, grid and the battery (with the power that it can hold for the supply's
+        `hold_s`) can give, less critical load, over the PUE at just that machine power.
         """
         site = self.site
         stored = 0.0
@@ -141,9 +144,9 @@ class EnergySystem:
         return self.within(total)
 
     def within(self, total_w: float) -> float:
-        """Return what machines may draw so that they and their overhead stay within a power in W.
+        """Return the machine power in W at which machines and overhead draw a total of `total_w`.
 
-        More than all machines draw when busy stands for: there is enough for everything.
+        A result above `full_w` means that there is enough for everything.
         """
         if total_w <= 0:
             return 0.0
@@ -152,14 +155,14 @@ class EnergySystem:
         machines_w = total_w / self.pue(self.full_w)
         if machines_w >= self.full_w:
             return machines_w
-        for _ in range(_ROUNDS):  # a part load has a higher PUE: come down to where it fits
+        for _ in range(_ROUNDS):  # part load raises the PUE: iterate down to where it fits
             before, machines_w = machines_w, total_w / self.pue(machines_w)
             if abs(machines_w - before) <= _CLOSE * before:
                 break
         return machines_w
 
     def advance(self, now: float) -> None:
-        """Account for what has flowed until a time in s; again at the same time it does nothing."""
+        """Account for what has flowed until a time in s; a second call at a time does nothing."""
         if now == self.time_s:
             return
         battery = self.battery
@@ -170,15 +173,15 @@ class EnergySystem:
             self.ledger.advance(now, self.flows, battery.energy_j)
         self.time_s = now
         if now >= self.next_event:
-            self._levels.pass_by(now)
-            self._settled_for = (-1.0, -1.0)
+            self._levels.advance(now)
+            self._settled_for = _UNSETTLED
 
     def settle(self, machines_w: float, standing_w: float) -> None:
-        """Let the controller decide what flows from now on.
+        """Ask the controller what flows from now on.
 
         Args:
             machines_w: what all machines draw.
-            standing_w: what they draw of it by themselves, without tasks.
+            standing_w: the part of it that tasks do not cause.
 
         Raises PolicyError if the controller's set-points break a limit.
         """

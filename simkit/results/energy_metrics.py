@@ -16,8 +16,8 @@ import polars as pl
 
 from simkit.arrays import Floats
 from simkit.power.battery import BatteryFacts
-from simkit.power.grid import KWH_J
 from simkit.results.metric import Metric, RunWindow, batches, share
+from simkit.units import KWH_J
 
 _FLOWING: Final = (
     "generation_w", "import_w", "discharge_w", "unserved_w", "load_w", "charge_w", "export_w",

@@ -18,10 +18,10 @@ import polars as pl
 from simkit import records
 from simkit.errors import RunError
 from simkit.power.battery import BatteryFacts
-from simkit.power.grid import KWH_J
 from simkit.results.time_bins import power_means
 from simkit.scenario.bundled import agent_label
 from simkit.text import counted
+from simkit.units import KWH_J
 
 FORMAT: Final = 1
 """The version of run folders that this module reads."""

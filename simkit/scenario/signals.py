@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, core_schema
 
 from simkit.errors import TraceError
-from simkit.power.signal_patterns import DAY_S, weekly
+from simkit.power.signal_schedule import weekly
 from simkit.scenario.recorded import (
     CarbonSignal,
     CsvSignal,
@@ -40,7 +40,7 @@ from simkit.scenario.recorded import (
     Zone,
 )
 from simkit.scenario.types import BrokenRulesError, Many, PositiveDuration, Section
-from simkit.units import parse_duration
+from simkit.units import DAY_S, parse_duration
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 AtLeastZero = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rare_battery import RareBattery, as_printed
+from signal_exceedance import exceedance
 
 from simkit.power.signal_steps import Steps
 from simkit.traces.power.site import draw_wind
@@ -116,3 +117,15 @@ def above_80_kw(shape):
 def test_95_percent_at_80_kw_takes_a_wind_that_hardly_rests():
     assert above_80_kw(5.0) < 0.95 < above_80_kw(6.0)
     assert above_80_kw(2.5) == pytest.approx(0.85, abs=0.01)
+
+
+def test_exceedance_is_the_share_of_time_above_a_level():
+    signal = Steps([0.0, 30.0, 40.0], [10.0, 50.0, 20.0], 100.0)
+    levels = [0.0, 9.9, 10.0, 20.0, 49.0, 50.0]
+    assert exceedance(signal, levels, 0.0, 100.0).tolist() == pytest.approx(
+        [1, 1, 0.7, 0.1, 0.1, 0]
+    )
+    # means over 50 s: (300 + 500 + 200) / 50 = 20 and 20
+    assert exceedance(signal, [19.0, 21.0], 0.0, 100.0, mean_s=50.0).tolist() == [1, 0]
+    with pytest.raises(ValueError, match="must not be empty"):
+        exceedance(signal, levels, 5.0, 5.0)

@@ -92,7 +92,11 @@ def test_a_file_that_contradicts_is_refused(log):
         # what the file lacks or says is told by the names of keys, not of a reader's arguments
         ("2012-01-01 00:00", (), "declare zone: UTC, UTC-06:00 if"),
         ("2012-01-01 00:00Z", ("--set", "zone=UTC"), "zone 'UTC' is declared; leave zone out"),
-        ("2012-01-01 00:00Z", (), "a single row does not tell its step; give step, the length"),
+        (
+            "2012-01-01 00:00Z",
+            (),
+            "the step cannot be found from a single row; give step, the length",
+        ),
     ],
 )
 def test_messages_name_the_keys_of_a_scenario(tmp_path, row, keys, error):

@@ -19,7 +19,7 @@ from simkit.power.battery import BatteryFacts
 from simkit.power.controller import SourceOrder
 from simkit.power.forecast import GivenForecast, NoisyForecast, PerfectForecast, Persistence
 from simkit.power.machine_model import PowerModel
-from simkit.power.signal_patterns import Levels
+from simkit.power.signal_levels import Levels
 from simkit.power.site import Checkpoints, Site, Source, Supply
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
@@ -172,9 +172,9 @@ def test_a_run_without_a_date_needs_one_for_files_and_schedules(csv):
     undated = jobs(math.nan)
     assert problems(workload=undated, grid={"price_per_kwh": tariff}, **source(csv(1, 2, 3))) == (
         "power.sources.roof: align calendar needs the date of the run's zero, which the workload "
-        "does not tell; add power.align: {zero: 2019-01-01T00:00:00+00:00}, or {offset: 0}",
-        "power.grid.price_per_kwh: a schedule follows the clock on the wall, but nothing tells the "
-        "date of the run's zero; add power.align: {zero: 2019-01-01T00:00:00+00:00}",
+        "does not have; add power.align: {zero: 2019-01-01T00:00:00+00:00}, or {offset: 0}",
+        "power.grid.price_per_kwh: a schedule follows the local clock, but the date of the run's zero "
+        "is unknown; add power.align: {zero: 2019-01-01T00:00:00+00:00}",
     )
     assert build(workload=undated, align={"offset": 0}, **source(csv(1, 2, 3))).sources
 
@@ -245,27 +245,25 @@ def test_a_signal_must_last_as_long_as_the_jobs_and_the_forecast(csv, hours, key
     if needed is None:
         assert build(**EPOCH, **roof, **keys).sources[0].name == "roof"
         return
-    who, shorter = "the jobs are there", ""
+    who, shorter = "the jobs run", ""
     if keys:
         who, shorter = "the forecast looks", "a shorter horizon, "
     (line,) = problems(**EPOCH, **roof, **keys)
     assert line.startswith(
-        f"power.sources.roof: is known from 0 to {hours * HOUR:g} s of the run, but {who} from 0 to "
+        f"power.sources.roof: covers 0 to {hours * HOUR:g} s of the run, but {who} from 0 to "
         f"{needed:g} s"
     )
     assert f"; give {shorter}a longer file, past_end: hold or wrap, or another align" in line
 
 
-def test_a_given_forecast_must_reach_the_horizon_behind_the_last_job(csv):
+def test_a_given_forecast_must_reach_the_horizon_after_the_last_job(csv):
     def keys(hours):
         given_power = csv(*range(hours), name="day-ahead.csv")
         return {"forecast": {"type": "given", "horizon": "3h", "signal": given_power}}
 
     assert build(**EPOCH, **source(1), **keys(5)).foresight.horizon_s == 3 * HOUR
     (line,) = problems(**EPOCH, **source(1), **keys(4))
-    assert line.startswith(
-        "power.forecast: is known from 0 to 14400 s of the run, but the forecast"
-    )
+    assert line.startswith("power.forecast: covers 0 to 14400 s of the run, but the forecast")
 
 
 # --- what a signal may be ----------------------------------------------------------------------
@@ -314,7 +312,7 @@ def test_gaps_are_filled_by_the_rule_alone(csv):
 def test_power_below_zero_is_refused_or_taken_for_zero(csv):
     file = csv(1, -0.5, 2)
     (line,) = problems(**EPOCH, **source(file))
-    assert "1 value below 0, the least is -500 W; power must be at least 0" in line
+    assert "1 value below 0, the smallest is -500 W; power must be at least 0" in line
     mended = build(**EPOCH, **source(file | {"negative": "zero"})).sources[0].power
     assert mended.values([0, HOUR, 2 * HOUR]).tolist() == [1000, 0, 2000]
     # a price may be below 0

@@ -49,7 +49,7 @@ def played(site: Site, until: float, loads: Steps | None = None) -> list[Stretch
     load = loads or steps([0.0], until)
     while energy.time_s < until:
         now, battery = energy.time_s, energy.battery
-        energy.look(now)
+        energy.read_signals(now)
         energy.settle(load.value(now), 0.0)
         at = min(energy.next_event, energy.next_change(), load.next_change(now), until)
         before, flows = battery.soc, energy.flows
@@ -167,7 +167,7 @@ def test_a_controller_that_turns_round_at_a_level_without_end_is_refused():
 def test_what_leaks_past_a_level_does_not_discharge():
     battery = Battery(BatteryFacts(KWH, initial_soc=0.5, self_discharge_per_day=0.5))
     holding = battery.energy_j * battery.facts.self_discharge_per_s
-    assert battery.leak_prevails(0.0)
-    assert battery.leak_prevails(0.9 * holding)
-    assert not battery.leak_prevails(1.1 * holding)
-    assert not battery.leak_prevails(-1.0)
+    assert battery.leaks_faster_than(0.0)
+    assert battery.leaks_faster_than(0.9 * holding)
+    assert not battery.leaks_faster_than(1.1 * holding)
+    assert not battery.leaks_faster_than(-1.0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from simkit.errors import TraceError
-from simkit.power.grid import KWH_J
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal import Constant, Sum
 from simkit.power.signal_steps import Steps
-from simkit.power.site import Site, Source, generated_by_source
+from simkit.power.site import Site, Source
+from simkit.units import KWH_J
 
 HOUR = 3600.0
 SUN = Steps([0.0, HOUR, 2 * HOUR], [0.0, 3e3, 1e3], 4 * HOUR)
@@ -29,15 +29,15 @@ def site(*sources: Source) -> Site:
 )
 def test_each_source_by_its_name(start_h, end_h, sun, wind):
     both = site(Source("sun", SUN), Source("wind", Constant(2e3)))
-    found = generated_by_source(both, start_h * HOUR, end_h * HOUR)
+    found = both.generation_kwh(start_h * HOUR, end_h * HOUR)
     assert found == {"sun": sun, "wind": wind}
     total = Sum([SUN, Constant(2e3)]).integral(start_h * HOUR, end_h * HOUR) / KWH_J
     assert sum(found.values()) == pytest.approx(total, rel=1e-15)
 
 
 def test_no_sources_give_nothing_and_no_source_gives_past_its_end():
-    assert generated_by_source(site(), 0.0, HOUR) == {}
+    assert site().generation_kwh(0.0, HOUR) == {}
     with pytest.raises(TraceError):
-        generated_by_source(site(Source("sun", SUN)), 0.0, 5 * HOUR)
+        site(Source("sun", SUN)).generation_kwh(0.0, 5 * HOUR)
     with pytest.raises(ValueError, match="finite and ascending"):
-        generated_by_source(site(Source("sun", SUN)), HOUR, 0.0)
+        site(Source("sun", SUN)).generation_kwh(HOUR, 0.0)

@@ -9,12 +9,14 @@ import pytest
 
 from simkit.errors import ScenarioError
 from simkit.power.grid import Grid, GridOffer
+from simkit.power.signal import Signal
 
 
-class Staircase:
+class Staircase(Signal):
     """A signal of steps."""
 
     def __init__(self, steps: dict[float, float]) -> None:
+        super().__init__("any")
         self.times, self.steps = sorted(steps), steps
 
     def value(self, time_s: float) -> float:

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from simkit.power.controller import SetPoints, SiteState, SourceOrder, check_set
 from simkit.power.grid import GridOffer
 from simkit.power.ledger import Ledger, imbalance
 from simkit.power.ledger_rows import COLUMNS, RATES, Flows, first_wrong, share_out
-from simkit.power.store_contents import Carried, Movement, StoreContents
+from simkit.power.stored_energy import BatteryRows, Footprint, StoredEnergy
 from simkit.records import ENERGY, POWER
 from simkit.results.time_bins import binned_power
 from simkit.results.usage_per_watt import BILLED
@@ -95,7 +96,7 @@ def test_which_source_serves_what() -> None:
 
 def test_export_brings_money_and_takes_its_part_of_what_is_stored() -> None:
     """2 J of 10 J leave, three quarters of them to the grid."""
-    stored = StoreContents(10.0, carried=Carried(carbon_g=50.0, cost=5.0))
+    stored = StoredEnergy(10.0, carried=Footprint(carbon_g=50.0, cost=5.0))
     ledger = Ledger(stored=stored)
     sale = Flows(discharge_w=2, load_w=0.5, export_w=1.5, export_price_per_kwh=KWH)
     ledger.advance(1.0, sale, 8.0)
@@ -122,10 +123,10 @@ def test_generation_may_have_a_price_and_carbon_too() -> None:
 UNBALANCED = [
     (Flows(generation_w=10, load_w=9), "sources give 10 W, uses take 9 W"),
     (Flows(generation_w=10 + 1e-7, load_w=10), "must be equal"),  # 1e-8 of the power
-    (Flows(load_w=-3, curtailment_w=3), "none below 0"),
-    (Flows(charge_w=3, discharge_w=3), "either charges or discharges"),
-    (Flows(unserved_w=3, export_w=3), "no more is unserved than wanted"),
-    (Flows(import_w=3, curtailment_w=3), "no more curtailed than made"),
+    (Flows(load_w=-3, curtailment_w=3), "finite and at least 0"),
+    (Flows(charge_w=3, discharge_w=3), "cannot charge and discharge at once"),
+    (Flows(unserved_w=3, export_w=3), "no more can be unserved than wanted"),
+    (Flows(import_w=3, curtailment_w=3), "or curtailed than generated"),
     (Flows(import_w=math.inf, load_w=math.inf), "finite"),
     (Flows(import_w=math.nan, load_w=1), "finite"),
 ]
@@ -134,7 +135,7 @@ UNBALANCED = [
 @pytest.mark.parametrize(("flows", "message"), UNBALANCED)
 def test_flows_that_do_not_balance_are_refused(flows: Flows, message: str) -> None:
     """The row is named when it is handed on; those before it stand."""
-    ledger = Ledger(stored=StoreContents(9.0))
+    ledger = Ledger(stored=StoredEnergy(9.0))
     ledger.advance(1.0, Flows(import_w=5, load_w=5))
     ledger.advance(2.0, flows, 9.0)
     ledger.advance(3.0, Flows(import_w=7, load_w=7))
@@ -156,14 +157,14 @@ def test_a_miss_within_rounding_is_none() -> None:
 
 
 def test_time_goes_on_and_a_battery_is_announced() -> None:
-    with pytest.raises(PolicyError, match="time only goes on"):
+    with pytest.raises(PolicyError, match="time cannot go back"):
         Ledger(5.0).advance(4.0, Flows())
     ledger = Ledger()
     ledger.advance(1.0, Flows(discharge_w=1, load_w=1), 0.0)
-    with pytest.raises(PolicyError, match="give the ledger the battery's contents"):
+    with pytest.raises(PolicyError, match="give the ledger the battery's stored energy"):
         ledger.close()
     with pytest.raises(PolicyError, match="its content after every flow"):
-        Ledger(stored=StoreContents(9.0)).advance(1.0, Flows(discharge_w=1, load_w=1))
+        Ledger(stored=StoredEnergy(9.0)).advance(1.0, Flows(discharge_w=1, load_w=1))
 
 
 @pytest.mark.parametrize("leak", [0.0, 0.05])
@@ -174,7 +175,7 @@ def test_stored_carbon_is_billed_when_it_is_used(leak: float) -> None:
         self_discharge_per_day=leak,
     )  # fmt: skip
     battery = Battery(facts)
-    stored = StoreContents(0.0, facts.self_discharge_per_s)
+    stored = StoredEnergy(0.0, facts.self_discharge_per_s)
     ledger = Ledger(stored=stored)
     dirty = Flows(import_w=10_000, charge_w=10_000, carbon_gco2_per_kwh=500, price_per_kwh=0.3)
     battery.run(10_000.0, 3600.0)
@@ -199,12 +200,12 @@ def test_stored_carbon_is_billed_when_it_is_used(leak: float) -> None:
 def moved(
     spans: npt.ArrayLike, stored: npt.ArrayLike, *, carbon: float = 0.0, grid: float = 0.0,
     powers: npt.ArrayLike = -1.0,
-) -> Movement:  # fmt: skip
+) -> BatteryRows:  # fmt: skip
     """Rows in which a battery is charged (power above 0), discharged (below) or rests."""
     span = np.array(spans, dtype=float)
     power = np.broadcast_to(np.array(powers, dtype=float), span.shape)
     same = np.ones_like(span)
-    return Movement(
+    return BatteryRows(
         span, np.array(stored, dtype=float), power > 0, power < 0, carbon * same, 0 * same,
         grid * same,
     )  # fmt: skip
@@ -212,7 +213,7 @@ def moved(
 
 def test_a_mixed_store_gives_the_mean_of_what_it_holds() -> None:
     """3 J with 30 g, 3 J with 90 g come in, and then 2 of the 6 J leave."""
-    stored = StoreContents(3.0, carried=Carried(carbon_g=30.0, cost=3.0, grid_share=1.0))
+    stored = StoredEnergy(3.0, carried=Footprint(carbon_g=30.0, cost=3.0, grid_share=1.0))
     course = stored.follow(moved([1, 1, 1], [6.0, 6.0, 4.0], carbon=90.0, powers=[1, 0, -1]))
     assert course.gone_carbon_g.tolist() == pytest.approx([0.0, 0.0, 40.0])
     assert course.gone_cost.tolist() == pytest.approx([0.0, 0.0, 1.0])
@@ -223,7 +224,7 @@ def test_a_mixed_store_gives_the_mean_of_what_it_holds() -> None:
 
 def test_energy_from_the_grid_leaks_like_any_other() -> None:
     """Half of 8 J leaks away at rest, then 6 J from the grid come in: 6 of 10 J are the grid's."""
-    stored = StoreContents(8.0, carried=Carried(grid_share=0.0))
+    stored = StoredEnergy(8.0, carried=Footprint(grid_share=0.0))
     course = stored.follow(moved([1, 1], [4.0, 10.0], grid=1.0, powers=[0, 1]))
     assert course.grid_share.tolist() == pytest.approx([0.0, 0.6])
 
@@ -233,7 +234,7 @@ def test_what_leaves_a_leaking_store_does_not_depend_on_the_steps() -> None:
     left = []
     for steps in (1, 360):
         battery, times = Battery(facts), np.arange(1, steps + 1) * (36_000.0 / steps)
-        stored = StoreContents(KWH, facts.self_discharge_per_s, Carried(100.0))
+        stored = StoredEnergy(KWH, facts.self_discharge_per_s, Footprint(100.0))
         contents = []
         for time in times.tolist():
             battery.run(-20.0, time)
@@ -244,7 +245,7 @@ def test_what_leaves_a_leaking_store_does_not_depend_on_the_steps() -> None:
     assert left[1] == pytest.approx(left[0], rel=1e-11)
 
 
-def simulated_days(days: int, seed: int) -> tuple[Ledger, Battery, StoreContents, Collected]:
+def simulated_days(days: int, seed: int) -> tuple[Ledger, Battery, StoredEnergy, Collected]:
     """Settle a site of random weather, load, prices and grid limits, event by event."""
     rng = np.random.default_rng(seed)
     facts = BatteryFacts(
@@ -252,7 +253,7 @@ def simulated_days(days: int, seed: int) -> tuple[Ledger, Battery, StoreContents
         self_discharge_per_day=0.01, initial_soc=0.6,
     )  # fmt: skip
     battery, sink = Battery(facts), Collected()
-    stored = StoreContents(battery.energy_j, facts.self_discharge_per_s)
+    stored = StoredEnergy(battery.energy_j, facts.self_discharge_per_s)
     ledger = Ledger(stored=stored, on_rows=sink.chunks.append)
     controller = SourceOrder(reserve=0.3, peak_w=1.5e5, charge_below_price=0.1)
     for until in np.cumsum(rng.integers(1, 600, days * 288)).tolist():
@@ -336,7 +337,7 @@ def test_rows_are_handed_on_in_chunks() -> None:
 
 def test_a_row_goes_on_while_nothing_changes() -> None:
     sink = Collected()
-    ledger = Ledger(stored=StoreContents(50.0), on_rows=sink.chunks.append)
+    ledger = Ledger(stored=StoredEnergy(50.0), on_rows=sink.chunks.append)
     flows, charge = Flows(generation_w=1, load_w=1), Flows(import_w=2, charge_w=2)
     for until, what, stored in (
         (1, flows, 50), (2, Flows(*flows), 49), (2, charge, 49),  # no time passes

@@ -10,6 +10,7 @@ import pytest
 from simkit.engine.machine_units import MachinePower, Switch
 from simkit.errors import PolicyError, ScenarioError
 from simkit.power.machine_model import ConstantPue, Curve, CurvedPue, PowerModel
+from simkit.power.signal_steps import Steps
 
 SPEC = (100.0, 150.0, 170.0, 180.0, 300.0)  # W at 0, 25, 50, 75, 100 %
 
@@ -30,7 +31,9 @@ POWERS = [
 @pytest.mark.parametrize(("model", "utilisation", "watts"), POWERS)
 def test_power_by_hand(model: PowerModel, utilisation: tuple[float, ...], watts: float) -> None:
     assert model.power_w(utilisation) == pytest.approx(watts)
-    assert model.powers_w(np.array([utilisation, utilisation])) == pytest.approx([watts, watts])
+    columns = zip(model.curves, utilisation, strict=True)
+    dynamic = sum(curve.powers_w(np.array([u, u])) for curve, u in columns)
+    assert model.idle_w + dynamic == pytest.approx([watts, watts])
 
 
 def test_full_power_is_that_of_all_resources() -> None:
@@ -91,18 +94,12 @@ def test_wrong_models_are_refused(make: object, message: str) -> None:
         make()  # type: ignore[operator]
 
 
-class Summer:
-    """It is 20 °C, and 30 °C from 100 s on."""
-
-    def value(self, time_s: float) -> float:
-        return 30.0 if time_s >= 100 else 20.0
-
-    def next_change(self, time_s: float) -> float:
-        return 100.0 if time_s < 100 else math.inf
+SUMMER = Steps([0.0, 100.0], [20.0, 30.0], 200.0, unit="degC", past_end="hold")
+"""It is 20 °C, and 30 °C from 100 s on."""
 
 
 def test_pue_follows_load_and_weather() -> None:
-    pue = CurvedPue(1000.0, {0.0: 2.0, 0.5: 1.4, 1.0: 1.2}, Summer(), {20: 0.0, 40: 0.2})
+    pue = CurvedPue(1000.0, {0.0: 2.0, 0.5: 1.4, 1.0: 1.2}, SUMMER, {20: 0.0, 40: 0.2})
     assert pue.pue(500.0, 0.0) == pytest.approx(1.4)
     assert pue.pue(250.0, 0.0) == pytest.approx(1.7)
     assert pue.pue(2000.0, 100.0) == pytest.approx(1.2 + 0.1)  # level beyond the points

@@ -165,7 +165,7 @@ def test_what_is_no_step_function(times, values, end, what):
 
 
 def test_other_mistakes():
-    with pytest.raises(TraceError, match="'warp' is no rule; did you mean 'wrap'"):
+    with pytest.raises(TraceError, match="past_end 'warp' is unknown; did you mean 'wrap'"):
         Steps([0.0], [1.0], 1.0, past_end="warp")
     with pytest.raises(TraceError, match="signals in W, gCO2/kWh cannot be added"):
         Sum([Constant(1.0), Constant(300.0, "gCO2/kWh")])

@@ -130,8 +130,8 @@ def test_less_than_a_year_is_refused_or_filled():
     ) as caught:
         aligned(short, Alignment(epoch_s=0.0), needed=Span(-60.0, 5 * HOUR))
     assert str(caught.value).startswith(
-        "weather: is known from 2016-01-01 00:00 to 2016-12-31 00:00, and the run needs power from "
-        "1969-12-31 23:59 to 1970-01-01 05:00 at least; align calendar needs every hour of a year"
+        "weather: covers from 2016-01-01 00:00 to 2016-12-31 00:00, and the run needs power from "
+        "1969-12-31 23:59 to 1970-01-01 05:00; align calendar needs every hour of a year"
     )
     with pytest.raises(TraceError, match="allows 03:00:00; align by epoch or offset"):
         aligned(short, Alignment(epoch_s=0.0), gaps=Gaps("hold"))
@@ -153,7 +153,7 @@ def test_a_january_that_is_missing_is_filled_from_the_december_before():
 @pytest.mark.parametrize(
     ("make", "what"),
     [
-        (lambda: Alignment("calender", epoch_s=0.0), "is no kind; did you mean 'calendar'"),
+        (lambda: Alignment("calender", epoch_s=0.0), "is unknown; did you mean 'calendar'"),
         (lambda: Alignment(), "calendar: the run's epoch is None"),
         (lambda: Alignment("epoch"), "epoch: the run's epoch is None"),
         (lambda: Alignment("offset", offset_s=float("inf")), "offset_s is inf"),

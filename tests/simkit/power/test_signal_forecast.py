@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from signal_exceedance import exceedance
 
 from simkit.errors import TraceError
 from simkit.power.forecast import (
@@ -16,7 +15,6 @@ from simkit.power.forecast import (
     NoisyForecast,
     PerfectForecast,
     Persistence,
-    foreseen,
 )
 from simkit.power.signal import Constant
 from simkit.power.signal_steps import Steps
@@ -132,31 +130,21 @@ def test_nights_stay_dark_and_nothing_falls_below_its_bound():
 
 def test_a_given_forecast_is_believed_as_far_as_it_goes():
     given_ahead = Steps([0.0, HOUR], [5.0, 6.0], 10 * HOUR)
-    forecast = GivenForecast(TRUTH, given_ahead, reach_s=6 * HOUR)
+    forecast = GivenForecast(TRUTH, given_ahead)
     assert forecast.predict(0.0, 2 * HOUR, HOUR).tolist() == [5, 6]
-    with pytest.raises(TraceError, match="ends at 36000 s of the run, but at 18000 s one for 06:0"):
+    with pytest.raises(
+        TraceError, match="ends at 36000 s of the run, but at 18000 s a horizon of 06:0"
+    ):
         forecast.predict(5 * HOUR, 6 * HOUR, HOUR)
-    for short in (forecast, NoisyForecast(TRUTH, 0, reach_s=6 * HOUR)):
-        with pytest.raises(TraceError, match="reaches 06:00:00 ahead, the horizon is 2d 00:00:00"):
-            short.predict(0.0, 48 * HOUR, HOUR)
-
-
-def test_what_was_foreseen_is_a_signal_again():
-    assert foreseen(PerfectForecast(TRUTH), DAY, 2 * DAY, lead_s=3 * HOUR, step_s=HOUR).values(
-        DAY + HOUR * np.arange(24)
-    ) == pytest.approx(VALUES[24:48])
-    late = foreseen(Persistence(TRUTH), DAY, 2 * DAY, lead_s=2.5 * HOUR, step_s=HOUR)
-    assert late.value(DAY + HOUR) == VALUES[25 - 3]
 
 
 @pytest.mark.parametrize(
     ("make", "what"),
     [
         (lambda: GivenForecast(TRUTH, Constant(1.0, "m/s")), "in m/s of a signal in W"),
-        (lambda: GivenForecast(TRUTH, TRUTH, reach_s=0.0), "reaches 0.0 s ahead"),
-        (lambda: Persistence(TRUTH, -1.0), "persistence over -1.0 s"),
+        (lambda: Persistence(TRUTH, -1.0), "period_s is -1.0; it must be 0 or more"),
         (lambda: NoisyForecast(TRUTH, 0, spread=-1.0, issue_s=0.0, bounds=(1.0, 0.0)),
-         "spread is -1.0.*\n.*issue_s is 0.0.*\n.*bounds are"),
+         "spread is -1;.*\n.*issue_s is 0;.*\n.*bounds are"),
         (lambda: NoisyForecast(TRUTH, 0, kind="relativ"), "did you mean 'relative'"),
     ],
 )  # fmt: skip
@@ -169,15 +157,3 @@ def test_lengths_must_be_positive():
     for horizon, step in ((0.0, 1.0), (1.0, 0.0), (math.inf, 1.0)):
         with pytest.raises(ValueError, match="both must be above 0"):
             PerfectForecast(TRUTH).predict(0.0, horizon, step)
-
-
-def test_exceedance_is_the_share_of_time_above_a_level():
-    signal = Steps([0.0, 30.0, 40.0], [10.0, 50.0, 20.0], 100.0)
-    levels = [0.0, 9.9, 10.0, 20.0, 49.0, 50.0]
-    assert exceedance(signal, levels, 0.0, 100.0).tolist() == pytest.approx(
-        [1, 1, 0.7, 0.1, 0.1, 0]
-    )
-    # means over 50 s: (300 + 500 + 200) / 50 = 20 and 20
-    assert exceedance(signal, [19.0, 21.0], 0.0, 100.0, mean_s=50.0).tolist() == [1, 0]
-    with pytest.raises(ValueError, match="must not be empty"):
-        exceedance(signal, levels, 5.0, 5.0)

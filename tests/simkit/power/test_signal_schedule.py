@@ -1,4 +1,4 @@
-"""Schedules follow the clock on the wall: weekdays, weekends, and daylight saving."""
+"""Schedules follow the local clock: weekdays, weekends, and daylight saving."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
-from simkit.power.signal_patterns import WEEK_S, Schedule, weekly
+from simkit.power.signal_schedule import WEEK_S, Schedule, weekly
 from simkit.power.signal_zone import parse_zone, standard_offset_s
 
 HOUR = 3600.0
@@ -90,7 +90,7 @@ def test_a_schedule_of_one_value_never_changes():
 
 
 def test_mistakes():
-    with pytest.raises(TraceError, match="without entries"):
+    with pytest.raises(TraceError, match="has no entries"):
         Schedule({})
     with pytest.raises(TraceError, match="entry at 86400.0 s.*\n.*value nan"):
         Schedule({86_400.0: 1.0, 5.0: math.nan})

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from simkit.errors import TraceError
-from simkit.power.signal_scaling import Scaling
-from simkit.power.signal_trace import Gaps, PowerTrace, pieces_of
+from simkit.power.signal_align import scale_factor
+from simkit.power.signal_trace import Gaps, PowerTrace, step_function
 
 
 def trace(times, values, **meaning):
@@ -16,7 +16,7 @@ def trace(times, values, **meaning):
 
 
 def rows(recorded, gaps=None):
-    pieces = pieces_of(recorded, gaps or Gaps())
+    pieces = step_function(recorded, gaps or Gaps())
     return [*zip(pieces.starts_s.tolist(), pieces.values.tolist(), strict=True), pieces.end_s]
 
 
@@ -37,7 +37,7 @@ def test_what_a_value_means(meaning, expected):
 
 def test_between_instants_the_integral_is_that_of_straight_lines():
     times, values = np.array([0.0, 60, 90, 150]), np.array([1.0, 7, 3, 4])
-    pieces = pieces_of(trace(times, values, sampling="instant", step_s=60), Gaps())
+    pieces = step_function(trace(times, values, sampling="instant", step_s=60), Gaps())
     lengths = np.diff(pieces.starts_s)
     assert pieces.values[:-1] @ lengths == np.trapezoid(values, times)
 
@@ -69,20 +69,20 @@ def test_missing_rows_are_bridged_by_rule(rule, bridge):
 def test_gaps_that_are_not_allowed_are_all_named_in_the_clock_of_the_place():
     holey = trace([0, 3600, 18_000, 36_000], [1, 2, 3, 4], step_s=3600, time_zone="UTC-06:00")
     with pytest.raises(TraceError) as caught:
-        pieces_of(holey, Gaps())
+        step_function(holey, Gaps())
     assert str(caught.value) == (
         "wind.csv: kw: gaps from 1969-12-31 20:00 UTC-06:00 for 03:00:00, from 1970-01-01 00:00 "
         "UTC-06:00 for 04:00:00; the rule allows none; fill them with the rule hold, interpolate "
-        "or zero, or mend the file"
+        "or zero, or fix the file"
     )
     with pytest.raises(TraceError, match=r"kw: gaps from 1970-01-01 00:00 .* up to 03:00:00 are"):
-        pieces_of(holey, Gaps("hold", longest_s=10_800))
-    pieces_of(holey, Gaps("hold", longest_s=14_400))
+        step_function(holey, Gaps("hold", longest_s=10_800))
+    step_function(holey, Gaps("hold", longest_s=14_400))
 
 
 def test_the_step_is_the_most_frequent_distance():
     assert trace([0, 60, 120, 600], [1, 1, 1, 1]).step_s == 60
-    with pytest.raises(TraceError, match="a single row does not tell its step"):
+    with pytest.raises(TraceError, match="the step cannot be found from a single row"):
         trace([0], [1])
     assert rows(trace([0], [1], step_s=60)) == [(0, 1), 60]
 
@@ -95,8 +95,8 @@ def test_the_step_is_the_most_frequent_distance():
         ([0, np.nan], [1, 2], {}, "not finite"),
         ([0, 60], [1, np.inf], {}, "not finite"),
         ([0, 60, 60], [1, 2, 3], {}, "row 3 has Unix time 60, not after 60"),
-        ([0, 60], [1, 2], {"label": "ends"}, "label 'ends' is none; did you mean 'end'"),
-        ([0, 60], [1, 2], {"sampling": "sum"}, "sampling 'sum' is none"),
+        ([0, 60], [1, 2], {"label": "ends"}, "label 'ends' is unknown; did you mean 'end'"),
+        ([0, 60], [1, 2], {"sampling": "sum"}, "sampling 'sum' is unknown"),
         ([0, 60], [1, 2], {"step_s": -5.0}, "step_s -5.0"),
         ([0, 60], [1, 2], {"time_zone": "Texas"}, "'Texas' is no time zone"),
     ],
@@ -120,25 +120,19 @@ def test_the_unit_is_checked_where_a_trace_is_used():
 
 def test_scaling_gives_the_factor():
     uneven = trace([0, 60, 90], [1e3, 4e3, 0], step_s=60)  # means over 60, 30 and 60 s
-    assert Scaling().factor(uneven, gaps=Gaps()) == 1
-    assert Scaling(peak_w=2e3).factor(uneven, gaps=Gaps()) == 0.5
+    assert scale_factor(uneven, Gaps()) == 1
+    assert scale_factor(uneven, Gaps(), peak_w=2e3) == 0.5
     mean = (1e3 * 60 + 4e3 * 30) / 150
-    assert Scaling(times_load=0.8).factor(uneven, load_w=3e3, gaps=Gaps()) == pytest.approx(
-        0.8 * 3e3 / mean
-    )
+    assert scale_factor(uneven, Gaps(), mean_w=2.4e3) == pytest.approx(2.4e3 / mean)
 
 
 @pytest.mark.parametrize(
-    ("make", "what"),
+    ("unit", "factor", "what"),
     [
-        (lambda t: Scaling(peak_w=1.0, times_load=1.0), "take the other out"),
-        (lambda t: Scaling(peak_w=0.0), "peak_w is 0.0; it must be above 0"),
-        (lambda t: Scaling(times_load=1.0).factor(t, gaps=Gaps()), "the site's load, which is None"),
-        (lambda t: Scaling(peak_w=1.0).factor(t.scaled(0.0), gaps=Gaps()), "its peak is 0 W"),
-        (lambda t: Scaling(peak_w=1.0).factor(trace([0, 1], [1, 2], unit="m/s"), gaps=Gaps()),
-         "values in m/s, but a supply that is scaled is in W"),
+        ("W", 0.0, "its peak is 0 W, which cannot be scaled"),
+        ("m/s", 1.0, "values in m/s, but a scaled source is in W"),
     ],
-)  # fmt: skip
-def test_scaling_refuses(make, what):
+)
+def test_scaling_refuses(unit, factor, what):
     with pytest.raises(TraceError, match=what):
-        make(trace([0, 60], [1, 2]))
+        scale_factor(trace([0, 60], [1, 2], unit=unit).scaled(factor), Gaps(), peak_w=1.0)

@@ -44,7 +44,7 @@ POLICIES = [
     (CHEAP, site(price_per_kwh=-0.1), []),
     # a share of what is foreseen: there must be a forecast of this signal
     (PERCENTILE, site(price_per_kwh=0.2), ["it needs a forecast of price; add power.forecast"]),
-    (PERCENTILE, site(POWER_ALONE, price_per_kwh=0.2), ["does not foresee the price"]),
+    (PERCENTILE, site(POWER_ALONE, price_per_kwh=0.2), ["does not include the price"]),
     (PERCENTILE, site(ALL, price_per_kwh=0.2), []),
     # both are told at once
     (PERCENTILE, site(carbon_gco2_per_kwh=1.0), ["is not declared", "it needs a forecast"]),

@@ -19,7 +19,7 @@ from simkit.power.battery import Battery, BatteryFacts
 from simkit.power.ledger import Ledger
 from simkit.power.ledger_rows import Flows
 from simkit.power.machine_model import PowerModel
-from simkit.power.store_contents import StoreContents
+from simkit.power.stored_energy import StoredEnergy
 from simkit.results.energy_bills import energy_table, job_bills
 from simkit.results.machine_records import MachineRecords
 from simkit.results.run_folder import MemoryRun
@@ -53,7 +53,7 @@ class Records:
         self,
         models: tuple[PowerModel, ...] = (LINE,),
         capacity: tuple[tuple[float, ...], ...] = ((4.0, 2.0),),
-        stored: StoreContents | None = None,
+        stored: StoredEnergy | None = None,
     ) -> None:
         self.models, self.capacity = models, capacity
         self.chunks: list[dict[str, Floats]] = []
@@ -197,7 +197,7 @@ def test_a_job_on_the_battery_pays_for_the_hour_in_which_it_was_charged() -> Non
         100 * KWH, charge_efficiency=0.9, discharge_efficiency=0.8, initial_soc=0.0
     )
     battery = Battery(facts)
-    records = Records((PowerModel.linear(0.0, 1000.0),), ((1.0, 0.0),), StoreContents(0.0))
+    records = Records((PowerModel.linear(0.0, 1000.0),), ((1.0, 0.0),), StoredEnergy(0.0))
     battery.run(10_000.0, 3600.0)
     records.hold(3600.0, battery.energy_j, import_w=1e4, charge_w=1e4, carbon_gco2_per_kwh=500)
     records.start(1, [(0, 1)], (1.0, 0.0))
@@ -343,7 +343,7 @@ def test_random_overlapping_jobs_pay_as_the_slow_sum_says(steps: list[Any]) -> N
 def test_a_year_of_jobs_on_a_battery_is_paid_for_to_the_last_joule(model: PowerModel) -> None:
     """Sums of all that is billed, idle and jobs, against the machines' part of the site's load."""
     rng = np.random.default_rng(5)
-    records = Records((model,) * 3, ((8.0, 1.0),) * 3, StoreContents(1e12))
+    records = Records((model,) * 3, ((8.0, 1.0),) * 3, StoredEnergy(1e12))
     content = 1e12
     for step in range(6000):
         job = int(rng.integers(0, 9))

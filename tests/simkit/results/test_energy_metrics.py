@@ -12,12 +12,12 @@ import pytest
 
 from simkit.arrays import Floats
 from simkit.power.battery import BatteryFacts
-from simkit.power.grid import KWH_J
 from simkit.power.ledger import Ledger
 from simkit.power.ledger_rows import Flows
-from simkit.power.store_contents import StoreContents
+from simkit.power.stored_energy import StoredEnergy
 from simkit.results.energy_metrics import energy_metrics
 from simkit.results.metric import RunWindow
+from simkit.units import KWH_J
 
 HOUR = 3600.0
 KW = 1000.0
@@ -30,7 +30,7 @@ Records = tuple[pl.LazyFrame, BatteryFacts | None]
 def recorded(rows: list[tuple[float, Flows, float]], battery: BatteryFacts | None) -> Records:
     """Records of (end in s, flows, content in J) from 0 s on."""
     chunks: list[dict[str, Floats]] = []
-    contents = battery and StoreContents(battery.capacity_j * battery.initial_soc)
+    contents = battery and StoredEnergy(battery.capacity_j * battery.initial_soc)
     ledger = Ledger(0.0, contents, chunks.append)
     for until, flows, content in rows:
         ledger.advance(until, flows, content)

@@ -156,15 +156,15 @@ BY_THE_FILES = [
      ("for 06:00:00; gaps up to 03:00:00 are allowed; raise longest",)),
     # the truth, and a forecast of one's own, shorter than the horizon
     ({"forecast": "{type: perfect, horizon: 30d}"},
-     (f"{WIND}: is known from 0 to 345600 s of the run, but the forecast looks from 0 to",
+     (f"{WIND}: covers 0 to 345600 s of the run, but the forecast looks from 0 to",
       "its horizon of 2592000 s", "give a shorter horizon, a longer file")),
     (wind("1e3") | {"forecast": "{type: given, horizon: 30d, signal: " + csv() + "}"},
-     ("power.forecast: is known from 0 to 345600 s", "give a shorter horizon")),
+     ("power.forecast: covers 0 to 345600 s", "give a shorter horizon")),
     # a file that does not last as long as the jobs
-    ({"align": "{offset: 3d20h}"}, (f"{WIND}: is known from", "the jobs are there from 0 to")),
+    ({"align": "{offset: 3d20h}"}, (f"{WIND}: covers", "the jobs run from 0 to")),
     # less than a year by the calendar
     ({"align": "{zero: 2020-01-01T00:00:00+00:00}"},
-     ("site.csv: kw: is known from 2020-01-01 00:00 to 2020-01-05 00:00",
+     ("site.csv: kw: covers from 2020-01-01 00:00 to 2020-01-05 00:00",
       "the run needs power from 2020-01-01 00:00 to 2020-01-01",
       "align calendar needs every hour of a year", "align by epoch or offset")),
     # a run without a date
@@ -174,7 +174,7 @@ BY_THE_FILES = [
     (wind(csv(path="empty.csv")), ("empty.csv: 0 lines",)),
     # negative generation in a file, and in a pattern
     (wind(csv(path="night.csv")),
-     ("night.csv: kw: 14 values below 0, the least is -2000 W", "negative: zero")),
+     ("night.csv: kw: 14 values below 0, the smallest is -2000 W", "negative: zero")),
     (wind("{type: schedule, day: {7:00: -3}}"),
      (f"{WIND}: is -3 W; power must be at least 0", "without a sign")),
     # power by a resource that nobody has

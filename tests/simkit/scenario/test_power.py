@@ -170,8 +170,8 @@ SAMPLE = {"type": "gleamm-sample"}
          ["sources.roof.signal.gaps: unknown value 'fill'; known: error, hold, interpolate, "
           "zero"]),
         (source({"type": "csv", "path": "none.csv", "column": "a", "unit": "kW", "zone": "Mars"}),
-         ["sources.roof.signal.zone: 'Mars' is no time zone; write UTC, UTC-06:00 for a clock that "
-          "is never put forward, or a name such as America/Chicago",
+         ["sources.roof.signal.zone: 'Mars' is no time zone; write UTC, UTC-06:00 for a clock "
+          "without daylight saving, or a name such as America/Chicago",
           "sources.roof.signal.path: there is no file "]),
         # --- grid and critical load
         ({"grid": {"import_limit_w": -1, "carbon_gco2_per_kwh": -2, "price_per_kwh": -3}},

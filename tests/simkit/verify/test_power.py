@@ -14,15 +14,16 @@ import pytest
 from simkit.arrays import Floats
 from simkit.power.battery import Battery, BatteryFacts
 from simkit.power.controller import SiteState, SourceOrder
-from simkit.power.grid import KWH_J, GridOffer
+from simkit.power.grid import GridOffer
 from simkit.power.ledger import Ledger
 from simkit.power.ledger_rows import Flows
 from simkit.power.machine_model import PowerModel
-from simkit.power.store_contents import StoreContents
+from simkit.power.stored_energy import StoredEnergy
 from simkit.results.energy_bills import energy_table
 from simkit.results.energy_metrics import energy_metrics
 from simkit.results.metric import RunWindow
 from simkit.results.run_folder import MemoryRun
+from simkit.units import KWH_J
 from simkit.verify import verify_run
 
 Change = Callable[[Any], None]
@@ -63,7 +64,7 @@ def with_power(
         facts = BatteryFacts(battery["capacity_kwh"] * KWH_J, **{n: battery[n] for n in names})
         store = Battery(facts)
     chunks: list[dict[str, Floats]] = []
-    contents = store and StoreContents(store.energy_j, store.facts.self_discharge_per_s)
+    contents = store and StoredEnergy(store.energy_j, store.facts.self_discharge_per_s)
     ledger = Ledger(0.0, contents, chunks.append)
     held = world.tables["allocations"].to_dicts()
     instants = {row[name] for row in held for name in ("start_time_s", "end_time_s")}

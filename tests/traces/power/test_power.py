@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.errors import TraceError
-from simkit.power.signal_trace import Gaps, pieces_of
+from simkit.power.signal_trace import Gaps, step_function
 from simkit.traces.power import read_gleamm, read_power, read_sources
 from simkit.traces.power.grid import read_carbon, read_generation, read_price
 from simkit.traces.power.rules import MEANINGS
@@ -149,7 +149,7 @@ def test_a_file_that_has_the_repeated_hour_once_has_a_gap(table):
     trace = read_power(path, column="kw", unit="kW", time_zone=DALLAS)
     assert np.diff(trace.time_s).tolist() == [3600, 7200, 3600]
     with pytest.raises(TraceError, match=r"gaps from 2022-11-06 01:00 CST for 01:00:00"):
-        pieces_of(trace, Gaps())
+        step_function(trace, Gaps())
 
 
 def test_an_hour_that_the_clock_skipped_is_left_out(table):
@@ -211,7 +211,7 @@ def test_energy_is_divided_by_the_interval_that_a_row_has(table, label, minutes,
     trace = read_power(path, column="kwh", unit="kWh", time_zone="UTC", label=label)
     assert trace.step_s == 600
     assert trace.value == pytest.approx([60e3 * n / m for n, m in enumerate(minutes)])
-    starts, values, end = pieces_of(trace, Gaps("zero"))
+    starts, values, end = step_function(trace, Gaps("zero"))
     assert values @ np.diff(starts, append=end) == pytest.approx(15 * 3.6e6)
     assert trace.report.notes == {"interval of another length": 2}
     assert trace.report.lines["interval of another length"] == lines
@@ -226,7 +226,7 @@ def test_a_file_of_energies_holds_as_much_when_it_is_read(tmp_path_factory, rows
     shown = [f"{time},{kwh!r}" for time, (_, kwh) in zip(lines, rows, strict=True)]
     path.write_text("\n".join(["time,kwh", *shown]) + "\n")
     trace = read_power(path, column="kwh", unit="kWh", time_zone="UTC")
-    starts, values, end = pieces_of(trace, Gaps("zero", float("inf")))
+    starts, values, end = step_function(trace, Gaps("zero", float("inf")))
     energy = values @ np.diff(starts, append=end)
     assert energy == pytest.approx(3.6e6 * sum(kwh for _, kwh in rows), rel=1e-9, abs=1e-3)
 
@@ -242,11 +242,11 @@ def test_a_single_row_tells_what_became_of_the_others(table):
         "time,kw", "2012-01-01 00:00,1", "2012-01-01 01:00,", "noon,3", "2012-01-01 02:00,x"
     )
     assert refused(read_power, path, column="kw", unit="kW", time_zone="UTC") == (
-        f"{path}: kw: a single row does not tell its step; 3 of 4 rows are left out: time "
+        f"{path}: kw: the step cannot be found from a single row; 3 of 4 rows were dropped: time "
         "unreadable 1 (line 4), value missing 2 (line 3, 5); give step_s, the length of an interval"
     )
     alone = table("time,kw", "2012-01-01 00:00,1", name="alone.csv")
-    assert "its step; give step_s" in refused(
+    assert "a single row; give step_s" in refused(
         read_power, alone, column="kw", unit="kW", time_zone="UTC"
     )
     assert read_power(path, column="kw", unit="kW", time_zone="UTC", step_s=600).step_s == 600
@@ -270,7 +270,10 @@ def test_other_forms_of_times(table):
         (["time,kw"], ": no rows below the header"),
         (["time,kw", "2012-01-01 00:00,1,2"], ":2: 3 fields, the header has 2"),
         (["time,kw", "2012-01-01 00:00,"], "no row is left: value missing 1; check the column"),
-        (["time,kw", "2012-01-01 00:00,4"], "a single row does not tell its step; give step_s"),
+        (
+            ["time,kw", "2012-01-01 00:00,4"],
+            "the step cannot be found from a single row; give step_s",
+        ),
     ],
 )
 def test_files_that_are_none(table, lines, what):

@@ -10,7 +10,7 @@ import pytest
 
 from simkit.errors import TraceError
 from simkit.power.signal_align import Alignment, aligned
-from simkit.power.signal_trace import Gaps, pieces_of
+from simkit.power.signal_trace import Gaps, step_function
 from simkit.traces.power import read_power
 from simkit.traces.power.grid import read_carbon, read_generation
 from simkit.traces.power.nrel import read_nsrdb, read_wind_toolkit
@@ -34,7 +34,7 @@ def test_railsplitter_has_an_hour_twice_and_keeps_standard_time():
     wind = read_power(path, column="kw", unit="kW", time_zone="UTC-06:00", label="end")
     assert wind.report.dropped == {"repeated time": 1}
     assert (wind.report.read, wind.value.max()) == (23_328, 8.8e6)
-    assert len(pieces_of(wind, Gaps()).values) == 23_327  # without a gap
+    assert len(step_function(wind, Gaps()).values) == 23_327  # without a gap
     energy = read_power(path, column="MWh", unit="MWh", time_zone="UTC-06:00", label="end")
     assert energy.value == pytest.approx(wind.value)
     summer = read_power(path, column="kw", unit="kW", time_zone="America/Chicago", label="end")
@@ -73,8 +73,8 @@ def test_carbon_intensity(name, rows, options):
 def test_ger_ci_lacks_two_rows():
     trace = read_carbon(real("ger_ci.csv.gz"), time_zone="UTC")
     with pytest.raises(TraceError, match="from 2020-12-19 23:15 UTC for 00:15:00, from 2020-12-19"):
-        pieces_of(trace, Gaps())
-    assert len(pieces_of(trace, Gaps("interpolate")).values) == 37_149
+        step_function(trace, Gaps())
+    assert len(step_function(trace, Gaps("interpolate")).values) == 37_149
     with pytest.raises(TraceError, match="times without a time zone"):
         read_carbon(real("ger_ci.csv.gz"))
 

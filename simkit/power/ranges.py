@@ -1,0 +1,34 @@
+"""Ranges of numbers, checked when an object is made."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+
+class Range(NamedTuple):
+    """What a number may be. NaN lies in no range."""
+
+    text: str
+    """How messages say it, after "it must be"."""
+    holds: Callable[[float], bool]
+
+
+POSITIVE: Final = Range("above 0 and finite", lambda v: 0 < v < math.inf)
+NOT_NEGATIVE: Final = Range("at least 0 and finite", lambda v: 0 <= v < math.inf)
+FINITE: Final = Range("a finite number", math.isfinite)
+SHARE: Final = Range("in 0..1", lambda v: 0 <= v <= 1)
+EFFICIENCY: Final = Range("above 0 and at most 1", lambda v: 0 < v <= 1)
+
+
+def range_problems(thing: object, **ranges: Range) -> list[str]:
+    """Return ``floor is 2; it must be in 0..1`` for every attribute outside its range.
+
+    An attribute that is None passes.
+    """
+    return [
+        f"{name} is {value:g}; it must be {allowed.text}"
+        for name, allowed in ranges.items()
+        if (value := getattr(thing, name)) is not None and not allowed.holds(value)
+    ]

@@ -82,7 +82,7 @@ EVENTS: Final = {
     "kind": "String: rejected, reserved, reservation_failed, cancelled, suspended, resumed, "
     "killed, lost, capacity",
     "job_id": "as in jobs; null for the cluster's own events",
-    "task_id": "as in tasks; null likewise",
+    "task_id": "as in tasks; null for the cluster's own events",
     "machine_id": "Int64; null if the event concerns no machine",
     "detail": "String, for people",
 }
@@ -107,7 +107,7 @@ POWER: Final = {
     "generation_price_per_kwh": "Float64, of generated energy that is used",
     "generation_gco2_per_kwh": "Float64, of generated energy that is used, over the life cycle",
     "machines_w": "Float64, what machines draw of the load, before PUE",
-    "standing_w": "Float64, what they draw of it that belongs to no job: idle, booting, off",
+    "standing_w": "Float64, the part of machines_w that belongs to no job: idle, booting, off",
     "load_renewable_w": "Float64, of the load and losses: straight from sun and wind",
     "load_battery_w": "Float64, of these: from the battery",
     "load_grid_w": "Float64, of these: straight from the grid",
@@ -117,11 +117,11 @@ POWER: Final = {
     "carbon_g_per_s": "Float64, of import and used generation, when it comes in",
     "cost_per_s": "Float64, of the same, less what export brings",
     "load_carbon_g_per_s": "Float64, of the load's energy; that from the battery when it is used",
-    "load_cost_per_s": "Float64, likewise",
+    "load_cost_per_s": "Float64, cost of the load's energy; that from the battery when it is used",
     "stored_j": "Float64, the battery's content at the row's end",
     "stored_carbon_g": "Float64, what this content carries",
-    "stored_cost": "Float64, likewise",
-    "stored_grid_j": "Float64, what of it came from the grid",
+    "stored_cost": "Float64, cost that this content carries",
+    "stored_grid_j": "Float64, the part of the content that came from the grid",
 }
 """One row a stretch of time in which no power of the site changed; only in runs with power."""
 

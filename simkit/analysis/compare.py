@@ -104,7 +104,7 @@ def compare_runs(
 
     Args:
         a: a run, its folder, or several of them with different seeds.
-        b: likewise, with the same seeds.
+        b: the same for the other side, with the same seeds.
         metrics: names of metrics of single jobs (`comparable_metrics.COMPARABLE_JOB_METRICS`), or
             of numbers of whole runs, such as ``carbon_kg`` or ``grid_kwh.import``. None: waits and
             slowdowns, and value and energy if all runs have them.

@@ -15,7 +15,7 @@ from simkit.analysis.comparable_metrics import LAST_S
 from simkit.arrays import Floats
 from simkit.errors import RunError
 from simkit.records import ENERGY, JOBS_WITH_VALUE
-from simkit.results.run_folder import Run, RunOrFolder, open_run
+from simkit.results.run_folder import Run, open_run
 from simkit.text import counted
 
 _TIMES = ("start_time_s", "end_time_s", "wait_time_s", "turnaround_time_s", "run_time_s")
@@ -50,7 +50,7 @@ class RunPair:
         return a, b, submit
 
 
-def as_runs(source: RunOrFolder | Sequence[RunOrFolder]) -> tuple[Run, ...]:
+def as_runs(source: Any) -> tuple[Run, ...]:
     """Return the runs of a run, a folder or a sequence of them."""
     single = isinstance(source, (Run, str, PathLike))
     runs = tuple(map(open_run, [source] if single else source))

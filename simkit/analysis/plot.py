@@ -15,12 +15,13 @@ from simkit.analysis.plot_style import (
     INK,
     TimeAxis,
     bin_name,
+    drawn_window,
     new_figure,
     save_picture,
     write_title,
 )
 from simkit.errors import SimkitError
-from simkit.results.metric import counted_resource, run_window
+from simkit.results.metric import counted_resource
 from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.time_bins import bin_edges, bin_length, binned_mean, timeline_columns
 from simkit.text import counted
@@ -72,12 +73,7 @@ def _draw(runs: Sequence[Run]) -> Figure:
 
 def _common_bins(runs: Sequence[Run]) -> tuple[float, tuple[float, float]]:
     """Return the bins' length and the span from the first submit to the last end, in s."""
-    windows = []
-    for run in runs:
-        window = run_window(run.scan("jobs"), run.scan("timeline"))
-        if window is None:
-            raise SimkitError(f"{run.folder}: the run has no jobs, so there is nothing to draw")
-        windows.append(window)
+    windows = [drawn_window(run) for run in runs]
     start = min(w.start_s for w in windows)
     end = max(start + 1.0, *(w.end_s for w in windows))
     most = 800 if len(runs) == 1 else 200  # lines that cross need wider bins than one that fills
@@ -90,8 +86,7 @@ def _draw_over_time(
     """Draw one run's utilisation and queue, as means over bins."""
     resource = counted_resource(run.resources)
     line = timeline_columns(run.scan("timeline"), resource)
-    window = run_window(run.scan("jobs"), run.scan("timeline"))
-    end = window.end_s if window else axis.end_s
+    end = drawn_window(run).end_s
     edges = bin_edges(axis.start_s, end, length)
     edges[-1] = max(end, edges[-2] + 1.0) if len(edges) > 1 else end
     times, total = axis.values(edges), run.capacity[resource]

@@ -17,15 +17,15 @@ from simkit.analysis.plot_style import (
     SOFT,
     TimeAxis,
     bin_name,
+    drawn_window,
     new_figure,
     save_picture,
     write_title,
 )
 from simkit.arrays import Floats
-from simkit.errors import SimkitError
 from simkit.power.battery import BatteryFacts
 from simkit.power.ledger_rows import COLUMNS
-from simkit.results.metric import counted_resource, run_window
+from simkit.results.metric import counted_resource
 from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.time_bins import (
     bin_edges,
@@ -123,9 +123,7 @@ def _draw(run: Run) -> Figure:
 
 
 def _bins(run: Run) -> _Bins:
-    window = run_window(run.scan("jobs"), run.scan("timeline"))
-    if window is None:
-        raise SimkitError(f"{run.folder}: the run has no jobs, so there is nothing to draw")
+    window = drawn_window(run)
     start, end = window.start_s, max(window.end_s, window.start_s + 1.0)
     length = bin_length(end - start, _MOST_BINS)
     edges = bin_edges(start, end, length)

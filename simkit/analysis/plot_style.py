@@ -14,6 +14,7 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import SimkitError
+from simkit.results.metric import RunWindow, run_window
 from simkit.results.output_folder import reason
 from simkit.results.run_folder import Run
 
@@ -121,6 +122,14 @@ def write_title(figure: Figure, title: str, facts: Iterable[str]) -> None:
     """Write a title, and short facts below it."""
     figure.text(0.014, 0.985, title, fontsize=14, fontweight="bold", va="top")
     figure.text(0.014, 0.952, " · ".join(facts), fontsize=9.5, color=SOFT, va="top")
+
+
+def drawn_window(run: Run) -> RunWindow:
+    """Return the window of a whole run; raises SimkitError if it has no jobs."""
+    window = run_window(run.scan("jobs"), run.scan("timeline"))
+    if window is None:
+        raise SimkitError(f"{run.folder}: the run has no jobs, so there is nothing to draw")
+    return window
 
 
 class TimeAxis:

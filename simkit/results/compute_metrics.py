@@ -29,8 +29,8 @@ def compute_metrics(
     """Return every metric of a run as plain numbers and text, ready for JSON.
 
     The tables are read column by column or in batches and never sorted: memory stays at a few
-    columns of the jobs. Sums do not depend on the number of threads. Metrics of value, of tasks and
-    machines, and of energy are those of runs that have them.
+    columns of the jobs. Sums do not depend on the number of threads. Metrics of value, tasks,
+    machines and energy are included if the run has them.
 
     Args:
         run: its tables must be closed.

@@ -1,4 +1,4 @@
-"""Metrics of energy: where it came from, what it served, what it cost; all over a window of time.
+"""Metrics of energy: its sources, the load it served, its carbon and its cost.
 
 Energies are in kWh, 3.6e6 J each. The ledger's rule says which source serves what: the load takes
 renewables first, then the battery, then the grid. The battery is well mixed: the renewable share

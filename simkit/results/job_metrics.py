@@ -12,14 +12,7 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.results.metric import (
-    Metric,
-    RunWindow,
-    batches,
-    distribution,
-    share,
-    throughput,
-)
+from simkit.results.metric import Metric, RunWindow, batches, distribution, share, throughput
 from simkit.text import counted
 
 

@@ -20,7 +20,7 @@ from simkit.records import STATUSES
 from simkit.units import format_duration
 
 BATCH_ROWS = 1 << 16
-"""Rows read at once where one pass is enough. Sums add up in batches of this size, so that a
+"""Rows read at a time if one pass is enough. Sums are made in batches of this size, so that a
 metric does not depend on the number of threads."""
 
 

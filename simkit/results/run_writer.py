@@ -5,7 +5,7 @@ A run folder is either whole or says that it is not. `run.json` is there first, 
 `run.json` is replaced last, in one step. So nobody can take an unfinished folder for a finished
 run, and every ``.parquet`` in it is a valid file.
 
-A finished run that is to be replaced stays until the new one is whole: the new run is written to
+A finished run that will be replaced stays until the new one is whole: the new run is written to
 the folder ``unfinished`` inside, and then takes its place.
 """
 

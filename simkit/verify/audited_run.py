@@ -288,8 +288,8 @@ class AuditedRun(RunFolder):
     def run_times_may_differ(self) -> bool:
         """Whether instances of one task may have different run times."""
         kind = self.setting("workload", "type")
-        if kind == "alibaba2017" and self.input_tasks.tasks is not None:
-            return self.input_tasks.run_s is not None
+        if kind == "alibaba2017" and self.input_tasks.known:
+            return self.input_tasks.instance_times is not None
         return kind in ("alibaba2017", "plugin") or not self.manifest["inputs"]
 
 

@@ -14,7 +14,10 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun, RecordedCapacity
-from simkit.verify.numbers import Bools, Floats, Ints, sum_until
+from simkit.verify.numbers import Floats, Ints, sum_until
+
+_INSTANT = ("machine_id", "time_s", "allocated", "capacity", "started")
+"""Columns of instants at which a machine holds too much."""
 
 
 def check_capacity(run: AuditedRun) -> Check:
@@ -85,12 +88,12 @@ class _Sweep:
     def overfull(self) -> pl.DataFrame:
         """Return the instants at which a machine holds more than it has.
 
-        Columns: ``machine_id, time_s, allocated, capacity, started``. After a drain, running tasks
-        may exceed the capacity, but nothing may start.
+        After a drain, running tasks may exceed the capacity, but nothing may start.
         """
         over = (self.used > self.capacity) & (self.forced | (self.started > 0))
         over &= np.isfinite(self.time)
-        return _instants(self.machine, self.time, self.used, self.capacity, self.started, over)
+        columns = (self.machine, self.time, self.used, self.capacity, self.started)
+        return pl.DataFrame(dict(zip(_INSTANT, columns, strict=True))).filter(over)
 
     def overfull_at_zero_length(self) -> pl.DataFrame:
         """Return the same for allocations of length zero, next to what runs on."""
@@ -105,7 +108,8 @@ class _Sweep:
         at = _last_at(machine, time, self.machine, self.time)
         used = self.used[at] - self.started[at] + amount
         capacity = self.capacity[at]
-        return _instants(machine, time, used, capacity, amount, used > capacity)
+        columns = (machine, time, used, capacity, amount)
+        return pl.DataFrame(dict(zip(_INSTANT, columns, strict=True))).filter(used > capacity)
 
 
 def _by_instant(machine: Ints, time: Floats, *values: Floats) -> tuple[Ints, Floats, list[Floats]]:
@@ -136,16 +140,6 @@ def _last_at(machine: Ints, time: Floats, key_machine: Ints, key_time: Floats) -
     found = np.empty(len(order), dtype=np.int64)
     found[order] = latest
     return found[keys:]
-
-
-def _instants(
-    machine: Ints, time: Floats, used: Floats, capacity: Floats, started: Floats, chosen: Bools
-) -> pl.DataFrame:  # fmt: skip
-    columns = {
-        "machine_id": machine, "time_s": time, "allocated": used, "capacity": capacity,
-        "started": started,
-    }  # fmt: skip
-    return pl.DataFrame({name: values[chosen] for name, values in columns.items()})
 
 
 def _with_starters(instants: pl.DataFrame, rows: pl.DataFrame, resource: str) -> pl.DataFrame:

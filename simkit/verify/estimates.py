@@ -42,7 +42,7 @@ def _with_means(run: AuditedRun, jobs: pl.DataFrame) -> pl.DataFrame:
     Sums of the same numbers may differ by a step of the grid: then the recorded estimate counts.
     """
     jobs = jobs.drop("trace_run_time_s")
-    if run.input_tasks.tasks is None:
+    if not run.input_tasks.known:
         return jobs.with_columns(trace_run_time_s=pl.lit(None, pl.Float64))
     mean = run.input_tasks.tasks.select("job_id", pl.col("run").alias("trace_run_time_s"))
     jobs = jobs.join(mean.unique("job_id"), on="job_id", how="left", maintain_order="left")

@@ -84,7 +84,9 @@ def _draw_of(
     else:
         table = section.get("table") or [section["idle_w"], section["full_w"]]
         idle = float(table[0])
-        added = {_resource(run, section): [float(watts) - idle for watts in table]}
+        usual = [name for name in ("cpu", "processors") if name in run.resources]
+        resource = section.get("resource") or (*usual, run.resources[0])[0]
+        added = {str(resource): [float(watts) - idle for watts in table]}
     boots = section.get("boot_w")
     own = (idle, float(section.get("off_w") or 0.0), idle if boots is None else float(boots))
     return MachineDraw(
@@ -94,13 +96,6 @@ def _draw_of(
         number * own[1],
         {r: number * np.array(watts) for r, watts in added.items() if capacity.get(r)},
     )
-
-
-def _resource(run: AuditedRun, section: dict[str, Any]) -> str:
-    if section.get("resource") is not None:
-        return str(section["resource"])
-    usual = [name for name in ("cpu", "processors") if name in run.resources]
-    return usual[0] if usual else run.resources[0]
 
 
 def check_machine_power(run: AuditedRun) -> Check:

@@ -30,16 +30,12 @@ def check_metrics(run: AuditedRun) -> Check:
     expected = _expected(run)
     for (metric, key), value in expected.items():
         check.examined += 1
-        found = _number(run.metrics, metric, key)
+        entry = run.metrics.get(metric)
+        found = entry.get(key) if isinstance(entry, dict) else None
         if not _equal(found, value):
             row = {"metric": metric, "number": key, "found": found, "expected": value}
             check.add("the number does not follow from the tables", row)
     return check
-
-
-def _number(metrics: dict[str, Any], metric: str, key: str) -> Any:
-    entry = metrics.get(metric)
-    return entry.get(key) if isinstance(entry, dict) else None
 
 
 def _equal(found: Any, expected: float | None) -> bool:

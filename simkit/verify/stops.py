@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -126,11 +126,15 @@ def _check_fall(
     last = [a for a in stopped if not any(a.goes_before(b) for b in stopped)]
     for one in kept:
         if all(one.goes_before(b) for b in last):
-            check.add("runs on, but should be stopped before others that were", _row(run, one))
+            check.add(
+                "runs on, but should be stopped before others that were",
+                run.known.row(one.row, named=True),
+            )
     held = sum(a.size for a in kept)
     if held + max(a.size for a in last) <= left:
         facts = {"held_by_others": held, "capacity": left}
-        check.add("stopped, but the rest had fitted before", _row(run, last[0]) | facts)
+        row = run.known.row(last[0].row, named=True)
+        check.add("stopped, but the rest had fitted before", row | facts)
 
 
 def _allocations(run: AuditedRun) -> list[_Held]:
@@ -147,7 +151,3 @@ def _allocations(run: AuditedRun) -> list[_Held]:
     table = rows.select("row", "start_time_s", end, size.alias("size"), quality, stopped)
     table = table.filter(pl.col("size") > 0).sort("start_time_s", maintain_order=True)
     return [_Held(*values) for values in table.iter_rows()]
-
-
-def _row(run: AuditedRun, held: _Held) -> dict[str, Any]:
-    return run.known.row(held.row, named=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import tarfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +43,23 @@ _TEXT = ("job_id", "task_id", "parents", "user")
 class InputTasks:
     """The tasks of the input, or the reason why they are not known."""
 
-    tasks: pl.DataFrame | None = None
+    tasks: pl.DataFrame = field(default_factory=pl.DataFrame)
     """Columns job_id, task_id, submit, instances, run (of every instance, null: unknown), order (of
     the job among all, from 0) and the resources; sorted by job."""
     parents: pl.DataFrame | None = None
     """Columns job_id, task_id, parent: one row per dependency; None if there are none."""
-    run_s: Floats | None = None
-    """(sum of instances,) run times in the order of `tasks`; None: each has that of its task."""
-    slack_s: Floats | None = None
-    """(sum of instances,) tolerance of run times that are means of the others, in s."""
+    instance_times: tuple[Floats, Floats] | None = None
+    """Run times of single instances in s, and their tolerances (for means of the others), each
+    (sum of instances,) in the order of `tasks`; None: each instance has the time of its task."""
     reason: str = ""
     """Why the input was not read again."""
     problem: str = ""
     """Why the input could not be read."""
+
+    @property
+    def known(self) -> bool:
+        """Whether the input was read."""
+        return not self.reason and not self.problem
 
 
 def read_input_tasks(run: RunFolder) -> InputTasks:
@@ -72,8 +76,7 @@ def read_input_tasks(run: RunFolder) -> InputTasks:
                 raise MissingInputError("the table is not among the recorded inputs")
             found = _read_task_table(path, workload)
         else:
-            tasks, run_s, slack_s = _read_batch(run, workload)
-            found = InputTasks(tasks, run_s=run_s, slack_s=slack_s)
+            found = _read_batch(run, workload)
     except MissingInputError as error:
         return InputTasks(reason=str(error))
     except (OSError, EOFError, ValueError, KeyError, zlib.error, tarfile.TarError) as error:
@@ -180,26 +183,19 @@ def _dependencies(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame 
 
 def _in_window(found: InputTasks, jobs: Any) -> InputTasks:
     """Return the tasks of the jobs ``first..last`` in order of submission."""
-    if jobs is None or found.tasks is None:
+    if jobs is None:
         return found
     first, _, last = str(jobs).partition("..")
-    inside = pl.col("order").is_between(int(first), int(last))
-    tasks, run_s, slack_s = found.tasks, found.run_s, found.slack_s
-    if run_s is not None and slack_s is not None:
-        chosen = np.repeat(
-            tasks.select(inside).to_series().to_numpy(), tasks["instances"].to_numpy()
-        )
-        run_s, slack_s = run_s[chosen], slack_s[chosen]
-    return replace(found, tasks=tasks.filter(inside), run_s=run_s, slack_s=slack_s)
+    inside = found.tasks.select(pl.col("order").is_between(int(first), int(last))).to_series()
+    times = found.instance_times
+    if times is not None:
+        chosen = np.repeat(inside.to_numpy(), found.tasks["instances"].to_numpy())
+        times = times[0][chosen], times[1][chosen]
+    return replace(found, tasks=found.tasks.filter(inside), instance_times=times)
 
 
-def _read_batch(
-    run: RunFolder, rules: Mapping[str, Any]
-) -> tuple[pl.DataFrame, Floats | None, Floats | None]:
-    """Return the tasks of the trace, and the run times of single instances where it has them.
-
-    Returns:
-        The tasks, and for every instance its run time and the rounding of it; see `InputTasks`.
+def _read_batch(run: RunFolder, rules: Mapping[str, Any]) -> InputTasks:
+    """Return the tasks of Alibaba's trace.
 
     Raises ValueError for a table that cannot be read.
     """
@@ -212,7 +208,7 @@ def _read_batch(
     if rules.get("instances", True):
         attempts = trace_table(run, place, "batch_instance")
     if attempts is None:
-        return tasks, None, None
+        return InputTasks(tasks)
     return _with_instances(tasks, _instances(attempts, tasks))
 
 
@@ -257,12 +253,10 @@ def _instances(table: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     return rows.sort("task", "start", "run", "nth").filter(planned).select("task", "run").collect()
 
 
-def _with_instances(
-    tasks: pl.DataFrame, instances: pl.DataFrame
-) -> tuple[pl.DataFrame, Floats | None, Floats | None]:
+def _with_instances(tasks: pl.DataFrame, instances: pl.DataFrame) -> InputTasks:
     """Add run times of single instances: the known ones first, then the mean of these."""
     if not instances.height:
-        return tasks, None, None
+        return InputTasks(tasks)
     task, own = instances["task"].to_numpy().astype(np.int64), instances["run"].to_numpy()
     counts = tasks["instances"].to_numpy()
     known = np.bincount(task, minlength=len(counts))
@@ -275,4 +269,5 @@ def _with_instances(
     begun, first = np.cumsum(counts) - counts, np.cumsum(known) - known
     places = np.arange(len(own)) + np.repeat(begun - first, known)
     run_s[places], slack_s[places] = np.round(own / TICK) * TICK, 0.0
-    return tasks.with_columns(pl.Series("run", mean).fill_nan(None)), run_s, slack_s
+    tasks = tasks.with_columns(pl.Series("run", mean).fill_nan(None))
+    return InputTasks(tasks, instance_times=(run_s, slack_s))

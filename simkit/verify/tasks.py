@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
 from simkit.verify.inputs import compare_with_input
+from simkit.verify.numbers import Floats
 from simkit.verify.task_inputs import TASK_TABLES, InputTasks
 
 
 def _input_of(run: AuditedRun, check: Check) -> InputTasks | None:
-    """Return the tasks of the input; or None, and the reason is in the check."""
+    """Return the tasks of the input if they are known; else the check gets the reason."""
     if run.setting("workload", "type") not in TASK_TABLES:
         check.skip("the workload is not a table of tasks")
         return None
     found = run.input_tasks
-    if found.tasks is None:
+    if not found.known:
         check.leave_out(found.reason or "the input cannot be read")
         return None
     for name in TASK:
@@ -36,7 +35,7 @@ def check_tasks(run: AuditedRun) -> Check:
         check.add("the input cannot be read", {"problem": problem})
         return check
     found = _input_of(run, check)
-    if found is None or found.tasks is None:
+    if found is None:
         return check
     wanted = found.tasks.select(*TASK, "submit", "instances", *run.requested)
     jobs = run.jobs.select("job_id", pl.col("submit_time_s").alias("submit"))
@@ -50,14 +49,13 @@ def check_tasks(run: AuditedRun) -> Check:
 def _check_longest(run: AuditedRun, found: InputTasks, check: Check) -> None:
     """Check the longest run time of each job by the input."""
     tasks = found.tasks
-    if tasks is None or tasks["run"].null_count():
+    if tasks["run"].null_count():
         return
     longest, slack = tasks["run"].to_numpy(), np.zeros(tasks.height)
-    if found.run_s is not None and found.slack_s is not None:
+    if found.instance_times is not None:
         counts = tasks["instances"].to_numpy()
         begun = np.cumsum(counts) - counts
-        longest = np.maximum.reduceat(found.run_s, begun)
-        slack = np.maximum.reduceat(found.slack_s, begun)
+        longest, slack = (np.maximum.reduceat(times, begun) for times in found.instance_times)
     frame = tasks.select("job_id").with_columns(
         pl.Series("longest_s", longest), pl.Series("slack_s", slack)
     )
@@ -76,7 +74,7 @@ def check_instance_times(run: AuditedRun) -> Check:
     """
     check = Check("instance-times", "a finished instance ran exactly its run time in the input")
     found = _input_of(run, check)
-    if found is None or found.tasks is None:
+    if found is None:
         return check
     if found.tasks["run"].null_count():
         return check.leave_out("run times come from a model of durations")
@@ -98,13 +96,13 @@ def check_instance_times(run: AuditedRun) -> Check:
     return check
 
 
-def _own_times(found: InputTasks, work: pl.DataFrame) -> tuple[Any, Any]:
+def _own_times(found: InputTasks, work: pl.DataFrame) -> tuple[Floats, Floats]:
     """Return bounds of the time that the instances of each row may have run.
 
     Instances in one row ended together: the lower bound is that of the longest, the upper bound
     that of the shortest instance, so that only equal run times fit.
     """
-    if found.run_s is None or found.slack_s is None or found.tasks is None:
+    if found.instance_times is None:
         return work["run"].to_numpy(), work["run"].to_numpy()
     planned = found.tasks["instances"].to_numpy()
     begun = (np.cumsum(planned) - planned)[work["row"].to_numpy()] + work["instance"].to_numpy()
@@ -113,7 +111,7 @@ def _own_times(found: InputTasks, work: pl.DataFrame) -> tuple[Any, Any]:
     places = np.repeat(begun - first, counts) + np.arange(int(counts.sum()))
     if not len(places):
         return np.empty(0), np.empty(0)
-    run_s, slack = found.run_s[places], found.slack_s[places]
+    run_s, slack = (times[places] for times in found.instance_times)
     most = np.minimum.reduceat(run_s + slack, first)
     least = np.maximum.reduceat(run_s - slack, first)
     gang = work["gang"].to_numpy()
@@ -150,9 +148,8 @@ def check_parents(run: AuditedRun) -> Check:
 def check_instances(run: AuditedRun) -> Check:
     """Check that each instance of a finished task finishes once, and none runs twice at a time."""
     known = run.known
-    check = Check(
-        "instances", "every instance finishes once and never runs twice at a time", known.height
-    )
+    check = Check("instances", "every instance finishes once and never runs twice at a time")
+    check.examined = known.height
     first, count = pl.col("first_instance"), pl.col("count")
     outside = (first < 0) | (count < 1) | (first + count > pl.col("instances"))
     check.add_rows("the task does not have these instances", known.filter(outside))
@@ -178,9 +175,7 @@ def _check_coverage(run: AuditedRun, check: Check) -> None:
     whole = (pl.col("finished_instances") == pl.col("instances")) & pl.col("contiguous")
     whole = whole.fill_null(False)
     claimed = pl.col("status") == "finished"
-    check.add_rows(
-        "finished, but not every instance finished exactly once", tasks.filter(claimed & ~whole)
-    )
+    check.add_rows("finished, but not each instance did once", tasks.filter(claimed & ~whole))
     check.add_rows("every instance finished, but the task did not", tasks.filter(~claimed & whole))
 
 
@@ -189,9 +184,8 @@ def _check_ranges(known: pl.DataFrame, check: Check) -> None:
     key = [*TASK, "attempt", "start_time_s"]
     rows = known.filter("gang").sort(*key, "first_instance", maintain_order=True)
     taken = (pl.col("first_instance") + pl.col("count")).shift(1).over(key)
-    check.add_rows(
-        "an instance runs on two machines", rows.filter(pl.col("first_instance") < taken)
-    )
+    wrong = rows.filter(pl.col("first_instance") < taken)
+    check.add_rows("an instance runs on two machines", wrong)
 
 
 def _check_sequence(units: pl.DataFrame, check: Check) -> None:
@@ -253,16 +247,12 @@ def check_walltime(run: AuditedRun) -> Check:
     """Check that ``walltime: kill`` kills at the requested time, and ``ignore`` kills nothing."""
     setting = run.setting("walltime")
     work = run.work
-    check = Check(
-        "walltime", "jobs are killed at their requested time exactly if the scenario says so"
-    )
+    check = Check("walltime", "jobs are killed at their requested time if and only if asked")
     check.examined = work.height
     by_limit = pl.col("reason").fill_null("").str.contains("(?i)wall.?time|requested time")
     killed = run.jobs.filter(pl.col("status") == "killed")
     if setting == "ignore":
-        check.add_rows(
-            "killed at its walltime, which this scenario ignores", killed.filter(by_limit)
-        )
+        check.add_rows("killed at its walltime, which is ignored", killed.filter(by_limit))
         if not run.policy_may_kill:
             others = killed.filter(~by_limit)
             check.add_rows("killed, but nothing in this scenario kills", others)

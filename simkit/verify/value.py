@@ -31,9 +31,8 @@ def check_value(run: AuditedRun) -> Check:
     if not section and not there:
         return check.skip("jobs have no value")
     check.examined = run.jobs.height
-    wanted = ["qos", "value"] if section else []
-    for name in wanted:
-        if name not in there:
+    for name in ("qos", "value"):
+        if section and name not in there:
             check.add(f"the scenario gives jobs a value, but the jobs have no column {name}", {})
     _check_ranges(run, there, check)
     if section and not check.found:

@@ -1,6 +1,6 @@
-"""Good run folders, made without simkit: a small reference scheduler and a writer of its records.
+"""Good run folders, made without the engine: a small reference scheduler and writer of records.
 
-A `World` is a run in memory. Tests change one thing in it, save it and look which check objects.
+A `World` is a run in memory. Tests change one thing in it and check which rule is violated.
 """
 
 from __future__ import annotations
@@ -16,6 +16,9 @@ from typing import Any, NamedTuple
 
 import polars as pl
 import pytest
+
+from simkit.verify import verify_run
+from simkit.verify.audit import Audit
 
 TABLES = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")
 
@@ -167,6 +170,10 @@ class World:
         (folder / "metrics.json").write_text(json.dumps(self.metrics, indent=1))
         self.manifest = manifest
         return folder
+
+    def audit(self, folder: Path, *, digest: bool = True, inputs: bool = True) -> Audit:
+        """Save the run and audit it."""
+        return verify_run(self.save(folder, digest=digest, inputs=inputs))
 
 
 def digest_by_hand(tables: Mapping[str, pl.DataFrame], metrics: Any) -> str:
@@ -436,11 +443,25 @@ def replayed(
     return with_utilisation(world)
 
 
+def rescheduled(
+    jobs: Sequence[tuple[float, ...]], starts: Sequence[float], backfill: str, **scenario: Any
+) -> World:
+    """Return the run of a pool of 8 in which jobs (submit, run, size, requested) start then."""
+    made = [rigid(n, *row) for n, row in enumerate(jobs, 1)]
+    segments = [
+        Segment(j.job_id, 0, 0, 0, j.tasks[0].instances, float(s), s + j.tasks[0].run)
+        for j, s in zip(made, starts, strict=True)
+    ]
+    policy = {"order": "fcfs", "backfill": backfill}
+    return with_utilisation(build(made, segments, [{"processors": 8.0}], policy=policy, **scenario))
+
+
 class Kit(NamedTuple):
     """What the tests use of this file."""
 
     rigid: Callable[..., Job]
     replayed: Callable[..., World]
+    rescheduled: Callable[..., World]
     build: Callable[..., World]
     schedule: Callable[..., list[Segment]]
     with_utilisation: Callable[[World], World]
@@ -453,7 +474,16 @@ class Kit(NamedTuple):
 @pytest.fixture(scope="session")
 def kit() -> Kit:
     return Kit(
-        rigid, replayed, build, schedule, with_utilisation, digest_by_hand, Task, Job, Segment
+        rigid,
+        replayed,
+        rescheduled,
+        build,
+        schedule,
+        with_utilisation,
+        digest_by_hand,
+        Task,
+        Job,
+        Segment,
     )
 
 

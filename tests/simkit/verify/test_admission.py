@@ -1,4 +1,4 @@
-"""A job is turned away if and only if all slots and the backlog are taken."""
+"""A job is turned away exactly if all slots and the backlog are taken."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def queued(kit: Any, last: str, *, backlog: int = 1, refill: str = "at_once") ->
 
 
 CASES = [
-    # backlog beside one slot, what became of job 4 while two jobs waited, the objection
+    # backlog besides one slot, status of job 4, which arrives while two jobs wait; violated rules
     (1, "rejected", set()),
     (2, "rejected", {"admission"}),
     (2, "finished", set()),
@@ -35,28 +35,28 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("backlog", "last", "objections"), CASES)
+@pytest.mark.parametrize(("backlog", "last", "violated"), CASES)
 def test_the_backlog_decides(
-    backlog: int, last: str, objections: set[str], kit: Any, tmp_path: Path
+    backlog: int, last: str, violated: set[str], kit: Any, tmp_path: Path
 ) -> None:
     world = queued(kit, last, backlog=backlog)
-    assert set(verify_run(world.save(tmp_path / "run")).found) == objections
+    assert set(world.audit(tmp_path / "run").found) == violated
 
 
-def test_another_reason_is_no_matter_of_the_backlog(kit: Any, tmp_path: Path) -> None:
+def test_other_reasons_of_rejection_are_not_about_the_backlog(kit: Any, tmp_path: Path) -> None:
     world = queued(kit, "rejected")
     world.set("jobs", 3, reason="too large")
-    assert set(verify_run(world.save(tmp_path / "run")).found) == {"rejections"}
+    assert set(world.audit(tmp_path / "run").found) == {"rejections"}
 
 
 def test_without_a_backlog_nothing_may_be_turned_away(kit: Any, tmp_path: Path) -> None:
     world = queued(kit, "rejected")
     world.manifest["scenario"]["admission"] = {"slots": None, "backlog": None, "refill": "at_once"}
-    audit = verify_run(world.save(tmp_path / "run"))
+    audit = world.audit(tmp_path / "run")
     assert set(audit.found) == {"rejections"}
     assert "admission" in audit.not_applicable
 
 
-def test_slots_refilled_later_cannot_be_counted(kit: Any, tmp_path: Path) -> None:
+def test_admission_is_not_audited_if_slots_are_refilled_later(kit: Any, tmp_path: Path) -> None:
     audit = verify_run(queued(kit, "rejected", refill="next_decision").save(tmp_path / "run"))
     assert "refilled only at the next decision" in audit.not_audited["admission"]

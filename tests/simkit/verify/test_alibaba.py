@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from simkit.verify import verify_run
-
 BATCH_TASK = """5,105,2,1,2,Terminated,100,0.25
 -3,50,1,1,3,Terminated,50,0.125
 0,40,1,2,1,Failed,100,0.5
@@ -64,7 +62,7 @@ def batch(kit: Any) -> Any:
 
 
 def test_each_instance_has_its_own_run_time(batch: Any, tmp_path: Path) -> None:
-    audit = verify_run(batch.save(tmp_path))
+    audit = batch.audit(tmp_path)
     assert audit.violations == ()
     done = {check.name: check.examined for check in audit.checks if not check.skipped}
     assert (done["tasks"], done["instance-times"]) == (3, 6)
@@ -101,7 +99,7 @@ def turned(world: Any) -> None:
 @pytest.mark.parametrize("change", [packed, zipped, with_header_and_crlf, turned])
 def test_tables_come_in_several_forms(change: Change, batch: Any, tmp_path: Path) -> None:
     change(batch)
-    audit = verify_run(batch.save(tmp_path))
+    audit = batch.audit(tmp_path)
     assert audit.violations == ()
     assert not {"tasks", "instance-times"} & {*audit.not_audited, *audit.not_applicable}
 
@@ -115,7 +113,7 @@ def replaced(table: str, old: bytes, new: bytes) -> Change:
 
 
 WRONG: list[tuple[str, Change, set[str]]] = [
-    # what the input says that the run does not, how, the checks that must object
+    # what the input says that the run does not, how, the rules that are violated
     ("another run time", replaced("batch_instance.csv", b"60,70,1,1", b"60,71,1,1"), {"instance-times"}),
     ("another order", replaced("batch_instance.csv", b"60,70,1,1", b"30,40,1,1"), {"instance-times"}),
     ("a longer one", replaced("batch_instance.csv", b"40,52,1,1", b"40,53,1,1"),
@@ -136,18 +134,18 @@ def test_what_differs_from_the_input_is_caught(
     change: Change, checks: set[str], batch: Any, tmp_path: Path
 ) -> None:
     change(batch)
-    assert set(verify_run(batch.save(tmp_path)).found) == checks
+    assert set(batch.audit(tmp_path).found) == checks
 
 
 def test_without_batch_instance_each_runs_as_long_as_its_task(batch: Any, tmp_path: Path) -> None:
     del batch.files["batch_instance.csv"]
-    found = verify_run(batch.save(tmp_path)).found
+    found = batch.audit(tmp_path).found
     assert {"tasks", "instance-times"} <= set(found)  # 53 and 40 s by batch_task
 
 
-def test_times_of_a_model_are_not_worked_out(batch: Any, tmp_path: Path) -> None:
+def test_times_of_a_model_are_not_recomputed(batch: Any, tmp_path: Path) -> None:
     del batch.files["batch_instance.csv"]
     batch.manifest["scenario"]["workload"]["durations"] = "share"
-    audit = verify_run(batch.save(tmp_path))
+    audit = batch.audit(tmp_path)
     assert audit.not_audited["instance-times"] == "run times come from a model of durations"
     assert "tasks" not in audit.found

@@ -10,8 +10,6 @@ from typing import Any
 import polars as pl
 import pytest
 
-from simkit.verify import verify_run
-
 Change = Callable[[Any], None]
 
 TASKS = b"""job,task,submit,run,n,cpu,mem,after
@@ -98,16 +96,12 @@ def cloud(kit: Any) -> Any:
     return world
 
 
-def found_by(world: Any, folder: Path) -> dict[str, int]:
-    return verify_run(world.save(folder)).found
-
-
 def test_a_good_run_of_a_cloud_has_no_violations(cloud: Any, tmp_path: Path) -> None:
-    audit = verify_run(cloud.save(tmp_path))
+    audit = cloud.audit(tmp_path)
     assert audit.violations == ()
     done = {check.name: check.examined for check in audit.checks if not check.skipped}
     assert done["tasks"] == 5
-    assert done["instance-times"] == 8  # the lost attempt, too
+    assert done["instance-times"] == 8  # including the lost attempt
     assert done["parents"] == 1
     assert done["machine-capacity"] == 8  # until the last start
     assert "failures" in audit.not_applicable
@@ -131,7 +125,7 @@ def drop(table: str, **which: Any) -> Change:
 
 
 def earlier(world: Any) -> None:
-    """Let the child run from 9 to 14, all its records consistent."""
+    """Move the child to 9..14, before its parent's end, in all its records."""
     for table in ("tasks", "allocations"):
         row = world.row_of(table, job_id=1, task_id=2)
         world.set(table, row, start_time_s=9.0, end_time_s=14.0)
@@ -140,7 +134,7 @@ def earlier(world: Any) -> None:
 
 
 def longer(world: Any) -> None:
-    """Let the child run for 9 s: less than the longest task of its job, but not its own time."""
+    """Stretch the child to 9 s: less than the longest task of its job, but not its run time."""
     for table in ("tasks", "allocations"):
         world.set(table, world.row_of(table, job_id=1, task_id=2), end_time_s=19.0)
     row = world.row_of("jobs", job_id=1)
@@ -157,7 +151,7 @@ def killed_parent(world: Any) -> None:
     world.set("tasks", world.row_of("tasks", job_id=1, task_id=1), status="killed")
 
 
-def failure_out_of_nowhere(world: Any) -> None:
+def unexpected_failure(world: Any) -> None:
     rows = [(25.0, "capacity", None, None, 1,
              json.dumps({"capacity": {"cpu": 0, "mem": 0}, "cause": "failure"}))]  # fmt: skip
     schema = world.tables["events"].schema
@@ -168,7 +162,7 @@ LOST = {"job_id": 2, "start_time_s": 0.0, "machine_id": 1}
 AGAIN = {"job_id": 2, "start_time_s": 22.0}
 
 MUTATIONS: list[tuple[str, Change, str]] = [
-    # what is done to the run, how, the check that must object
+    # what is done to the run, how, the rule that is violated
     ("submit time changed", cell("jobs", {"submit_time_s": 1.0}, job_id=3), "tasks"),
     ("instances changed", cell("tasks", {"instances": 4}, job_id=1, task_id=1), "tasks"),
     ("request changed", cell("tasks", {"mem": 0.25}, job_id=1, task_id=2), "tasks"),
@@ -191,7 +185,7 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("starts on a machine that is down", cell("allocations", {"start_time_s": 21.0}, **AGAIN), "capacity"),
     ("starts before its machine joins", cell("allocations", {"start_time_s": 29.0}, job_id=3), "capacity"),
     ("stays though it has to go", cell("allocations", {"end_time_s": 13.0}, **LOST), "capacity"),
-    ("beside others where nothing is left", cell("allocations", {"machine_id": 1}, job_id=3), "capacity"),
+    ("on a machine that is full", cell("allocations", {"machine_id": 1}, job_id=3), "capacity"),
     ("more than the container leaves", cell("tasks", {"cpu": 4.0}, job_id=1, task_id=2), "capacity"),
     ("machine up too early", event(12.0, capacity={"cpu": 6.0, "mem": 1.0}), "machine-capacity"),
     ("repair not recorded", drop("events", time_s=22.0), "machine-capacity"),
@@ -201,7 +195,7 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("there from the start", drop("events", time_s=0.0), "machine-capacity"),
     ("over-commit forgotten",
      lambda w: w.manifest["cluster"]["machines"][0]["capacity"].update(cpu=4.0), "machine-capacity"),
-    ("fails for no reason", failure_out_of_nowhere, "failures"),
+    ("fails for no reason", unexpected_failure, "failures"),
     ("never rejected", never_rejected, "rejections"),
 ]  # fmt: skip
 
@@ -213,7 +207,7 @@ def test_each_kind_of_corruption_is_caught_by_its_check(
     change: Change, check: str, cloud: Any, tmp_path: Path
 ) -> None:
     change(cloud)
-    assert check in found_by(cloud, tmp_path)
+    assert check in cloud.audit(tmp_path).found
 
 
 def test_a_leaving_machine_takes_nothing_new(cloud: Any, tmp_path: Path) -> None:
@@ -221,7 +215,7 @@ def test_a_leaving_machine_takes_nothing_new(cloud: Any, tmp_path: Path) -> None
     for table in ("jobs", "tasks", "allocations"):
         cloud.set(table, cloud.row_of(table, job_id=3), start_time_s=41.0, end_time_s=45.0)
     cloud.set("allocations", cloud.row_of("allocations", job_id=3), machine_id=0)
-    found = verify_run(cloud.save(tmp_path)).violations
+    found = cloud.audit(tmp_path).violations
     assert "starts on a machine that is absent or down" in {v.message for v in found}
 
 
@@ -250,11 +244,11 @@ def failing(kit: Any) -> Any:
 
 
 def test_failures_that_are_repaired_are_right(failing: Any, tmp_path: Path) -> None:
-    assert found_by(failing, tmp_path) == {}
+    assert failing.audit(tmp_path).found == {}
 
 
 FAILURES: list[tuple[str, Change, str]] = [
-    # what is done to the run, how, the check that must object
+    # what is done to the run, how, the rule that is violated
     ("repair not recorded", drop("events", time_s=9.0), "capacity"),
     ("failure not recorded", drop("events", time_s=4.0), "failures"),
     ("half a machine fails", event(4.0, capacity={"cpu": 1.0}), "failures"),
@@ -272,10 +266,10 @@ def test_wrong_failures_are_caught(
     change: Change, check: str, failing: Any, tmp_path: Path
 ) -> None:
     change(failing)
-    assert check in found_by(failing, tmp_path)
+    assert check in failing.audit(tmp_path).found
 
 
-# --- what cannot be read, or is not worked out ---------------------------------------------------
+# --- what cannot be read, or is not recomputed ---------------------------------------------------
 
 
 NOT_AUDITED = [
@@ -289,11 +283,11 @@ NOT_AUDITED = [
 
 
 @pytest.mark.parametrize(("change", "reason"), NOT_AUDITED)
-def test_what_is_too_much_is_said(
+def test_transformed_inputs_are_not_audited(
     change: dict[str, Any], reason: str, cloud: Any, tmp_path: Path
 ) -> None:
     cloud.manifest["scenario"]["workload"] |= change
-    audit = verify_run(cloud.save(tmp_path))
+    audit = cloud.audit(tmp_path)
     assert audit.ok
     for check in ("tasks", "instance-times", "parents"):
         assert audit.not_audited[check] == reason
@@ -304,7 +298,7 @@ def test_inputs_that_changed_are_not_read(cloud: Any, tmp_path: Path) -> None:
     cloud.files["tasks.csv"] = TASKS.replace(b"0.25", b"0.26")
     del cloud.files["server_event.csv"]
     (tmp_path / "server_event.csv").unlink()
-    audit = verify_run(cloud.save(tmp_path, inputs=False))
+    audit = cloud.audit(tmp_path, inputs=False)
     assert set(audit.found) == {"inputs"}
     assert audit.not_audited["tasks"] == "tasks.csv is missing or has changed"
     assert audit.not_audited["machine-capacity"] == "server_event.csv is missing or has changed"
@@ -312,26 +306,26 @@ def test_inputs_that_changed_are_not_read(cloud: Any, tmp_path: Path) -> None:
 
 def test_a_table_that_cannot_be_read_is_a_violation(cloud: Any, tmp_path: Path) -> None:
     cloud.files["tasks.csv"] = b"a,b\n1,2\n"
-    audit = verify_run(cloud.save(tmp_path))
+    audit = cloud.audit(tmp_path)
     (violation,) = audit.violations
     assert (violation.check, violation.message) == ("tasks", "the input cannot be read")
 
 
 def test_a_window_of_jobs_is_taken_by_order_of_submission(cloud: Any, tmp_path: Path) -> None:
     cloud.manifest["scenario"]["workload"] |= {"window": {"jobs": "0..2"}}
-    assert "tasks" in found_by(cloud, tmp_path / "too-many")
+    assert "tasks" in cloud.audit(tmp_path / "too-many").found
     for table in ("jobs", "tasks"):
         cloud.drop(table, cloud.row_of(table, job_id=4))
     cloud.metrics["jobs"] |= {"submitted": 3, "rejected": 0}
-    audit = verify_run(cloud.save(tmp_path / "run"))
+    audit = cloud.audit(tmp_path / "run")
     assert "tasks" not in audit.found
 
 
 def test_tasks_that_repeat_an_id_cannot_be_told_apart(cloud: Any, tmp_path: Path) -> None:
     cloud.append("tasks", cloud.tables["tasks"][0])
-    assert "identity" in found_by(cloud, tmp_path / "unknown")
+    assert "identity" in cloud.audit(tmp_path / "unknown").found
     cloud.manifest["trace"]["notes"] = {"task id repeats within the job": 1}
-    audit = verify_run(cloud.save(tmp_path / "noted"))
+    audit = cloud.audit(tmp_path / "noted")
     assert "rows cannot be told apart" in audit.not_audited["identity"]
 
 
@@ -363,4 +357,4 @@ def test_a_group_is_away_in_its_windows(
         [job, late], segments, [{"cpu": 2.0}] * 2, events=events,
         cluster={"machines": groups, "maintenance": [window]}, policy={"fitness": "first-fit"},
     )  # fmt: skip
-    assert set(found_by(world, tmp_path)) == (set() if right else {"machine-capacity"})
+    assert set(world.audit(tmp_path).found) == (set() if right else {"machine-capacity"})

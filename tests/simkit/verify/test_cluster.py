@@ -9,18 +9,12 @@ from typing import Any
 import polars as pl
 import pytest
 
-from simkit.verify import verify_run
-
 OWN = {"policy": {"path": "mine.py:Mine", "args": {}}}
-"""A policy of the user's: it may do what an ordering does not."""
-
-
-def found_by(world: Any, folder: Path) -> dict[str, int]:
-    return verify_run(world.save(folder)).found
+"""A custom policy: it may do what an ordering does not."""
 
 
 def messages(world: Any, folder: Path) -> set[str]:
-    return {violation.message for violation in verify_run(world.save(folder)).violations}
+    return {violation.message for violation in world.audit(folder).violations}
 
 
 # --- gangs over several machines -----------------------------------------------------------------
@@ -35,11 +29,11 @@ def spread(kit: Any) -> Any:
 
 def test_a_gang_over_machines_is_right(spread: Any, tmp_path: Path) -> None:
     assert spread.tables["allocations"].filter(job_id=1).height == 2
-    assert found_by(spread, tmp_path) == {}
+    assert spread.audit(tmp_path).found == {}
 
 
 SPREAD = [
-    # change of a row of job 1's allocations, check that must object
+    # change of a row of job 1's allocations, violated rule
     ({"start_time_s": 1.0}, "gangs"),
     ({"end_time_s": 11.0}, "gangs"),
     ({"outcome": "killed"}, "gangs"),
@@ -55,7 +49,7 @@ def test_a_gang_that_is_torn_apart_is_caught(
     change: dict[str, Any], check: str, spread: Any, tmp_path: Path
 ) -> None:
     spread.set("allocations", spread.row_of("allocations", job_id=1, machine_id=1), **change)
-    assert check in found_by(spread, tmp_path)
+    assert check in spread.audit(tmp_path).found
 
 
 # --- bags, several tasks, several resources ------------------------------------------------------
@@ -77,11 +71,11 @@ def mixed(kit: Any) -> Any:
 
 
 def test_a_bag_and_a_gang_in_one_job_are_right(mixed: Any, tmp_path: Path) -> None:
-    assert found_by(mixed, tmp_path) == {}
+    assert mixed.audit(tmp_path).found == {}
 
 
 MIXED = [
-    # row of the allocations (by task and first instance), its change, the check that must object
+    # row of the allocations (by task and first instance), its change, the rule that is violated
     (7, 2, {"start_time_s": 9.0}, "capacity"),
     (7, 2, {"first_instance": 1}, "instances"),  # instance 1 twice, instance 2 never
     (7, 2, {"first_instance": 3}, "instances"),
@@ -98,19 +92,19 @@ def test_wrong_bags_are_caught(
 ) -> None:
     row = mixed.row_of("allocations", task_id=task, first_instance=first)
     mixed.set("allocations", row, **change)
-    assert check in found_by(mixed, tmp_path)
+    assert check in mixed.audit(tmp_path).found
 
 
 def test_every_resource_counts(mixed: Any, tmp_path: Path) -> None:
     mixed.manifest["cluster"]["machines"][0]["capacity"]["mem"] = 0.375
-    assert "capacity" in found_by(mixed, tmp_path)
+    assert "capacity" in mixed.audit(tmp_path).found
 
 
 def test_a_resource_nobody_asks_for_has_no_column(mixed: Any, tmp_path: Path) -> None:
     for table in ("jobs", "tasks"):
         mixed.tables[table] = mixed.tables[table].drop("mem")
     mixed.set("timeline", 0, allocated_mem=0.0)
-    assert set(found_by(mixed, tmp_path)) == {"timeline"}  # its other rows still say mem is used
+    assert set(mixed.audit(tmp_path).found) == {"timeline"}  # its other rows still say mem is used
 
 
 # --- suspended, lost and resumed -----------------------------------------------------------------
@@ -131,14 +125,14 @@ def broken_off(kit: Any) -> Any:
 
 
 def test_work_is_kept_by_suspension_and_gone_when_lost(broken_off: Any, tmp_path: Path) -> None:
-    assert found_by(broken_off, tmp_path) == {}
+    assert broken_off.audit(tmp_path).found == {}
     jobs = broken_off.tables["jobs"].sort("job_id")
     assert jobs["suspended_time_s"].to_list() == [6.0, 0.0]
     assert jobs["lost_time_s"].to_list() == [0.0, 5.0]
 
 
 BROKEN_OFF = [
-    # start of the segment, its change, the check that must object
+    # start of the segment, its change, the rule that is violated
     (10.0, {"attempt": 2}, "instances"),  # resuming keeps the number
     (20.0, {"attempt": 1}, "instances"),  # starting over raises it
     (10.0, {"start_time_s": 9.0}, "run-time"),
@@ -153,7 +147,7 @@ def test_wrong_segments_are_caught(
 ) -> None:
     row = broken_off.row_of("allocations", start_time_s=start)
     broken_off.set("allocations", row, **change)
-    assert check in found_by(broken_off, tmp_path)
+    assert check in broken_off.audit(tmp_path).found
 
 
 def test_a_job_that_runs_on_after_its_end_is_caught(broken_off: Any, tmp_path: Path) -> None:
@@ -186,7 +180,7 @@ def whole(kit: Any, *starts: float) -> list[Any]:
 
 
 CAPACITY = [
-    # what becomes of running jobs, the starts of the jobs, whether that is right
+    # treatment of running jobs, the starts of the jobs, whether that is right
     ("drain", (0.0, 0.0), True),  # both run on to 10
     ("drain", (0.0, 0.0, 10.0), True),  # from 10 on there are four
     ("drain", (0.0, 5.0), False),  # starts although half is away
@@ -204,7 +198,7 @@ def test_capacity_holds_while_machines_are_away(
     running: str, starts: tuple[float, ...], right: bool, kit: Any, tmp_path: Path
 ) -> None:
     world = under_maintenance(kit, running, whole(kit, *starts))
-    assert ("capacity" not in found_by(world, tmp_path)) == right
+    assert ("capacity" not in world.audit(tmp_path).found) == right
 
 
 def test_making_room_by_suspending_is_right(kit: Any, tmp_path: Path) -> None:
@@ -213,7 +207,7 @@ def test_making_room_by_suspending_is_right(kit: Any, tmp_path: Path) -> None:
         kit.Segment(2, 0, 0, 0, 4, 0.0, 5.0, "suspended"),
         kit.Segment(2, 0, 0, 0, 4, 10.0, 15.0),
     ]
-    assert found_by(under_maintenance(kit, "suspend", segments), tmp_path) == {}
+    assert under_maintenance(kit, "suspend", segments).audit(tmp_path).found == {}
 
 
 WINDOWS = [
@@ -234,23 +228,23 @@ def test_the_capacity_is_what_the_windows_leave(
     window: dict[str, Any], right: bool, kit: Any, tmp_path: Path
 ) -> None:
     world = under_maintenance(kit, "drain", whole(kit, 0.0, 10.0, 20.0), window)
-    assert ("maintenance" not in found_by(world, tmp_path)) == right
+    assert ("maintenance" not in world.audit(tmp_path).found) == right
 
 
-def test_a_window_that_no_event_tells_of_is_caught(kit: Any, tmp_path: Path) -> None:
+def test_a_window_without_events_is_caught(kit: Any, tmp_path: Path) -> None:
     world = under_maintenance(kit, "drain", whole(kit, 0.0, 6.0))
     world.tables["events"] = world.tables["events"].clear()
-    assert "maintenance" in found_by(world, tmp_path)
+    assert "maintenance" in world.audit(tmp_path).found
 
 
-def test_an_event_that_makes_no_sense_is_caught(kit: Any, tmp_path: Path) -> None:
+def test_a_malformed_event_is_caught(kit: Any, tmp_path: Path) -> None:
     world = under_maintenance(kit, "drain", whole(kit, 0.0))
     world.set("events", 0, detail="half of it")
     assert "the capacity event is malformed" in messages(world, tmp_path)
 
 
 ZERO = [
-    # size of a job of length zero at 5 s, beside one of size 6 from 0 to 10 on a pool of 8
+    # size of a job of length zero at 5 s, next to one of size 6 from 0 to 10 on a pool of 8
     (2, set()),
     (3, {"capacity"}),
 ]
@@ -266,7 +260,7 @@ def test_a_job_of_length_zero_has_to_fit_its_instant(
         kit.Segment(2, 0, 0, 0, size, 5.0, 5.0),
     ]
     world = kit.with_utilisation(kit.build(jobs, segments, [{"processors": 8.0}], **OWN))
-    assert set(found_by(world, tmp_path)) == found
+    assert set(world.audit(tmp_path).found) == found
 
 
 # --- killed at the requested time ----------------------------------------------------------------
@@ -291,15 +285,15 @@ KILLING = [
 def test_jobs_are_killed_exactly_at_their_requested_time(
     table: str, change: dict[str, Any], killing: Any, tmp_path: Path
 ) -> None:
-    assert found_by(killing, tmp_path) == {}
+    assert killing.audit(tmp_path).found == {}
     killing.set(table, killing.row_of(table, job_id=1), **change)
-    assert "walltime" in found_by(killing, tmp_path)
+    assert "walltime" in killing.audit(tmp_path).found
 
 
 def test_a_killed_job_cannot_pass_for_a_finished_one(killing: Any, tmp_path: Path) -> None:
     for table, column in (("jobs", "status"), ("tasks", "status"), ("allocations", "outcome")):
         killing.set(table, killing.row_of(table, job_id=1), **{column: "finished"})
-    assert {"run-time", "statuses"} <= set(found_by(killing, tmp_path))
+    assert {"run-time", "statuses"} <= set(killing.audit(tmp_path).found)
 
 
 # --- partitions and rejections -------------------------------------------------------------------
@@ -334,7 +328,7 @@ def test_jobs_keep_to_their_partition(
     queue: int, machine: int, requested: float, size: int, right: bool, kit: Any, tmp_path: Path
 ) -> None:
     world = divided(kit, queue, machine, requested, size)
-    assert set(found_by(world, tmp_path)) == (set() if right else {"partitions"})
+    assert set(world.audit(tmp_path).found) == (set() if right else {"partitions"})
 
 
 def test_a_job_that_no_partition_takes_must_not_run(kit: Any, tmp_path: Path) -> None:
@@ -363,11 +357,11 @@ def test_only_what_cannot_run_is_rejected(
     ran, segment = kit.rigid(1, 0, 10, 8, 10), kit.Segment(1, 0, 1, 0, 8, 0.0, 10.0)
     world = kit.build([ran, turned_away], [segment], capacity, partitions=[EXPRESS, BATCH])
     kit.with_utilisation(world)
-    assert set(found_by(world, tmp_path)) == (set() if right else {"rejections"})
+    assert set(world.audit(tmp_path).found) == (set() if right else {"rejections"})
 
 
 def test_tables_without_rows_are_right(kit: Any, tmp_path: Path) -> None:
     job = kit.rigid(1, 0, 10, 9, 10)._replace(status="rejected", reason="too large")
     world = kit.build([job], [], [{"processors": 8.0}])
     assert world.tables["allocations"].schema["job_id"] == pl.Int64
-    assert found_by(world, tmp_path) == {}
+    assert world.audit(tmp_path).found == {}

@@ -1,4 +1,4 @@
-"""Estimates are worked out once more: requested, actual, user means; perturbed ones are bounded."""
+"""Requested, actual and user-mean estimates are recomputed; perturbed ones have bounds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from simkit.verify import verify_run
 from simkit.verify.estimates import user_means
 
 
-def told(kit: Any, estimators: Any, estimates: list[float]) -> Any:
-    """Four jobs one after the other, 10, 20, 30 and 40 s long, that ask for 100 s each."""
+def with_estimates(kit: Any, estimators: Any, estimates: list[float]) -> Any:
+    """Four jobs one after the other, 10, 20, 30 and 40 s long, that request 100 s each."""
     jobs = [
         kit.rigid(n, 100 * n, 10 * n, 8, 100)._replace(estimate=estimate)
         for n, estimate in enumerate(estimates, 1)
@@ -26,7 +26,7 @@ def told(kit: Any, estimators: Any, estimates: list[float]) -> Any:
 
 
 ESTIMATES = [
-    # estimator, what the policy was told of runs of 10, 20, 30 and 40 s, whether that is right
+    # estimator, the estimates for run times of 10, 20, 30 and 40 s, whether that is right
     ("requested", [100, 100, 100, 100], True),
     ("requested", [100, 100, 100, 40], False),
     ("actual", [10, 20, 30, 40], True),
@@ -44,22 +44,22 @@ ESTIMATES = [
 
 
 @pytest.mark.parametrize(("estimator", "estimates", "right"), ESTIMATES)
-def test_the_policy_is_told_what_the_scenario_says(
+def test_estimates_are_those_of_the_estimator(
     estimator: Any, estimates: list[float], right: bool, kit: Any, tmp_path: Path
 ) -> None:
-    audit = verify_run(told(kit, estimator, estimates).save(tmp_path / "run"))
+    audit = verify_run(with_estimates(kit, estimator, estimates).save(tmp_path / "run"))
     assert set(audit.found) == (set() if right else {"estimates"})
     assert "estimates" in {check.name for check in audit.done}
 
 
-def test_an_estimator_of_ones_own_is_not_audited(kit: Any, tmp_path: Path) -> None:
-    world = told(kit, {"type": "mine.py:Guess"}, [1, 2, 3, 4])
-    audit = verify_run(world.save(tmp_path / "run"))
+def test_a_custom_estimator_is_not_audited(kit: Any, tmp_path: Path) -> None:
+    world = with_estimates(kit, {"type": "mine.py:Guess"}, [1, 2, 3, 4])
+    audit = world.audit(tmp_path / "run")
     assert "mine.py:Guess" in audit.not_audited["estimates"]
 
 
 def ended(*rows: tuple[object, float, float, float]) -> pl.DataFrame:
-    """Jobs (user, submit, start, end) in order of end; they ask for 1000 s."""
+    """Jobs (user, submit, start, end) in order of end; they request 1000 s."""
     columns = ("user", "submit_time_s", "start_time_s", "end_time_s")
     frame = pl.DataFrame(rows, schema=columns, orient="row")
     return frame.with_columns(
@@ -72,11 +72,14 @@ def ended(*rows: tuple[object, float, float, float]) -> pl.DataFrame:
 
 HISTORIES = [
     # jobs (user, submit, start, end) in order of end, the estimate of the last, by two jobs
-    ([(1, 0.0, 0.0, 10.0), (1, 0.0, 0.0, 20.0), (1, 20.0, 20.0, 21.0)], 15.0),  # ends count at once
+    (
+        [(1, 0.0, 0.0, 10.0), (1, 0.0, 0.0, 20.0), (1, 20.0, 20.0, 21.0)],
+        15.0,
+    ),  # ends count immediately
     ([(1, 0.0, 0.0, 10.0), (2, 0.0, 0.0, 20.0), (1, 20.0, 20.0, 21.0)], 1000.0),  # another user's
     ([(-1, 0.0, 0.0, 10.0), (-1, 0.0, 0.0, 20.0), (-1, 20.0, 20.0, 21.0)], 1000.0),  # unknown
     ([("ann", 0.0, 0.0, 10.0), ("ann", 0.0, 0.0, 20.0), ("ann", 20.0, 20.0, 21.0)], 15.0),
-    # what is submitted and ends at one instant ends after the arrivals of that instant
+    # a job that is submitted and ends at one instant ends after the arrivals of that instant
     ([(1, 0.0, 0.0, 10.0), (1, 20.0, 20.0, 20.0), (1, 20.0, 20.0, 21.0)], 1000.0),
 ]
 

@@ -1,4 +1,4 @@
-"""Good runs have no violations, and the audit says what it did."""
+"""Good runs have no violations, and the audit reports what it did."""
 
 from __future__ import annotations
 
@@ -15,19 +15,15 @@ from simkit.errors import RunError
 from simkit.verify import CHECKS, verify_run
 
 
-def audited(world: Any, folder: Path) -> Any:
-    return verify_run(world.save(folder))
-
-
 def test_a_good_run_has_no_violations(good: Any, tmp_path: Path) -> None:
-    audit = audited(good, tmp_path / "run")
+    audit = good.audit(tmp_path / "run")
     assert audit.violations == ()
     assert audit.ok
     assert audit.found == {}
 
 
-def test_every_check_is_done_or_says_why_not(good: Any, tmp_path: Path) -> None:
-    audit = audited(good, tmp_path / "run")
+def test_every_check_is_made_or_says_why_not(good: Any, tmp_path: Path) -> None:
+    audit = good.audit(tmp_path / "run")
     assert len(audit.checks) == len(CHECKS)
     assert set(audit.not_applicable) == {
         "partitions", "maintenance", "admission", "fcfs-order", "tasks", "instance-times",
@@ -42,7 +38,7 @@ def test_every_check_is_done_or_says_why_not(good: Any, tmp_path: Path) -> None:
 
 def test_the_audit_as_json_holds_plain_values(good: Any, tmp_path: Path) -> None:
     good.set("jobs", 0, wait_time_s=77.0)
-    answer = json.loads(json.dumps(audited(good, tmp_path / "run").to_dict()))
+    answer = json.loads(json.dumps(good.audit(tmp_path / "run").to_dict()))
     (times,) = [check for check in answer["checks"] if check["name"] == "times"]
     assert answer["ok"] is False
     assert times["violations"] == 1
@@ -53,7 +49,7 @@ def test_only_the_first_violations_are_kept_and_all_are_counted(kit: Any, tmp_pa
     world = kit.replayed([kit.rigid(i, i, 10, 1, 10) for i in range(40)], [8])
     for row in range(40):
         world.set("jobs", row, wait_time_s=-1.0)
-    (times,) = [c for c in audited(world, tmp_path / "run").checks if c.name == "times"]
+    (times,) = [c for c in world.audit(tmp_path / "run").checks if c.name == "times"]
     assert (times.found, len(times.violations)) == (40, 10)
 
 
@@ -70,7 +66,7 @@ jobs_of_a_log = st.lists(
 
 
 @given(rows=jobs_of_a_log, easy=st.booleans(), machines=st.sampled_from([[8], [3, 5], [4, 2, 2]]))
-def test_whatever_the_reference_scheduler_does_is_right(
+def test_runs_of_the_reference_scheduler_are_right(
     rows: list[Any], easy: bool, machines: list[int], kit: Any, tmp_path_factory: Any
 ) -> None:
     jobs = [
@@ -78,11 +74,11 @@ def test_whatever_the_reference_scheduler_does_is_right(
         for number, (submit, run, size, more) in enumerate(rows, 1)
     ]
     world = kit.replayed(jobs, machines, easy=easy)
-    assert audited(world, tmp_path_factory.mktemp("run")).violations == ()
+    assert world.audit(tmp_path_factory.mktemp("run")).violations == ()
 
 
 @given(rows=jobs_of_a_log, short=st.integers(1, 25), kill=st.booleans())
-def test_runs_in_which_jobs_ask_for_too_little_time_are_right(
+def test_runs_with_too_short_requested_times_are_right(
     rows: list[Any], short: int, kill: bool, kit: Any, tmp_path_factory: Any
 ) -> None:
     jobs = [
@@ -91,7 +87,7 @@ def test_runs_in_which_jobs_ask_for_too_little_time_are_right(
     ]
     world = kit.replayed(jobs, [8], kill=kill)
     world.manifest["scenario"]["workload"]["requested_time"] = "raw"
-    assert audited(world, tmp_path_factory.mktemp("run")).violations == ()
+    assert world.audit(tmp_path_factory.mktemp("run")).violations == ()
 
 
 @given(
@@ -109,14 +105,14 @@ def test_a_start_moved_by_a_second_is_always_found(
     ]
     world = kit.replayed(jobs, [8])
     world.set(table, which % len(rows), start_time_s=lambda start: start + shift)
-    assert not audited(world, tmp_path_factory.mktemp("run")).ok
+    assert not world.audit(tmp_path_factory.mktemp("run")).ok
 
 
 def test_jobs_that_overran_void_the_promise_to_the_head(kit: Any, tmp_path: Path) -> None:
     # Job 1 says 10 s and runs for 50: job 2 cannot start at its shadow time 10.
     world = kit.replayed([kit.rigid(1, 0, 50, 8, 10), kit.rigid(2, 1, 5, 8, 5)], [8])
     world.manifest["scenario"]["workload"]["requested_time"] = "raw"
-    audit = audited(world, tmp_path / "run")
+    audit = world.audit(tmp_path / "run")
     (delay,) = [check for check in audit.checks if check.name == "head-delay"]
     assert audit.violations == ()
     assert list(delay.notes.values()) == [1]
@@ -126,7 +122,7 @@ def test_jobs_of_length_zero_come_and_go_in_rounds_of_one_instant(kit: Any, tmp_
     jobs = [kit.rigid(1, 0, 10, 6, 10), *(kit.rigid(i, 0, 0, 2, 0) for i in range(2, 6))]
     world = kit.replayed(jobs, [8])
     world.manifest["scenario"]["workload"]["keep_zero_run"] = True
-    assert audited(world, tmp_path / "run").violations == ()
+    assert world.audit(tmp_path / "run").violations == ()
 
 
 def test_ids_may_be_text(kit: Any, tmp_path: Path) -> None:
@@ -135,10 +131,10 @@ def test_ids_may_be_text(kit: Any, tmp_path: Path) -> None:
     for name in ("jobs", "tasks", "allocations", "events"):
         text = pl.format("job-{}", "job_id").alias("job_id")
         world.tables[name] = world.tables[name].with_columns(text)
-    assert audited(world, tmp_path / "good").violations == ()
+    assert world.audit(tmp_path / "good").violations == ()
     world.tables["jobs"] = world.tables["jobs"].with_columns(job_id=pl.lit(7, pl.Int64))
     with pytest.raises(RunError, match="job_id has different types in different tables"):
-        audited(world, tmp_path / "bad")
+        world.audit(tmp_path / "bad")
 
 
 def test_a_missing_input_is_reported_as_not_checked(good: Any, tmp_path: Path) -> None:
@@ -162,12 +158,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("changes", "message"), REFUSED)
-def test_what_is_no_whole_run_is_refused(
+def test_a_folder_that_is_not_a_complete_run_is_refused(
     changes: dict[str, Any], message: str, good: Any, tmp_path: Path
 ) -> None:
     good.manifest |= changes
     with pytest.raises(RunError, match=message):
-        audited(good, tmp_path / "run")
+        good.audit(tmp_path / "run")
 
 
 DAMAGED = [
@@ -196,14 +192,12 @@ def test_a_damaged_folder_is_refused(
 def test_a_table_without_a_column_is_refused(good: Any, tmp_path: Path) -> None:
     good.tables["jobs"] = good.tables["jobs"].drop("wait_time_s")
     with pytest.raises(RunError, match="column wait_time_s is missing, expected Float64"):
-        audited(good, tmp_path / "run")
+        good.audit(tmp_path / "run")
 
 
-def test_a_log_that_repeats_job_ids_is_checked_as_far_as_rows_can_be_told_apart(
-    good: Any, tmp_path: Path
-) -> None:
+def test_only_files_are_checked_if_the_log_repeats_job_ids(good: Any, tmp_path: Path) -> None:
     good.manifest["trace"]["notes"] = {"repeated job id": 2}
-    audit = audited(good, tmp_path / "run")
+    audit = good.audit(tmp_path / "run")
     assert [check.name for check in audit.done] == ["digest", "inputs", "trace"]
     assert "rows cannot be told apart" in audit.not_audited["capacity"]
 

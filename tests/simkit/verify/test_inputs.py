@@ -1,4 +1,4 @@
-"""The auditor's own reading of a log, and what it holds against the jobs of a run."""
+"""How the auditor reads a log, and compares it with the jobs of a run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_log_that_cannot_be_read_is_a_violation(
     content: bytes, good: Any, tmp_path: Path
 ) -> None:
     good.files["log.swf"] = content
-    audit = verify_run(good.save(tmp_path))
+    audit = good.audit(tmp_path)
     assert [v.message for v in audit.violations] == ["the log cannot be read"]
 
 
@@ -84,10 +84,10 @@ def test_other_workloads_have_as_many_jobs_as_were_accepted(
     rows = 9 - extra
     good.manifest["trace"] |= {"read": rows, "accepted": rows - 2, "repaired": {"r": 2},
                                "dropped": {}}  # fmt: skip
-    assert ("trace" not in verify_run(good.save(tmp_path)).found) == right
+    assert ("trace" not in good.audit(tmp_path).found) == right
 
 
-def test_inputs_are_found_where_they_were_or_beside_the_run(
+def test_inputs_are_found_at_their_path_or_in_the_run_folder(
     good: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good.save(tmp_path / "run")

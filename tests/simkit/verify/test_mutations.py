@@ -1,4 +1,4 @@
-"""One change to a good run, one check that names it: each kind of corruption is caught."""
+"""One change to a good run, one rule that is violated: each kind of corruption is found."""
 
 from __future__ import annotations
 
@@ -12,10 +12,6 @@ import pytest
 from simkit.verify import verify_run
 
 Change = Callable[[Any], None]
-
-
-def found_by(world: Any, folder: Path) -> dict[str, int]:
-    return verify_run(world.save(folder)).found
 
 
 def move(world: Any, job: int, shift: float) -> None:
@@ -85,7 +81,7 @@ def more(amount: float) -> Callable[[float], float]:
 
 
 MUTATIONS: list[tuple[str, Change, str]] = [
-    # what is done to the run, how, the check that must object
+    # what is done to the run, how, the rule that is violated
     ("start before submit", lambda w: move(w, 9, -1.0), "causality"),
     ("end before start", cell("allocations", 0, end_time_s=-5.0), "causality"),
     ("no start", cell("allocations", 0, start_time_s=None), "causality"),
@@ -118,7 +114,7 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("an instance too few", cell("allocations", 0, count=more(-1)), "gangs"),
     ("no instance at all", cell("allocations", 0, count=0), "instances"),
     ("wrong attempt", cell("allocations", 3, attempt=2), "instances"),
-    ("one more processor than there is", lambda w: grow(w, 9), "capacity"),
+    ("one processor more than the capacity", lambda w: grow(w, 9), "capacity"),
     ("machine that is not there", cell("allocations", 3, machine_id=1), "machines"),
     ("waits though it is head and fits", lambda w: move(w, 9, 1.0), "head-fits"),
     ("unknown status", cell("jobs", 3, status="done"), "statuses"),
@@ -155,12 +151,12 @@ def test_each_kind_of_corruption_is_caught_by_its_check(
     change: Change, check: str, good: Any, tmp_path: Path
 ) -> None:
     change(good)
-    assert check in found_by(good, tmp_path / "run")
+    assert check in good.audit(tmp_path / "run").found
 
 
 def test_a_violation_shows_the_row(good: Any, tmp_path: Path) -> None:
     move(good, 9, -1.0)
-    audit = verify_run(good.save(tmp_path / "run"))
+    audit = good.audit(tmp_path / "run")
     causality = [v for v in audit.violations if v.check == "causality"]
     assert causality[0].message == "starts before its submission"
     assert causality[0].row["job_id"] == 9
@@ -178,7 +174,7 @@ DIGESTED = [
 
 
 @pytest.mark.parametrize("change", DIGESTED)
-def test_whatever_changes_after_the_run_changes_the_digest(
+def test_a_change_after_the_run_changes_the_digest(
     change: Change, good: Any, tmp_path: Path
 ) -> None:
     event = {"time_s": 1.0, "kind": "cancelled", "detail": "it"}
@@ -193,7 +189,7 @@ def test_whatever_changes_after_the_run_changes_the_digest(
 def test_a_column_of_a_foreign_type_has_no_digest(good: Any, tmp_path: Path) -> None:
     good.save(tmp_path / "before")
     good.tables["jobs"] = good.tables["jobs"].with_columns(pl.col("user").cast(pl.Int32))
-    audit = verify_run(good.save(tmp_path / "after", digest=False))
+    audit = good.audit(tmp_path / "after", digest=False)
     (violation,) = [v for v in audit.violations if v.check == "digest"]
     assert "jobs.user has type Int32" in violation.row["problem"]
 
@@ -208,18 +204,8 @@ def test_a_byte_changed_in_the_input_is_caught(good: Any, tmp_path: Path) -> Non
 # --- schedules that break a promise of the policy, all records consistent ------------------------
 
 
-def rescheduled(kit: Any, jobs: list[Any], starts: list[float], backfill: str) -> Any:
-    segments = [
-        kit.Segment(j.job_id, 0, 0, 0, j.tasks[0].instances, s, s + j.tasks[0].run)
-        for j, s in zip(jobs, starts, strict=True)
-    ]
-    policy = {"order": "fcfs", "backfill": backfill}
-    world = kit.build(jobs, segments, [{"processors": 8.0}], policy=policy)
-    return kit.with_utilisation(world)
-
-
 QUEUES = [
-    # jobs as (submit, run, size, requested); their starts; backfilling; the one check that objects
+    # jobs as (submit, run, size, requested); their starts; backfilling; the one violated rule
     ([(0, 10, 6, 10), (1, 10, 8, 10), (2, 20, 2, 20)], [0, 22, 2], "easy", "head-delay"),
     ([(0, 10, 6, 10), (1, 10, 6, 10), (2, 20, 2, 20)], [0, 10, 2], "easy", None),
     ([(0, 10, 6, 10), (1, 10, 8, 10), (2, 8, 2, 8)], [0, 10, 2], "easy", None),
@@ -235,9 +221,8 @@ def test_the_queue_keeps_its_promises(
     rows: list[Any], starts: list[float], backfill: str, check: str | None, kit: Any,
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    jobs = [kit.rigid(n, s, run, size, asked) for n, (s, run, size, asked) in enumerate(rows, 1)]
-    world = rescheduled(kit, jobs, [float(start) for start in starts], backfill)
-    assert set(found_by(world, tmp_path / "run")) == ({check} if check else set())
+    world = kit.rescheduled(rows, starts, backfill)
+    assert set(world.audit(tmp_path / "run").found) == ({check} if check else set())
 
 
 NOT_FOLLOWED = [
@@ -254,5 +239,5 @@ def test_other_policies_make_other_promises(
 ) -> None:
     good.manifest["scenario"] |= settings
     move(good, 9, 1.0)  # would break head-fits
-    audit = verify_run(good.save(tmp_path / "run"))
+    audit = good.audit(tmp_path / "run")
     assert {"head-fits", "head-delay"} <= set(audit.not_applicable)

@@ -104,7 +104,7 @@ def with_power(
 def settle_until(
     ledger: Ledger, battery: Battery | None, until: float, now: dict[str, float]
 ) -> None:
-    """Let the controller settle the site again and again until a time."""
+    """Settle the site with the controller until a time."""
     controller = SourceOrder(**CONTROLLER)
     while ledger.time_s < until:
         load = 1.2 * now["machines"] + 25.0
@@ -138,7 +138,7 @@ def test_what_the_ledger_writes_passes(
     tmp_path: Path,
 ) -> None:  # fmt: skip
     world = with_power(kit.replayed(plain_jobs, sizes), machines, battery, seed=len(sizes))
-    audit = verify_run(world.save(tmp_path / "run"))
+    audit = world.audit(tmp_path / "run")
     assert audit.violations == ()
     assert {c.name for c in audit.done} >= POWER_RULES - (
         OF_BATTERIES if battery is None else set()
@@ -190,8 +190,8 @@ def both_at_once(world: Any) -> None:
 
 
 MUTATIONS = [
-    # what is done to the run, how, the rule that must object
-    ("more power than there is", power("import_w", times(1 + 1e-7)), "ledger"),
+    # what is done to the run, how, the rule that is violated
+    ("more import than use", power("import_w", times(1 + 1e-7)), "ledger"),
     ("a flow below 0", power("export_w", times(-1)), "ledger"),
     ("a flow that is no number", power("load_w", float("nan")), "ledger"),
     ("charged and discharged at once", both_at_once, "ledger"),
@@ -255,7 +255,7 @@ def test_a_change_is_caught_by_its_rule(
     change: Change, check: str, green: Any, tmp_path: Path
 ) -> None:
     change(green)
-    assert check in verify_run(green.save(tmp_path / "run")).found
+    assert check in green.audit(tmp_path / "run").found
 
 
 def test_two_bills_that_are_swapped_are_caught(green: Any, tmp_path: Path) -> None:
@@ -263,17 +263,17 @@ def test_two_bills_that_are_swapped_are_caught(green: Any, tmp_path: Path) -> No
     first, second = (green.cell("energy", row, "energy_j") for row in (1, 2))
     green.set("energy", 1, energy_j=second)
     green.set("energy", 2, energy_j=first)
-    assert "bills" in verify_run(green.save(tmp_path / "run")).found
+    assert "bills" in green.audit(tmp_path / "run").found
 
 
 def test_a_battery_that_the_site_does_not_have_is_caught(green: Any, tmp_path: Path) -> None:
     green.manifest["scenario"]["power"]["battery"] = None
-    assert "battery" in verify_run(green.save(tmp_path / "run")).found
+    assert "battery" in green.audit(tmp_path / "run").found
 
 
 def test_models_that_the_scenario_does_not_tell_are_left_out(green: Any, tmp_path: Path) -> None:
     green.manifest["scenario"]["power"]["machines"] = {"groups": {"others": LINE}}
-    left_out = verify_run(green.save(tmp_path / "run")).not_audited
+    left_out = green.audit(tmp_path / "run").not_audited
     assert "does not determine what machines draw" in left_out["machine-power"]
 
 
@@ -286,7 +286,7 @@ def test_groups_of_machines_have_models_of_their_own(
         world.manifest["scenario"]["power"]["machines"] = {
             "groups": {name: LINE, "default": LINE if good else other}
         }
-        audit = verify_run(world.save(tmp_path / name))
+        audit = world.audit(tmp_path / name)
         assert ("machine-power" not in audit.found) is good
 
 

@@ -81,7 +81,7 @@ def audited(scenario: dict[str, Any], folder: Path) -> Any:
 
 
 def holds(scenario: dict[str, Any], folder: Path) -> None:
-    """Every rule holds, and all that is about power was held against the run."""
+    """Every rule holds, and the rules about power were checked."""
     audit = audited(scenario, folder)
     assert [str(violation) for violation in audit.violations] == []
     left_out = {"fcfs-order", "head-fits", "head-delay"}  # for reasons of their own
@@ -118,7 +118,7 @@ def test_what_the_engine_does_passes(case: Any, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("running", RUNNING)
-def test_whatever_the_engine_does_passes(place: str, running: str, tmp_path: Path) -> None:
+def test_all_combinations_pass(place: str, running: str, tmp_path: Path) -> None:
     switches = [(False, True)] * 3
     limits, backfills = ("none", "power", "resources"), ("none", "easy")
     for number, case in enumerate(product(limits, backfills, *switches)):
@@ -180,7 +180,7 @@ def test_an_import_limit_that_changes_is_not_audited(tmp_path: Path) -> None:
     assert "import limit changes" in audit.not_audited["supply"]
 
 
-def test_a_head_that_waits_for_foreseen_power_is_not_audited(tmp_path: Path) -> None:
+def test_a_head_that_waits_for_forecast_power_is_not_audited(tmp_path: Path) -> None:
     audit = audited(green(backfill="easy", forecast=True), tmp_path / "run")
     for rule in ("head-fits", "head-delay"):
         assert audit.not_audited[rule] == "the policy plans with forecast power"
@@ -292,12 +292,12 @@ def stopped(nth: int, **values: Any) -> Change:
 
 
 def in_another_order(folder: Path) -> None:
-    """Let the jobs have had the opposite quality of service."""
+    """Reverse the order of the jobs' qualities of service."""
     set_rows("jobs", lambda jobs: jobs.with_columns(qos=1.01 - pl.col("qos")))(folder)
 
 
 def later_fall(folder: Path) -> None:
-    """Let nothing have been short where most was stopped."""
+    """Leave all but one processor on where most tasks were stopped."""
 
     def all_there(events: pl.DataFrame) -> pl.DataFrame:
         rows = events.to_dicts()
@@ -313,7 +313,7 @@ def later_fall(folder: Path) -> None:
 
 
 def scenario(*path: str, value: Any) -> Change:
-    """Let the scenario have said something else."""
+    """Change a setting of the recorded scenario."""
 
     def write(folder: Path) -> None:
         manifest = json.loads((folder / "run.json").read_text())
@@ -341,7 +341,7 @@ def of_stopped_job(**columns: Callable[[float], float]) -> Change:
 
 
 MUTATIONS = [
-    # what is done to which run, how, the rule that must object
+    # what is done to which run, how, the rule that is violated
     ("a processor too many", "pool", nth_event(2, rises=True, change=amount(1)), "supply"),
     ("a processor too few", "pool", nth_event(2, rises=True, change=amount(-1)), "supply"),
     ("one that goes late", "pool", nth_event(2, rises=False, change=later(60)), "supply"),

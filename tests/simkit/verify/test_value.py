@@ -1,4 +1,4 @@
-"""The audit of worth: a run with values is good, and every change of one is found."""
+"""The check of value: a run with values is good, and every change of a value is found."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def run_in(folder: Path, **changes) -> Path:
 
 
 def changed(folder: Path, **columns: pl.Expr) -> Path:
-    """Change columns of the jobs, and bring the digest up to date."""
+    """Change columns of the jobs, and update the digest."""
     jobs = pl.read_parquet(folder / "jobs.parquet")
     jobs.with_columns(**columns).write_parquet(folder / "jobs.parquet")
     info = json.loads((folder / "run.json").read_text())

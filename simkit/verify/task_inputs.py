@@ -11,7 +11,7 @@ from __future__ import annotations
 import tarfile
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ _TEXT = ("job_id", "task_id", "parents", "user")
 class InputTasks:
     """The tasks of the input, or the reason why they are not known."""
 
-    tasks: pl.DataFrame = field(default_factory=pl.DataFrame)
+    tasks: pl.DataFrame
     """Columns job_id, task_id, submit, instances, run (of every instance, null: unknown), order (of
     the job among all, from 0) and the resources; sorted by job."""
     parents: pl.DataFrame | None = None
@@ -66,9 +66,9 @@ def read_input_tasks(run: RunFolder) -> InputTasks:
     """Read the files of the run's workload again."""
     workload = run.setting("workload") or {}
     if reason := _why_not_reread(workload):
-        return InputTasks(reason=reason)
+        return InputTasks(pl.DataFrame(), reason=reason)
     if run.setting("value", "gpu"):
-        return InputTasks(reason="the scenario adds GPUs to the jobs")
+        return InputTasks(pl.DataFrame(), reason="the scenario adds GPUs to the jobs")
     try:
         if workload["type"] == "tasks":
             path = next(inputs_below(run, str(workload["path"])), None)
@@ -78,9 +78,9 @@ def read_input_tasks(run: RunFolder) -> InputTasks:
         else:
             found = _read_batch(run, workload)
     except MissingInputError as error:
-        return InputTasks(reason=str(error))
+        return InputTasks(pl.DataFrame(), reason=str(error))
     except (OSError, EOFError, ValueError, KeyError, zlib.error, tarfile.TarError) as error:
-        return InputTasks(problem=str(error) or type(error).__name__)
+        return InputTasks(pl.DataFrame(), problem=str(error) or type(error).__name__)
     return _in_window(found, (workload.get("window") or {}).get("jobs"))
 
 

@@ -18,16 +18,16 @@ UNITS = {
 
 def deeprm_arguments() -> str:
     """Return the table of the learner deeprm's arguments."""
-    from simkit.learners.deeprm.arguments import Arguments
+    from simkit.learners.deeprm.arguments import DeepRMArguments
 
-    return _table(Arguments)
+    return _table(DeepRMArguments)
 
 
 def sofia_arguments() -> str:
     """Return the table of the learner sofia's arguments."""
-    from simkit.learners.sofia.arguments import Arguments
+    from simkit.learners.sofia.arguments import SofiaArguments
 
-    return _table(Arguments)
+    return _table(SofiaArguments)
 
 
 def _table(arguments: type[BaseModel]) -> str:

@@ -20,7 +20,7 @@ from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.learners.arguments import attempt, read_arguments, refuse_without_jobs
 from simkit.learners.bundle import safetensors
-from simkit.learners.deeprm.arguments import Arguments
+from simkit.learners.deeprm.arguments import DeepRMArguments
 from simkit.learners.deeprm.model import JobSource, slotted_model
 from simkit.learners.deeprm.warm_start import imitate
 from simkit.learners.lockstep import Lockstep
@@ -66,7 +66,9 @@ def begin(
     """
     safetensors()
     problems = check_device(device)
-    chosen = attempt(lambda: read_arguments(Arguments, arguments), problems) or Arguments()
+    chosen = (
+        attempt(lambda: read_arguments(DeepRMArguments, arguments), problems) or DeepRMArguments()
+    )
     model = attempt(
         lambda: slotted_model(scenario, horizon=chosen.horizon, memory=chosen.memory), problems
     )
@@ -86,13 +88,13 @@ class DeepRMTraining(SlottedTraining):
         scenario: Scenario,
         model: Slotted,
         source: JobSource,
-        arguments: Arguments,
+        arguments: DeepRMArguments,
         seed: int,
         device: str,
     ) -> None:
         self.iteration, self.iterations = 0, arguments.iterations
         self.scenario, self.model, self.seed = scenario, model, seed
-        self.arguments: Arguments = arguments
+        self.arguments: DeepRMArguments = arguments
 
         # Seed: a stream for each thing that is drawn
         self.generators = {name: stream(seed, f"deeprm.{name}") for name in STREAMS}

@@ -9,7 +9,7 @@ from simkit.learners.nn.optimisers import OptimiserName
 from simkit.scenario.types import Count
 
 
-class Arguments(ReinforceArguments):
+class DeepRMArguments(ReinforceArguments):
     """What `learn.arguments` may say."""
 
     job_sets: Count = 100

@@ -43,7 +43,7 @@ from simkit.learners.nn.policy_network import check_device, make_network
 from simkit.learners.nn.sofia_layer import SofiaLayer
 from simkit.learners.nn.value_baseline import ValueBaseline
 from simkit.learners.slotted_training import SlottedTraining
-from simkit.learners.sofia.arguments import Arguments
+from simkit.learners.sofia.arguments import SofiaArguments
 from simkit.learners.sofia.updates import Batch, Updates, first_of_steps
 from simkit.learning.observe_sofia import NAMES, sofia_schema
 from simkit.learning.slotted import Slotted
@@ -54,7 +54,7 @@ from simkit.traces.models.sofia import draw_batches
 from simkit.training import Training
 
 
-def slotted_model(scenario: Scenario, arguments: Arguments) -> Slotted:
+def slotted_model(scenario: Scenario, arguments: SofiaArguments) -> Slotted:
     """Return the slotted model that a scenario describes.
 
     Raises ScenarioError, all problems at once, if it is not Sofia's batch on one pool in steps.
@@ -87,7 +87,9 @@ def begin(
     """
     safetensors()
     problems = check_device(device)
-    chosen = attempt(lambda: read_arguments(Arguments, arguments), problems) or Arguments()
+    chosen = (
+        attempt(lambda: read_arguments(SofiaArguments, arguments), problems) or SofiaArguments()
+    )
     model = attempt(lambda: slotted_model(scenario, chosen), problems)
     if problems or not model:
         raise ScenarioError(problems)
@@ -100,11 +102,11 @@ class SofiaTraining(SlottedTraining):
     learner = "sofia"
 
     def __init__(
-        self, scenario: Scenario, model: Slotted, arguments: Arguments, seed: int, device: str
+        self, scenario: Scenario, model: Slotted, arguments: SofiaArguments, seed: int, device: str
     ) -> None:
         self.iteration, self.iterations = 0, arguments.iterations
         self.scenario, self.model, self.seed = scenario, model, seed
-        self.arguments: Arguments = arguments
+        self.arguments: SofiaArguments = arguments
 
         # Seed: a stream for each thing that is drawn
         names = ("job_sets", "actions", "sample", "value")

@@ -18,7 +18,7 @@ from simkit.learners.nn.optimisers import Optimiser
 from simkit.learners.nn.perceptron import Array, entropies, masked_log_softmax
 from simkit.learners.nn.policy_network import PolicyNetwork
 from simkit.learners.nn.proximal import clipped_pull, entropy_pull, pull_on_logits
-from simkit.learners.sofia.arguments import Arguments
+from simkit.learners.sofia.arguments import SofiaArguments
 
 
 @dataclass(frozen=True)
@@ -51,14 +51,14 @@ class Batch:
 
 
 class Updates:
-    """Changes a network's weights in place, as `Arguments.update` says.
+    """Changes a network's weights in place, as `SofiaArguments.update` says.
 
     The optimiser is for all but the natural gradient; the generator draws the parts of a batch.
     """
 
     def __init__(
         self,
-        arguments: Arguments,
+        arguments: SofiaArguments,
         network: PolicyNetwork,
         optimiser: Optimiser,
         rng: np.random.Generator,

@@ -1,7 +1,7 @@
-"""Reproductions: a paper's figures made again, from training to picture, beside what it claims.
+"""Reproductions: a paper's figures made again, from training to picture, and its claims checked.
 
-A reproduction is an entry point of the group ``simkit.reproductions``: a function that is given a
-`Workplace`, does what is not yet done there, and writes its page.
+A reproduction is an entry point of the group ``simkit.reproductions``: a function of a `Workplace`,
+which does the work that is not done there yet, and writes a page.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from typing import Protocol
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where a reproduction works, and how much of it is to be done."""
+    """Where a reproduction works, and at which size."""
 
     pages: Path
-    """Gets NAME.md, its pictures and its tables."""
+    """Receives NAME.md, its pictures and its tables."""
     work: Path
-    """Keeps trainings and results; what is whole there is not done again."""
+    """Keeps trainings and results; complete ones are not made again."""
     quick: bool
     """A small version that takes minutes: the same steps, fewer iterations, sets and seeds."""
     workers: int
-    """Processes at most."""
+    """The most processes."""
     say: Callable[[str], None]
-    """Tells the user what is going on, a line each."""
+    """Shows the user a line of progress."""
 
 
 class Reproduction(Protocol):
-    """What an entry point of ``simkit.reproductions`` is."""
+    """An entry point of ``simkit.reproductions``."""
 
     def __call__(self, place: Workplace) -> Path:
-        """Do all that is missing; return the page."""
+        """Do the missing work; return the page."""

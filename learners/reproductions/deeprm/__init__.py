@@ -9,25 +9,25 @@ from simkit.learners.reproductions.deeprm.page import write_page
 from simkit.learners.reproductions.deeprm.study import (
     FULL,
     QUICK,
-    Setting,
+    DeepRMSetting,
     curves,
     judge_all,
-    train_all,
+    train_missing,
 )
 from simkit.training.reproduction import Workplace
 
 
 def reproduce(place: Workplace) -> Path:
-    """Train and judge what is not done yet, then write deeprm.md, its tables and its pictures.
+    """Train and judge what is missing, then write deeprm.md, its tables and its pictures.
 
-    The full version is some hours of two cores; what is whole stays, whenever it is stopped.
+    The full version takes some hours of two cores; when it is stopped, complete parts are kept.
     """
     return carry_out(place, QUICK if place.quick else FULL)
 
 
-def carry_out(place: Workplace, setting: Setting) -> Path:
-    """Do a reproduction of a size of one's own."""
-    train_all(place, setting)
+def carry_out(place: Workplace, setting: DeepRMSetting) -> Path:
+    """Do a reproduction of any size."""
+    train_missing(place, setting)
     judged = judge_all(place, setting)
     place.say("writing the page")
     return write_page(place, setting, judged, curves(place, setting), withheld(place, setting))

@@ -20,8 +20,8 @@ from simkit.learners.reproductions.deeprm.study import (
     HEURISTICS,
     RESERVING,
     WITHHOLDING,
-    Setting,
-    Task,
+    DeepRMRun,
+    DeepRMSetting,
     agents_for,
     judged_scenario,
     scenario_of,
@@ -37,7 +37,7 @@ OPPONENTS = tuple(label for label in HEURISTICS if label != "Random")
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RatioEstimate:
     """A number with its interval of 95 %, by resampling job sets."""
 
     value: float
@@ -58,19 +58,21 @@ class AtLoad:
     unfinished: dict[str, int]
     agents: tuple[str, ...]
     """Labels of the agents trained for the load, seed by seed."""
-    agent: Estimate
+    agent: RatioEstimate
     """The mean over these seeds."""
     best: str
     """The best of SJF, Packer and Tetris with any knob."""
-    gain: Estimate
+    gain: RatioEstimate
     """1 − agents' mean / best's mean, paired by job set."""
     best_reserving: str
-    gain_over_reserving: Estimate
+    gain_over_reserving: RatioEstimate
     best_withholding: str
-    gain_over_withholding: Estimate
+    gain_over_withholding: RatioEstimate
 
 
-def at_load(judged: pl.DataFrame, load: int, setting: Setting, metric: str = "slowdown") -> AtLoad:
+def at_load(
+    judged: pl.DataFrame, load: int, setting: DeepRMSetting, metric: str = "slowdown"
+) -> AtLoad:
     """Return how all fare at a load."""
     objective = "slowdown" if metric == "slowdown" else "completion"
     here = judged.filter((judged["load"] == load) & (judged["metric"] == metric))
@@ -100,13 +102,13 @@ def at_load(judged: pl.DataFrame, load: int, setting: Setting, metric: str = "sl
     )  # fmt: skip
 
 
-def _ratio(above: Floats, below: Floats, offset: float, sign: float) -> Estimate:
+def _ratio(above: Floats, below: Floats, offset: float, sign: float) -> RatioEstimate:
     """Return offset + sign · Σ above / Σ below, with the interval of resampled job sets."""
     rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(1,)))
     drawn = rng.integers(len(above), size=(RESAMPLES, len(above)))
     values = offset + sign * above[drawn].sum(axis=1) / below[drawn].sum(axis=1)
     low, high = np.quantile(values, [0.025, 0.975]).tolist()
-    return Estimate(float(offset + sign * above.sum() / below.sum()), low, high)
+    return RatioEstimate(float(offset + sign * above.sum() / below.sum()), low, high)
 
 
 def first_below(curve: pl.DataFrame, threshold: float) -> int | None:
@@ -145,14 +147,14 @@ class Withheld:
     """The same under Tetris, which starts whatever fits."""
 
 
-def withheld(place: Workplace, setting: Setting) -> Withheld:
+def withheld(place: Workplace, setting: DeepRMSetting) -> Withheld:
     """Watch the agents trained at 110 % (or the nearest trained load) on the held-out sets."""
     load = min(setting.trained, key=lambda trained: abs(trained - 110))
     steps = withheld_steps = 0
     lengths: Counter[int] = Counter()
     length, slowdown = [], []
     for seed in range(setting.seeds):
-        game, idle, held = _watched(place, Task(load, seed), setting)
+        game, idle, held = _watched(place, DeepRMRun(load, seed), setting)
         sets = game.job_sets
         steps, withheld_steps = steps + int(game.steps.sum()), withheld_steps + idle
         lengths.update(sets.length[held].tolist())
@@ -168,7 +170,9 @@ def withheld(place: Workplace, setting: Setting) -> Withheld:
     )  # fmt: skip
 
 
-def _watched(place: Workplace, task: Task, setting: Setting) -> tuple[Lockstep, int, Bools]:
+def _watched(
+    place: Workplace, task: DeepRMRun, setting: DeepRMSetting
+) -> tuple[Lockstep, int, Bools]:
     """Play the held-out sets with an agent.
 
     Returns the game, the steps in which something was withheld, and (S, J) which jobs ever were.
@@ -191,7 +195,7 @@ def _watched(place: Workplace, task: Task, setting: Setting) -> tuple[Lockstep, 
     return game, idle, held
 
 
-def _under(label: str, load: int, setting: Setting) -> tuple[Ints, Floats]:
+def _under(label: str, load: int, setting: DeepRMSetting) -> tuple[Ints, Floats]:
     """Return lengths and slowdowns of all jobs of the held-out sets under a heuristic."""
     scenario = judged_scenario(load)
     data = {**scenario.model_dump(mode="json"), "policy": HEURISTICS[label]}

@@ -11,13 +11,13 @@ import polars as pl
 from simkit.learners.reproductions.deeprm.figures import (
     OPPONENTS,
     AtLoad,
-    Estimate,
+    RatioEstimate,
     Withheld,
     at_load,
     first_below,
 )
 from simkit.learners.reproductions.deeprm.pictures import draw_all
-from simkit.learners.reproductions.deeprm.study import HIGHEST, RATES, Setting, Task
+from simkit.learners.reproductions.deeprm.study import HIGHEST, RATES, DeepRMRun, DeepRMSetting
 from simkit.text import counted
 from simkit.training.reproduction import Workplace
 
@@ -29,7 +29,7 @@ SHORT = 3
 
 def write_page(
     place: Workplace,
-    setting: Setting,
+    setting: DeepRMSetting,
     judged: pl.DataFrame,
     curves: pl.DataFrame,
     withheld: Withheld,
@@ -78,7 +78,7 @@ def _claims(
     completion: AtLoad,
     curves: pl.DataFrame,
     withheld: Withheld,
-    setting: Setting,
+    setting: DeepRMSetting,
 ) -> str:
     by_load = {f.load: f for f in found}
     at_130 = by_load[130]
@@ -92,7 +92,7 @@ def _claims(
         for label, m in by_load[70].means.items()
         if label.startswith("Tetris ") and "," not in label
     )
-    below = first_below(_of(curves, [Task(70, s) for s in range(setting.seeds)]), tetris)
+    below = first_below(_of(curves, [DeepRMRun(70, s) for s in range(setting.seeds)]), tetris)
     goals = (
         f"Trained for slowdown: slowdown {at_130.agent}, completion time "
         f"{_mean_of(completion, at_130.agents):.1f} steps; trained for completion time: "
@@ -170,10 +170,10 @@ def _between(values: pl.Series) -> str:
     )
 
 
-def _learning(curves: pl.DataFrame, at_70: AtLoad, setting: Setting) -> str:
+def _learning(curves: pl.DataFrame, at_70: AtLoad, setting: DeepRMSetting) -> str:
     rows = []
-    fresh = _of(curves, [Task(70, s) for s in range(setting.seeds)])
-    fixed = _of(curves, [Task(70, 0, fresh=False)])
+    fresh = _of(curves, [DeepRMRun(70, s) for s in range(setting.seeds)])
+    fixed = _of(curves, [DeepRMRun(70, 0, fresh=False)])
     for iteration in (0, 50, 100, 200, 300, 400, 600, 800, 1000):
         cells = [
             table.filter(pl.col("iteration") == iteration)["held_out_slowdown"].drop_nulls()
@@ -263,7 +263,7 @@ def _loads_of(loads: Sequence[int]) -> str:
     return ", ".join(f"{load} %" for load in loads)
 
 
-def _setting(setting: Setting) -> str:
+def _setting(setting: DeepRMSetting) -> str:
     loads = ", ".join(f"{load} %" for load in setting.trained)
     rates = ", ".join(f"{RATES[load]:g} ({load} %)" for load in setting.judged)
     return f"""## Setting
@@ -296,7 +296,7 @@ def _table(found: Sequence[AtLoad]) -> pl.DataFrame:
     )
 
 
-def _of(curves: pl.DataFrame, tasks: Iterable[Task]) -> pl.DataFrame:
+def _of(curves: pl.DataFrame, tasks: Iterable[DeepRMRun]) -> pl.DataFrame:
     return curves.filter(curves["training"].is_in([task.name for task in tasks]))
 
 
@@ -321,7 +321,7 @@ def _mean_of(found: AtLoad, labels: Sequence[str]) -> float:
     return sum(found.means[label] for label in labels) / len(labels)
 
 
-def _percent(estimate: Estimate) -> str:
+def _percent(estimate: RatioEstimate) -> str:
     return f"{100 * estimate.value:.0f} % [{100 * estimate.low:.0f}, {100 * estimate.high:.0f}]"
 
 

@@ -1,15 +1,14 @@
-"""What is trained and judged for the figures of the DeepRM paper, and kept from run to run.
+"""The trainings and evaluations behind the figures of the DeepRM paper; their results are kept.
 
 H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement
 learning" (HotNets 2016). Agents are trained at five loads and judged at ten, on job sets that no
-training has seen, beside heuristics; `reproduce_deeprm` makes the page of it.
+training has seen, next to heuristics.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import as_completed
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -23,8 +22,7 @@ from simkit.scenario.file import load_scenario
 from simkit.training.candidates import Candidate
 from simkit.training.evaluate import evaluate
 from simkit.training.reproduction import Workplace
-from simkit.training.train import train
-from simkit.training.workers import TrainingWorkers
+from simkit.training.workers import train_all
 
 RATES = {
     10: 0.0542, 30: 0.1626, 50: 0.2710, 70: 0.379, 90: 0.4878, 110: 0.596, 130: 0.705,
@@ -39,7 +37,7 @@ HEURISTICS: dict[str, dict[str, Any]] = {
     **{f"Tetris {knob:g}": {"name": "slotted-tetris", "args": {"knob": knob}} for knob in KNOBS},
     "Random": {"name": "slotted-random"},
 }
-"""As in the paper: none but Random starts anything but now."""
+"""As in the paper: all but Random start jobs now or not at all."""
 RESERVING: dict[str, dict[str, Any]] = {
     f"{label}, reserving {reserve}": {
         "name": section["name"],
@@ -58,38 +56,38 @@ WITHHOLDING: dict[str, dict[str, Any]] = {
     for units in (3, 7)
     for steps in (20, 35, 50)
 }
-"""A rule that withholds long jobs, as the agent was seen to do."""
+"""A rule that withholds long jobs, as the agents do."""
 
 
 @dataclass(frozen=True)
-class Setting:
-    """How much is trained and judged."""
+class DeepRMSetting:
+    """How much to train and to judge."""
 
     trained: tuple[int, ...]
     """Loads in percent at which agents are trained."""
     judged: tuple[int, ...]
-    """Loads at which all are judged."""
+    """Loads at which everyone is judged."""
     seeds: int
-    """Trainings at each load for slowdown, but for 184 %."""
+    """Trainings at each load for slowdown, except 184 %."""
     further_seeds: int
     """Trainings for completion time, and at 184 %."""
     iterations: int
     long_iterations: int
-    """Of the one training on fixed job sets, as the paper did it."""
+    """Of the one training on fixed job sets, as in the paper."""
     job_sets: int
     rollouts: int
     held_out: int
     """Job sets on which all are judged."""
 
 
-FULL = Setting((10, 70, 110, 130, 184), tuple(RATES), 3, 1, 400, 1000, 100, 20, 100)
-QUICK = Setting((70, 130), (70, 130), 1, 1, 60, 60, 30, 20, 20)
+FULL = DeepRMSetting((10, 70, 110, 130, 184), tuple(RATES), 3, 1, 400, 1000, 100, 20, 100)
+QUICK = DeepRMSetting((70, 130), (70, 130), 1, 1, 60, 60, 30, 20, 20)
 HIGHEST = 184
 """The load of a job in every step."""
 
 
 @dataclass(frozen=True)
-class Task:
+class DeepRMRun:
     """A training."""
 
     load: int
@@ -105,19 +103,22 @@ class Task:
         return f"deeprm-{self.load}{goal}{kind}-seed{self.seed}"
 
 
-def tasks(setting: Setting) -> list[Task]:
-    """Return the trainings, so that the first so many answer the most important questions."""
+def tasks(setting: DeepRMSetting) -> list[DeepRMRun]:
+    """Return the trainings, the most important ones first."""
     seeds, further = range(setting.seeds), range(setting.further_seeds)
     some = [
-        Task(load, seed) for seed in seeds for load in (70, 130, 110, 10) if load in setting.trained
+        DeepRMRun(load, seed)
+        for seed in seeds
+        for load in (70, 130, 110, 10)
+        if load in setting.trained
     ]
-    some += [Task(130, seed, "completion") for seed in further]
-    some += [Task(HIGHEST, seed) for seed in further if HIGHEST in setting.trained]
-    return [*some, Task(70, 0, fresh=False)]
+    some += [DeepRMRun(130, seed, "completion") for seed in further]
+    some += [DeepRMRun(HIGHEST, seed) for seed in further if HIGHEST in setting.trained]
+    return [*some, DeepRMRun(70, 0, fresh=False)]
 
 
-def scenario_of(task: Task, setting: Setting) -> Scenario:
-    """Return the scenario of a training; that of a run, but for its section `learn`."""
+def scenario_of(task: DeepRMRun, setting: DeepRMSetting) -> Scenario:
+    """Return the scenario of a training."""
     arguments = {
         "job_sets": setting.job_sets, "rollouts": setting.rollouts, "fresh": task.fresh,
         "objective": task.objective, "held_out_sets": setting.held_out,
@@ -138,40 +139,28 @@ def scenario_of(task: Task, setting: Setting) -> Scenario:
     )
 
 
-def carry_out_training(task: Task, setting: Setting, folder: Path) -> str:
-    """Train, or go on training, in a process of its own; return the training's name."""
-    train(scenario_of(task, setting), folder / task.name)
-    return task.name
-
-
-def train_all(place: Workplace, setting: Setting) -> None:
-    """Do all trainings that are not whole yet."""
+def train_missing(place: Workplace, setting: DeepRMSetting) -> None:
+    """Do all trainings that are not complete yet."""
     folder = place.work / "trainings"
     folder.mkdir(exist_ok=True)
-    with TrainingWorkers(place.workers) as pool:
-        futures = [pool.submit(carry_out_training, t, setting, folder) for t in tasks(setting)]
-        try:
-            for done in as_completed(futures):
-                place.say(f"trained {done.result()}")
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    todo = [(scenario_of(task, setting), folder / task.name) for task in tasks(setting)]
+    train_all(todo, workers=place.workers, say=place.say)
 
 
-def agents_for(load: int, setting: Setting) -> list[Task]:
+def agents_for(load: int, setting: DeepRMSetting) -> list[DeepRMRun]:
     """Return the trainings whose agents are judged at a load: the nearest trained, each seed."""
     nearest = min(setting.trained, key=lambda trained: (abs(trained - load), trained))
     seeds = setting.further_seeds if nearest == HIGHEST else setting.seeds
-    found = [Task(nearest, seed) for seed in range(seeds)]
+    found = [DeepRMRun(nearest, seed) for seed in range(seeds)]
     if load == 130:
-        found += [Task(130, seed, "completion") for seed in range(setting.further_seeds)]
+        found += [DeepRMRun(130, seed, "completion") for seed in range(setting.further_seeds)]
     if load == 70:
-        found.append(Task(70, 0, fresh=False))
+        found.append(DeepRMRun(70, 0, fresh=False))
     return found
 
 
-def candidates(load: int, setting: Setting, folder: Path) -> Iterator[Candidate]:
-    """Yield all that is judged at a load."""
+def candidates(load: int, setting: DeepRMSetting, folder: Path) -> Iterator[Candidate]:
+    """Yield everyone who is judged at a load."""
     for label, section in {**HEURISTICS, **RESERVING, **WITHHOLDING}.items():
         yield Candidate("policy", section, label)
     for task in agents_for(load, setting):
@@ -186,8 +175,8 @@ def judged_scenario(load: int) -> Scenario:
     )
 
 
-def judge_all(place: Workplace, setting: Setting) -> pl.DataFrame:
-    """Judge everyone at every load that has not been; return a row a load, candidate and set."""
+def judge_all(place: Workplace, setting: DeepRMSetting) -> pl.DataFrame:
+    """Judge everyone at every load, unless it was done; return a row a load, candidate and set."""
     folder = place.work / "judged"
     folder.mkdir(exist_ok=True)
     tables = []
@@ -204,9 +193,9 @@ def judge_all(place: Workplace, setting: Setting) -> pl.DataFrame:
 
 
 def _judge(
-    place: Workplace, load: int, setting: Setting, everyone: Sequence[Candidate]
+    place: Workplace, load: int, setting: DeepRMSetting, everyone: Sequence[Candidate]
 ) -> pl.DataFrame:
-    """Judge everyone at a load; by completion time as well, where an agent is trained for it."""
+    """Judge everyone at a load; also by completion time, if an agent is trained for it."""
     rows = []
     for metric in ("slowdown", "turnaround_time_s") if load == 130 else ("slowdown",):
         found = evaluate(
@@ -217,8 +206,8 @@ def _judge(
     return pl.DataFrame(rows)
 
 
-def _digest(load: int, setting: Setting, everyone: Iterable[Candidate]) -> str:
-    """Return what tells these candidates on these sets from others: agents by their weights."""
+def _digest(load: int, setting: DeepRMSetting, everyone: Iterable[Candidate]) -> str:
+    """Return a hash of these candidates on these sets; agents count by their weights."""
     told = [judged_scenario(load).model_dump_json(), setting.held_out]
     for one in everyone:
         agent = one.policy.get("agent")
@@ -227,16 +216,13 @@ def _digest(load: int, setting: Setting, everyone: Iterable[Candidate]) -> str:
     return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
 
-# MERGED Learning curves: what trainings logged on their way.
-
-
 COLUMNS = (
     "iteration", "wall_time_s", "decisions", "return", "return_best", "entropy",
     "held_out_slowdown", "held_out_unfinished",
 )  # fmt: skip
 
 
-def curves(place: Workplace, setting: Setting) -> pl.DataFrame:
+def curves(place: Workplace, setting: DeepRMSetting) -> pl.DataFrame:
     """Return a row an iteration of each training that is there, with its name, load and seed."""
     parts = []
     for task in tasks(setting):

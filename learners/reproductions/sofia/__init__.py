@@ -14,27 +14,27 @@ from simkit.learners.reproductions.sofia.study import (
     FULL,
     QUICK,
     RATE,
-    Setting,
+    SofiaSetting,
     pilot_ends,
     rows_of,
     scenario_at,
-    train_all,
+    train_missing,
 )
 from simkit.learners.reproductions.sofia.tables import Results
 from simkit.training.reproduction import Workplace
 
 
 def reproduce(place: Workplace) -> Path:
-    """Train, time and judge what is not done yet, then write sofia.md, its tables and pictures.
+    """Train, time and judge what is missing, then write sofia.md, its tables and pictures.
 
-    The full version is about an hour of one core; what is whole stays, whenever it is stopped.
+    The full version takes about an hour of one core; when it is stopped, complete parts are kept.
     """
     return carry_out(place, QUICK if place.quick else FULL)
 
 
-def carry_out(place: Workplace, setting: Setting) -> Path:
-    """Do as `reproduce` does, as much as a setting says."""
-    agents = train_all(place, setting)
+def carry_out(place: Workplace, setting: SofiaSetting) -> Path:
+    """Do a reproduction of any size."""
+    agents = train_missing(place, setting)
     timed = _costs(place, setting)
     judged = judge_all(place, setting, agents)
     place.say("writing the page")
@@ -52,8 +52,8 @@ def carry_out(place: Workplace, setting: Setting) -> Path:
     return write_page(results, place.pages, quick=place.quick)
 
 
-def _costs(place: Workplace, setting: Setting) -> Mapping[str, Cost]:
-    """Take the processor time of iterations, unless that was done."""
+def _costs(place: Workplace, setting: SofiaSetting) -> Mapping[str, Cost]:
+    """Measure the processor time of iterations, unless that was done."""
     path = place.work / "costs.json"
     if not path.exists():
         found = costs(scenario_at(RATE, setting), setting.arguments, iterations=setting.timed)

@@ -11,7 +11,7 @@ import numpy as np
 
 from simkit.analysis.intervals import seed_interval
 from simkit.arrays import Floats
-from simkit.learners.reproductions.sofia.study import LOOKS, METHODS, Task
+from simkit.learners.reproductions.sofia.study import LOOKS, METHODS, SofiaRun
 from simkit.learners.sofia import begin
 from simkit.scenario import Scenario
 from simkit.training.folder import Row
@@ -24,7 +24,7 @@ GRID: Final = 80
 class Curve:
     """What the looks at the held-out batches showed in one training."""
 
-    task: Task
+    task: SofiaRun
     iteration: Floats
     """(L,)"""
     decisions: Floats
@@ -39,7 +39,7 @@ class Curve:
     """Likewise of the step at which the study looks at it; of batches that are done, 0."""
 
     @classmethod
-    def of(cls, task: Task, rows: Sequence[Row]) -> Curve:
+    def of(cls, task: SofiaRun, rows: Sequence[Row]) -> Curve:
         """Return the curve of a training's rows; the first is that before all iterations."""
         taken = np.cumsum([row.get("decisions", 0.0) for row in rows])
         looks = [number for number, row in enumerate(rows) if "held_out_slowdown" in row]

@@ -23,8 +23,8 @@ from simkit.experiment.sweep import Executor, InProcess, LocalProcesses, Planned
 from simkit.learners.reproductions.sofia.study import (
     METHODS,
     RATE,
-    Setting,
-    Task,
+    SofiaRun,
+    SofiaSetting,
     scenario_at,
     trainings,
 )
@@ -55,7 +55,7 @@ GREEDY: Final = ", greedy"
 
 
 def candidates(
-    rate: float, agents: Mapping[str, list[Task]], folder: Path
+    rate: float, agents: Mapping[str, list[SofiaRun]], folder: Path
 ) -> dict[str, Mapping[str, Any]]:
     """Return label → section `policy` of all that are judged at a rate."""
     found: dict[str, Mapping[str, Any]] = {
@@ -71,7 +71,9 @@ def candidates(
     return found
 
 
-def judge_all(place: Workplace, setting: Setting, agents: Mapping[str, list[Task]]) -> pl.DataFrame:
+def judge_all(
+    place: Workplace, setting: SofiaSetting, agents: Mapping[str, list[SofiaRun]]
+) -> pl.DataFrame:
     """Judge everyone at every rate that has not been; return a row a rate, candidate and batch."""
     folder = place.work / "judged"
     folder.mkdir(exist_ok=True)
@@ -153,7 +155,7 @@ PACKER: Final = "Packer, reserving best"
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MeanEstimate:
     """A mean over jobs with its interval over batches."""
 
     value: float
@@ -175,19 +177,19 @@ class Score:
     seeds: tuple[float, ...]
     """The mean slowdown of each training's agent; empty for heuristics."""
     batches: int
-    everyone: Estimate
+    everyone: MeanEstimate
     """Mean slowdown of all jobs, played to the end."""
-    at_cut: Estimate
+    at_cut: MeanEstimate
     """Of the jobs that are finished at the cut: the study's count."""
     done_at_cut: float
     """Their share of all jobs."""
     unfinished: int
     """Jobs that never finished; they are in `everyone`."""
-    apart: Estimate | None
+    apart: MeanEstimate | None
     """Of `everyone`, this one's less the reference's, paired by batch; None of the reference."""
 
 
-def scores(table: pl.DataFrame, agents: Mapping[str, list[Task]]) -> list[Score]:
+def scores(table: pl.DataFrame, agents: Mapping[str, list[SofiaRun]]) -> list[Score]:
     """Return a score for each rate and whoever was judged there."""
     found = []
     for rate in table["rate"].unique(maintain_order=True):
@@ -198,7 +200,7 @@ def scores(table: pl.DataFrame, agents: Mapping[str, list[Task]]) -> list[Score]
     return found
 
 
-def _groups(agents: Mapping[str, list[Task]], *, at_training: bool) -> dict[str, list[str]]:
+def _groups(agents: Mapping[str, list[SofiaRun]], *, at_training: bool) -> dict[str, list[str]]:
     """Return label → labels of the judged that it stands for."""
     groups = {label: [label] for label in HEURISTICS}
     for method, tasks in agents.items():
@@ -242,5 +244,5 @@ def _score(
     )
 
 
-def _estimate(sums: Floats, counts: Floats) -> Estimate:
-    return Estimate(float(sums.sum() / counts.sum()), set_interval(sums, counts))
+def _estimate(sums: Floats, counts: Floats) -> MeanEstimate:
+    return MeanEstimate(float(sums.sum() / counts.sum()), set_interval(sums, counts))

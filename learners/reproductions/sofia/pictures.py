@@ -9,7 +9,7 @@ import numpy as np
 
 from simkit.analysis.plot_style import COLOURS, SOFT
 from simkit.learners.reproductions.sofia.curves import Curve, band, smooth
-from simkit.learners.reproductions.sofia.judge import PACKER, REFERENCE, Estimate, Score
+from simkit.learners.reproductions.sofia.judge import PACKER, REFERENCE, MeanEstimate, Score
 from simkit.learners.reproductions.sofia.study import METHODS, RATE
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def _draw_rates(axes: Any, scores: Sequence[Score]) -> None:
     axes.legend(fontsize=8.5)
 
 
-def _errors(values: Sequence[Estimate]) -> Any:
+def _errors(values: Sequence[MeanEstimate]) -> Any:
     """Return (2, n) distances of the bounds; 0 where there is no interval."""
     bounds = [
         (one.value if one.interval.low is None else one.interval.low,

@@ -1,17 +1,15 @@
-"""What is trained for the Sofia study, and kept from run to run: curves of several optimisers.
+"""The trainings of the Sofia study, by several optimisers; their results are kept.
 
-"Resource management with deep reinforcement learning" (Sofia, 2021) trained by Adam, and tried the
-natural gradient in vain. Here agents are trained by both, on batches drawn anew in each iteration,
+"Resource management with deep reinforcement learning" (Sofia, 2021) trained by Adam; its natural
+gradient did not converge. Here agents are trained by both, on batches drawn anew in each iteration,
 with the study's sizes: 5 batches of some 70 jobs, 20 episodes of each. An optimiser's learning rate
-is the best of several in a pilot, a short training of another seed; the natural gradient has none,
-and its bound is the learner's default, not tuned. `sofia_judge` lets the agents play against
-heuristics, `reproduce_sofia` makes the page of it all.
+is the best of several in a pilot, a short training with another seed. The natural gradient has no
+learning rate; its bound is the learner's default and was not tuned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,25 +22,25 @@ from simkit.scenario.file import load_scenario
 from simkit.training.folder import Row
 from simkit.training.reproduction import Workplace
 from simkit.training.train import train
-from simkit.training.workers import TrainingWorkers
+from simkit.training.workers import train_all
 
 RATE: Final = 0.7
 """Probability of a job at each position for which agents are trained, as in the study."""
 PILOT_SEED: Final = 1000
 """Of the pilots; no other training has it."""
 LOOKS: Final = 3
-"""Looks at the held-out batches that are averaged: one alone is noisy, actions being drawn."""
+"""Judgements that are averaged: a single one is noisy, because actions are drawn."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way uphill."""
+    """An optimiser and its settings."""
 
     label: str
     arguments: Mapping[str, Any]
-    """Of the learner, but for the learning rate."""
+    """Of the learner, without the learning rate."""
     rates: tuple[float, ...] = ()
-    """Learning rates that are piloted; one alone is taken as it is, and none is needed by some."""
+    """Learning rates to pilot; a single one is used as it is; empty: the method needs none."""
 
 
 METHODS: Final[dict[str, Method]] = {
@@ -54,40 +52,40 @@ METHODS: Final[dict[str, Method]] = {
 }
 """The study's own is Adam at 0.001."""
 ORDER: Final = (("natural", "adam"), ("study",))
-"""Groups of methods: the comparison that matters most is done first."""
+"""Groups of methods: the most important comparison first."""
 
 
 @dataclass(frozen=True)
-class Setting:
-    """How much is trained and judged."""
+class SofiaSetting:
+    """How much to train and to judge."""
 
     seeds: int
     iterations: int
     pilot_iterations: int
     held_out_every: int
-    """Iterations from one look at the held-out batches to the next."""
+    """Iterations from one judgement on the held-out batches to the next."""
     batches: Mapping[float, int]
     """Probability of a job at each of 100 positions → held-out batches judged there."""
     timed: int
     """Iterations of each kind whose processor time is taken."""
     methods: tuple[str, ...]
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Of the learner, where they are not its defaults."""
+    """Of the learner, if they are not its defaults."""
     workload: Mapping[str, Any] = field(default_factory=dict)
-    """Keys of the workload, where they are not the study's."""
+    """Keys of the workload, if they are not the study's."""
 
 
-FULL: Final = Setting(3, 200, 40, 5, {0.7: 60, 0.3: 30, 0.5: 30, 0.9: 30}, 20, tuple(METHODS))
-QUICK: Final = Setting(2, 30, 10, 5, {0.7: 10, 0.5: 10}, 5, ("natural", "adam"))
+FULL: Final = SofiaSetting(3, 200, 40, 5, {0.7: 60, 0.3: 30, 0.5: 30, 0.9: 30}, 20, tuple(METHODS))
+QUICK: Final = SofiaSetting(2, 30, 10, 5, {0.7: 10, 0.5: 10}, 5, ("natural", "adam"))
 
 
 @dataclass(frozen=True)
-class Task:
+class SofiaRun:
     """A training."""
 
     method: str
     rate: float | None
-    """The learning rate; None where there is none."""
+    """The learning rate; None if the method has none."""
     seed: int
 
     @property
@@ -98,13 +96,13 @@ class Task:
         return f"sofia-{way}{rate}-" + ("pilot" if self.seed == PILOT_SEED else f"seed{self.seed}")
 
 
-def scenario_at(rate: float, setting: Setting) -> Scenario:
+def scenario_at(rate: float, setting: SofiaSetting) -> Scenario:
     """Return the study's scenario with another number of jobs."""
     workload = {"type": "sofia", "rate": rate, **setting.workload}
     return load_scenario(scenario_path("sofia"), overrides={"workload": workload})
 
 
-def scenario_of(task: Task, setting: Setting) -> Scenario:
+def scenario_of(task: SofiaRun, setting: SofiaSetting) -> Scenario:
     """Return the scenario of a training."""
     pilot = task.seed == PILOT_SEED
     rate = {} if task.rate is None else {"learning_rate": task.rate}
@@ -123,24 +121,18 @@ def scenario_of(task: Task, setting: Setting) -> Scenario:
     )
 
 
-def carry_out_training(task: Task, setting: Setting, folder: Path) -> str:
-    """Train, or go on training, in a process of its own; return the training's name."""
-    train(scenario_of(task, setting), folder / task.name)
-    return task.name
+def train_missing(place: Workplace, setting: SofiaSetting) -> dict[str, list[SofiaRun]]:
+    """Do all trainings that are not complete yet; return those of each method, one for each seed.
 
-
-def train_all(place: Workplace, setting: Setting) -> dict[str, list[Task]]:
-    """Do all trainings that are not whole yet; return those of each method, a seed each.
-
-    A method that comes to another's learning rate has the same trainings and is left out.
+    A method whose best learning rate is another method's has the same trainings and is left out.
     """
-    found: dict[str, list[Task]] = {}
+    found: dict[str, list[SofiaRun]] = {}
     for order in ORDER:
         group = [name for name in order if name in setting.methods]
         _train(place, setting, [task for name in group for task in _pilots(name)])
         for name in group:
             rate = _best_rate(place, setting, name)
-            tasks = [Task(name, rate, seed) for seed in range(setting.seeds)]
+            tasks = [SofiaRun(name, rate, seed) for seed in range(setting.seeds)]
             if not any(tasks[0].name == known[0].name for known in found.values()):
                 found[name] = tasks
         several = [found[name] for name in group if name in found]
@@ -153,12 +145,12 @@ def trainings(place: Workplace) -> Path:
     return place.work / "trainings"
 
 
-def rows_of(place: Workplace, setting: Setting, task: Task) -> tuple[Row, ...]:
-    """Return what was measured in a training that is whole."""
+def rows_of(place: Workplace, setting: SofiaSetting, task: SofiaRun) -> tuple[Row, ...]:
+    """Return the metrics of a complete training."""
     return train(scenario_of(task, setting), trainings(place) / task.name).rows
 
 
-def pilot_ends(place: Workplace, setting: Setting, method: str) -> dict[float, float]:
+def pilot_ends(place: Workplace, setting: SofiaSetting, method: str) -> dict[float, float]:
     """Return learning rate → held-out slowdown at the end of its pilot; empty without pilots."""
     return {
         task.rate: _end(rows_of(place, setting, task))
@@ -167,12 +159,12 @@ def pilot_ends(place: Workplace, setting: Setting, method: str) -> dict[float, f
     }
 
 
-def _pilots(method: str) -> list[Task]:
+def _pilots(method: str) -> list[SofiaRun]:
     rates = METHODS[method].rates
-    return [Task(method, rate, PILOT_SEED) for rate in rates] if len(rates) > 1 else []
+    return [SofiaRun(method, rate, PILOT_SEED) for rate in rates] if len(rates) > 1 else []
 
 
-def _best_rate(place: Workplace, setting: Setting, method: str) -> float | None:
+def _best_rate(place: Workplace, setting: SofiaSetting, method: str) -> float | None:
     ends = pilot_ends(place, setting, method) or dict.fromkeys(METHODS[method].rates, 0.0)
     return min(ends, key=lambda rate: (ends[rate], rate)) if ends else None
 
@@ -183,19 +175,8 @@ def _end(rows: Iterable[Row]) -> float:
     return float(np.mean(looks[-LOOKS:]))
 
 
-def _train(place: Workplace, setting: Setting, tasks: list[Task]) -> None:
-    """Train one after the other, or in processes of their own several at a time."""
+def _train(place: Workplace, setting: SofiaSetting, tasks: list[SofiaRun]) -> None:
     folder = trainings(place)
     folder.mkdir(exist_ok=True)
-    if place.workers == 1:
-        for task in tasks:
-            place.say(f"trained {carry_out_training(task, setting, folder)}")
-        return
-    with TrainingWorkers(place.workers) as pool:
-        futures = [pool.submit(carry_out_training, task, setting, folder) for task in tasks]
-        try:
-            for done in as_completed(futures):
-                place.say(f"trained {done.result()}")
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    todo = [(scenario_of(task, setting), folder / task.name) for task in tasks]
+    train_all(todo, workers=place.workers, say=place.say)

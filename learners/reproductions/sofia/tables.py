@@ -11,14 +11,14 @@ from simkit.analysis.intervals import seed_interval
 from simkit.arrays import Floats
 from simkit.learners.reproductions.sofia.curves import Cost, Curve, Saving, saving
 from simkit.learners.reproductions.sofia.judge import CUT, GREEDY, PACKER, REFERENCE, Score
-from simkit.learners.reproductions.sofia.study import METHODS, RATE, Setting
+from simkit.learners.reproductions.sofia.study import METHODS, RATE, SofiaSetting
 
 
 @dataclass(frozen=True)
 class Results:
     """All that the page is made of."""
 
-    setting: Setting
+    setting: SofiaSetting
     curves: Mapping[str, Sequence[Curve]]
     """By method, a seed each; the natural gradient's and Adam's are there."""
     pilots: Mapping[str, Mapping[float, float]]

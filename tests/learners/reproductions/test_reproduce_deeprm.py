@@ -12,14 +12,14 @@ from simkit.learners.reproductions.deeprm.study import (
     HEURISTICS,
     RESERVING,
     WITHHOLDING,
-    Setting,
+    DeepRMSetting,
     tasks,
 )
 from simkit.training.reproduction import Workplace
 
 pytestmark = pytest.mark.long
 
-SMALL = Setting(
+SMALL = DeepRMSetting(
     trained=(70, 130), judged=(70, 130), seeds=1, further_seeds=1, iterations=2, long_iterations=2, job_sets=3,
     rollouts=2, held_out=3,
 )  # fmt: skip

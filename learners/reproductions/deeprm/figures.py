@@ -1,4 +1,9 @@
-"""The numbers of the DeepRM page: gains over heuristics with intervals, all jobs counted."""
+"""The numbers of the DeepRM page: gains over heuristics, and what the agents withhold.
+
+Gains have intervals, and all jobs count. Figure 7 of the paper counts, at 110 % load, the steps
+that pass although a visible job would fit (the agent is not work-conserving), how long the withheld
+jobs are, and how short and long jobs fare.
+"""
 
 from __future__ import annotations
 
@@ -117,12 +122,6 @@ def first_below(curve: pl.DataFrame, threshold: float) -> int | None:
     looks = looks.group_by("iteration").mean().sort("iteration")
     below = looks.filter(looks["held_out_slowdown"] < threshold)
     return int(below["iteration"][0]) if len(below) else None
-
-
-# MERGED Where an agent is not work-conserving: steps that pass although a visible job would have fitted.
-# MERGED
-# MERGED Figure 7 of the DeepRM paper counts them at 110 % load, how long the jobs are that are withheld, and
-# MERGED how short and long jobs fare.
 
 
 BEST_TETRIS = "Tetris 0.0005"

@@ -21,8 +21,19 @@ from simkit.learners.reproductions.deeprm.study import HIGHEST, RATES, DeepRMRun
 from simkit.text import counted
 from simkit.training.reproduction import Workplace
 
-BARS = {10: 0.0, 70: 0.20, 110: 0.25, 130: 0.30}
-"""Load → by which part agents are to be below the best heuristic, to count as reproduced here."""
+CLAIMED = (10, 70, 110, 130)
+"""Loads whose gains the table of claims shows."""
+RESULT = """\
+- **The agents are better than SJF, Packer and Tetris at loads of 50 % and more:** with all jobs
+  counted, their slowdown is 25 % below the best of them at 70 %, 35 % at 110 % and 38 % at 130 %.
+  At 10 % they are level with it, at 30 % 21 % above.
+- **A simple rule that withholds long jobs does as well.** The agents are better than the best such
+  rule at 184 %, worse at 30 %, 70 % and 90 %, and not distinguishable from it at the other loads.
+- **The claim about the completion time does not hold here.** The agents that are trained for it
+  need 17.0 steps at 130 %; Tetris with a knob of 0.0005 needs 16.3.
+- **Reservations do not help the rules,** except at 184 %: a place that cannot be taken back costs
+  more than it gains."""
+"""Written by hand from the full version; a test holds its numbers to the committed page."""
 SHORT = 3
 """Steps up to which a job of this workload is short."""
 
@@ -44,6 +55,8 @@ def write_page(
     draw_all(place.pages, found, curves, withheld)
     parts = [
         _head(place),
+        "## Result\n\n"
+        + ("Conclusions are drawn from the full version only." if place.quick else RESULT),
         _claims(found, completion, curves, withheld, setting),
         _loads(found),
         _objectives(next(f for f in found if f.load == 130), completion),
@@ -84,8 +97,8 @@ def _claims(
     at_130 = by_load[130]
     share = withheld.withheld_steps / max(withheld.steps, 1)
     long = _longer(withheld.lengths)
-    shown = [by_load[load] for load in BARS if load in by_load]
-    gains = "; ".join(f"{f.load} %: {_percent(f.gain)} ({_against_bar(f)})" for f in shown)
+    shown = [by_load[load] for load in CLAIMED if load in by_load]
+    gains = "; ".join(f"{f.load} %: {_percent(f.gain)}" for f in shown)
     over_rule = "; ".join(f"{f.load} %: {_percent(f.gain_over_withholding)}" for f in shown)
     tetris = min(
         m
@@ -99,12 +112,7 @@ def _claims(
         f"{_mean_of(at_130, completion.agents):.2f}, {completion.agent}"
     )
     rule = min(OPPONENTS, key=lambda label: completion.means.get(label, inf))
-    quickest = completion.means[rule]
-    holds = _mean_of(completion, completion.agents) < quickest
-    goals += (
-        f". Best rule by completion time: {rule}, {quickest:.1f}, so that the claim "
-        f"{'holds' if holds else 'does not hold'} for it here"
-    )
+    goals += f". Best rule by completion time: {rule}, {completion.means[rule]:.1f} steps."
     rows = [
         ("Better than SJF, Packer and Tetris at high load, comparable elsewhere (figure 4)",
          "Tetris' knob is not published, and what its scripts plot as Tetris is Packer. Slowdowns are "
@@ -112,7 +120,7 @@ def _claims(
          f"Below the best of SJF, Packer and Tetris with any knob by: {gains}. Below the best of "
          f"[a simple rule that withholds long jobs](#a-rule-that-withholds) by: {over_rule}."),
         ("At 130 %, best at each objective when trained for it (figure 5)",
-         "The reward of the completion time is minus the number of jobs in the system.", goals + "."),
+         "The reward of the completion time is minus the number of jobs in the system.", goals),
         ("Better than Tetris after 200 iterations, converged near 1,000 (figure 6)",
          "100 fixed job sets: they are learned by heart after some 300 iterations.",
          f"With fresh job sets better than Tetris after {below if below is not None else '—'} "
@@ -202,8 +210,8 @@ def _withheld(found: Withheld) -> str:
         [f"## What is withheld at {found.load} % (figure 7)",
          "![Withheld jobs](deeprm-withheld.svg)",
          _markdown(("length", "jobs", "withheld in some step", "slowdown, DeepRM", "slowdown, Tetris"), rows),
-         "Withheld is a job in a slot that would have fitted at once in a step that passed. All agents of the load "
-         "together; of Tetris, one run of each job set."]
+         "A job is withheld if it is in a slot and would fit at once, but a step passes. All agents of the load "
+         "together; for Tetris, one run of each job set."]
     )  # fmt: skip
 
 
@@ -216,51 +224,18 @@ def _beyond(found: Sequence[AtLoad]) -> str:
     ]  # fmt: skip
     return "\n\n".join(
         ["## Reservations",
-         "An agent may give a job a place in the future, the paper's heuristics start it now or "
-         "not at all. *Reserving* versions of SJF and of Tetris, with each knob, may do the same. "
-         f"{_of_reserving(found)}",
+         "An agent may give a job a place in the future; the paper's heuristics start it now or not at all. "
+         "*Reserving* versions of SJF and of Tetris, with each knob, may do the same.",
          "## A rule that withholds",
-         "SJF that starts a long job only if so many units of each resource stay free beside it, and after so many steps all the same "
-         "([`slotted-headroom`](../reference/policies.md)). It is the strategy that the paper sees the agent learn, "
-         f"in a dozen lines. {_of_withholding(found)} That long jobs can be put off at all at loads above 100 % is owed to the setting: jobs "
-         "arrive for 50 steps, and what is put off runs when nobody comes any more. With arrivals that "
-         "go on, a load above 100 % leaves no such time.",
+         "SJF that starts a long job only if a number of units of each resource stay free, or after a number of "
+         "steps ([`slotted-headroom`](../reference/policies.md)). It is the strategy that the paper sees the agent "
+         "learn, in a dozen lines. Long jobs can be put off at loads above 100 % only because of the setting: jobs "
+         "arrive for 50 steps, and what is put off runs when no more jobs arrive. With continuing arrivals, a load "
+         "above 100 % leaves no such time.",
          _markdown(("load", "DeepRM", "best reserving rule", "DeepRM below it", "best withholding rule",
                     "DeepRM below it"), rows),
-         "The best knob, headroom and patience are chosen on the very sets that are shown, in favour of the rules."]
+         "The best knob, headroom and patience are chosen on the same sets that are shown, which favours the rules."]
     )  # fmt: skip
-
-
-def _of_reserving(found: Sequence[AtLoad]) -> str:
-    """Tell where reservations help the rules."""
-    help_at = [f.load for f in found if f.means[f.best_reserving] < f.means[f.best]]
-    if not help_at:
-        return (
-            "At no load does it do them good: a place that cannot be taken back costs more than it gains. So all of "
-            "the agent's gain remains against them."
-        )
-    return f"It helps the best of them at {_loads_of(help_at)}, and nowhere else."
-
-
-def _of_withholding(found: Sequence[AtLoad]) -> str:
-    """Tell where the agents are ahead of the rule, behind it, or level with it."""
-    ahead = [f.load for f in found if f.gain_over_withholding.low > 0]
-    behind = [f.load for f in found if f.gain_over_withholding.high < 0]
-    level = [f.load for f in found if f.load not in (*ahead, *behind)]
-    told = [
-        f"{word} {_loads_of(loads)}"
-        for word, loads in (
-            ("better than the best such rule at", ahead),
-            ("worse at", behind),
-            ("not to be told from it at", level),
-        )
-        if loads
-    ]
-    return f"The agents are {', '.join(told)}."
-
-
-def _loads_of(loads: Sequence[int]) -> str:
-    return ", ".join(f"{load} %" for load in loads)
 
 
 def _setting(setting: DeepRMSetting) -> str:
@@ -276,7 +251,7 @@ def _setting(setting: DeepRMSetting) -> str:
   iterations on {setting.job_sets} fixed sets, as in the paper. At a load at which none is trained, the agents of the
   nearest are judged. The agents of the last iteration are judged, not the best on these sets.
 - **Agents** draw their actions from the policy, as in training: one that always takes the likeliest may leave a job
-  waiting for ever. After 200 steps in which a task would fit and none is placed, one is placed by force. All jobs count, whether they ended or not.
+  waiting for ever. After 200 steps in which a task would fit and none is placed, one is placed by force. All jobs count, ended or not.
 - **Judging** is done by the ordinary engine (`simkit evaluate`), training by the lock-step environment, which tests
   hold equal to it."""
 
@@ -323,15 +298,6 @@ def _mean_of(found: AtLoad, labels: Sequence[str]) -> float:
 
 def _percent(estimate: RatioEstimate) -> str:
     return f"{100 * estimate.value:.0f} % [{100 * estimate.low:.0f}, {100 * estimate.high:.0f}]"
-
-
-def _against_bar(found: AtLoad) -> str:
-    """Tell whether the gain is what it should be, and whether its whole interval is."""
-    bar = BARS[found.load]
-    if found.gain.low >= bar:
-        return f"{100 * bar:.0f} % were aimed at: reached"
-    reached = "reached, the interval begins below" if found.gain.value >= bar else "missed"
-    return f"{100 * bar:.0f} % were aimed at: {reached}"
 
 
 def _longer(jobs: dict[int, int]) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import polars as pl
 import pytest
 
 from simkit.learners.reproductions.deeprm import carry_out
 from simkit.learners.reproductions.deeprm.figures import _ratio, at_load
+from simkit.learners.reproductions.deeprm.page import RESULT
 from simkit.learners.reproductions.deeprm.study import (
     HEURISTICS,
     RESERVING,
@@ -56,8 +59,6 @@ def test_the_page_has_a_number_in_every_cell(made):
 
 
 def test_everyone_is_judged_with_all_their_jobs(made):
-    import polars as pl
-
     table = pl.read_csv(made[0].pages / "deeprm.csv")
     agents = {task.name for task in tasks(SMALL)}
     rules = {*HEURISTICS, *RESERVING, *WITHHOLDING}
@@ -91,11 +92,49 @@ def test_a_gain_is_of_all_jobs_and_paired():
 
 
 def test_opponents_are_the_papers_and_the_best_of_them_is_taken(made):
-    import polars as pl
-
     judged = pl.read_parquet(next((made[0].work / "judged").glob("70-*.parquet")))
     found = at_load(judged, 70, SMALL)
     assert found.best in set(HEURISTICS) - {"Random"}
     assert found.means[found.best] == min(
         found.means[label] for label in HEURISTICS if label != "Random"
     )
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reproductions" / "deeprm.md").read_text("utf-8")
+
+
+def intervals(column: int, head: str) -> dict[int, tuple[int, int, int]]:
+    """Return load → (value, low, high) of the percentages in a column of a table of the page."""
+    rows = PAGE.partition(f"| load | {head}")[2].partition("\n\n")[0].splitlines()[2:]
+    cells = [row.split(" | ") for row in rows]
+    return {
+        int(row[0].strip("| %")): tuple(int(n) for n in re.findall(r"-?\d+", row[column])[:3])
+        for row in cells
+    }  # type: ignore[misc]
+
+
+def test_the_published_result_quotes_the_page_and_its_table():
+    assert RESULT in PAGE
+    text = " ".join(RESULT.split())
+    table = pl.read_csv(Path(__file__).parents[3] / "docs" / "reproductions" / "deeprm.csv")
+    gains, rule = intervals(8, "SJF"), intervals(5, "DeepRM")
+    for load, (gain, low, high) in gains.items():
+        here = dict(table.filter(pl.col("load") == load).select("label", "mean_slowdown").rows())
+        best = min(here[label] for label in HEURISTICS if label != "Random")
+        trained = min((10, 70, 110, 130, 184), key=lambda one: (abs(one - load), one))
+        agents = [
+            here[name] for seed in range(3) if (name := f"deeprm-{trained}-seed{seed}") in here
+        ]
+        assert gain == round(100 * (1 - sum(agents) / len(agents) / best))
+        reserving = min(here[label] for label in RESERVING)
+        assert (reserving < best) == (load == 184)  # the only load at which reservations help
+        assert (low > 0) == (load >= 50)
+        assert (high < 0) == (load == 30)
+    assert f"{gains[70][0]} % below the best of them at 70 %, {gains[110][0]} % at 110 %" in text
+    assert f"and {gains[130][0]} % at 130 %" in text
+    assert f"at 30 % {-gains[30][0]} % above" in text
+    assert [load for load, (_, low, _) in rule.items() if low > 0] == [184]
+    assert [load for load, (_, _, high) in rule.items() if high < 0] == [30, 70, 90]
+    steps = dict(re.findall(r"^\| (.*?) \| [\d.]+ \| ([\d.]+) \|$", PAGE, re.MULTILINE))
+    assert f"need {steps['DeepRM for completion time']} steps" in text
+    assert f"needs {steps['Tetris 0.0005']}" in text

@@ -9,8 +9,8 @@ import pytest
 
 from simkit.errors import RunError
 from simkit.power.battery import BatteryFacts
-from simkit.power.grid import KWH_J
 from simkit.results.run_folder import POWER_TABLES, TABLES, MemoryRun, open_run
+from simkit.units import KWH_J
 
 JOBS = {
     "job_id": [3, 1, 2],

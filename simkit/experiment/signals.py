@@ -1,6 +1,6 @@
 """The signals of a scenario: constants and patterns, and recorded files laid on a run's clock.
 
-`SignalBuilder` makes the signals of one run; `read_signal_file` reads a signal's file without a run.
+`SignalBuilder` makes the signals of one run; `read_signal_file` reads a signal's file alone.
 """
 
 from __future__ import annotations

@@ -70,8 +70,8 @@ def build_site(section: Power, cluster: Cluster, workload: Workload, seed: int) 
     """Return the energy side of a cluster.
 
     `times_load` of a source refers to the mean of what the site draws when all machines are busy,
-    with critical load and PUE, from the first submission until the earliest possible end of the last
-    job. Every signal must be known over that span, and for a perfect or noisy forecast also over its
+    with critical load and PUE, from the run's start until the earliest end of the last job. Every
+    signal must be known over that span, and with a perfect or noisy forecast also over the
     horizon after it.
 
     Args:

@@ -68,8 +68,8 @@ class BatteryFacts:
     ceiling: float = 1.0
     """State of charge above which it is not charged."""
     initial_soc: float = 0.5
-    """State of charge at the start, at most the ceiling. It may lie below the floor, as after a long
-    rest: the battery gives nothing until it has been charged above the floor."""
+    """State of charge at the start, at most the ceiling. It may lie below the floor, as after
+    long rest: the battery gives nothing until it has been charged above the floor."""
     self_discharge_per_day: float = 0.0
     """Share of the content that is lost in a day at rest, also below the floor."""
     charge_slope_h: float = 0.0

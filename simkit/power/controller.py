@@ -1,7 +1,7 @@
 """A controller: decides at every instant which source serves the load and where a surplus goes.
 
-A controller is any object with `levels` and `settle`. Powers are in W. Load and generation are given
-as positive numbers; battery power is above 0 when it charges, grid power when it imports.
+A controller is any object with `levels` and `settle`. Powers are in W. Load and generation are
+given as positive numbers; battery power is above 0 when it charges, grid power when it imports.
 """
 
 from __future__ import annotations
@@ -210,9 +210,9 @@ class ControllerLevels:
     """When the battery meets the next level of its controller, at which the controller is asked.
 
     A level that the battery is charged or discharged to is met at the instant it is reached. One
-    that it only leaks past, as after charging up to it, is met some time later: the controller would
-    top the battery up and be asked again at once, without end. A controller that still does not let
-    time go on is refused.
+    that it only leaks past, as after charging up to it, is met some time later: the controller
+    would top the battery up and be asked again at once, without end. A controller that still does
+    not let time go on is refused.
     """
 
     def __init__(self, levels: Sequence[float]) -> None:
@@ -220,12 +220,12 @@ class ControllerLevels:
         self._last_s = -math.inf
         self._in_a_row = 0
         self.next_s = math.inf
-        """When the next level is met, in s; inf if the battery is full or empty before, or never."""
+        """When the next level is met, in s; inf if never, or if it is full or empty before."""
 
     def await_next(self, battery: Battery, battery_w: float, bound_s: float) -> float:
         """Return when the controller must be asked again, in s.
 
-        `battery_w` is held from now on (above 0 charges); at `bound_s` the battery is full or empty.
+        `battery_w` is held from now on (above 0 charges); at `bound_s` it is full or empty.
         """
         self.next_s = math.inf
         level_s = battery.next_event(battery_w, self._levels) if self._levels else math.inf

@@ -131,7 +131,7 @@ def step_means(signal: Signal, edges_s: Floats) -> Floats:
     means = np.diff(np.interp(edges_s, cuts, area)) / np.diff(edges_s)
     first = np.searchsorted(starts, edges_s[:-1], side="right") - 1
     last = np.searchsorted(starts, edges_s[1:], side="left") - 1
-    # Within one piece the mean is its value. A difference of sums is inexact: nights would not be 0.
+    # Within one piece the mean is its value; a difference of sums is inexact (nights above 0).
     return np.where(first == last, values[first], means)
 
 

@@ -109,16 +109,17 @@ class Ledger:
 
     def _no_content(self) -> PolicyError:
         return PolicyError(
-            f"ledger: a battery's power flows at {self.time_s:.9g} s; give the ledger the battery's "
-            "stored energy when it is opened, and its content after every flow"
+            f"ledger: a battery's power flows at {self.time_s:.9g} s; give the ledger the "
+            "battery's stored energy when it is opened, and its content after every flow"
         )
 
     def totals(self) -> dict[str, float]:
         """Return energies in J (`generation_j`, …), carbon in g and cost from the start until now.
 
-        `carbon_g` and `cost` are the site's, `load_carbon_g` and `load_cost` the load's. They differ
-        by what was exported and what the battery still holds. Raises PolicyError for flows that do
-        not balance.
+        `carbon_g` and `cost` are the site's, `load_carbon_g` and `load_cost` the load's. They
+        differ by what was exported and what the battery still holds.
+
+        Raises PolicyError for flows that do not balance.
         """
         self._finish()
         return {_total_name(name): total.value for name, total in self._totals.items()}

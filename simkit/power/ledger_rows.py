@@ -82,8 +82,8 @@ SHARES: Final = (
 def first_wrong(flows: Columns) -> int:
     """Return the first of N rows whose flows do not balance; N if all do.
 
-    They must balance to `BALANCE` of the power flowing. A row is also wrong if a flow is below 0, if
-    the battery charges and discharges at once, if more is unserved than wanted, or if more is
+    They must balance to `BALANCE` of the power flowing. A row is also wrong if a flow is below 0,
+    if the battery charges and discharges at once, if more is unserved than wanted, or if more is
     curtailed than generated.
     """
     made, bought, given, short, load, charge, sold, left, lost = (flows[name] for name in POWERS)
@@ -107,8 +107,8 @@ def wrong_flows(time_s: float, powers: Sequence[float]) -> PolicyError:
         f"the site's flows at {time_s:.9g} s are wrong: "
         + ", ".join(f"{name} {value:.9g}" for name, value in zip(POWERS, powers, strict=True))
         + f"; sources give {sources:.9g} W, uses take {uses:.9g} W; both must be equal, all flows "
-        "finite and at least 0; the battery cannot charge and discharge at once, and no more can be "
-        "unserved than wanted, or curtailed than generated; check the controller's set-points"
+        "finite and at least 0; the battery cannot charge and discharge at once, and no more can "
+        "be unserved than wanted, or curtailed than generated; check the controller's set-points"
     )
 
 
@@ -141,13 +141,12 @@ RATES: Final = (
     "load_carbon_g_per_s",
     "load_cost_per_s",
 )
-"""Columns of amounts per second, which add up. `load_battery_grid_w` is the part of `load_battery_w`
-whose energy came from the grid. `carbon` and `cost` are the site's: of import and generation, less
-what export earns. `load_carbon` and `load_cost` are the load's; energy from the battery counts when
-it is used."""
+"""Columns of amounts per second, which add up. `load_battery_grid_w` is what of `load_battery_w`
+came from the grid. `carbon` and `cost` are the site's: of import and generation, less what export
+earns. `load_carbon` and `load_cost` are the load's; what the battery gives counts when used."""
 
 STORED: Final = ("stored_j", "stored_carbon_g", "stored_cost", "stored_grid_j")
-"""What the battery holds at a row's end: energy, its carbon and cost, and its part from the grid."""
+"""What the battery holds at a row's end: energy, its carbon and cost, its part from the grid."""
 
 COLUMNS: Final = ("start_s", "end_s", *Flows._fields, *RATES[len(POWERS) + 2 :], *STORED)
 """Columns of the table, described in `records.POWER`."""

@@ -29,7 +29,7 @@ _NONE: Final[Floats] = np.empty(0)
 class Steps(Signal):
     """A step function over [first start, end).
 
-    The last piece found is remembered, since a simulation asks for ever later times. Other questions
+    The last piece found is remembered, since a simulation asks for ever later times. Others
     cost a binary search.
 
     Args:
@@ -144,7 +144,7 @@ class Steps(Signal):
         return time_s
 
     def _stretch(self, start_s: float, end_s: float) -> tuple[float, float]:
-        """Return where a span begins in the known one, and when it ends or the known one repeats."""
+        """Return where a span begins in the known one, and when it ends or that repeats."""
         inside = self._inside(start_s)
         until = start_s + (self._last - inside) if self.past_end == "wrap" else end_s
         if self.past_end == "error" and end_s > self._last:
@@ -221,7 +221,7 @@ def _checked(
 
 
 def _block_integrals(edges: Floats, values: Floats) -> Floats:
-    """Return the integral over each BLOCK of pieces; endless pieces count 0 and are never asked for."""
+    """Return the integral over each BLOCK of pieces; endless ones count 0, unasked."""
     lengths = np.diff(edges)
     areas = values * np.where(np.isfinite(lengths), lengths, 0.0)
     blocks = range(0, len(areas), BLOCK)

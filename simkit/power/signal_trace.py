@@ -2,7 +2,7 @@
 
 It states what the numbers mean: their unit, whether they are means over an interval or readings at
 an instant, whether a time is the start or the end of its interval, and the time zone of the place.
-`step_function` fills the gaps between its rows, and `signal_align.aligned` lays it on a run's clock.
+`step_function` fills gaps between its rows; `signal_align.aligned` lays it on a run's clock.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _GAPS_NAMED: Final = 5
 class PowerTrace:
     """A recorded series.
 
-    Raises TraceError if there are no rows, or not as many times as values; if a number is not finite or
-    times do not ascend; or if a declaration is unknown.
+    Raises TraceError if there are no rows or not as many times as values, if a number is not finite
+    or times do not ascend, or if a declaration is unknown.
     """
 
     time_s: Floats

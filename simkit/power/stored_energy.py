@@ -74,8 +74,8 @@ class StoredEnergy:
     def follow(self, rows: BatteryRows) -> Footprints:
         """Move on through rows of time.
 
-        With constant power the content e falls by discharge and by the leak λ. What it carries falls
-        by discharge alone, at the rate (power out of the store) / e, whose integral is
+        With constant power the content e falls by discharge and by the leak λ. What it carries
+        falls by discharge alone, at the rate (power out of the store) / e, whose integral is
         −ln(e₁/e₀) − λ t; so the share e₁/e₀ · exp(λ t) of it stays. After charging, the share
         e₀ · exp(−λ t) / e₁ of the content was there before.
         """

@@ -16,14 +16,14 @@ TimeSpent = Annotated[Duration, Field(ge=0)]
 
 
 class MachineFacts(Section):
-    """What every machine takes; all of one machine, in a pool of one processor."""
+    """Keys of every machine; they describe one machine, in a pool one processor."""
 
     off_w: AtLeastZero = 0.0
     """Power when switched off."""
     boot: TimeSpent = 0.0
     """Time from switching on to being ready."""
     boot_w: AtLeastZero | None = None
-    """Power while booting; null: as when idle."""
+    """Power while booting; null: idle power."""
     shutdown: TimeSpent = 0.0
     """Time from switching off to being off, at idle power."""
 
@@ -34,7 +34,7 @@ class LinearMachine(MachineFacts):
     idle_w: AtLeastZero
     """Power when on and empty."""
     full_w: AtLeastZero
-    """Power when the resource is all in use."""
+    """Power when all of the resource is in use."""
     resource: str | None = None
     """The resource; null: cpu or processors, whichever the machines have."""
 
@@ -47,26 +47,26 @@ class LinearMachine(MachineFacts):
 
 
 class TableMachine(MachineFacts):
-    """Power measured at equal steps of use, as in results of SPECpower."""
+    """Power measured at equal steps of utilisation, as in results of SPECpower."""
 
     table: Many[AtLeastZero]
-    """W at 0, 10, …, 100 % of use; any number of equal steps."""
+    """W at 0, 10, …, 100 % utilisation; any number of equal steps."""
     resource: str | None = None
     """The resource; null: cpu or processors, whichever the machines have."""
 
     @model_validator(mode="after")
     def _idle_is_least(self) -> Self:
         if len(self.table) < 2:
-            text = "has no line to draw; give W at 0, 10, …, 100 %, at least two numbers"
+            text = "needs at least two numbers; give W at 0, 10, …, 100 %"
             raise BrokenRulesError([(("table",), text)])
         if (least := min(self.table)) < self.table[0]:
             text = f"has {least:g} W in use, below the {self.table[0]:g} W when idle"
-            raise BrokenRulesError([(("table",), f"{text}; begin with the power when idle")])
+            raise BrokenRulesError([(("table",), f"{text}; begin with the idle power")])
         return self
 
 
 class ResourceMachine(MachineFacts):
-    """Power that each resource adds to when it is used."""
+    """Power to which each resource adds when it is used."""
 
     idle_w: AtLeastZero
     """Power when on and empty."""
@@ -81,7 +81,7 @@ GROUPED = "{groups}"
 
 
 def _form(value: object) -> str:
-    """Tell the form of a machine by its keys, or by its model."""
+    """Return the form of a machine from its keys or its model."""
     keys = type(value).model_fields if isinstance(value, Section) else value
     forms = {"groups": GROUPED, "table": TABLE, "per_resource": PER_RESOURCE}
     known = keys if isinstance(keys, Mapping) else ()
@@ -101,7 +101,7 @@ class GroupedMachines(Section):
     """Machines of several kinds."""
 
     groups: dict[SectionName, Machine]
-    """Name of a group of machines, or of one machine → what each of it draws; default: the rest."""
+    """Name of a group of machines, or of one machine → what each draws; default: the rest."""
 
 
 Machines = Annotated[
@@ -115,7 +115,7 @@ Machines = Annotated[
 
 
 def _points(value: object) -> object:
-    """Return number → number of a mapping whose keys YAML has as text."""
+    """Return number → number from a mapping whose keys are text in YAML."""
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"must be points such as {{0: 1.6, 1: 1.2}}, not {value!r}")
     problems: list[tuple[tuple[str | int, ...], str]] = []
@@ -136,18 +136,18 @@ def _points(value: object) -> object:
 
 _POINTS_SCHEMA = {"type": "object", "additionalProperties": {"type": "number"}}
 Points = Annotated[dict[float, Finite], BeforeValidator(_points), WithJsonSchema(_POINTS_SCHEMA)]
-"""Number → number; between the points there are straight lines."""
+"""Number → number; straight lines between the points."""
 
 
 class PueCurve(Section):
     """Power usage effectiveness: power of the site over that of its machines."""
 
     ratio: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
-    """The same always; or give `by_load`."""
+    """A constant ratio; or give `by_load`."""
     by_load: Points | None = None
     """Load of the machines, 0..1 of `rated_w` → ratio: {0: 1.6, 1: 1.2}."""
     rated_w: Positive | None = None
-    """Power of the machines at load 1; null: what they all draw when busy."""
+    """Power of the machines at load 1; null: what all draw when busy."""
     temperature: Signal | None = None
     """Outside temperature in degC."""
     added_by_temperature: Points | None = None
@@ -165,7 +165,9 @@ class PueCurve(Section):
         if (self.ratio is None) == (self.by_load is None):
             problems.append(((), "needs either a ratio or by_load; give one of the two"))
         if self.by_load is not None and not all(r >= 1 for r in self.by_load.values()):
-            problems.append((("by_load",), "has a ratio below 1; a site draws what it runs"))
+            problems.append(
+                (("by_load",), "has a ratio below 1; a site draws what its machines do")
+            )
         if self.added_by_temperature and min(self.added_by_temperature.values()) < 0:
             problems.append((("added_by_temperature",), "must be at least 0 everywhere"))
         if (self.temperature is None) != (not self.added_by_temperature):

@@ -1,7 +1,7 @@
-"""The scenario's `power`: sources, battery, grid and controller of a site, what its machines draw.
+"""The scenario's `power`: sources, grid, battery, controller, supply and forecast of a site.
 
-Signals, machines, the battery and forecasts have files of their own; `simkit.experiment.site` makes a
-`simkit.power.site.Site` of all of it.
+Signals and machines are in `signals` and `machine_power`. `simkit.experiment.site` builds a
+`simkit.power.site.Site` from the whole section.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from simkit.scenario.types import (
     SectionName,
 )
 
-# MERGED The scenario's `power.battery`: a store of energy.
-
+DEFAULT_CONTROLLER: Final = "source-order"
+"""The controller of a site that names none."""
 
 Efficiency = Annotated[float, Field(gt=0, le=1)]
 
 _RARE = (
-    "the dissertation's algorithm 5 goes step by step and makes power out of nothing (its level "
-    "falls below 0), so that no account of energy closes; corrected it is linear with efficiencies "
-    "of 1: write model: linear, or see rare_battery for its figures as printed"
+    "the dissertation's algorithm 5 creates energy (its level falls below 0), so no account of "
+    "energy closes; corrected, it is linear with efficiencies of 1: write model: linear, or see "
+    "rare_battery for its figures as printed"
 )
 
 
@@ -49,22 +49,22 @@ class BatterySection(Section):
     charge_efficiency: Efficiency = 1.0
     """Share of the charging power that is stored."""
     discharge_efficiency: Efficiency = 1.0
-    """Share of what is taken out that arrives."""
+    """Share of the power taken out that reaches the terminals."""
     floor: Share = 0.0
     """State of charge below which it is not discharged."""
     ceiling: Share = 1.0
     """State of charge above which it is not charged."""
     initial_soc: Share = 0.5
-    """State of charge at the start, at most the ceiling; below the floor it gives nothing until it
-    has been charged. If not given, the nearest to 0.5 between floor and ceiling."""
+    """State of charge at the start, at most the ceiling; below the floor, it gives nothing until it
+    has been charged. If not given, the value nearest to 0.5 between floor and ceiling."""
     self_discharge_per_day: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of the content that is lost in a day at rest."""
     model: Literal["linear", "clc", "rare"] = "linear"
-    """linear: limits by C-rate until full or empty; clc: they fall towards full and empty."""
+    """linear: C-rates limit power until full or empty; clc: limits fall towards full and empty."""
     charge_slope_h: AtLeastZero = 0.0
-    """clc: how much the ceiling sinks per 1/h of charging, in h."""
+    """clc: by how much charging at 1/h lowers the ceiling, in h."""
     discharge_slope_h: AtLeastZero = 0.0
-    """clc: how much the floor rises per 1/h of discharging, in h."""
+    """clc: by how much discharging at 1/h raises the floor, in h."""
 
     @model_validator(mode="before")
     @classmethod
@@ -73,7 +73,7 @@ class BatterySection(Section):
             return value
         floor, ceiling = value.get("floor", 0.0), value.get("ceiling", 1.0)
         if not (_is_share(floor) and _is_share(ceiling)):
-            return value  # what is wrong with them is told by their own rules
+            return value  # their own rules report what is wrong
         return {**value, "initial_soc": min(max(0.5, floor), ceiling)}
 
     @model_validator(mode="after")
@@ -87,7 +87,7 @@ class BatterySection(Section):
             problems.append((("initial_soc",), text))
         slopes = [key for key in ("charge_slope_h", "discharge_slope_h") if getattr(self, key)]
         if self.model == "rare":
-            problems.append((("model",), f"rare cannot serve a run: {_RARE}"))
+            problems.append((("model",), f"rare cannot be used in a run: {_RARE}"))
         elif self.model == "linear":
             problems += [((key,), "goes with model: clc, not linear") for key in slopes]
         elif not slopes:
@@ -96,27 +96,20 @@ class BatterySection(Section):
             raise BrokenRulesError(problems)
         return self
 
-    def facts(self) -> dict[str, Any]:
-        """Return its numbers by name, the capacity in kWh."""
-        return {name: value for name, value in self if name != "model"}
-
 
 def _is_share(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
 
 
-# MERGED The scenario's `power.forecast`: what policies may know of the power that is to come.
-
-
 class ForecastBase(Section):
-    """What every forecast takes; it is of the sum of all sources, the grid's price and carbon."""
+    """Keys of every forecast of the sum of all sources and of the grid's price and carbon."""
 
     type: str
     """The kind of forecast."""
     horizon: PositiveDuration = 172_800.0
     """How far ahead it reaches."""
     step: PositiveDuration = 3600.0
-    """Policies are told the mean of each step of this length."""
+    """Length of a step; policies get the mean of each step."""
 
     @model_validator(mode="after")
     def _has_a_step(self) -> Self:
@@ -134,12 +127,12 @@ class PerfectSection(ForecastBase):
 
 
 class PersistenceSection(ForecastBase):
-    """Everything is as it was a period before."""
+    """Every value is as it was a period before."""
 
     type: Literal["persistence"]
-    """Everything is as it was a period before."""
+    """Every value is as it was a period before."""
     period: Annotated[Duration, Field(ge=0)] = 86_400.0
-    """Each step is as at the same time of the last period that is over; 0: the value of now."""
+    """Each step repeats the same time of the last period that is over; 0: the present value."""
 
 
 class NoisySection(ForecastBase):
@@ -150,63 +143,57 @@ class NoisySection(ForecastBase):
     spread: AtLeastZero = 0.2
     """Standard deviation of the error at long lead times."""
     kind: Literal["relative", "absolute"] = "relative"
-    """The spread is a share of the truth, of price and carbon too; or in W, of power alone."""
+    """relative: the spread is a share of the truth; absolute: in W, for power only."""
     correlation: PositiveDuration = 21_600.0
-    """How long an error lasts; also how soon it grows."""
+    """How long an error lasts; also how fast it grows."""
     issue: PositiveDuration = 3600.0
-    """Time between two forecasts; in between the last one holds."""
+    """Time between two forecasts; until the next, the last one holds."""
 
 
 class GivenSection(ForecastBase):
-    """Signals of one's own, such as a forecast that was recorded."""
+    """Given signals, such as a recorded forecast."""
 
     type: Literal["given"]
-    """Signals of one's own, such as a forecast that was recorded."""
+    """Given signals, such as a recorded forecast."""
     signal: Signal
-    """The power of all sources together, as it was foreseen."""
+    """Forecast power of all sources together."""
     price: Signal | None = None
-    """The grid's price as it was foreseen; null: not foreseen."""
+    """Forecast price of the grid; null: none."""
     carbon: Signal | None = None
-    """The grid's carbon intensity as it was foreseen; null: not foreseen."""
+    """Forecast carbon intensity of the grid; null: none."""
 
 
 Forecast = Annotated[
     PerfectSection | PersistenceSection | NoisySection | GivenSection,
     Field(discriminator="type"),
 ]
-"""Every kind of forecast, told apart by `type`."""
-
-
-DEFAULT_CONTROLLER: Final = "source-order"
-"""The controller of a site that names none."""
+"""Every kind of forecast, distinguished by `type`."""
 
 
 class SourceSection(Section):
-    """A generator of the site: a wind farm, a roof of panels."""
+    """Something that generates power on the site: a wind farm, solar panels on a roof."""
 
     signal: Signal
-    """Its power in W; a number is constant."""
+    """Its power in W; a plain number is constant."""
     peak_w: Positive | None = None
-    """A recorded signal is scaled so that its largest value is this; null: as it is."""
+    """Scales a recorded signal to this peak; null: not scaled."""
     times_load: Positive | None = None
-    """It is scaled so that its mean is so many times the site's load, all machines busy."""
+    """Scales a recorded signal so that its mean is this many times the load of busy machines."""
     price_per_kwh: Finite = 0.0
-    """What a kWh of it that is used costs."""
+    """Price of each kWh that is used."""
     carbon_gco2_per_kwh: AtLeastZero = 0.0
-    """Carbon of a kWh that is used, over the life cycle."""
+    """Carbon of each kWh that is used, over the life cycle."""
 
     @model_validator(mode="after")
     def _has_one_size(self) -> Self:
         given = [key for key in ("peak_w", "times_load") if getattr(self, key) is not None]
         if len(given) > 1:
-            raise ValueError("has both peak_w and times_load; leave one of the two out")
+            raise ValueError("has both peak_w and times_load; leave one of them out")
         if given and not isinstance(self.signal, RecordedSignal):
-            text = f"scales a recorded signal; a {self.signal.type} one has a size of its own"
-            raise BrokenRulesError([((given[0],), f"{text}: leave {given[0]} out")])
+            text = f"scales a recorded signal, not a {self.signal.type} one; leave {given[0]} out"
+            raise BrokenRulesError([((given[0],), text)])
         if isinstance(self.signal, ConstantSignal) and self.signal.value < 0:
-            text = (
-                f"must be at least 0, not {self.signal.value:g}; generation is counted as positive"
-            )
+            text = f"must be at least 0, not {self.signal.value:g}; generation is positive"
             raise BrokenRulesError([(("signal",), text)])
         return self
 
@@ -215,14 +202,14 @@ class Align(Section):
     """Which instant of a file belongs to which instant of the run."""
 
     type: Literal["calendar", "epoch", "offset"] = "calendar"
-    """The same month, day and hour of any year; the same instant in history; or by `offset`."""
+    """The same month, day and hour of any year; the same instant in history; or an `offset`."""
     offset: Duration = 0.0
-    """For type offset: the run's zero is so long after the start of each file."""
+    """For type offset: time from the start of each file to the run's zero."""
     zero: Instant | None = None
-    """Date of the run's zero, with its zone; no duration. null: as the log tells."""
+    """Date of the run's zero, with its zone, not a duration; null: the log's."""
     zone: Zone | None = None
-    """Time zone of the run's site; null: as the log tells, else for a file its own, for a schedule
-    the distance of `zero` from UTC."""
+    """Time zone of the run's site; null: the log's; without one, each file's own, and for schedules
+    the offset of `zero` from UTC."""
 
     @model_validator(mode="before")
     @classmethod
@@ -236,7 +223,7 @@ class Align(Section):
     @field_validator("zero", mode="wrap")
     @classmethod
     def _keeps_its_offset(cls, value: object, check: ValidatorFunctionWrapHandler) -> object:
-        """Keep the distance from UTC with which the date is written: schedules go by it."""
+        """Keep the offset from UTC that the date is written with: schedules use it."""
         moment = check(value)
         if not isinstance(moment, datetime):
             return moment
@@ -259,18 +246,18 @@ class Align(Section):
 
 
 class GridSection(Section):
-    """The connection to the public grid; without limits it is as large as needed."""
+    """The connection to the public grid; without limits it gives what is needed."""
 
     import_limit_w: Signal | None = None
-    """Most power from it; a signal may take it away for a while; null: no limit."""
+    """Largest import in W; a signal may cut it for a while; null: no limit."""
     export_limit_w: Signal = Field(0.0, validate_default=True)
-    """Most power to it."""
+    """Largest export in W."""
     price_per_kwh: Signal = Field(0.0, validate_default=True)
-    """What a kWh from it costs, in any currency, the same everywhere; may be below 0."""
+    """Price of an imported kWh, in any currency, the same everywhere; may be below 0."""
     export_price_per_kwh: Signal = Field(0.0, validate_default=True)
-    """What a kWh to it brings."""
+    """Earnings for an exported kWh."""
     carbon_gco2_per_kwh: Signal = Field(0.0, validate_default=True)
-    """Carbon of a kWh from it."""
+    """Carbon of an imported kWh."""
 
     @model_validator(mode="after")
     def _is_not_negative(self) -> Self:
@@ -285,7 +272,7 @@ class GridSection(Section):
 
 
 class ControllerChoice(PluginChoice):
-    """What settles, at every instant, which source serves the load."""
+    """Decides at every instant which source serves the load."""
 
     type: Annotated[str, PluginName("simkit.controllers")] = DEFAULT_CONTROLLER
 
@@ -302,27 +289,27 @@ class ControllerChoice(PluginChoice):
 
 
 class CheckpointSection(Section):
-    """Work is saved at regular times of running, and goes on from there after a stop."""
+    """Tasks save their work at regular intervals of run time and resume from there."""
 
     every: PositiveDuration
     """Run time between two checkpoints; work since the last one is lost."""
     restart: TimeSpent = 0.0
-    """Run time that going on from a checkpoint costs; without one work begins anew, at no cost."""
+    """Run time that resuming from a checkpoint costs; starting over costs nothing extra."""
 
 
 class SupplySection(Section):
-    """How the power that is there decides what may run."""
+    """How the available power limits what may run."""
 
     limit: Literal["none", "power", "resources"] = "none"
-    """none: everything may run; power: what it carries when busy; resources: a share of them."""
+    """none: everything may run; power: what it can supply when busy; resources: a share of them."""
     peak_w: Positive | None = None
-    """For resources: the power that carries everything; null: what all machines draw when busy."""
+    """For resources: the power that supplies everything; null: what all machines draw when busy."""
     running: Literal["drain", "suspend", "checkpoint", "requeue"] = "suspend"
-    """Tasks on what is switched off run to their end, pause, go back to a checkpoint, or anew."""
+    """Tasks on what is switched off run on, pause, go back to a checkpoint, or start over."""
     checkpoints: CheckpointSection | None = None
-    """When work is saved; goes with running: checkpoint."""
+    """When work is saved; needed for running: checkpoint."""
     hold: PositiveDuration = 3600.0
-    """The battery counts for the power that it can hold for so long."""
+    """The battery counts with the power that it can hold for this long."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -343,7 +330,7 @@ class Power(Section):
     """The energy side of the cluster."""
 
     machines: Machines
-    """What a machine draws; in a pool, what a processor does."""
+    """What a machine draws; in a pool, what a processor draws."""
     sources: dict[SectionName, SourceSection] = Field(default_factory=dict)
     """Name → what generates power on the site."""
     align: Align = Field(default_factory=Align)
@@ -353,16 +340,16 @@ class Power(Section):
     battery: BatterySection | None = None
     """A store; absent: none."""
     controller: ControllerChoice = Field(DEFAULT_CONTROLLER, validate_default=True)
-    """Which source serves the load: a name, or arguments such as {reserve: 0.2}, with a `type` if
-    it is another controller's."""
+    """Which source serves the load: a name, or arguments such as {reserve: 0.2}, with a `type` for
+    another controller."""
     pue: PueCurve = Field(1.0, validate_default=True)
     """Power of the site over that of its machines: a number, or {by_load: …}."""
     critical_w: Signal = Field(0.0, validate_default=True)
-    """Load that is always on, beside the machines and what the PUE adds."""
+    """Load that is always on, besides the machines and what the PUE adds."""
     supply: SupplySection = Field(default_factory=SupplySection)
-    """How power decides what may run."""
+    """How power limits what may run."""
     forecast: Forecast | None = None
-    """What policies may know of the future; absent: nothing."""
+    """What policies may know about the future; absent: nothing."""
 
     @model_validator(mode="after")
     def _is_supplied(self) -> Self:

@@ -1,8 +1,8 @@
 """The scenario's signals: numbers that change with time, such as a wind farm's power or a price.
 
-Each has a `type`; a plain number is a constant one. Constants, schedules and levels are in the unit
-of the place where they stand: W, price/kWh, gCO2/kWh or degC. The kinds that are read from files
-are in `scenario_recorded`.
+Each has a `type`; a plain number is a constant signal. Constants, schedules and levels are in the
+unit of their place: W, price/kWh, gCO2/kWh or degC. Kinds that are read from files are in
+`recorded`.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _time_of_day(word: object) -> float:
 
 
 def _of_day(value: object) -> object:
-    """Return second of the day → value of what people write."""
+    """Return second of the day → value from times of day."""
     if not isinstance(value, Mapping) or not value:
         raise ValueError(f"must be times of day with values, {{7:00: 0.3}}, not {value!r}")
     found: dict[float, float] = {}
@@ -78,7 +78,7 @@ def _of_day(value: object) -> object:
             if not math.isfinite(amount):
                 raise ValueError(f"must be a finite number, not {amount}")
             if at in found:
-                raise ValueError("the same time is there twice; keep one")
+                raise ValueError("the same time is given twice; keep one")
             found[at] = float(amount)
         except ValueError as error:
             problems.append(((str(word),), str(error)))
@@ -101,10 +101,10 @@ DayPattern = Annotated[dict[float, float], BeforeValidator(_of_day), WithJsonSch
 
 
 class ConstantSignal(Section):
-    """The same value for ever; a plain number says the same."""
+    """The same value always; a plain number means the same."""
 
     type: Literal["constant"] = "constant"
-    """The same value for ever; a plain number says the same."""
+    """The same value always; a plain number means the same."""
     value: Finite
     """In the unit of the place."""
 
@@ -114,14 +114,14 @@ class ConstantSignal(Section):
 
 
 class ScheduleSignal(Section):
-    """A pattern of the day or the week on the clock on the wall, such as a tariff."""
+    """A pattern of the day or the week on the local clock, such as a tariff."""
 
     type: Literal["schedule"]
-    """A pattern of the day or the week on the clock on the wall, such as a tariff."""
+    """A pattern of the day or the week on the local clock, such as a tariff."""
     day: DayPattern | None = None
     """Time of day → the value from then on: {7:00: 0.3, 22:00: 0.1}; or give `week`."""
     week: Annotated[dict[str, DayPattern], AfterValidator(_known_days)] | None = None
-    """mon … sun, weekdays or weekend → such times with values."""
+    """mon … sun, weekdays or weekend → times of day with values."""
     zone: Zone | None = None
     """Time zone of the clock; null: that of the run's site, see `power.align`, else UTC."""
 
@@ -135,13 +135,13 @@ class ScheduleSignal(Section):
 class LevelsSignal(Section):
     """A random supply: in each step high with some probability, else low; steps are independent.
 
-    The dissertation on power-modulated datacenters calls it power_avail_rate (Venkataswamy 2023).
+    V. Venkataswamy's dissertation on power-modulated datacenters (2023) calls it power_avail_rate.
     """
 
     type: Literal["levels"]
     """Random levels: in each step high with some probability, else low; seeded."""
     high_w: AtLeastZero
-    """The high level; in another unit where the place has another."""
+    """The high level, in the unit of the place."""
     low_w: AtLeastZero
     """The low level, likewise."""
     high_share: Share = 0.9
@@ -185,12 +185,12 @@ class ScaledSignal(Section):
 
 @dataclass(frozen=True)
 class NumberIsConstant:
-    """Marks a signal, so that a plain number is taken for a constant one."""
+    """Marks a signal, so that a plain number becomes a constant one."""
 
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> core_schema.CoreSchema:
-        """Write the number out before pydantic looks for the `type`."""
+        """Expand the number before pydantic looks for the `type`."""
         return core_schema.no_info_before_validator_function(self._long_form, handler(source))
 
     def __get_pydantic_json_schema__(
@@ -225,7 +225,7 @@ Signal = Annotated[
     ],
     NumberIsConstant(),
 ]
-"""Every kind of signal, told apart by `type`; a number is a constant."""
+"""Every kind of signal, distinguished by `type`; a number is a constant."""
 
 SumSignal.model_rebuild()
 ScaledSignal.model_rebuild()

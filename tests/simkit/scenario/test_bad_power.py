@@ -110,7 +110,7 @@ BY_THE_SCENARIO = [
      ("bad.yaml:6: power.battery.capacity_kwh: must be more than 0, not -10",)),
     # power that comes out of nothing
     ({"battery": "{capacity_kwh: 10, model: rare}"},
-     ("power.battery.model: rare cannot serve a run", "write model: linear")),
+     ("power.battery.model: rare cannot be used in a run", "write model: linear")),
     # negative generation
     (wind("-5e3"), (f"{WIND}.signal", "must be at least 0, not -5000")),
     # machines that draw less when busy

@@ -139,9 +139,9 @@ SAMPLE = {"type": "gleamm-sample"}
         (source(SAMPLE | {"zone": "UTC"}),
          ["sources.roof.signal.zone: does not go with gleamm-sample; it is a key of schedule"]),
         (source(SAMPLE, peak_w=1, times_load=1),
-         ["sources.roof: has both peak_w and times_load; leave one of the two out"]),
+         ["sources.roof: has both peak_w and times_load; leave one of them out"]),
         (source(5, peak_w=1),
-         ["sources.roof.peak_w: scales a recorded signal; a constant one has a size of its own: "
+         ["sources.roof.peak_w: scales a recorded signal, not a constant one; "
           "leave peak_w out"]),
         (source(SAMPLE, times_load=-1), ["sources.roof.times_load: must be more than 0, not -1"]),
         ({"sources": {"a b": {"signal": 1}, "c": 2}},
@@ -162,7 +162,7 @@ SAMPLE = {"type": "gleamm-sample"}
         (source({"type": "schedule", "day": {"24:00": 1, "7:00": "x", "7h": 2, "420m": 3}}),
          ["sources.roof.signal.day.24:00: '24:00' is no time of day; write 0:00 to 23:59",
           "sources.roof.signal.day.7:00: must be a number, not 'x'",
-          "sources.roof.signal.day.420m: the same time is there twice; keep one"]),
+          "sources.roof.signal.day.420m: the same time is given twice; keep one"]),
         (source({"type": "schedule", "week": {"monday": {"0:00": 1}}}),
          ["sources.roof.signal.week: 'monday': no such days; write mon, tue, wed, thu, fri, sat, "
           "sun, weekdays, weekend"]),
@@ -189,7 +189,7 @@ SAMPLE = {"type": "gleamm-sample"}
         ({"battery": BATTERY | {"model": "clc"}},
          ["battery.model: clc needs charge_slope_h or discharge_slope_h above 0"]),
         # --- the dissertation's battery makes power out of nothing
-        ({"battery": BATTERY | {"model": "rare"}}, ["battery.model: rare cannot serve a run: "]),
+        ({"battery": BATTERY | {"model": "rare"}}, ["battery.model: rare cannot be used in a run: "]),
         # --- controller
         ({"controller": "source-ordr"},
          ["controller: 'source-ordr' is not known as a controller; did you mean 'source-order'?"]),
@@ -197,20 +197,19 @@ SAMPLE = {"type": "gleamm-sample"}
         ({"machines": {"idle_w": 100, "full_w": 50}},
          ["machines.full_w: must be at least idle_w, 100, not 50"]),
         ({"machines": {"table": [100, 90]}},
-         ["machines.table: has 90 W in use, below the 100 W when idle; begin with the power when "
-          "idle"]),
+         ["machines.table: has 90 W in use, below the 100 W when idle; begin with the idle power"]),
         ({"machines": {"table": [5]}},
-         ["machines.table: has no line to draw; give W at 0, 10, …, 100 %, at least two numbers"]),
+         ["machines.table: needs at least two numbers; give W at 0, 10, …, 100 %"]),
         ({"machines": {"idle_w": 1, "per_resource": {"gpu": -1}}},
          ["machines.per_resource.gpu: must be at least 0, not -1"]),
         ({"machines": {"groups": {"big": {"idle_w": 5, "full_w": 1}, "rest": {"idle_w": 5}}}},
          ["machines.groups.big.full_w: must be at least idle_w, 5, not 1",
-          "machines.groups.rest.full_w: is missing; add it: Power when the resource is all in "
-          "use."]),
+          "machines.groups.rest.full_w: is missing; add it: Power when all of the resource "
+          "is in use."]),
         # --- PUE
         ({"pue": 0.9}, ["pue: must be at least 1, not 0.9"]),
         ({"pue": {"by_load": {"0": 1.5, "1": 0.9}, "temperature": 20}},
-         ["pue.by_load: has a ratio below 1; a site draws what it runs",
+         ["pue.by_load: has a ratio below 1; a site draws what its machines do",
           "pue: needs both temperature and added_by_temperature, or neither"]),
         ({"pue": {"by_load": {"low": 1.5}}}, ["pue.by_load.low: must be a finite number"]),
         # --- supply
@@ -225,8 +224,8 @@ SAMPLE = {"type": "gleamm-sample"}
         ({"forecast": {"type": "perfect", "period": "1d"}},
          ["forecast.period: does not go with perfect; it is a key of persistence"]),
         ({"forecast": {"type": "given"}},
-         ["forecast.signal: is missing; add it: The power of all sources together, as it was "
-          "foreseen."]),
+         ["forecast.signal: is missing; add it: Forecast power of all sources "
+          "together."]),
         # --- align
         ({"align": "year"}, ["align: unknown value 'year'; "]),
         ({"align": {"type": "epoch", "offset": "1d", "zero": "5d"}},

@@ -140,10 +140,10 @@ def export_batsim(run: RunOrFolder, path: str | PathLike[str]) -> None:
     """
     opened = open_run(run)
     with whole_file(Path(path)) as part:
-        batsim_frame(opened).write_csv(part, float_precision=6, quote_style="necessary")
+        _batsim_frame(opened).write_csv(part, float_precision=6, quote_style="necessary")
 
 
-def batsim_frame(run: Run) -> pl.DataFrame:
+def _batsim_frame(run: Run) -> pl.DataFrame:
     """Return a run's jobs in Batsim's columns."""
     jobs = run.scan("jobs").collect()
     numbers = processor_numbers(run)

@@ -17,9 +17,9 @@ from simkit.seeds import stream
 from simkit.text import counted
 
 WEEK_S: Final = 7 * 86400.0
-FEW_BLOCKS: Final = 10
+_FEW_BLOCKS: Final = 10
 """With fewer weeks, an interval is rough and says so."""
-FEWEST_BLOCKS: Final = 5
+_FEWEST_BLOCKS: Final = 5
 """With fewer weeks there is no interval: resamples of so few weeks are mostly one week repeated,
 whose standard error is 0, and the interval would be a point or infinite."""
 
@@ -71,9 +71,9 @@ def weekly_interval(
     """
     sums, counts, width = _blocks(values, weeks_of(submit_time_s))
     blocks = len(counts)
-    if blocks < FEWEST_BLOCKS:
+    if blocks < _FEWEST_BLOCKS:
         method = (
-            f"none: {counted(blocks, 'week')} of submission, at least {FEWEST_BLOCKS} are needed"
+            f"none: {counted(blocks, 'week')} of submission, at least {_FEWEST_BLOCKS} are needed"
         )
         return Interval(None, None, level, method, blocks)
     mean = float(sums.sum() / counts.sum())
@@ -103,11 +103,11 @@ def set_interval(
         seed: the same seed gives the same interval.
     """
     sets = len(counts)
-    if sets < FEWEST_BLOCKS:
-        method = f"none: {counted(sets, 'job set')}, at least {FEWEST_BLOCKS} are needed"
+    if sets < _FEWEST_BLOCKS:
+        method = f"none: {counted(sets, 'job set')}, at least {_FEWEST_BLOCKS} are needed"
         return Interval(None, None, level, method, sets)
     method = f"bootstrap over {sets} job sets, {resamples} resamples, studentised"
-    if sets < FEW_BLOCKS:
+    if sets < _FEW_BLOCKS:
         method += "; rough, as there are few"
     return _studentised(sums, counts, level, resamples, seed, method)
 
@@ -152,7 +152,7 @@ def _blocks(values: Floats, week: Ints) -> tuple[Floats, Floats, int]:
         sums = np.bincount(block, weights=values).astype(np.float64)
         sums, counts = sums[counts > 0], counts[counts > 0]
         mean = sums.sum() / max(counts.sum(), 1.0)
-        if len(counts) < 4 * FEW_BLOCKS or not _alike(sums - mean * counts):
+        if len(counts) < 4 * _FEW_BLOCKS or not _alike(sums - mean * counts):
             return sums, counts, width
         width *= 2
 
@@ -161,7 +161,7 @@ def _method(residuals: Floats, width: int, resamples: int) -> str:
     blocks = len(residuals)
     what = f"{blocks} weeks" if width == 1 else f"{blocks} blocks of {width} weeks"
     method = f"bootstrap over {what} of submission, {resamples} resamples, studentised"
-    if blocks < FEW_BLOCKS:
+    if blocks < _FEW_BLOCKS:
         method += "; rough, as there are few weeks"
     if _alike(residuals):
         method += "; rather too narrow, as neighbouring weeks are alike"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Layer(NamedTuple):
+class _Layer(NamedTuple):
     """A layer of the stack: a flow of the table "power", its name and its look."""
 
     column: str
@@ -51,13 +51,13 @@ class Layer(NamedTuple):
 
 
 LAYERS: Final = (
-    Layer("load_renewable_w", "sun and wind", "#7fb069"),
-    Layer("load_battery_w", "battery", COLOURS[0]),
-    Layer("load_grid_w", "grid", "#8b949e"),
-    Layer("unserved_w", "unserved", "#b3261e", 0.75, "xxxx"),
-    Layer("charge_w", "into the battery", COLOURS[0], 0.30),
-    Layer("export_w", "exported", COLOURS[4], 0.45),
-    Layer("curtailment_w", "curtailed", "#7fb069", 0.22, "////"),
+    _Layer("load_renewable_w", "sun and wind", "#7fb069"),
+    _Layer("load_battery_w", "battery", COLOURS[0]),
+    _Layer("load_grid_w", "grid", "#8b949e"),
+    _Layer("unserved_w", "unserved", "#b3261e", 0.75, "xxxx"),
+    _Layer("charge_w", "into the battery", COLOURS[0], 0.30),
+    _Layer("export_w", "exported", COLOURS[4], 0.45),
+    _Layer("curtailment_w", "curtailed", "#7fb069", 0.22, "////"),
 )
 """From below; the first four add up to the load, all to what the sources could give."""
 

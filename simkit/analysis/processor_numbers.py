@@ -67,7 +67,7 @@ def _numbered(run: Run, rows: pl.DataFrame, resource: str) -> Iterator[tuple[Any
         first += max(used, int(capacity.get(machine, 0)))
 
 
-class FreeNumbers:
+class _FreeNumbers:
     """The free numbers, at first 0, 1, 2, … without end, as intervals."""
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ def number_processors(
         end_s: (n,) its end; None while it runs.
         count: (n,) its processors.
     """
-    free = FreeNumbers()
+    free = _FreeNumbers()
     spans: list[Spans] = [[] for _ in start_s]
     starts = sorted(range(len(start_s)), key=lambda row: start_s[row])
     ends = sorted((end, row) for row, end in enumerate(end_s) if end is not None)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # scipy loads when a bound is computed
     from scipy.sparse import sparray
 
 
-MOST_VARIABLES = 200_000
+_MOST_VARIABLES = 200_000
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def value_bound(
     *,
     window: tuple[float, float],
     step_s: float = 3600.0,
-    most_variables: int = MOST_VARIABLES,
+    most_variables: int = _MOST_VARIABLES,
 ) -> Bound:
     """Return an upper bound on the value that any schedule earns in a window.
 
@@ -128,7 +128,7 @@ def bound_of_run(
     window: tuple[float, float] | None = None,
     step_s: float = 3600.0,
     in_time: Literal["qos", "deadline"] | None = None,
-    most_variables: int = MOST_VARIABLES,
+    most_variables: int = _MOST_VARIABLES,
 ) -> Bound:
     """Return an upper bound on what any policy could have earned with a run's jobs and capacity.
 

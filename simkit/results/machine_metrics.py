@@ -42,7 +42,7 @@ def machine_metrics(records: MachineRecords, requests: Requests, window: RunWind
     measures: list[_Measure] = [
         MachineUtilisation(names, machines),
         MachinesInUse(machines),
-        Stranded(names, machines, np.where(np.isfinite(least), least, 0.0)),
+        _Stranded(names, machines, np.where(np.isfinite(least), least, 0.0)),
         IdleGaps(machines),
         Fragmentation(names, machines, requests.amounts, requests.instances),
     ]
@@ -139,7 +139,7 @@ class MachinesInUse:
         return [metric]
 
 
-class Stranded:
+class _Stranded:
     """Free amounts of a resource on machines where another one is used up.
 
     Verma et al., "Large-scale cluster management at Google with Borg", 2015, call resources

@@ -114,17 +114,14 @@ class _Changes:
         machine: npt.NDArray[np.integer],
         time: Floats,
         *,
-        instances: Floats | None = None,
-        allocated: Floats | None = None,
-        capacity: Floats | None = None,
+        instances: Floats | float = 0.0,
+        allocated: Floats | float = 0.0,
+        capacity: Floats | float = 0.0,
     ) -> None:
-        change = np.zeros((len(machine), 1 + 2 * self._width))
-        if instances is not None:
-            change[:, 0] = instances
-        if allocated is not None:
-            change[:, 1 : 1 + self._width] = allocated
-        if capacity is not None:
-            change[:, 1 + self._width :] = capacity
+        change = np.empty((len(machine), 1 + 2 * self._width))
+        change[:, 0] = instances
+        change[:, 1 : 1 + self._width] = allocated
+        change[:, 1 + self._width :] = capacity
         self._parts.append((machine, time, change))
 
     def of_capacity(

@@ -21,7 +21,7 @@ from simkit.scenario.policy import AgentPolicy
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, Partition
 
-PACKAGES = ("numpy", "polars", "pyarrow", "pydantic", "scipy", "simpy")
+_PACKAGES = ("numpy", "polars", "pyarrow", "pydantic", "scipy", "simpy")
 """Distributions whose versions are recorded besides simkit's."""
 
 
@@ -140,12 +140,12 @@ def _finite(value: float) -> float | None:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of simkit, Python, the platform and `PACKAGES`."""
+    """Return the versions of simkit, Python, the platform and `_PACKAGES`."""
     return {
         "simkit": _version("simkit-cluster"),
         "python": platform.python_version(),
         "platform": platform.platform(),
-        **{name: _version(name) for name in PACKAGES},
+        **{name: _version(name) for name in _PACKAGES},
     }
 
 

@@ -18,21 +18,21 @@ from simkit.errors import RunError
 from simkit.power.ledger_rows import COLUMNS, RATES, STORED, Flows
 from simkit.units import parse_duration
 
-BIN_LENGTHS_S: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 21600.0, 86400.0, 604800.0, 2419200.0)
+_BIN_LENGTHS_S: Final = (1.0, 10.0, 60.0, 600.0, 3600.0, 21600.0, 86400.0, 604800.0, 2419200.0)
 """Familiar lengths of bins: 1 s to 4 weeks."""
 MEANS: Final = tuple(name for name in Flows._fields if name not in RATES)
 """Columns of the table "power" that hold and do not flow: PUE, prices, carbon intensities."""
-MOST_ROWS: Final = 2**25
+_MOST_ROWS: Final = 2**25
 """Most rows of the table "power" at regular times: more than a year of seconds."""
 _ROWS_AT_ONCE: Final = 2**16
 
 
 def bin_length(span_s: float, most: int = 800) -> float:
     """Return the shortest familiar length (s) that cuts a span into at most `most` bins."""
-    for length in BIN_LENGTHS_S:
+    for length in _BIN_LENGTHS_S:
         if span_s / length <= most:
             return length
-    return float(BIN_LENGTHS_S[-1] * np.ceil(span_s / most / BIN_LENGTHS_S[-1]))
+    return float(_BIN_LENGTHS_S[-1] * np.ceil(span_s / most / _BIN_LENGTHS_S[-1]))
 
 
 def bin_edges(start_s: float, end_s: float, length_s: float) -> Floats:
@@ -132,10 +132,10 @@ def power_means(
         return
     rows = {name: power[name].to_numpy() for name in COLUMNS}
     start, end = float(rows["start_s"][0]), float(rows["end_s"][-1])
-    if (end - start) / length > MOST_ROWS:
+    if (end - start) / length > _MOST_ROWS:
         raise RunError(
             f"power: {(end - start) / length:,.0f} intervals of {length:g} s from {start:g} s to "
-            f"{end:g} s; a table has at most {MOST_ROWS:,}: choose longer intervals"
+            f"{end:g} s; a table has at most {_MOST_ROWS:,}: choose longer intervals"
         )
     edges = bin_edges(start, end, length)
     first = {**dict.fromkeys(STORED, 0.0), "stored_j": stored_j}

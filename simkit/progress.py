@@ -1,4 +1,4 @@
-"""Progress of a simulation: simulated date, jobs done and jobs a second, as a bar on stderr."""
+"""Progress bars on stderr: of a simulation, of several runs, of a download."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from time import perf_counter
 from typing import Any
 
 PATIENCE_S = 2.0
-"""Nothing is shown before; most runs end earlier."""
-_LOOK_EVERY = 256
-"""Decisions between two looks at the clock."""
+"""Nothing is shown before this time; most runs end earlier."""
+_CLOCK_EVERY = 256
+"""Decisions between two readings of the clock."""
 _DRAW_EVERY_S = 0.1
 
 
@@ -28,9 +28,9 @@ class RunProgress:
         self._row: Any = None
 
     def __call__(self, simulation: Any) -> None:
-        """Take note of a decision."""
+        """Count a decision."""
         self._decisions += 1
-        if self._decisions % _LOOK_EVERY:
+        if self._decisions % _CLOCK_EVERY:
             return
         now = perf_counter()
         if now - self._begin < PATIENCE_S or now - self._drawn < _DRAW_EVERY_S:
@@ -49,14 +49,14 @@ class RunProgress:
         )
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
 
 @contextmanager
 def watch_progress(jobs: int, *, enabled: bool) -> Iterator[Callable[[Any], None] | None]:
-    """Yield what to call at every decision: a bar, or None where stderr is no terminal."""
+    """Yield what to call at every decision: a bar, or None if stderr is not a terminal."""
     if not (enabled and sys.stderr.isatty()):
         yield None
         return
@@ -68,38 +68,29 @@ def watch_progress(jobs: int, *, enabled: bool) -> Iterator[Callable[[Any], None
 
 
 @contextmanager
-def sweep_progress(runs: int, *, enabled: bool) -> Iterator[Callable[[Any], None]]:
-    """Yield what to call at the end of every run of a sweep."""
+def runs_progress(
+    runs: int, label: Callable[[Any], str], enabled: bool
+) -> Iterator[Callable[[Any], None]]:
+    """Yield what to call with the outcome of every run; `label` names an outcome on the bar."""
     if not (enabled and sys.stderr.isatty()):
         yield lambda _outcome: None
         return
     with progress_bar("runs", "{task.fields[last]}") as bar:
         row = bar.add_task("", total=runs, last="")
-        yield lambda outcome: bar.update(row, advance=1, last=str(outcome.folder.name))
-
-
-@contextmanager
-def evaluation_progress(runs: int, *, enabled: bool) -> Iterator[Callable[[Any], None]]:
-    """Yield what to call at the end of every run of an evaluation."""
-    if not (enabled and sys.stderr.isatty()):
-        yield lambda _outcome: None
-        return
-    with progress_bar("runs", "{task.fields[last]}") as bar:
-        row = bar.add_task("", total=runs, last="")
-        yield lambda outcome: bar.update(row, advance=1, last=outcome.assignment["label"])
+        yield lambda outcome: bar.update(row, advance=1, last=label(outcome))
 
 
 def simulated_date(now_s: float, epoch_s: float) -> str:
     """Return the date (UTC) of an instant, or the time since the trace's zero."""
     if not isfinite(epoch_s):
-        from simkit.units import format_duration  # brings NumPy, which `--help` does without
+        from simkit.units import format_duration  # imports NumPy, which `--help` must not
 
         return format_duration(now_s)
     return datetime.fromtimestamp(epoch_s + now_s, UTC).strftime("%Y-%m-%d %H:%M")
 
 
 def progress_bar(before: str, after: str) -> Any:
-    """Return a bar of rich's on stderr, which vanishes when it stops."""
+    """Return a bar of rich on stderr that vanishes when it stops."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
@@ -116,7 +107,7 @@ def progress_bar(before: str, after: str) -> Any:
 
 @contextmanager
 def download_progress(*, enabled: bool) -> Iterator[Callable[[int, int | None], None] | None]:
-    """Yield what a download tells of (bytes received, bytes in all), or None."""
+    """Yield what to call with (bytes received, bytes in total), or None."""
     if not (enabled and sys.stderr.isatty()):
         yield None
         return

@@ -1,8 +1,8 @@
-"""The command line: `simkit run`, `sweep`, `compare`, `verify`, … one function a command.
+"""The command line: `simkit run`, `sweep`, `compare`, `verify`, …; one function per command.
 
-Exit codes: 0 all is well; 1 a rule is violated or a run failed; 2 wrong usage, scenario or folder;
+Exit codes: 0 success; 1 a rule is violated or a run failed; 2 wrong usage, scenario or folder;
 3 a trace cannot be read; 4 a policy broke a rule; 130 interrupted. Only light modules are imported
-here; each command imports what it needs when it is called.
+here: a command imports what it needs when it is called, so that `simkit --help` is quick.
 """
 
 from __future__ import annotations
@@ -16,13 +16,7 @@ INTERRUPTED = 130
 try:
     import typer
 
-    from simkit.cli import catalogue as cli_catalogue
-    from simkit.cli import catalogue as cli_reproduce
-    from simkit.cli import learn as cli_evaluate
-    from simkit.cli import learn as cli_train
-    from simkit.cli import results as cli_results
-    from simkit.cli import run as cli_run
-    from simkit.cli import trace as cli_trace
+    from simkit.cli import catalogue, learn, reproduce, results, run, trace
     from simkit.errors import (
         PluginError,
         PolicyError,
@@ -31,12 +25,12 @@ try:
         SimkitError,
         TraceError,
     )
-except KeyboardInterrupt:  # in the first moments, before `main` can take care of it
+except KeyboardInterrupt:  # during the imports, before `main` can handle it
     print("interrupted", file=sys.stderr)
     sys.exit(INTERRUPTED)
 
 EXIT_CODES = {ScenarioError: 2, PluginError: 2, RunError: 2, TraceError: 3, PolicyError: 4}
-"""Kind of error → exit code; what is not listed is 1."""
+"""Kind of error → exit code; 1 for any other."""
 
 app = typer.Typer(
     name="simkit",
@@ -46,27 +40,27 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command("run")(cli_run.run)
-app.command("sweep")(cli_run.sweep)
-app.command("validate")(cli_run.validate)
-app.command("show")(cli_run.show)
-app.command("train")(cli_train.train)
-app.command("evaluate")(cli_evaluate.evaluate)
-app.command("reproduce")(cli_reproduce.reproduce)
-app.command("compare")(cli_results.compare)
-app.command("verify")(cli_results.verify)
-app.command("export")(cli_results.export)
-app.command("plot")(cli_results.plot)
-app.command("policies")(cli_catalogue.policies)
-app.command("scenarios")(cli_catalogue.scenarios)
-app.command("schema")(cli_catalogue.schema)
-app.command("version")(cli_catalogue.version)
-app.add_typer(cli_trace.app, name="trace")
+app.command("run")(run.run)
+app.command("sweep")(run.sweep)
+app.command("validate")(run.validate)
+app.command("show")(run.show)
+app.command("train")(learn.train)
+app.command("evaluate")(learn.evaluate)
+app.command("reproduce")(reproduce.reproduce)
+app.command("compare")(results.compare)
+app.command("verify")(results.verify)
+app.command("export")(results.export)
+app.command("plot")(results.plot)
+app.command("policies")(catalogue.policies)
+app.command("scenarios")(catalogue.scenarios)
+app.command("schema")(catalogue.schema)
+app.command("version")(catalogue.version)
+app.add_typer(trace.app, name="trace")
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        cli_catalogue.version()
+        catalogue.version()
         raise typer.Exit
 
 
@@ -83,7 +77,7 @@ def root(
 
 
 def main() -> None:
-    """Run the command line; errors of the user's are told in words, without a traceback."""
+    """Run the command line; a `SimkitError` is printed without a traceback."""
     try:
         app()
     except SimkitError as error:
@@ -93,7 +87,7 @@ def main() -> None:
         print("interrupted", file=sys.stderr)
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
-        # the reader of our output, such as `head`, is gone: that is no error of ours
+        # the reader of our output, such as `head`, has closed it: not an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
 

@@ -207,7 +207,7 @@ def evaluate(
     """
     from simkit.cli.text import print_json
     from simkit.experiment.api import scenario_file
-    from simkit.progress import evaluation_progress
+    from simkit.progress import runs_progress
     from simkit.results.output_folder import check_place
     from simkit.scenario.file import load_scenario
     from simkit.training.candidates import agent_candidate, policy_candidate
@@ -223,7 +223,7 @@ def evaluate(
         check_place(output)
     runs = len(candidates) * len(held_out(loaded, sets=sets, seeds=chosen))
     try:
-        with evaluation_progress(runs, enabled=not no_progress) as advance:
+        with runs_progress(runs, lambda o: o.assignment["label"], not no_progress) as advance:
             found = judge_all(
                 loaded,
                 candidates,

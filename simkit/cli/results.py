@@ -39,7 +39,8 @@ def compare(
     `simkit compare A0 A1 A2 --with B0 --with B1 --with B2`.
     """
     from simkit.analysis.compare import compare_runs
-    from simkit.cli.text import print_comparison, print_json
+    from simkit.cli.run_text import print_comparison
+    from simkit.cli.text import print_json
     from simkit.results.run_folder import open_run
     from simkit.text import counted
 
@@ -61,7 +62,8 @@ def compare(
 
 def verify(run: RunFolder, partial: Partial = False, as_json: AsJson = False) -> None:
     """Audit a run against its inputs and every rule; exit 1 with the violating rows."""
-    from simkit.cli.text import print_audit, print_json
+    from simkit.cli.run_text import print_audit
+    from simkit.cli.text import print_json
     from simkit.verify import verify_run
 
     audit = verify_run(run, allow_partial=partial)

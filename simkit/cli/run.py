@@ -48,7 +48,8 @@ def run(
         rejections_warning,
         waiting_warning,
     )
-    from simkit.cli.text import print_json, print_run, print_trace
+    from simkit.cli.run_text import print_run, print_trace
+    from simkit.cli.text import print_json
     from simkit.experiment import carry_out, prepare
     from simkit.experiment.api import scenario_file
     from simkit.progress import watch_progress
@@ -115,16 +116,17 @@ def sweep(
     A run that is finished already, with the same scenario and inputs, is not run again. The
     folders are scenario=…/policy=…/seed=… below --output (default: runs/NAME-sweep).
     """
-    from simkit.cli.text import print_json, print_sweep
+    from simkit.cli.sweep_text import print_sweep
+    from simkit.cli.text import print_json
     from simkit.experiment.api import scenario_file
     from simkit.experiment.sweep import plan_sweep, run_plan
-    from simkit.progress import sweep_progress
+    from simkit.progress import runs_progress
     from simkit.results.output_folder import check_place
 
     plan = plan_sweep(scenario_file(scenario), output, overrides=overrides(settings, seed))
     check_place(plan.folder)
     try:
-        with sweep_progress(len(plan.points), enabled=not no_progress) as advance:
+        with runs_progress(len(plan.points), lambda o: o.folder.name, not no_progress) as advance:
             outcomes = run_plan(plan, workers=workers, force=force, on_end=advance)
     except KeyboardInterrupt:
         typer.echo(f"interrupted; what is finished in {plan.folder} is not run again", err=True)

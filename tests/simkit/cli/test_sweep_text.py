@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simkit.cli.text import print_sweep
+from simkit.cli.sweep_text import print_sweep
 from simkit.experiment.sweep import SweepOutcome
 
 USUAL = {

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 import simkit
 from simkit.analysis.export import export_power
 from simkit.cli import app
-from simkit.cli.text import power_words
+from simkit.cli.run_text import power_line
 from simkit.errors import RunError
 from simkit.experiment import prepare
 from simkit.power.ledger_rows import COLUMNS, RATES, STORED
@@ -293,7 +293,7 @@ def test_the_line_on_power(power, line):
     if power is not None:
         machines, zero = {"idle_w": 60, "full_w": 200}, "2019-04-01T00:00:00Z"
         scenario["power"] = {"machines": machines, "align": {"zero": zero}, **power}
-    assert power_words(prepare(load_scenario(scenario))) == line
+    assert power_line(prepare(load_scenario(scenario))) == line
 
 
 def test_run_prints_the_line_where_there_is_power(tmp_path):

@@ -1,0 +1,76 @@
+"""The command `simkit reproduce`: a paper's figures again, from training to page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from simkit.cli.options import NoProgress
+
+GROUP = "simkit.reproductions"
+WORK = Path("runs")
+
+
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[NAME]", help="Which; without it, those there are.", show_default=False
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            show_default=False,
+            help="Where the page goes; default: runs/reproduce-NAME.",
+        ),
+    ] = None,
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            "--work",
+            metavar="FOLDER",
+            show_default=False,
+            help="Where trainings are kept and gone on with; default: runs/reproduce-NAME/work.",
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A small version, in minutes.")] = False,
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
+    ] = None,
+    no_progress: NoProgress = False,
+) -> None:
+    """Make a paper's figures again, from training to picture, beside what it claims.
+
+    It may be interrupted: trainings and results that are whole are not done again.
+    """
+    import os
+
+    from simkit import plugins
+    from simkit.experiment.interrupt import terminated_like_interrupted
+    from simkit.results.output_folder import check_place
+    from simkit.training.reproduction import Reproduction, Workplace
+
+    if name is None:
+        for known in plugins.names(GROUP):
+            typer.echo(known)
+        return
+    carry_out: Reproduction = plugins.find(GROUP, name)
+    default = WORK / (f"reproduce-{name}-quick" if quick else f"reproduce-{name}")
+    pages, kept = output or default, work or default / "work"
+    for folder in (pages, kept):
+        check_place(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+    say = (lambda _line: None) if no_progress else (lambda line: typer.echo(line, err=True))
+    try:
+        with terminated_like_interrupted():
+            page = carry_out(Workplace(pages, kept, quick, workers or os.cpu_count() or 1, say))
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted; the same command goes on with what is in {kept}", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(f"{page} written")

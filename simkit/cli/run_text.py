@@ -1,0 +1,202 @@
+"""Text about runs: what will be simulated, a run's metrics, a comparison of runs, an audit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+from rich.text import Text
+
+from simkit.cli.text import console, print_rows, quantity, say, table
+from simkit.experiment.policy import policy_label
+from simkit.experiment.site import span_of
+from simkit.text import counted
+from simkit.units import KWH_J
+
+if TYPE_CHECKING:
+    from simkit.analysis.compare import Comparison
+    from simkit.experiment import Experiment
+    from simkit.power.site import Foresight, Site, Supply
+    from simkit.results.run_folder import Run
+    from simkit.verify.audit import Audit
+
+DISTRIBUTION = ("mean", "p50", "p90", "p99", "max")
+
+
+def print_trace(experiment: Experiment) -> None:
+    """Say what was read, on which machine it runs, and under which policy."""
+    scenario, trace = experiment.scenario, experiment.trace
+    say("Trace", ", ".join(map(str, trace.inputs)) or f"generated: {scenario.workload.type}")
+    print_rows(trace.report)
+    for name, report in trace.tables.items():
+        if report is not trace.report:
+            say("", f"{name}:")
+            print_rows(report)
+    jobs = len(trace.workload)
+    if jobs != trace.report.jobs:
+        say("", f"{counted(jobs, 'job')} after window and resample")
+    say("Cluster", _cluster_words(experiment))
+    for name, report in experiment.cluster.reports.items():
+        say("", f"{name}:")
+        print_rows(report)
+    say("Policy", f"{policy_label(scenario)}, estimates {scenario.estimates.type}, "
+        f"walltime {scenario.walltime}, seed {scenario.seed}")  # fmt: skip
+    if words := power_line(experiment):
+        say("Power", words)
+
+
+def _cluster_words(experiment: Experiment) -> str:
+    cluster = experiment.cluster
+    totals = zip(cluster.resources, cluster.capacity.sum(axis=0).tolist(), strict=True)
+    words = [", ".join(f"{amount:,.10g} {name}" for name, amount in totals)]
+    if len(cluster.machine_names) > 1:
+        words.append(f"on {counted(len(cluster.machine_names), 'machine')}")
+    if len(cluster.partitions) > 1:
+        words.append(f"in {counted(len(cluster.partitions), 'partition')}")
+    if cluster.maintenance:
+        words.append(f"with {counted(len(cluster.maintenance), 'maintenance window')}")
+    return " ".join(words)
+
+
+def print_run(run: Run) -> None:
+    """Print the metrics of a run, its counts, and where it is."""
+    out = console()
+    print()
+    out.print(_distributions(run.metrics))
+    print()
+    out.print(_numbers(run.metrics))
+    print()
+    counts = run.metrics["jobs"]
+    states = ("finished", "killed", "rejected", "running", "waiting")
+    shown = [f"{counts[s]:,} {s}" for s in states if counts.get(s) or s == "finished"]
+    say("Jobs", f"{counts['submitted']:,} submitted: {', '.join(shown)}")
+    say("Took", _times(run.info))
+    say("Digest", run.digest)
+    say("Run folder", str(run.folder))
+
+
+def _times(info: Mapping[str, Any]) -> str:
+    times = info["wall_time_s"]
+    phases = ", ".join(f"{phase} {seconds:.2f} s" for phase, seconds in times.items())
+    rate = info["jobs"] / times["simulate"] if times.get("simulate") else 0.0
+    memory = (info["peak_memory_bytes"] or 0) / 1e6
+    return f"{phases} ({rate:,.0f} jobs/s, peak memory {memory:,.0f} MB)"
+
+
+def _distributions(metrics: Mapping[str, Any]) -> Table:
+    made = table("Metric", *DISTRIBUTION, "jobs", "no value")
+    for name, values in metrics.items():
+        if "p50" in values:
+            cells = [quantity(values.get(column), values["unit"]) for column in DISTRIBUTION]
+            made.add_row(name, *cells, f"{values['count']:,}", f"{values['censored']:,}")
+    return made
+
+
+def _numbers(metrics: Mapping[str, Any]) -> Table:
+    made = table("Metric", "value", "unit", "over")
+    for name, values in metrics.items():
+        key = "value" if "value" in values else "mean"
+        if "p50" not in values and key in values:
+            unit = "" if values["unit"] in ("1", "s") else values["unit"]
+            text = quantity(values[key], values["unit"])
+            made.add_row(name, text, unit, Text(str(values["window"]), overflow="fold"))
+    made.columns[2].justify = made.columns[3].justify = "left"
+    return made
+
+
+def power_line(experiment: Experiment) -> str:
+    """Return one line on the site of an experiment; empty if it has none.
+
+    Sources are given with their mean from the first submission until the last job can have ended
+    at the earliest: the time for which every signal is known before the run.
+    """
+    site, section = experiment.site, experiment.scenario.power
+    if site is None:
+        return ""
+    start, end = span_of(experiment.trace.workload)
+    means = {source.name: source.power.mean(start, end) for source in site.sources}
+    words = [f"{name} {_power(watts)} on average" for name, watts in means.items()]
+    if site.battery is not None:
+        words.append(f"battery {site.battery.capacity_j / KWH_J:,.10g} kWh")
+    words += [_grid(site), _supply(site.supply)]
+    kind = None if section is None or section.forecast is None else section.forecast.type
+    return ", ".join([*words, _forecast(site.foresight, kind)])
+
+
+def _power(watts: float) -> str:
+    """Return a power for people: ``44.4 kW``."""
+    for per, unit in ((1e6, "MW"), (1e3, "kW")):
+        if abs(watts) >= per:
+            return f"{watts / per:,.4g} {unit}"
+    return f"{watts:.4g} W"
+
+
+def _grid(site: Site) -> str:
+    limit = site.grid.import_limit_w
+    if not isinstance(limit, (int, float)):
+        return "grid with a limit that varies"
+    if limit == math.inf:
+        return "grid without limit"
+    return f"grid up to {_power(limit)}" if limit else "no grid"
+
+
+def _supply(supply: Supply) -> str:
+    if supply.limit == "none":
+        return "no limit to what runs"
+    return f"limit {supply.limit}, then {supply.running}"
+
+
+def _forecast(foresight: Foresight | None, kind: str | None) -> str:
+    if foresight is None:
+        return "no forecast"
+    return f"forecast {kind} for {foresight.horizon_s / 3600:g} h" if kind else "a forecast"
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """Print the differences of two runs, then what was left out."""
+    say("A", comparison.a)
+    say("B", comparison.b)
+    made = table("Metric", "mean A", "mean B", "B - A", "low", "high", "better", "equal", "worse",
+                 "jobs")  # fmt: skip
+    for row in comparison.differences:
+        numbers = (row.mean_a, row.mean_b, row.difference, row.interval.low, row.interval.high)
+        shares = ("-" if s is None else f"{s:.0%}" for s in (row.better, row.equal, row.worse))
+        count = f"{row.n:,}" if row.of == "jobs" else counted(row.n, "run")
+        made.add_row(row.metric, *(quantity(n, row.unit) for n in numbers), *shares, count)
+    console().print(made)
+    methods: dict[str, list[str]] = {}
+    for row in comparison.differences:
+        method = f"{row.interval.level:.0%}, {row.interval.method}"
+        methods.setdefault(method, []).append(row.metric)
+    for method, names in methods.items():
+        say("Interval", f"{method} ({', '.join(names)})" if len(methods) > 1 else method)
+    for note in comparison.notes():
+        say("Note", note)
+
+
+def print_audit(audit: Audit) -> None:
+    """Print every check and the rows that break a rule."""
+    made = table("Check", "examined", "violations", "rule")
+    made.columns[3].justify = "left"
+    for check in audit.checks:
+        found = "-" if check.skipped else f"{check.found:,}"
+        why_not = "not audited: because" if check.applies else "does not apply:"
+        rule = f"{why_not} {check.skipped}" if check.skipped else check.rule
+        made.add_row(check.name, f"{check.examined:,}", found, Text(rule, overflow="fold"))
+    console().print(made)
+    for violation in audit.violations:
+        print(violation)
+    for check in audit.checks:
+        for what, value in check.notes.items():
+            if value:
+                print(f"note: {check.name}: {what}: {_listed(value)}")
+    print(f"{audit.folder}: {audit.summary()}")
+
+
+def _listed(value: Any) -> str:
+    """Return what a note says: a number, a text, or several with commas between them."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value if isinstance(value, str) else ", ".join(map(str, value))

@@ -1,0 +1,133 @@
+"""Text about sweeps: a table with a line per run and the most informative metrics that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ruamel.yaml import YAML
+
+from simkit.cli.text import console, quantity, say, table
+from simkit.errors import did_you_mean
+from simkit.results.metric import Number, metric_numbers
+
+if TYPE_CHECKING:
+    from simkit.experiment.sweep import SweepOutcome
+
+USUAL: Final = ("wait_time_s", "bounded_slowdown", "utilisation", "makespan_s")
+"""Metrics that every sweep's table shows, those that tell of every run."""
+OF_WORTH_AND_ENERGY: Final = (
+    "value_ratio", "completion_ratio", "qos_violations.share", "deadline_misses.share",
+    "renewable_fraction", "carbon_kg", "energy_cost", "grid_kwh.import", "unserved_kwh",
+)  # fmt: skip
+"""Metrics that it shows where they differ between runs."""
+GIVE_WAY: Final = (
+    "makespan_s", "bounded_slowdown", "grid_kwh.import", "utilisation", "completion_ratio",
+    "deadline_misses.share", "unserved_kwh", "energy_cost", "qos_violations.share",
+)  # fmt: skip
+"""Those that are left out, the first one first, where the table is too wide."""
+_GAP = 2  # between two columns
+
+
+class Column(NamedTuple):
+    """A metric of every run, ready to be printed."""
+
+    name: str
+    cells: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """Characters that it takes."""
+        return max(map(len, (self.name, *self.cells)))
+
+
+def print_sweep(
+    folder: Path, outcomes: Sequence[SweepOutcome], metrics: Sequence[str] = ()
+) -> None:
+    """Print a line a run: what was swept, whether it ran, its main metrics.
+
+    Args:
+        folder: of the sweep.
+        outcomes: a run each.
+        metrics: names of the metrics to show; empty: those that tell the most and have room.
+    """
+    keys = list(outcomes[0].assignment) if outcomes else []
+    fixed = [Column("Run", tuple(outcome.state for outcome in outcomes))]
+    fixed += [Column(key, tuple(_swept(o.assignment[key]) for o in outcomes)) for key in keys]
+    took = [f"{o.seconds:.1f}" if o.state == "done" else "" for o in outcomes]
+    fixed.append(Column("seconds", tuple(took)))
+    found = [metric_numbers(outcome.metrics) for outcome in outcomes]
+    out, left_out = console(), list[str]()
+    if metrics:
+        shown = [_column(name, found) for name in metrics]
+    else:
+        shown, left_out = _chosen(found, out.width + _GAP - sum(c.width + _GAP for c in fixed))
+    columns = [*fixed[:-1], *shown, fixed[-1]]
+    made = table(*(column.name for column in columns))
+    for row in zip(*(column.cells for column in columns), strict=True):
+        made.add_row(*row)
+    out.print(made)
+    _say_states(outcomes)
+    if left_out:
+        say("Left out", f"{', '.join(left_out)}; --metrics names what to show")
+    for line in _unknown(metrics, found):
+        say("Note", line)
+    say("Folder", str(folder))
+
+
+def _swept(value: Any) -> str:
+    """Return a value as one writes it in a scenario, on a line."""
+    if not isinstance(value, dict | list):
+        return str(value)
+    yaml, text = YAML(typ="rt", pure=True), StringIO()
+    yaml.default_flow_style, yaml.width = True, 4096  # on a line
+    yaml.dump(value, text)
+    return text.getvalue().strip()
+
+
+def _say_states(outcomes: Sequence[SweepOutcome]) -> None:
+    states = [outcome.state for outcome in outcomes]
+    say("Runs", ", ".join(f"{states.count(s)} {s}" for s in dict.fromkeys(states)))
+
+
+def _chosen(found: Sequence[Mapping[str, Number]], room: int) -> tuple[list[Column], list[str]]:
+    """Return the metrics that a table has room for, and the names of those that it has not."""
+    telling = [name for name in OF_WORTH_AND_ENERGY if _tells(name, found)]
+    columns = [_column(name, found) for name in (*USUAL, *telling)]
+    if not telling:
+        return columns, []
+    left_out = []
+    for name in GIVE_WAY:
+        if sum(column.width + _GAP for column in columns) <= room:
+            break
+        if any(column.name == name for column in columns):
+            columns = [column for column in columns if column.name != name]
+            left_out.append(name)
+    return columns, left_out
+
+
+def _tells(name: str, found: Sequence[Mapping[str, Number]]) -> bool:
+    """Tell whether a metric differs between runs; of a single run, whether it is not 0."""
+    values = [number.value for one in found if (number := _number(one, name)) is not None]
+    return len(set(values)) > 1 or (len(values) == 1 and any(values))
+
+
+def _column(name: str, found: Sequence[Mapping[str, Number]]) -> Column:
+    numbers = [_number(one, name) for one in found]
+    return Column(name, tuple("-" if n is None else quantity(*n) for n in numbers))
+
+
+def _number(found: Mapping[str, Number], name: str) -> Number | None:
+    """Return a number by its name; `utilisation` stands for that of the first resource."""
+    if name in found or name not in USUAL:
+        return found.get(name)
+    return next((n for full, n in found.items() if full.startswith(f"{name}_")), None)
+
+
+def _unknown(names: Sequence[str], found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say which names no run has a metric of, unless all runs failed."""
+    known = {name for one in found for name in one}
+    missing = [n for n in names if known and all(_number(one, n) is None for one in found)]
+    return [f"no run has a metric {name!r}{did_you_mean(name, known)}" for name in missing]

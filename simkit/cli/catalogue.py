@@ -1,4 +1,4 @@
-"""The commands that list what there is: policies, scenarios, schema, version."""
+"""The commands that list what is available: policies, scenarios, schema, version."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def policies(as_json: AsJson = False) -> None:
     found = {key: plugins.names("simkit.policies", kind) for kind, key in KINDS.items()}
     found["estimates"] = plugins.names("simkit.predictors")
     readers = plugins.names("simkit.readers")
-    found["workload.type"] = [name for name in readers if "." not in name]  # the rest is dotted
+    found["workload.type"] = [name for name in readers if "." not in name]  # others are dotted
     if as_json:
         print_json(found)
     else:
@@ -32,7 +32,7 @@ def policies(as_json: AsJson = False) -> None:
 
 
 def scenarios(as_json: AsJson = False) -> None:
-    """List the scenarios that come with simkit; `simkit run NAME` runs one."""
+    """List the bundled scenarios; `simkit run NAME` runs one."""
     from simkit.cli.text import print_json, print_pairs
     from simkit.scenario.bundled import scenario_names, scenario_path, scenario_summary
 

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take, and what they mean together."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Scenario = Annotated[
     str,
     typer.Argument(
         metavar="SCENARIO",
-        help="A scenario file, or the name of one that comes with simkit (see `simkit scenarios`).",
+        help="A scenario file, or the name of a bundled one (see `simkit scenarios`).",
         show_default=False,
     ),
 ]
@@ -24,7 +24,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="KEY=VALUE",
-        help="Lay a value over the scenario: --set policy.order=sjf. May be given repeatedly; "
+        help="Override a value of the scenario: --set policy.order=sjf. May be repeated; "
         "relative paths in it start from the working folder.",
         show_default=False,
     ),
@@ -35,13 +35,11 @@ Output = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress bar.")]
-Partial = Annotated[
-    bool, typer.Option("--partial", help="Take also a run that did not come to its end.")
-]
+Partial = Annotated[bool, typer.Option("--partial", help="Accept a run that did not finish.")]
 
 
 def overrides(settings: list[str] | None, seed: int | None) -> dict[str, Any]:
-    """Return dotted key → value of ``--set`` and ``--seed``, relative paths made absolute.
+    """Return dotted key → value of ``--set`` and ``--seed``, with absolute paths.
 
     Raises ScenarioError for a setting that cannot be read, or if both give a seed.
     """

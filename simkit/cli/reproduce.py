@@ -17,7 +17,7 @@ def reproduce(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]", help="Which; without it, those there are.", show_default=False
+            metavar="[NAME]", help="The reproduction; without it, list them.", show_default=False
         ),
     ] = None,
     output: Annotated[
@@ -27,7 +27,7 @@ def reproduce(
             "-o",
             metavar="FOLDER",
             show_default=False,
-            help="Where the page goes; default: runs/reproduce-NAME.",
+            help="Where to write the page; default: runs/reproduce-NAME.",
         ),
     ] = None,
     work: Annotated[
@@ -36,7 +36,7 @@ def reproduce(
             "--work",
             metavar="FOLDER",
             show_default=False,
-            help="Where trainings are kept and gone on with; default: runs/reproduce-NAME/work.",
+            help="Where trainings are kept and resumed; default: runs/reproduce-NAME/work.",
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="A small version, in minutes.")] = False,
@@ -45,9 +45,9 @@ def reproduce(
     ] = None,
     no_progress: NoProgress = False,
 ) -> None:
-    """Make a paper's figures again, from training to picture, beside what it claims.
+    """Reproduce a paper's figures, from training to picture, next to its claims.
 
-    It may be interrupted: trainings and results that are whole are not done again.
+    It may be interrupted: finished trainings and results are not repeated.
     """
     import os
 
@@ -71,6 +71,6 @@ def reproduce(
         with terminated_like_interrupted():
             page = carry_out(Workplace(pages, kept, quick, workers or os.cpu_count() or 1, say))
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; the same command goes on with what is in {kept}", err=True)
+        typer.echo(f"interrupted; the same command continues from {kept}", err=True)
         raise typer.Exit(130) from None
     typer.echo(f"{page} written")

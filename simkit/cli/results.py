@@ -14,28 +14,28 @@ from simkit.cli.options import AsJson, Partial, RunFolder
 def compare(
     runs: Annotated[
         list[Path],
-        typer.Argument(metavar="A B", help="Two run folders; or with --with, all of A."),
+        typer.Argument(metavar="A B", help="Two run folders; with --with, all runs of A."),
     ],
     others: Annotated[
         list[Path] | None,
-        typer.Option("--with", help="A run of B; repeat it for several seeds, as for A."),
+        typer.Option("--with", help="A run of B; repeat it for each seed of A."),
     ] = None,
     metric: Annotated[
         list[str] | None,
         typer.Option(
             "--metric",
             "-m",
-            help="A metric to compare, of single jobs (wait_time_s, job_value, energy_j, …) or of "
-            "whole runs (carbon_kg, grid_kwh.import, wait_time_s.p99, …); may be given repeatedly.",
+            help="A metric to compare, of jobs (wait_time_s, job_value, energy_j, …) or of whole "
+            "runs (carbon_kg, grid_kwh.import, wait_time_s.p99, …); may be repeated.",
         ),
     ] = None,
-    level: Annotated[float, typer.Option(help="Level of confidence.")] = 0.95,
+    level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
     partial: Partial = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare runs, job by job or as wholes: differences B - A with confidence intervals.
+    """Compare runs, job by job or as a whole: differences B - A with confidence intervals.
 
-    `simkit compare A B` takes two runs; the interval is a bootstrap over weeks. Several seeds:
+    `simkit compare A B` compares two runs; the interval is a bootstrap over weeks. Several seeds:
     `simkit compare A0 A1 A2 --with B0 --with B1 --with B2`.
     """
     from simkit.analysis.compare import compare_runs
@@ -50,7 +50,7 @@ def compare(
         folders = [runs[0]], [runs[1]]
     else:
         raise typer.BadParameter(
-            f"{counted(len(runs), 'run')}; give two, or several of B by --with"
+            f"{counted(len(runs), 'run')}; give two, or the runs of B by --with"
         )
     first, second = ([open_run(f, allow_partial=partial) for f in side] for side in folders)
     comparison = compare_runs(first, second, metrics=metric or None, level=level)
@@ -76,7 +76,7 @@ def verify(run: RunFolder, partial: Partial = False, as_json: AsJson = False) ->
 
 
 class ExportFormat(StrEnum):
-    """What a run can be exported to."""
+    """A format of `simkit export`."""
 
     SWF = "swf"
     BATSIM = "batsim"
@@ -96,15 +96,15 @@ def export(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Of power: means over so long, 5m or 1h; default: rows as they were recorded.",
+            help="For power: means over 5m, 1h, …; default: rows as they were recorded.",
         ),
     ] = None,
     partial: Partial = False,
 ) -> None:
     """Write a run for other tools.
 
-    swf: its jobs as a log. batsim: its jobs with the columns of Batsim's jobs.csv. power: what
-    flowed at its site, as .csv or .parquet; `simkit export RUN power.csv -f power --every 5m`.
+    swf: its jobs as a log. batsim: its jobs with the columns of Batsim's jobs.csv. power: the
+    power flows of its site as .csv or .parquet; `simkit export RUN power.csv -f power --every 5m`.
     """
     from simkit.analysis.export import export_batsim, export_power, export_swf
     from simkit.results.output_folder import check_file
@@ -125,7 +125,7 @@ def export(
 
 
 def _form_of(target: Path) -> ExportFormat:
-    """Return the format that a file's name tells; raises RunError if it tells none."""
+    """Return the format of a file by its name; raises RunError if the name gives none."""
     from simkit.errors import RunError
 
     endings = {
@@ -136,14 +136,14 @@ def _form_of(target: Path) -> ExportFormat:
     }
     if (form := endings.get(target.suffix.lower())) is None:
         raise RunError(
-            f"{target}: a name that ends in {target.suffix or 'nothing'} tells no format; write "
-            ".swf, .swf.gz, .csv or .parquet, or say --format swf, batsim or power"
+            f"{target}: the name gives no format; end it in .swf, .swf.gz, .csv or .parquet, or "
+            "add --format swf, batsim or power"
         )
     return form
 
 
 class PictureKind(StrEnum):
-    """What a picture shows."""
+    """The subject of a picture."""
 
     JOBS = "jobs"
     POWER = "power"
@@ -152,22 +152,22 @@ class PictureKind(StrEnum):
 def plot(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One run, or several.")],
     kind: Annotated[
-        PictureKind, typer.Option("--kind", "-k", help="What it shows; power: of one run.")
+        PictureKind, typer.Option("--kind", "-k", help="Subject of the picture; power: of one run.")
     ] = PictureKind.JOBS,
     target: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
-            help="A .png or .svg file; default: plot.png in the run, of power power.png.",
+            help="A .png or .svg file; default: plot.png (power.png) in the run folder.",
         ),
     ] = None,
     partial: Partial = False,
 ) -> None:
     """Draw a run.
 
-    jobs: utilisation, queue length and waits; several runs go into one picture. power: which
-    source serves the load, what the battery holds, and what may run.
+    jobs: utilisation, queue length and waits; several runs share one picture. power: the sources
+    of the load, the battery's state of charge, and the power limit.
     """
     from simkit.analysis.plot import plot_compare
     from simkit.analysis.plot_power import plot_power

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from simkit.scenario import Scenario as Loaded
 
 RUNS = Path("runs")
-"""Where runs go if nobody says otherwise."""
+"""The default folder of runs."""
 
 
 def run(
@@ -32,16 +32,16 @@ def run(
     seed: Seed = None,
     settings: Settings = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Write to --output whatever is in that folder.")
+        bool,
+        typer.Option("--force", help="Write to --output whatever its folder contains."),
     ] = False,
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
     """Run a scenario; write a run folder and print its metrics.
 
-    The folder is runs/NAME-HASH unless --output names one. A run of the same scenario that is
-    there already is replaced when the new one is whole; anything else is left alone without
-    --force.
+    The folder is runs/NAME-HASH unless --output names one. A run of the same scenario in it is
+    replaced when the new one is complete; anything else is only replaced with --force.
     """
     from simkit.analysis.run_warnings import (
         maintenance_warning,
@@ -80,15 +80,15 @@ def run(
 
 
 def _interrupted(folder: Path) -> str:
-    """Say where the results of an interrupted run are."""
+    """Return where the results of an interrupted run are."""
     from simkit.results.output_folder import UNFINISHED, holds_finished_run
 
     if holds_finished_run(folder):
         return (
-            f"interrupted; {folder / UNFINISHED} holds the results so far, marked as such; "
-            f"{folder} still holds the run before"
+            f"interrupted; {folder / UNFINISHED} has the results so far, marked as incomplete; "
+            f"{folder} still has the previous run"
         )
-    return f"interrupted; {folder} holds the results so far, marked as such"
+    return f"interrupted; {folder} has the results so far, marked as incomplete"
 
 
 def sweep(
@@ -99,12 +99,12 @@ def sweep(
     workers: Annotated[
         int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Run also what is there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Repeat finished runs.")] = False,
     metrics: Annotated[
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Metrics to show, with commas between: carbon_kg,grid_kwh.import,wait_time_s.p99.",
+            help="Metrics to show, separated by commas: carbon_kg,grid_kwh.import,wait_time_s.p99.",
             show_default=False,
         ),
     ] = None,
@@ -113,8 +113,8 @@ def sweep(
 ) -> None:
     """Run a scenario for every combination of the values under its `sweep` key.
 
-    A run that is finished already, with the same scenario and inputs, is not run again. The
-    folders are scenario=…/policy=…/seed=… below --output (default: runs/NAME-sweep).
+    A finished run with the same scenario and inputs is not repeated. The folders are
+    scenario=…/policy=…/seed=… below --output (default: runs/NAME-sweep).
     """
     from simkit.cli.sweep_text import print_sweep
     from simkit.cli.text import print_json
@@ -129,21 +129,22 @@ def sweep(
         with runs_progress(len(plan.points), lambda o: o.folder.name, not no_progress) as advance:
             outcomes = run_plan(plan, workers=workers, force=force, on_end=advance)
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; what is finished in {plan.folder} is not run again", err=True)
+        typer.echo(f"interrupted; finished runs in {plan.folder} will not be repeated", err=True)
         raise typer.Exit(130) from None
     if as_json:
         print_json({"folder": str(plan.folder), "runs": [o.as_json() for o in outcomes]})
     else:
         names = [name.strip() for name in (metrics or "").split(",")]
         print_sweep(plan.folder, outcomes, [name for name in names if name])
-    _tell_leftovers(outcomes)
+    _warn_of_waiting_jobs(outcomes)
     if failed := [outcome for outcome in outcomes if outcome.state == "failed"]:
-        _tell_failures(failed)
+        for outcome in failed:
+            typer.echo(f"failed: {outcome.folder}: {outcome.error}", err=True)
         raise typer.Exit(1)
 
 
-def _tell_leftovers(outcomes: Sequence[SweepOutcome]) -> None:
-    """Warn of runs at whose end jobs still wait."""
+def _warn_of_waiting_jobs(outcomes: Sequence[SweepOutcome]) -> None:
+    """Warn of runs with jobs that still wait at the end."""
     from simkit.analysis.run_warnings import waiting_at_end
     from simkit.text import counted
 
@@ -157,13 +158,8 @@ def _tell_leftovers(outcomes: Sequence[SweepOutcome]) -> None:
             )
 
 
-def _tell_failures(failed: list[SweepOutcome]) -> None:
-    for outcome in failed:
-        typer.echo(f"failed: {outcome.folder}: {outcome.error}", err=True)
-
-
 def validate(scenario: Scenario, seed: Seed = None, settings: Settings = None) -> None:
-    """Check a scenario and everything it names, and tell all problems at once."""
+    """Check a scenario and everything it names, and report all problems at once."""
     from simkit.errors import ScenarioError
     from simkit.experiment.api import scenario_file
     from simkit.scenario.file import check_names
@@ -183,7 +179,7 @@ def validate(scenario: Scenario, seed: Seed = None, settings: Settings = None) -
 
 
 def _policy_problems(scenario: Loaded) -> Sequence[str]:
-    """Return why there is no policy as the scenario says: wrong arguments, another's agent."""
+    """Return why the policy cannot be built: wrong arguments, an agent for another scenario."""
     from simkit.errors import ScenarioError, SimkitError
     from simkit.experiment.policy import build_policy
 

@@ -26,7 +26,7 @@ DISTRIBUTION = ("mean", "p50", "p90", "p99", "max")
 
 
 def print_trace(experiment: Experiment) -> None:
-    """Say what was read, on which machine it runs, and under which policy."""
+    """Print the trace, the cluster, the policy and the site of an experiment."""
     scenario, trace = experiment.scenario, experiment.trace
     say("Trace", ", ".join(map(str, trace.inputs)) or f"generated: {scenario.workload.type}")
     print_rows(trace.report)
@@ -37,27 +37,27 @@ def print_trace(experiment: Experiment) -> None:
     jobs = len(trace.workload)
     if jobs != trace.report.jobs:
         say("", f"{counted(jobs, 'job')} after window and resample")
-    say("Cluster", _cluster_words(experiment))
+    say("Cluster", _cluster_line(experiment))
     for name, report in experiment.cluster.reports.items():
         say("", f"{name}:")
         print_rows(report)
     say("Policy", f"{policy_label(scenario)}, estimates {scenario.estimates.type}, "
         f"walltime {scenario.walltime}, seed {scenario.seed}")  # fmt: skip
-    if words := power_line(experiment):
-        say("Power", words)
+    if line := power_line(experiment):
+        say("Power", line)
 
 
-def _cluster_words(experiment: Experiment) -> str:
+def _cluster_line(experiment: Experiment) -> str:
     cluster = experiment.cluster
     totals = zip(cluster.resources, cluster.capacity.sum(axis=0).tolist(), strict=True)
-    words = [", ".join(f"{amount:,.10g} {name}" for name, amount in totals)]
+    parts = [", ".join(f"{amount:,.10g} {name}" for name, amount in totals)]
     if len(cluster.machine_names) > 1:
-        words.append(f"on {counted(len(cluster.machine_names), 'machine')}")
+        parts.append(f"on {counted(len(cluster.machine_names), 'machine')}")
     if len(cluster.partitions) > 1:
-        words.append(f"in {counted(len(cluster.partitions), 'partition')}")
+        parts.append(f"in {counted(len(cluster.partitions), 'partition')}")
     if cluster.maintenance:
-        words.append(f"with {counted(len(cluster.maintenance), 'maintenance window')}")
-    return " ".join(words)
+        parts.append(f"with {counted(len(cluster.maintenance), 'maintenance window')}")
+    return " ".join(parts)
 
 
 def print_run(run: Run) -> None:
@@ -107,26 +107,26 @@ def _numbers(metrics: Mapping[str, Any]) -> Table:
 
 
 def power_line(experiment: Experiment) -> str:
-    """Return one line on the site of an experiment; empty if it has none.
+    """Return one line about the site of an experiment; empty without a site.
 
-    Sources are given with their mean from the first submission until the last job can have ended
-    at the earliest: the time for which every signal is known before the run.
+    The mean of a source is taken from the first submission to the earliest possible end of the
+    last job: the time for which every signal is known before the run.
     """
     site, section = experiment.site, experiment.scenario.power
     if site is None:
         return ""
     start, end = span_of(experiment.trace.workload)
     means = {source.name: source.power.mean(start, end) for source in site.sources}
-    words = [f"{name} {_power(watts)} on average" for name, watts in means.items()]
+    parts = [f"{name} {_power(watts)} on average" for name, watts in means.items()]
     if site.battery is not None:
-        words.append(f"battery {site.battery.capacity_j / KWH_J:,.10g} kWh")
-    words += [_grid(site), _supply(site.supply)]
+        parts.append(f"battery {site.battery.capacity_j / KWH_J:,.10g} kWh")
+    parts += [_grid(site), _supply(site.supply)]
     kind = None if section is None or section.forecast is None else section.forecast.type
-    return ", ".join([*words, _forecast(site.foresight, kind)])
+    return ", ".join([*parts, _forecast(site.foresight, kind)])
 
 
 def _power(watts: float) -> str:
-    """Return a power for people: ``44.4 kW``."""
+    """Return a readable power: ``44.4 kW``."""
     for per, unit in ((1e6, "MW"), (1e3, "kW")):
         if abs(watts) >= per:
             return f"{watts / per:,.4g} {unit}"
@@ -144,7 +144,7 @@ def _grid(site: Site) -> str:
 
 def _supply(supply: Supply) -> str:
     if supply.limit == "none":
-        return "no limit to what runs"
+        return "no supply limit"
     return f"limit {supply.limit}, then {supply.running}"
 
 
@@ -196,7 +196,7 @@ def print_audit(audit: Audit) -> None:
 
 
 def _listed(value: Any) -> str:
-    """Return what a note says: a number, a text, or several with commas between them."""
+    """Return a note's number or text, or several separated by commas."""
     if isinstance(value, int):
         return f"{value:,}"
     return value if isinstance(value, str) else ", ".join(map(str, value))

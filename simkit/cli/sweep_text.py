@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from simkit.experiment.sweep import SweepOutcome
 
 USUAL: Final = ("wait_time_s", "bounded_slowdown", "utilisation", "makespan_s")
-"""Metrics that every sweep's table shows, those that tell of every run."""
-OF_WORTH_AND_ENERGY: Final = (
+"""Metrics that the table of every sweep shows."""
+VALUE_AND_ENERGY: Final = (
     "value_ratio", "completion_ratio", "qos_violations.share", "deadline_misses.share",
     "renewable_fraction", "carbon_kg", "energy_cost", "grid_kwh.import", "unserved_kwh",
 )  # fmt: skip
-"""Metrics that it shows where they differ between runs."""
-GIVE_WAY: Final = (
+"""Metrics that it shows if they differ between runs."""
+FIRST_LEFT_OUT: Final = (
     "makespan_s", "bounded_slowdown", "grid_kwh.import", "utilisation", "completion_ratio",
     "deadline_misses.share", "unserved_kwh", "energy_cost", "qos_violations.share",
 )  # fmt: skip
-"""Those that are left out, the first one first, where the table is too wide."""
+"""Metrics that are left out, in this order, if the table is too wide."""
 _GAP = 2  # between two columns
 
 
@@ -39,19 +39,19 @@ class Column(NamedTuple):
 
     @property
     def width(self) -> int:
-        """Characters that it takes."""
+        """Its width in characters."""
         return max(map(len, (self.name, *self.cells)))
 
 
 def print_sweep(
     folder: Path, outcomes: Sequence[SweepOutcome], metrics: Sequence[str] = ()
 ) -> None:
-    """Print a line a run: what was swept, whether it ran, its main metrics.
+    """Print a line per run: its state, the swept values, its main metrics.
 
     Args:
-        folder: of the sweep.
-        outcomes: a run each.
-        metrics: names of the metrics to show; empty: those that tell the most and have room.
+        folder: the folder of the sweep.
+        outcomes: one per run.
+        metrics: names of the metrics to show; empty: the most informative ones that fit.
     """
     keys = list(outcomes[0].assignment) if outcomes else []
     fixed = [Column("Run", tuple(outcome.state for outcome in outcomes))]
@@ -78,11 +78,11 @@ def print_sweep(
 
 
 def _swept(value: Any) -> str:
-    """Return a value as one writes it in a scenario, on a line."""
+    """Return a value as a scenario has it, on one line."""
     if not isinstance(value, dict | list):
         return str(value)
     yaml, text = YAML(typ="rt", pure=True), StringIO()
-    yaml.default_flow_style, yaml.width = True, 4096  # on a line
+    yaml.default_flow_style, yaml.width = True, 4096  # on one line
     yaml.dump(value, text)
     return text.getvalue().strip()
 
@@ -93,13 +93,13 @@ def _say_states(outcomes: Sequence[SweepOutcome]) -> None:
 
 
 def _chosen(found: Sequence[Mapping[str, Number]], room: int) -> tuple[list[Column], list[str]]:
-    """Return the metrics that a table has room for, and the names of those that it has not."""
-    telling = [name for name in OF_WORTH_AND_ENERGY if _tells(name, found)]
-    columns = [_column(name, found) for name in (*USUAL, *telling)]
-    if not telling:
+    """Return the metrics that fit into a table, and the names of those that do not."""
+    informative = [name for name in VALUE_AND_ENERGY if _is_informative(name, found)]
+    columns = [_column(name, found) for name in (*USUAL, *informative)]
+    if not informative:
         return columns, []
     left_out = []
-    for name in GIVE_WAY:
+    for name in FIRST_LEFT_OUT:
         if sum(column.width + _GAP for column in columns) <= room:
             break
         if any(column.name == name for column in columns):
@@ -108,8 +108,8 @@ def _chosen(found: Sequence[Mapping[str, Number]], room: int) -> tuple[list[Colu
     return columns, left_out
 
 
-def _tells(name: str, found: Sequence[Mapping[str, Number]]) -> bool:
-    """Tell whether a metric differs between runs; of a single run, whether it is not 0."""
+def _is_informative(name: str, found: Sequence[Mapping[str, Number]]) -> bool:
+    """Return whether a metric differs between runs; of a single run, whether it is not 0."""
     values = [number.value for one in found if (number := _number(one, name)) is not None]
     return len(set(values)) > 1 or (len(values) == 1 and any(values))
 
@@ -120,14 +120,14 @@ def _column(name: str, found: Sequence[Mapping[str, Number]]) -> Column:
 
 
 def _number(found: Mapping[str, Number], name: str) -> Number | None:
-    """Return a number by its name; `utilisation` stands for that of the first resource."""
+    """Return a metric by its name; `utilisation` is that of the first resource."""
     if name in found or name not in USUAL:
         return found.get(name)
     return next((n for full, n in found.items() if full.startswith(f"{name}_")), None)
 
 
 def _unknown(names: Sequence[str], found: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Say which names no run has a metric of, unless all runs failed."""
+    """Return a note for every name that is a metric of no run, unless all runs failed."""
     known = {name for one in found for name in one}
     missing = [n for n in names if known and all(_number(one, n) is None for one in found)]
     return [f"no run has a metric {name!r}{did_you_mean(name, known)}" for name in missing]

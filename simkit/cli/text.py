@@ -16,11 +16,11 @@ from simkit.text import counted
 from simkit.units import format_duration
 
 PIPED_WIDTH = 140
-"""Columns of a table that goes into a file or a pipe."""
+"""Characters per line of a table in a file or a pipe."""
 
 
 def console() -> Console:
-    """Return a console on stdout, as it is now: wide where it is no terminal."""
+    """Return a console on the current stdout: wide if it is not a terminal."""
     piped = not sys.stdout.isatty()
     return Console(width=PIPED_WIDTH if piped else None, highlight=False, soft_wrap=False)
 
@@ -31,7 +31,7 @@ def print_json(content: Any) -> None:
 
 
 def say(label: str, text: str) -> None:
-    """Print a line with a label in a column of its own; long paths are not cut."""
+    """Print a line after a column for its label; long paths are not cut."""
     print(f"{label:<12}{text}")
 
 
@@ -44,7 +44,7 @@ def table(*columns: str) -> Table:
 
 
 def quantity(value: float | None, unit: str) -> str:
-    """Return a number for people: durations as ``1d 02:03:04``, others with four digits."""
+    """Return a readable number: durations as ``1d 02:03:04``, others with four digits."""
     if value is None:
         return "-"
     if unit == "s":
@@ -55,7 +55,7 @@ def quantity(value: float | None, unit: str) -> str:
 
 
 def print_rows(report: Any) -> None:
-    """Say what became of a trace's rows, rule by rule."""
+    """Print how many rows of a trace were accepted, repaired and dropped, by rule."""
     repaired, dropped = sum(report.repaired.values()), sum(report.dropped.values())
     say("", f"{counted(report.read, 'row')} read = {report.accepted:,} accepted + "
         f"{repaired:,} repaired + {dropped:,} dropped")  # fmt: skip
@@ -76,9 +76,9 @@ def print_pairs(first: str, second: str, rows: Mapping[str, str]) -> None:
 
 
 def print_plugins(found: Mapping[str, Sequence[str]]) -> None:
-    """Print the names that each key of a scenario takes."""
+    """Print the names that each key of a scenario accepts."""
     width = max(map(len, found))
     for key, names in found.items():
         lines = wrap(", ".join(names) or "-", 98 - width)
         print(f"{key:{width}}  " + f"\n{'':{width}}  ".join(lines))
-    print("\nOf your own: policy: {path: my_policy.py:MyPolicy, args: {…}}")
+    print("\nCustom policies: policy: {path: my_policy.py:MyPolicy, args: {…}}")

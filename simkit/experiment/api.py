@@ -148,7 +148,7 @@ def simulate(
     """Run a scenario and return its results.
 
     Args:
-        scenario: a YAML file, the name of a scenario that comes with simkit, a mapping of the
+        scenario: a YAML file, the name of a bundled scenario, a mapping of the
             same form, or a `Scenario`.
         policy: an object with `reset` and `schedule` (or its class) in place of the scenario's;
             or a mapping as the scenario writes it, ``{"order": "sjf", "backfill": "easy"}``.

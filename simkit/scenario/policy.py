@@ -99,7 +99,7 @@ class AgentPolicy(Section):
     """A trained agent."""
 
     agent: AgentFolder
-    """What `simkit train` wrote, or the name of an agent that comes with simkit, deeprm-70."""
+    """What `simkit train` wrote, or the name of a bundled agent, such as deeprm-70."""
     args: Arguments = Field(default_factory=dict)
     """Keyword arguments for it, such as {choose: greedy}."""
 

@@ -532,7 +532,7 @@ def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path, before: bool, how: sign
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "Traceback" not in err
-    assert f"{kept} holds the results so far" in err
+    assert f"{kept} has the results so far" in err
     run = open_run(tmp_path / kept, allow_partial=True)
     assert run.status == "interrupted"
     assert 0 < run.jobs.height < 1000
@@ -544,7 +544,7 @@ def test_ctrl_c_keeps_the_results_so_far(tmp_path: Path, before: bool, how: sign
     assert outcomes == {name: counts[name] for name in ("finished", "running")}
     assert not list((tmp_path / kept).glob("*.part"))
     if before:
-        assert "run still holds the run before" in err
+        assert "run still has the previous run" in err
         assert open_run(tmp_path / "run").status == "complete"
 
 

@@ -58,7 +58,7 @@ def test_one_of_ones_own_gets_its_folders_and_options(here: Path) -> None:
 def test_ctrl_c_says_that_the_same_command_goes_on(here: Path) -> None:
     found = CliRunner().invoke(app, ["reproduce", "mine.py:interrupted", "-o", "pages"])
     assert found.exit_code == 130
-    assert "the same command goes on with what is in runs/reproduce-" in found.stderr
+    assert "the same command continues from runs/reproduce-" in found.stderr
 
 
 @pytest.mark.parametrize(

@@ -256,7 +256,7 @@ def test_export_power(folder, tmp_path):
     refused = call("export", folder, tmp_path / "p.csv", "--every", "5m")
     assert refused.exit_code == 2
     assert "--every goes with --format power, not batsim" in " ".join(refused.output.split())
-    assert "tells no format" in str(call("export", folder, tmp_path / "p.txt").exception)
+    assert "gives no format" in str(call("export", folder, tmp_path / "p.txt").exception)
 
 
 def test_plot_power(folder, tmp_path):
@@ -277,11 +277,11 @@ POWER_LINES = [
         "sun 44.4 kW on average, wind 2.5 MW on average, battery 1,500 kWh, no grid, limit power, "
         "then drain, forecast perfect for 36 h",
     ),
-    ({"grid": {}}, "grid without limit, no limit to what runs, no forecast"),
-    ({"grid": {"import_limit_w": 500}}, "grid up to 500 W, no limit to what runs, no forecast"),
+    ({"grid": {}}, "grid without limit, no supply limit, no forecast"),
+    ({"grid": {"import_limit_w": 500}}, "grid up to 500 W, no supply limit, no forecast"),
     (
         {"grid": {"import_limit_w": {"type": "schedule", "day": {"0:00": 0, "8:00": 9e3}}}},
-        "grid with a limit that varies, no limit to what runs, no forecast",
+        "grid with a limit that varies, no supply limit, no forecast",
     ),
     (None, ""),
 ]  # fmt: skip
@@ -303,4 +303,4 @@ def test_run_prints_the_line_where_there_is_power(tmp_path):
         "power: {machines: {idle_w: 60, full_w: 200}, grid: {}}\n"
     )
     shown = call("run", name, "-o", tmp_path / "run").output
-    assert "\nPower       grid without limit, no limit to what runs, no forecast\n" in shown
+    assert "\nPower       grid without limit, no supply limit, no forecast\n" in shown

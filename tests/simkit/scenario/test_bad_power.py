@@ -267,7 +267,7 @@ def test_ctrl_c_keeps_the_results_so_far_with_their_power(tmp_path, monkeypatch)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130, err
     assert "Traceback" not in err
-    assert "run holds the results so far" in err
+    assert "run has the results so far" in err
     run = open_run("run", allow_partial=True)
     assert run.status == "interrupted"
     assert json.loads(Path("run/run.json").read_text())["power"]["machines.full_w"] == 320.0

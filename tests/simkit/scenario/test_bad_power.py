@@ -179,7 +179,7 @@ BY_THE_FILES = [
      (f"{WIND}: is -3 W; power must be at least 0", "without a sign")),
     # power by a resource that nobody has
     ({"machines": "{idle_w: 10, per_resource: {gpu: 300}}"},
-     ("power.machines: draws power by 'gpu', which no machine has; known: processors",)),
+     ("power.machines: draws power for 'gpu', which no machine has; known: processors",)),
     # an argument that the controller does not take
     ({"controller": "{type: source-order, reserv: 0.2}"},
      ("power.controller: 'source-order' takes no argument 'reserv'; did you mean 'reserve'?",)),

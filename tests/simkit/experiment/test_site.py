@@ -466,16 +466,16 @@ def test_groups_and_the_rest():
     ("machines", "expected"),
     [
         (MACHINES | {"resource": "processors"},
-         ["power.machines: draws power by 'processors', which no machine has; known: cpu, gpu"]),
+         ["power.machines: draws power for 'processors', which no machine has; known: cpu, gpu"]),
         ({"idle_w": 1, "per_resource": {"gpus": 3, "cpu": 1}},
-         ["power.machines: draws power by 'gpus', which no machine has; did you mean 'gpu'?"]),
+         ["power.machines: draws power for 'gpus', which no machine has; did you mean 'gpu'?"]),
         # machines that have none of it, though others do
         ({"groups": {"small": MACHINES | {"resource": "gpu"}, "default": MACHINES}},
-         ["power.machines.groups.small: draws power by 'gpu', of which these machines have none; "
+         ["power.machines.groups.small: draws power for 'gpu', which these machines lack; "
           "they have cpu"]),
         # names that do not exist, and machines that are in no group
         ({"groups": {"bigg": MACHINES, "default": MACHINES}},
-         ["power.machines.groups.bigg: no group of machines is called so; did you mean 'big'?"]),
+         ["power.machines.groups.bigg: there is no such group of machines; did you mean 'big'?"]),
         ({"groups": {"big": MACHINES}},
          ["power.machines.groups: no group has machine 'small'; add a group default"]),
     ],
@@ -487,8 +487,8 @@ def test_machines_that_do_not_fit_the_cluster_are_refused(machines, expected):
 def test_machines_with_several_unusual_resources_must_be_told_which_counts():
     odd = Cluster(("tape", "disk"), ("m",), np.ones((1, 2)))
     assert problems(cluster=odd) == (
-        "power.machines: resource: the machines have tape, disk; say by the use of which they draw "
-        "power",
+        "power.machines: resource: the machines have tape, disk; name the one whose use "
+        "draws power",
     )
 
 

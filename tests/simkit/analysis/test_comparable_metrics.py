@@ -75,7 +75,7 @@ def test_every_job_counts_for_what_it_earned_and_whether_it_was_late(write):
     assert missed.without_value == 7 - len(MISSED)
 
 
-def test_more_worth_is_better_and_less_lateness(write):
+def test_more_value_is_better_and_fewer_late_jobs_are(write):
     b = write("b", changed(6, start=90.0, status="finished", qos=0.5))
     value, violated = compare_runs(write("a"), b, metrics=["job_value", "qos_violated"]).differences
     assert value.difference == pytest.approx(2 / 7)
@@ -94,7 +94,7 @@ def test_bills_are_paired_by_job_and_those_of_jobs_that_never_ran_count(write):
     )
 
 
-def test_worth_and_energy_are_compared_by_default_where_both_sides_tell(write, write_run):
+def test_value_and_energy_are_compared_by_default_if_both_sides_have_them(write, write_run):
     usual = ["wait_time_s", "turnaround_time_s", "bounded_slowdown"]
     worth = ["job_value", "qos_violated", "deadline_missed"]
     plain, full = write("plain"), write("full", joules=[0.0] * 7)
@@ -108,7 +108,7 @@ def test_worth_and_energy_are_compared_by_default_where_both_sides_tell(write, w
         assert found == [*usual, *more]
 
 
-def test_jobs_worth_something_else_are_another_workload(write):
+def test_jobs_with_another_value_are_another_workload(write):
     a, b = write("a"), write("b", changed(2, value=8.0))
     with pytest.raises(
         RunError, match="value in 1 of 7 jobs, first in job 2: 7 and 8.*do not need it"
@@ -147,7 +147,7 @@ def test_one_run_a_side_has_a_difference_without_an_interval(write):
     assert (wait.difference, wait.of) == (0.0, "runs")
 
 
-def test_what_runs_do_not_have_is_told_with_what_they_have(write, write_run):
+def test_errors_name_the_missing_metrics_and_those_there_are(write, write_run):
     a = write("a", metrics=METRICS)
     with pytest.raises(RunError) as told:
         compare_runs(a, a, metrics=["carbon_k", "energy_j", "wait_time_s"])

@@ -201,13 +201,13 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), WRONG)
-def test_says_what_is_wrong(arguments, message):
+def test_errors_name_the_problem(arguments, message):
     given_jobs = jobs([(0, 1, 1, 1, NEVER)])
     with pytest.raises(ScenarioError, match=message):
         value_bound(given_jobs, **({"capacity": Capacity.constant(1.0)} | arguments))
 
 
-def test_says_all_that_is_wrong_with_jobs_and_capacity():
+def test_errors_name_all_problems_of_jobs_and_capacity():
     good = jobs([(0, 1, 1, 1, NEVER)])
     with pytest.raises(ScenarioError, match=r"run_time_s must.*\n.*value must") as error:
         replace(good, run_time_s=np.array([-1.0]), value=np.array([np.nan]))

@@ -74,7 +74,7 @@ def test_backlog_is_weighted_by_time(three):
     assert three["backlog"]["max"] == 1
 
 
-def test_every_metric_says_unit_formula_window_and_how_many(three):
+def test_every_metric_has_unit_formula_window_and_counts(three):
     for name, metric in three.items():
         missing = {"unit", "formula", "window", "count", "censored"} - metric.keys()
         assert not missing, name
@@ -156,7 +156,7 @@ def test_an_empty_run_has_only_counts(run_tables):
     assert found["jobs"]["submitted"] == 0
 
 
-def test_users_with_names_fare_as_users_with_numbers(run_tables):
+def test_fairness_is_the_same_for_named_and_numbered_users(run_tables):
     named = {**THREE_JOBS, "user": ["ann", "ann", "bob"]}
     numbers, names = (metrics_of(run_tables(jobs, 4), 4) for jobs in (THREE_JOBS, named))
     assert numbers["fairness_jain"] == names["fairness_jain"]

@@ -135,7 +135,7 @@ def test_last_digits_are_no_energy_of_the_battery(
     assert found["self_discharge"] == pytest.approx(self_discharge, rel=1e-6, abs=0)
 
 
-def test_each_number_says_what_it_is(day: Records) -> None:
+def test_each_metric_has_unit_formula_and_window(day: Records) -> None:
     for metric in measured(day, 0.0, 4 * HOUR).values():
         assert (metric["count"], metric["censored"]) == (4, 0)
         assert metric["window"].endswith("0 s to 14400 s")

@@ -78,7 +78,7 @@ USELESS = [
 
 
 @pytest.mark.parametrize(("free", "cpu", "gpu"), USELESS)
-def test_what_is_free_but_of_no_use_to_the_next_instance(free, cpu, gpu):
+def test_free_capacity_that_the_next_instance_cannot_use(free, cpu, gpu):
     measure = Fragmentation(("cpu", "gpu"), 1, *WORKLOAD)
     measure.add(one_machine((10, 1, *free)))
     values = [metric.values["value"] for metric in measure.metrics(WINDOW)]

@@ -95,7 +95,7 @@ def test_a_machine_that_hands_over_to_another_at_one_instant_is_no_peak_of_two()
     assert found["machines_in_use"] == {"mean": 1, "max": 1, "used": 2}
 
 
-def test_what_runs_at_the_windows_end_or_has_not_ended_counts_up_to_it():
+def test_allocations_count_up_to_the_end_of_the_window():
     held = [(0, 0, 1, -5.0, 3.0), (0, 0, 1, 8.0, 50.0), (0, 1, 1, 6.0, None)]
     found = measured(records_of([(1, 1), (1, 1)], [(1, 0)], held))
     assert found["machine_utilisation_cpu"]["mean"] == pytest.approx((0.5 + 0.4) / 2)
@@ -215,7 +215,7 @@ def gaps_of(idle):
 
 
 @given(runs(), st.sampled_from([1, 7, 1 << 18]))
-def test_every_metric_is_what_counting_second_by_second_gives(run, at_once):
+def test_every_metric_equals_a_count_second_by_second(run, at_once):
     requests, held, changes, weights = run
     capacity = [(4, 1), (2, 2), (0, 0)]
     as_floats = [(*rest, float(s), None if e is None else float(e)) for *rest, s, e in held]
@@ -345,7 +345,7 @@ def test_the_machines_together_are_the_cluster_of_the_timeline(failing_run):
     assert found["machine_utilisation_cpu"]["count"] == 4
 
 
-def test_lost_work_is_the_share_of_work_that_came_to_nothing(failing_run):
+def test_lost_work_is_the_unsuccessful_share(failing_run):
     found = compute_metrics(failing_run)
     assert found["retries"]["value"] > 0
     assert found["attempts"]["max"] > 1

@@ -39,13 +39,13 @@ def test_another_scenarios_run_may_not(tmp_path: Path, status: str) -> None:
     check_run_folder(folder, "mine", force=True)
 
 
-def test_a_damaged_run_json_says_nothing_of_whose_it_is(tmp_path: Path) -> None:
+def test_a_damaged_run_json_names_no_scenario(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(RunError, match="a run.json that is damaged"):
         check_run_folder(tmp_path, "mine")
 
 
-def test_what_a_full_disk_left_of_a_first_run_is_in_nobodys_way(tmp_path: Path) -> None:
+def test_files_left_by_a_full_disk_do_not_block_the_next_run(tmp_path: Path) -> None:
     (tmp_path / "run.json.part").write_text("")
     check_run_folder(tmp_path, "mine")
 

@@ -102,7 +102,7 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize(("damage", "words"), DAMAGES)
-def test_what_is_no_complete_run_is_refused(folder, damage, words):
+def test_a_run_that_is_not_complete_is_refused(folder, damage, words):
     damage(folder)
     with pytest.raises(RunError, match=words):
         open_run(folder)
@@ -111,7 +111,7 @@ def test_what_is_no_complete_run_is_refused(folder, damage, words):
 @pytest.mark.parametrize(
     ("name", "words"), [("nowhere", "no such run folder"), ("a.txt", "is a file")]
 )
-def test_what_is_no_folder_is_refused(tmp_path, name, words):
+def test_a_path_that_is_not_a_folder_is_refused(tmp_path, name, words):
     (tmp_path / "a.txt").write_text("")
     with pytest.raises(RunError, match=words):
         open_run(tmp_path / name)

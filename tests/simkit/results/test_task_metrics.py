@@ -72,7 +72,7 @@ def found():
     return measured(records_of())
 
 
-def test_tasks_are_counted_by_what_became_of_them(found):
+def test_tasks_are_counted_by_status(found):
     numbers = dict(found["tasks"].values)
     assert numbers.pop("submitted") == sum(numbers.values()) == 4
     assert (numbers["finished"], numbers["killed"], numbers["rejected"]) == (2, 1, 1)
@@ -129,7 +129,7 @@ IN_VAIN = [
 
 
 @pytest.mark.parametrize(("name", "value"), IN_VAIN)
-def test_work_in_vain_is_what_was_held_from_start_to_end(found, name, value):
+def test_lost_work_is_what_was_held_from_start_to_end(found, name, value):
     assert found[name].values["value"] == pytest.approx(value)
     assert found[name].unit == ("s" if "instance" in name else f"{name.split('_')[1]} s")
 
@@ -181,7 +181,7 @@ def metrics_of(tables, machines, *, gang):
         (2, False, True, True),
     ],
 )
-def test_metrics_appear_where_they_tell_something(
+def test_metrics_of_tasks_and_machines_appear_if_they_add_something(
     run_tables, machines, gang, of_tasks, of_machines
 ):
     found = metrics_of(run_tables(THREE, 4), machines, gang=gang)

@@ -202,7 +202,7 @@ PROBLEMS = [
 
 
 @pytest.mark.parametrize(("interval", "words"), PROBLEMS)
-def test_an_interval_that_is_none_is_refused(run, interval, words):
+def test_a_wrong_interval_is_refused(run, interval, words):
     with pytest.raises(RunError, match=words):
         run.power_every(interval)
 

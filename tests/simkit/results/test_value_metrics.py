@@ -86,7 +86,7 @@ def test_metrics_are_those_of_the_columns_that_are_there(run_tables, columns, na
         assert "in_time" not in some["job_value"]
 
 
-def test_a_run_of_a_plain_log_has_none_of_them(run_tables):
+def test_a_run_of_a_plain_log_has_no_metrics_of_value(run_tables):
     machines = [{"id": 0, "capacity": {"processors": 8}}]
     made = compute_metrics(
         MemoryRun(

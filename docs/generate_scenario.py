@@ -14,39 +14,43 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from simkit import scenario as top
-from simkit.scenario import cluster, models, policy, recorded, references, value
+from simkit.scenario import cluster, policy, recorded, references, value
 from simkit.scenario import machine_power as machine
 from simkit.scenario import power as battery
 from simkit.scenario import power as forecast
 from simkit.scenario import power as power_side
 from simkit.scenario import signals as signal
 from simkit.scenario import types as kinds
-from simkit.scenario import workload as cloud
 from simkit.scenario import workload as logs
 
 Part = tuple[str, str, type[BaseModel], type[BaseModel] | None]
 """(heading, dotted place, model, the model whose keys have been told before)."""
 
+
+def _kinds() -> Iterator[Part]:
+    """Yield every kind of workload that is installed, formats of traces first, and its sections."""
+    found = sorted(logs.kinds().items(), key=lambda kind: _rank(kind[1]))
+    for name, kind in found:
+        yield f"workload: type {name}", "workload", kind, logs.WorkloadSource
+        for key, field in kind.model_fields.items():
+            inner = field.annotation
+            own = key not in logs.WorkloadSource.model_fields
+            if own and isinstance(inner, type) and issubclass(inner, BaseModel):
+                yield f"workload.{key}: of type {name}", f"workload.{key}", inner, None
+
+
+def _rank(kind: type[logs.WorkloadSource]) -> int:
+    orders = (logs.TraceFormat, logs.WorkloadModel)
+    return next((n for n, base in enumerate(orders) if issubclass(kind, base)), len(orders))
+
+
 SECTIONS: tuple[Part, ...] = (
     ("The file", "", top.Scenario, None),
-    ("workload", "workload", logs.WorkloadBase, None),
+    ("workload", "workload", logs.WorkloadSource, None),
     ("workload.window", "workload.window", logs.Window, None),
     ("workload.resample", "workload.resample", logs.Resample, None),
     ("workload.target_load", "workload.target_load", logs.TargetLoad, None),
-    ("workload: type swf", "workload", logs.SwfWorkload, logs.WorkloadBase),
-    ("workload: type sacct", "workload", logs.SacctWorkload, logs.WorkloadBase),
-    ("workload: type jobs", "workload", logs.JobsWorkload, logs.WorkloadBase),
-    ("workload: type alibaba2017", "workload", cloud.Alibaba2017Workload, logs.WorkloadBase),
-    ("workload: type tasks", "workload", cloud.TasksWorkload, logs.WorkloadBase),
-    ("workload: type plugin", "workload", logs.PluginWorkload, logs.WorkloadBase),
-    ("workload: type lublin", "workload", models.LublinWorkload, logs.WorkloadBase),
-    ("workload: type poisson", "workload", models.PoissonWorkload, logs.WorkloadBase),
-    ("workload: type bernoulli", "workload", models.BernoulliWorkload, logs.WorkloadBase),
-    ("workload: type uniform", "workload", models.UniformWorkload, logs.WorkloadBase),
-    ("workload: type bimodal", "workload", models.BimodalWorkload, logs.WorkloadBase),
-    ("workload: type rare", "workload", models.RareWorkload, logs.WorkloadBase),
-    ("workload: type deeprm", "workload", models.DeepRMWorkload, logs.WorkloadBase),
-    ("workload: type sofia", "workload", models.SofiaWorkload, logs.WorkloadBase),
+    *_kinds(),
     ("value", "value", value.Value, None),
     ("value.qos: type two-classes", "value.qos", value.TwoClasses, None),
     ("value.qos: type fixed", "value.qos", value.FixedQuality, None),
@@ -58,10 +62,10 @@ SECTIONS: tuple[Part, ...] = (
     ("value.gpu", "value.gpu", value.Gpus, None),
     ("cluster", "cluster", cluster.ClusterSection, None),
     ("cluster.machines", "cluster.machines.N", cluster.MachineGroup, None),
-    ("cluster.trace", "cluster.trace", cloud.MachineTrace, None),
-    ("cluster.trace.softerror", "cluster.trace.softerror, .harderror", cloud.Fault, None),
-    ("cluster.containers", "cluster.containers", cloud.ContainerTrace, None),
-    ("cluster.failures", "cluster.failures", cloud.RandomFailures, None),
+    ("cluster.trace", "cluster.trace", cluster.MachineTrace, None),
+    ("cluster.trace.softerror", "cluster.trace.softerror, .harderror", cluster.Fault, None),
+    ("cluster.containers", "cluster.containers", cluster.ContainerTrace, None),
+    ("cluster.failures", "cluster.failures", cluster.RandomFailures, None),
     ("cluster.maintenance", "cluster.maintenance.N", cluster.MaintenanceSection, None),
     ("cluster.partitions", "cluster.partitions.N", cluster.PartitionSection, None),
     ("policy: composed", "policy", policy.ComposedPolicy, None),
@@ -153,7 +157,7 @@ WORDS: tuple[tuple[Any, str], ...] = (
     (references.ReaderName, "name, `module:attribute` or `file.py:attribute`"),
     (references.Arguments, "mapping"),
     (references.FiniteJson, "any value"),
-    (top.WorkloadSection, "section"),
+    (logs.WorkloadSection, "section"),
     (top.PolicySection, "section"),
 )
 """Types that have a name of their own."""
@@ -172,6 +176,8 @@ def power() -> str:
 
 def _section(heading: str, place: str, model: type[BaseModel], base: type[BaseModel] | None) -> str:
     told = base.model_fields.keys() - {"type"} if base else set()
+    if base is logs.WorkloadSource:
+        told |= {"type"}  # the heading says it
     rows = [row for key, row in _rows(model) if key not in told]
     where = f" Place: `{place}`." if place and place != heading else ""
     doc = (model.__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")

@@ -12,9 +12,10 @@ from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.scenario import Scenario
 from simkit.scenario.error_messages import problems_of
-from simkit.scenario.models import DeepRMWorkload, SofiaWorkload
 from simkit.scenario.types import BrokenRulesError, Count, Section
-from simkit.scenario.workload import WorkloadBase
+from simkit.scenario.workload import WorkloadSource
+from simkit.traces.models.deeprm import DeepRMModel
+from simkit.traces.models.sofia import SofiaModel
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -99,7 +100,7 @@ def refuse_without_jobs(drawn: Mapping[str, JobSets]) -> None:
 
 RESOURCES = ("cpu", "mem")
 """Of the pool."""
-Drawn = DeepRMWorkload | SofiaWorkload
+Drawn = DeepRMModel | SofiaModel
 
 
 def pool_problems(scenario: Scenario, workload: Drawn, learner: str) -> Iterator[str]:
@@ -110,7 +111,7 @@ def pool_problems(scenario: Scenario, workload: Drawn, learner: str) -> Iterator
         workload: the scenario's.
         learner: its name, for the messages.
     """
-    for name, field in WorkloadBase.model_fields.items():
+    for name, field in WorkloadSource.model_fields.items():
         if name != "type" and getattr(workload, name) != field.default:
             yield f"workload.{name}: the learner {learner} draws its own job sets; leave it out"
     wanted = dict.fromkeys(RESOURCES, float(workload.capacity))

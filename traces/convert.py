@@ -6,40 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.errors import TraceError, did_you_mean
-from simkit.traces.jobs_table import read_jobs_table
-from simkit.traces.sacct.usage import read_sacct_usage
-from simkit.traces.swf.clean import clean_swf, notes_of
+from simkit.errors import TraceError
+from simkit.scenario.workload import TraceFormat
+from simkit.traces.sacct import SacctLog
+from simkit.traces.swf import SwfLog
+from simkit.traces.swf.clean import clean_log, notes_of
 from simkit.traces.swf.writer import write_swf
 from simkit.workload import RowReport, Trace, Workload
-
-FORMATS: Final = ("swf", "sacct", "jobs")
-"""The formats that can be converted."""
 
 
 @dataclass(frozen=True)
 class Converted:
-    """What came of a conversion."""
+    """The result of a conversion."""
 
     report: RowReport
-    """What became of the log's rows."""
+    """What was done to the log's rows."""
     remarks: tuple[str, ...] = ()
     """What its user should know of the machine's size."""
 
 
 def convert_log(
-    source: str | PathLike[str],
-    target: str | PathLike[str],
-    *,
-    kind: str,
-    machine_processors: int | None = None,
-    keep_zero_run: bool = False,
-    time_zone: str | None = None,
+    log: TraceFormat, target: str | PathLike[str], *, machine_processors: int | None = None
 ) -> Converted:
     """Write a log as an SWF log that needs no repair any more.
 
@@ -48,49 +39,35 @@ def convert_log(
     appearance. An SWF log keeps its header and all fields, as `clean_swf` does it.
 
     Args:
-        source: the log to convert.
-        target: where the SWF log goes; ``.gz`` is gzipped. It may be `source` only for SWF.
-        kind: the format of `source`, one of `FORMATS`.
+        log: the log to convert.
+        target: where the SWF log goes; ``.gz`` is gzipped. It may be the log itself only for SWF.
         machine_processors: the machine's size, for MaxProcs. Without it an SWF log keeps what its
             header says, sacct's output gets the largest number of processors used at once (noted
-            in the header), and a table of jobs, which does not tell their starts, gets none.
-        keep_zero_run: keep jobs with a run time of 0.
-        time_zone: IANA name of the zone in which sacct printed its times; None: UTC.
+            in the header), and another log, which does not tell when its jobs started, gets none.
 
     Raises TraceError if the log cannot be read or does not fit SWF, or `target` cannot be written.
     """
-    source, target = Path(source), Path(target)
-    _refuse(source, target, kind, time_zone)
-    if kind == "swf":
-        report = clean_swf(
-            source, target, keep_zero_run=keep_zero_run, machine_processors=machine_processors
-        )
-        return Converted(report)
-    results: Mapping[str, Floats] = {}
-    if kind == "sacct":
-        trace, results = read_sacct_usage(source, time_zone=time_zone, keep_zero_run=keep_zero_run)
-    else:
-        trace = read_jobs_table(source)
-    return _write(source, target, trace, results, machine_processors)
-
-
-def _refuse(source: Path, target: Path, kind: str, time_zone: str | None) -> None:
-    """Raise TraceError for what cannot be meant."""
-    if kind not in FORMATS:
-        raise TraceError(f"kind: {kind!r} is no format of logs{did_you_mean(kind, FORMATS)}")
-    if time_zone is not None and kind != "sacct":
-        raise TraceError(
-            f"{source}: a time zone is given, but only the times of sacct need one, not those of "
-            f"{kind}; leave it out"
-        )
-    if kind != "swf" and target.exists() and source.exists() and target.samefile(source):
+    source, target = Path(log.path), Path(target)
+    if isinstance(log, SwfLog):
+        return Converted(clean_log(log, target, machine_processors=machine_processors))
+    if target.exists() and source.exists() and target.samefile(source):
         raise TraceError(
             f"{target}: is the log itself, and SWF would take its place; choose another file"
         )
+    trace, results = log.swf_fields() if isinstance(log, SacctLog) else (log.read(), {})
+    if not trace.workload.gang.all():
+        raise TraceError(
+            f"{source}: this is a trace of tasks on machines, and SWF holds rigid jobs alone"
+        )
+    return _write(log, target, trace, results, machine_processors)
 
 
 def _write(
-    source: Path, target: Path, trace: Trace, results: Mapping[str, Floats], machine: int | None
+    log: TraceFormat,
+    target: Path,
+    trace: Trace,
+    results: Mapping[str, Floats],
+    machine: int | None,
 ) -> Converted:
     remarks: tuple[str, ...] = ()
     if machine is None:
@@ -107,7 +84,11 @@ def _write(
         trace.workload,
         results=results,
         header={} if machine is None else {"MaxProcs": str(machine)},
-        notes=(f"converted by simkit from {source.name}", *remarks, *notes_of(trace.report)),
+        notes=(
+            f"converted by simkit from {Path(log.path).name}",
+            *remarks,
+            *notes_of(trace.report, log.meanings),
+        ),
     )
     return Converted(trace.report, remarks)
 

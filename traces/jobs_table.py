@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +14,8 @@ import polars as pl
 
 from simkit.arrays import Bools, Floats
 from simkit.errors import TraceError, did_you_mean
+from simkit.scenario.references import File
+from simkit.scenario.workload import TraceFormat
 from simkit.text import counted
 from simkit.traces.files import text_blocks
 from simkit.workload import JOB_COLUMNS, RowReport, Trace, Workload
@@ -23,6 +26,35 @@ UNKNOWN: Final = {"requested_time_s": np.nan, "qos": np.nan, "value": np.nan, "d
 """What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
 
 Column = npt.NDArray[Any]
+
+
+class JobsTable(TraceFormat):
+    """A table of jobs in simkit's own column names."""
+
+    path: File
+    """A .csv, .csv.gz or .parquet file; relative to the scenario file."""
+
+    suffixes = (".csv", ".parquet")
+
+    @classmethod
+    def recognise(cls, path: Path, head: str) -> bool:
+        """Return whether the file has a column that only tables of jobs have."""
+        return bool({"submit_time_s", "run_time_s", "processors"} & set(column_names(path, head)))
+
+    def read(self) -> Trace:
+        """Read the table; see `read_jobs_table`."""
+        path = Path(self.path)
+        parquet = is_parquet(path)
+        frame = _parquet(path) if parquet else _csv(path)
+        if frame.height == 0:
+            raise TraceError(f"{path}: no jobs: the table has no rows; check it")
+
+        def place(row: int) -> str:
+            return f"{path}: row {row + 1}" if parquet else f"{path}:{row + 2}"
+
+        workload = Workload.from_jobs(_checked(frame, place))
+        report = RowReport(read=len(workload), accepted=len(workload))
+        return Trace(workload, report, (path,))
 
 
 def read_jobs_table(path: str | PathLike[str]) -> Trace:
@@ -40,22 +72,20 @@ def read_jobs_table(path: str | PathLike[str]) -> Trace:
 
     Raises TraceError, with the row, for missing columns and values that are no numbers.
     """
-    path = Path(path)
-    parquet = is_parquet(path)
-    frame = _parquet(path) if parquet else _csv(path)
-    if frame.height == 0:
-        raise TraceError(f"{path}: no jobs: the table has no rows; check it")
+    return JobsTable.of(path=path).read()
 
-    def place(row: int) -> str:
-        return f"{path}: row {row + 1}" if parquet else f"{path}:{row + 2}"
 
-    workload = Workload.from_jobs(_checked(frame, place))
-    report = RowReport(read=len(workload), accepted=len(workload))
-    return Trace(workload, report, (path,))
+def column_names(path: Path, head: str) -> list[str]:
+    """Return the columns of a table: those of a Parquet file, else of the first line."""
+    if not is_parquet(path):
+        return [name.strip(' "') for name in head.split(",")]
+    with suppress(pl.exceptions.PolarsError, OSError):  # the reader says what is wrong
+        return list(pl.read_parquet_schema(path))
+    return []
 
 
 def is_parquet(path: Path) -> bool:
-    """Tell whether a file begins as Parquet does."""
+    """Return whether a file begins as Parquet does."""
     try:
         with path.open("rb") as stream:
             return stream.read(4) == b"PAR1"

@@ -1,6 +1,7 @@
-"""Rigid jobs gathered block by block in narrow columns, then made a workload.
+"""Logs of rigid jobs: the rules for their rows, and jobs gathered block by block into a workload.
 
-Whole numbers are held in four bytes until the end, and each column is freed as its successor is
+A reader reads; what is left out or repaired is a named and counted rule, and a choice of the
+experiment. Whole numbers are held in four bytes until the end, and each column is freed as its successor is
 made, so that reading costs little more than the workload itself.
 """
 
@@ -8,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.errors import TraceError, did_you_mean
+from simkit.scenario.workload import TraceFormat
 from simkit.traces import rules
-from simkit.traces.rules import Tally
+from simkit.traces.rules import RULES, Tally
 from simkit.workload import JOB_COLUMNS, Workload
 
 Column = npt.NDArray[Any]
@@ -163,14 +164,6 @@ def _repeats(ids: Floats | Ints) -> Ints:
     return np.sort(order[1:][same])
 
 
-# MERGED The rules for rigid jobs: which processors and requested time count, which rows are left out.
-# MERGED
-# MERGED They are apart from the readers, because they are a choice of the experiment: a reader reads, a
-# MERGED named and counted rule repairs.
-
-
-Processors = Literal["allocated", "requested"]
-RequestedTime = Literal["max", "raw"]
 Count = Callable[[str, "npt.NDArray[np.integer]"], None]
 
 LARGEST = 2.0**33
@@ -204,29 +197,19 @@ class KeptJobs:
     """Seconds; NaN where the log has none and the rules leave it so."""
 
 
-@dataclass(frozen=True)
-class JobRules:
-    """The choices that a scenario has.
+class RigidLog(TraceFormat):
+    """A log of rigid jobs: which of its rows count, and how they are repaired."""
 
-    Raises TraceError for a choice that does not exist.
-    """
-
-    processors: Processors = "allocated"
-    """Which count is taken first; the other where it is missing."""
-    requested_time: RequestedTime = "max"
-    """``max``: the larger of requested and run time, the run time where none was requested;
-    ``raw``: as the log has it, NaN where it is missing."""
+    processors: Literal["allocated", "requested"] = "allocated"
+    """Which of the log's two numbers counts first; the other one where it is missing."""
+    requested_time: Literal["max", "raw"] = "max"
+    """max: at least the run time, and the run time where it is missing; raw: as the log has it."""
     keep_zero_run: bool = False
-    """Keep jobs with a run time of 0."""
+    """Keep jobs whose run time is 0."""
 
-    def __post_init__(self) -> None:
-        """Check the names of the choices."""
-        for name, choices in (("processors", Processors), ("requested_time", RequestedTime)):
-            value, known = getattr(self, name), get_args(choices)
-            if value not in known:
-                raise TraceError(f"{name}: {value!r} is no rule{did_you_mean(str(value), known)}")
+    meanings = RULES
 
-    def apply(self, rows: RawJobs, tally: Tally) -> KeptJobs:
+    def judge(self, rows: RawJobs, tally: Tally) -> KeptJobs:
         """Leave out and repair rows, each counted in `tally` under the first rule that applies."""
         first, other = rows.allocated, rows.requested
         if self.processors == "requested":
@@ -242,9 +225,8 @@ class JobRules:
             wanted = np.fmax(wanted, run)
         else:
             missing = late
-        other_used = (
-            rules.FROM_REQUESTED if self.processors == "allocated" else rules.FROM_ALLOCATED
-        )
+        by_default = self.processors == "allocated"
+        other_used = rules.FROM_REQUESTED if by_default else rules.FROM_ALLOCATED
         whole = np.ceil(processors)
         repairs = {
             other_used: first <= 0,

@@ -125,7 +125,7 @@ def workload(name: str, rate: float, seed: int, jobs: int | None, units: int, fo
     """
     if name == "synthetic":
         rng = stream(seed, "workload")
-        drawn = generate_rare(jobs=jobs or 10_000, units=units, load=rate, rng=rng).workload
+        drawn = generate_rare(jobs=jobs or 10_000, units=units, offered_load=rate, rng=rng).workload
         return valued(replace(drawn, epoch_s=_AT, time_zone="America/Chicago"),
                       WORTH.model_copy(update={"gpu": None}), seed)  # fmt: skip
     drawn = log_of(name, folder)

@@ -6,14 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from simkit.arrays import Ints
 from simkit.errors import ScenarioError, TraceError
 from simkit.learners.arguments import RESOURCES, longest_job, pool_problems
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learning.slotted import Slotted
 from simkit.scenario import Scenario
-from simkit.scenario.models import DeepRMWorkload
-from simkit.traces.models.deeprm import UNIT, draw_job_sets, original_jobs
+from simkit.traces.models.deeprm import DeepRMModel
 
 
 def slotted_model(scenario: Scenario, *, horizon: int, memory: int) -> Slotted:
@@ -24,7 +22,7 @@ def slotted_model(scenario: Scenario, *, horizon: int, memory: int) -> Slotted:
     if problems := list(_problems(scenario)):
         raise ScenarioError(problems)
     workload, admission = _workload(scenario), scenario.admission
-    unit = UNIT[workload.demands]
+    unit = workload.unit
     return Slotted(
         capacity=(round(workload.capacity / unit),) * len(RESOURCES),
         slots=admission.slots or 0,  # `_problems` has refused 0
@@ -38,15 +36,15 @@ def slotted_model(scenario: Scenario, *, horizon: int, memory: int) -> Slotted:
     )
 
 
-def _workload(scenario: Scenario) -> DeepRMWorkload:
+def _workload(scenario: Scenario) -> DeepRMModel:
     workload = scenario.workload
-    assert isinstance(workload, DeepRMWorkload)  # `_problems` has refused others
+    assert isinstance(workload, DeepRMModel)  # `_problems` has refused others
     return workload
 
 
 def _problems(scenario: Scenario) -> Iterator[str]:
     workload = scenario.workload
-    if not isinstance(workload, DeepRMWorkload):
+    if not isinstance(workload, DeepRMModel):
         yield f"workload.type: the learner deeprm takes deeprm, not {workload.type}"
         return
     if workload.original_set is not None:
@@ -62,41 +60,17 @@ class JobSource:
 
         Raises ScenarioError if the offered load needs more than a job a step.
         """
-        workload = _workload(scenario)
-        arguments = workload.reader_arguments()
-        names = ("steps", "short_share", "short_steps", "long_steps", "max_size")
-        self._shape = {name: arguments[name] for name in names}
-        self._demands = workload.demands
+        self._workload = _workload(scenario)
         try:
-            self.rate = arrival_rate(workload)
-            self.draw(np.random.default_rng(0), 1)
+            self.rate = self._workload.arrival_rate()
         except TraceError as error:
             raise ScenarioError(f"workload: {error}") from error
 
     def draw(self, rng: np.random.Generator, sets: int) -> JobSets:
         """Return fresh job sets."""
-        drawn = draw_job_sets(rng, sets=sets, rate=self.rate, demands=self._demands, **self._shape)
-        return JobSets(drawn.enter, drawn.length, drawn.size)
+        return JobSets(*self._workload.draw_sets(rng, sets))
 
     def unseen(self, sets: int) -> JobSets:
         """Return sets 0, 1, … of the original's unseen ones at this rate; some may be empty."""
-        rows: list[tuple[Ints, Ints, Ints]] = [
-            original_jobs(n, self.rate, **self._shape) for n in range(sets)
-        ]
+        rows = [self._workload.unseen_set(number) for number in range(sets)]
         return JobSets.padded(rows, len(RESOURCES))
-
-
-def arrival_rate(workload: DeepRMWorkload) -> float:
-    """Return the probability of a job in a step: as given, or as the offered load needs it.
-
-    A job's mean area is its mean length times its mean size, either resource being the dominant
-    one as often; 1.845 capacities a job and step with the defaults.
-    """
-    if workload.rate is not None:
-        return workload.rate
-    assert workload.offered_load is not None  # the scenario has one of the two
-    largest, unit = workload.max_size, UNIT[workload.demands]
-    bounds = (max(largest // 2, 1), largest, 1, max(largest // 5, 1))
-    share, short, long = workload.short_share, workload.short_steps, workload.long_steps
-    length = share * sum(short) / 2 + (1 - share) * sum(long) / 2
-    return workload.offered_load * workload.capacity / (length * unit * sum(bounds) / 4)

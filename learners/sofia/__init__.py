@@ -48,9 +48,8 @@ from simkit.learners.sofia.updates import Batch, Updates, first_of_steps
 from simkit.learning.observe_sofia import NAMES, sofia_schema
 from simkit.learning.slotted import Slotted
 from simkit.scenario import Scenario
-from simkit.scenario.models import SofiaWorkload
 from simkit.seeds import stream
-from simkit.traces.models.sofia import draw_batches
+from simkit.traces.models.sofia import SofiaModel
 from simkit.training import Training
 
 
@@ -60,7 +59,7 @@ def slotted_model(scenario: Scenario, arguments: SofiaArguments) -> Slotted:
     Raises ScenarioError, all problems at once, if it is not Sofia's batch on one pool in steps.
     """
     workload = scenario.workload
-    if not isinstance(workload, SofiaWorkload):
+    if not isinstance(workload, SofiaModel):
         raise ScenarioError(f"workload.type: the learner sofia takes sofia, not {workload.type}")
     if problems := list(pool_problems(scenario, workload, "sofia")):
         raise ScenarioError(problems)
@@ -175,9 +174,9 @@ class SofiaTraining(SlottedTraining):
 
     def _draw(self, count: int, rng: np.random.Generator) -> JobSets:
         """Draw job sets of the scenario's workload; raises ScenarioError if jobs do not fit."""
-        arguments = self.scenario.workload.reader_arguments()
-        kept = {k: v for k, v in arguments.items() if k not in ("step_s", "capacity")}
-        sets = JobSets(*draw_batches(rng, sets=count, **kept))
+        workload = self.scenario.workload
+        assert isinstance(workload, SofiaModel)  # `slotted_model` has refused others
+        sets = JobSets(*workload.draw_sets(rng, count))
         sets.check_fit(self.model)
         return sets
 

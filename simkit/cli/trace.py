@@ -1,8 +1,8 @@
-"""The commands `simkit trace …`: look at a log, clean it, generate one, get one."""
+"""The commands `simkit trace …`: inspect, check, convert, generate and download logs."""
 
 from __future__ import annotations
 
-from enum import StrEnum
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,62 +13,9 @@ from simkit.cli.trace_generate import generate
 from simkit.cli.trace_power import power
 
 if TYPE_CHECKING:
-    from simkit.workload import Trace
+    from simkit.scenario.workload import TraceFormat
 
-app = typer.Typer(help="Look at logs, clean, convert, generate and get them.", no_args_is_help=True)
-
-Log = Annotated[Path, typer.Argument(metavar="LOG", help="A log, plain or .gz.")]
-Target = Annotated[Path, typer.Argument(metavar="FILE", help="The SWF log to write; .gz packs it.")]
-
-
-RECOGNISE = "simkit.traces.formats:recognise"
-CONVERT = "simkit.traces.convert:convert_log"
-CLOUD_FORMAT = "simkit.traces.formats:cloud_format"
-CLOUD_REPORTS = "simkit.traces.formats:cloud_reports"
-CLOUD_FACTS = "simkit.traces.formats:cloud_facts"
-
-
-class Kind(StrEnum):
-    """Formats of logs."""
-
-    SWF = "swf"
-    SACCT = "sacct"
-    JOBS = "jobs"
-
-
-Format = Annotated[
-    Kind | None,
-    typer.Option("--format", "-f", help="The log's format; default: told by its first line."),
-]
-KeepZeroRun = Annotated[bool, typer.Option(help="Keep jobs whose run time is 0.")]
-
-
-def read(path: Path, kind: Kind | None, options: dict[str, Any] | None = None) -> Trace:
-    """Read a log with the reader of its format."""
-    from simkit import plugins
-
-    trace: Trace = plugins.find("simkit.readers", _kind(path, kind))(path, **(options or {}))
-    return trace
-
-
-def _kind(path: Path, kind: Kind | None) -> str:
-    from simkit import plugins
-
-    if kind is not None:
-        return kind.value
-    name: str = plugins.find("simkit.tools", RECOGNISE)(path)
-    return name
-
-
-class TraceKind(StrEnum):
-    """Formats of logs, and of traces of tasks on machines."""
-
-    SWF = "swf"
-    SACCT = "sacct"
-    JOBS = "jobs"
-    ALIBABA2017 = "alibaba2017"
-    TASKS = "tasks"
-
+app = typer.Typer(help="Inspect, check, convert, generate and download logs.", no_args_is_help=True)
 
 AnyTrace = Annotated[
     Path,
@@ -78,43 +25,80 @@ AnyTrace = Annotated[
         "some of its tables, an archive, or one of them.",
     ),
 ]
-TraceFormat = Annotated[
-    TraceKind | None,
-    typer.Option("--format", "-f", help="The trace's format; default: told by its content."),
+Log = Annotated[Path, typer.Argument(metavar="LOG", help="A log, plain or .gz.")]
+Target = Annotated[Path, typer.Argument(metavar="FILE", help="The SWF log to write; .gz packs it.")]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", "-f", metavar="TYPE",
+        help="Its type in a scenario, such as swf, sacct or jobs; default: told by its content.",
+        show_default=False,
+    ),
+]  # fmt: skip
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="A key of this type in a scenario.", show_default=False
+    ),
 ]
+KeepZeroRun = Annotated[bool, typer.Option(help="Keep jobs whose run time is 0.")]
+
+
+def chosen(
+    path: Path, kind: str | None, settings: Sequence[str] | None, **keys: object
+) -> TraceFormat:
+    """Return the trace at a place, of the format given or of the one that recognises it.
+
+    Raises TraceError if no format does, or for keys that this format does not take.
+    """
+    from simkit.errors import TraceError
+    from simkit.scenario.overrides import parse_overrides, set_value, split_key
+    from simkit.scenario.workload import TraceFormat, format_names, format_of, kind_of
+
+    name = kind or format_of(path)
+    format_ = kind_of(name)
+    if not issubclass(format_, TraceFormat):
+        known = ", ".join(format_names())
+        raise TraceError(f"--format: {name} is not a format of traces; known: {known}")
+    arguments: dict[str, Any] = {"type": name, "path": path}
+    arguments |= {key: value for key, value in keys.items() if value not in (None, False)}
+    for key, value in parse_overrides(settings or ()).items():
+        set_value(arguments, split_key(key), value)
+    return format_.of(**arguments)
 
 
 @app.command("info")
 def info(
     log: AnyTrace,
-    kind: TraceFormat = None,
+    kind: Format = None,
+    settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what a trace holds: jobs, span, machines, load; of tasks also their sizes and faults."""
-    from simkit import plugins
+    """Show what a trace holds: jobs, span, machines, load; of tasks also their sizes and faults."""
     from simkit.cli.text import print_json, print_pairs
-    from simkit.cli.trace_text import facts_of, print_facts
+    from simkit.cli.trace_text import job_facts, print_facts, task_facts
 
-    name = plugins.find("simkit.tools", CLOUD_FORMAT)(log) if kind is None else kind.value
-    if name in (TraceKind.ALIBABA2017, TraceKind.TASKS):
-        found = plugins.find("simkit.tools", CLOUD_FACTS)(log, name)
-        if as_json:
-            print_json(found)
+    source = chosen(log, kind, settings)
+    facts = source.facts()
+    if facts is None:
+        trace = source.read()
+        if trace.workload.gang.all():
+            facts = job_facts(trace)
+            if not as_json:
+                print_pairs(str(log), "", {name: str(value) for name, value in facts.items()})
+                return
         else:
-            print_facts(log, found)
-        return
-    trace = read(log, None if kind is None else Kind(kind.value))
-    facts = facts_of(trace)
+            facts = task_facts(source.type, log, trace)
     if as_json:
         print_json(facts)
     else:
-        print_pairs(str(log), "", {name: str(value) for name, value in facts.items()})
+        print_facts(log, facts)
 
 
 @app.command("check")
 def check(
     log: AnyTrace,
-    kind: TraceFormat = None,
+    kind: Format = None,
     fix: Annotated[
         Path | None,
         typer.Option(
@@ -122,39 +106,21 @@ def check(
         ),
     ] = None,
     keep_zero_run: KeepZeroRun = False,
+    settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell which rows of a trace are repaired or left out, and why, with line numbers."""
+    """Show which rows of a trace are repaired or left out, and why, with line numbers."""
     from simkit import plugins
     from simkit.cli.trace_text import checked_as_json, print_check, print_written
-    from simkit.errors import TraceError
 
-    cloud = plugins.find("simkit.tools", CLOUD_FORMAT)(log) if kind is None else kind.value
-    written = None
-    if cloud in (TraceKind.ALIBABA2017, TraceKind.TASKS):
-        if fix is not None:
-            raise TraceError(
-                f"{log}: --fix writes a log of jobs as SWF, and this is a trace of tasks on "
-                "machines; its readers leave out what is wrong each time"
-            )
-        reports = plugins.find("simkit.tools", CLOUD_REPORTS)(log, cloud)
-    else:
-        name = _kind(log, None if kind is None else Kind(kind.value))
-        if fix is not None:
-            written = plugins.find("simkit.tools", CONVERT)(
-                log, fix, kind=name, keep_zero_run=keep_zero_run
-            )
-            reports = {"": written.report}
-        else:
-            options = {"keep_zero_run": True} if keep_zero_run and name != "jobs" else {}
-            reports = {"": read(log, Kind(name), options).report}
-    describe = plugins.find("simkit.tools", "trace.describe")
-    rules = {table: describe(report) for table, report in reports.items()}
+    source = chosen(log, kind, settings, keep_zero_run=keep_zero_run)
+    written = None if fix is None else plugins.find("simkit.tools", "trace.convert")(source, fix)
+    reports = source.reports() if written is None else {"": written.report}
     if as_json:
-        checked_as_json(reports, rules)
+        checked_as_json(reports, source.meanings)
         return
     for table, report in reports.items():
-        print_check(log, report, rules[table], table)
+        print_check(log, report, source.meanings, table)
     if fix is not None and written is not None:
         print_written(fix, written.report.jobs, written.remarks)
 
@@ -177,20 +143,16 @@ def convert(
         typer.Option(metavar="ZONE", help="Zone of sacct's times, as Europe/Berlin; default: UTC."),
     ] = None,
     keep_zero_run: KeepZeroRun = False,
+    settings: Settings = None,
 ) -> None:
     """Write a log of any format as a clean SWF log, with all that SWF has a field for."""
     from simkit import plugins
     from simkit.cli.text import print_rows, say
     from simkit.cli.trace_text import print_written
 
-    done = plugins.find("simkit.tools", CONVERT)(
-        log,
-        target,
-        kind=_kind(log, kind),
-        machine_processors=processors,
-        keep_zero_run=keep_zero_run,
-        time_zone=time_zone,
-    )
+    source = chosen(log, kind, settings, keep_zero_run=keep_zero_run, time_zone=time_zone)
+    convert = plugins.find("simkit.tools", "trace.convert")
+    done = convert(source, target, machine_processors=processors)
     say("Log", str(log))
     print_rows(done.report)
     print_written(target, done.report.jobs, done.remarks)
@@ -223,7 +185,7 @@ def fetch(
     base_url: Annotated[str | None, typer.Option(help="A mirror of the archive.")] = None,
     no_progress: NoProgress = False,
 ) -> None:
-    """Get a public log from the archive, unless it is there, and check that it is whole."""
+    """Download a public log from the archive unless it is there, and check that it is complete."""
     from simkit import plugins
     from simkit.progress import download_progress
 

@@ -1,4 +1,4 @@
-"""The command `simkit trace power`: look at a file of power, weather, carbon or prices."""
+"""The command `simkit trace power`: inspect a file of power, weather, carbon or prices."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from simkit.cli.options import AsJson
 
 if TYPE_CHECKING:
     from simkit.workload import RowReport
-
-POWER_FACTS = "simkit.traces.power.facts:power_facts"
 
 
 def power(
@@ -41,7 +39,7 @@ def power(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what a file of power, carbon or prices holds: unit, zone, step, span, gaps and size."""
+    """Show what a file of power, carbon or prices holds: unit, zone, step, span, gaps and size."""
     from simkit import plugins
     from simkit.cli.text import print_json
     from simkit.experiment.signals import read_signal_file
@@ -51,7 +49,7 @@ def power(
     if path is not None:
         keys["path"] = str(path)
     trace = read_signal_file(keys)
-    facts = plugins.find("simkit.tools", POWER_FACTS)(trace)
+    facts = plugins.find("simkit.tools", "trace.power")(trace)
     if as_json:
         print_json(facts)
     else:
@@ -59,7 +57,7 @@ def power(
 
 
 def print_power(facts: Mapping[str, Any], report: RowReport | None) -> None:
-    """Print the facts of a trace and what became of the rows of its file."""
+    """Print the facts of a trace and what was done to the rows of its file."""
     from simkit.cli.text import print_rows, say
 
     say("Signal", facts["name"])

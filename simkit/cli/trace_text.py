@@ -19,11 +19,16 @@ if TYPE_CHECKING:
     from simkit.workload import RowReport, Trace
 
 
-Rule = tuple[str, int, str, list[int]]
-"""(rule, rows, what it means, first lines)."""
+def task_facts(kind: str, log: Path, trace: Trace) -> dict[str, Any]:
+    """Return what a trace of tasks holds, as plain numbers and text."""
+    from simkit.workload.facts import rows_facts, workload_facts
+
+    reports = trace.tables or {log.name: trace.report}
+    tables = {name: rows_facts(report) for name, report in reports.items()}
+    return {"format": kind, "tables": tables, **workload_facts(trace.workload)}
 
 
-def facts_of(trace: Trace) -> dict[str, Any]:
+def job_facts(trace: Trace) -> dict[str, Any]:
     """Return what a log holds: counts, span, sizes and times, and its offered load."""
     import numpy as np
 
@@ -60,15 +65,20 @@ def _date(epoch_s: float, time_s: float) -> str:
     return datetime.fromtimestamp(epoch_s + time_s, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def checked_as_json(reports: Mapping[str, RowReport], rules: Mapping[str, Sequence[Rule]]) -> None:
+def checked_as_json(reports: Mapping[str, RowReport], meanings: Mapping[str, str]) -> None:
     """Print what was found as JSON; of a trace of several tables, by table."""
     found = {
         table: {
             "read": report.read,
             "accepted": report.accepted,
             "rules": [
-                {"rule": rule, "rows": count, "meaning": meaning, "lines": lines}
-                for rule, count, meaning, lines in rules[table]
+                {
+                    "rule": rule,
+                    "rows": count,
+                    "meaning": meanings.get(rule, ""),
+                    "lines": report.lines.get(rule, []),
+                }
+                for rule, count in report.counts()
             ],
         }
         for table, report in reports.items()
@@ -76,16 +86,17 @@ def checked_as_json(reports: Mapping[str, RowReport], rules: Mapping[str, Sequen
     print_json(found.get("") or found)
 
 
-def print_check(log: Path, report: RowReport, rows: Sequence[Rule], table: str = "") -> None:
+def print_check(log: Path, report: RowReport, meanings: Mapping[str, str], table: str = "") -> None:
     """Print each rule that was met, how often, on which lines first, and what it means."""
     say("Table" if table else "Log", table or str(log))
     print_rows(report)
-    for rule, count, meaning, lines in rows:
+    for rule, count in report.counts():
+        lines = report.lines.get(rule, [])
         first = (
             f" (line {', '.join(map(str, lines))}{', …' * (count > len(lines))})" if lines else ""
         )
-        print(f"\n{rule}: {counted(count, 'row')}{first}\n  {meaning}")
-    if not rows:
+        print(f"\n{rule}: {counted(count, 'row')}{first}\n  {meanings.get(rule, '')}")
+    if not report.counts():
         print(f"\nNothing is wrong with {table or 'it'}.")
 
 
@@ -125,9 +136,6 @@ def _number(value: int | None, *, known: bool) -> str:
     return "?" if value is None else f"{'' if known else '~'}{value:,}"
 
 
-# MERGED What `simkit trace info` prints of a trace of tasks on machines.
-
-
 QUANTILES: Final = ("mean", "min", "p50", "p90", "p99", "max")
 LABEL: Final = 16
 """Columns of the names of facts."""
@@ -138,7 +146,7 @@ def print_facts(place: Path, facts: Mapping[str, Any]) -> None:
 
     Args:
         place: the trace.
-        facts: what `simkit.traces.formats.cloud_facts` returned.
+        facts: those of its format, or `task_facts`.
     """
     say("Trace", f"{place} ({facts['format']})")
     for name, rows in facts["tables"].items():

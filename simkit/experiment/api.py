@@ -8,12 +8,9 @@ print(run.metrics["wait_time_s"]["mean"], run.jobs)
 
 from __future__ import annotations
 
-import gzip
 import os
 import shlex
 from collections.abc import Mapping
-from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,19 +25,14 @@ from simkit.scenario import Scenario
 from simkit.scenario.bundled import find_scenario
 from simkit.scenario.file import load_scenario
 from simkit.scenario.policy import NamedPolicy
-from simkit.scenario.workload import PluginWorkload
+from simkit.scenario.workload import PluginWorkload, recognise
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
 # MERGED A log or a run folder given where a scenario belongs: says so, and how to go on.
 
 
-_BY_NAME: Final = {".swf": "swf", ".csv": "jobs", ".parquet": "jobs"}
-"""Last part of a log's name, without ``.gz`` → its type in a scenario."""
 _SCENARIO_ENDINGS: Final = (".yaml", ".yml", ".json")
-_SWF_FIELDS: Final = 18
-_LOOK_AT = 200
-"""Lines from the start of a file in which its first job is looked for."""
 
 
 def scenario_file(text: str) -> Path:
@@ -64,34 +56,9 @@ def refuse_mistaken(path: Path, text: str) -> None:
 
 
 def log_type(path: Path) -> str:
-    """Return the type that a scenario gives to a log: swf, sacct or jobs; empty if it is none."""
-    name = path.name.lower().removesuffix(".gz")
-    if name.endswith(_SCENARIO_ENDINGS):
-        return ""
-    lines = _first_lines(path)
-    if lines and lines[0].startswith("JobID") and "|" in lines[0]:
-        return "sacct"
-    if kind := next((kind for end, kind in _BY_NAME.items() if name.endswith(end)), ""):
-        return kind
-    jobs = [line.split() for line in lines if line.strip() and not line.lstrip().startswith(";")]
-    return "swf" if jobs and len(jobs[0]) >= _SWF_FIELDS and all(map(_number, jobs[0])) else ""
-
-
-def _first_lines(path: Path) -> list[str]:
-    """Return the first lines of a text, unpacked; none of a file that cannot be read."""
-    with suppress(OSError, EOFError):
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-        with gzip.open(path) if packed else path.open("rb") as lines:
-            return [line[:1000].decode("latin-1") for line in islice(lines, _LOOK_AT)]
-    return []
-
-
-def _number(field: str) -> bool:
-    with suppress(ValueError):
-        float(field)
-        return True
-    return False
+    """Return the type that a scenario gives to a log: swf, sacct, …; empty if it is not one."""
+    is_scenario = path.name.lower().removesuffix(".gz").endswith(_SCENARIO_ENDINGS)
+    return "" if is_scenario else recognise(path)
 
 
 def _about_log(path: Path, text: str, kind: str) -> str:

@@ -17,10 +17,12 @@ from simkit import plugins
 from simkit.errors import ScenarioError, did_you_mean
 from simkit.scenario.cluster import (
     ClusterSection,
+    ContainerTrace,
+    Fault,
     MachineGroup,
+    MachineTrace,
     MaintenanceSection,
 )
-from simkit.scenario.workload import ContainerTrace, Fault, MachineTrace
 from simkit.text import counted
 from simkit.units import amount_on_grid
 from simkit.workload import Workload

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection, Iterable
 from typing import Any, Literal
 
 import numpy as np
 
-from simkit import plugins
 from simkit.arrays import Floats, Ints
 from simkit.engine.recorder import Recorder, Status
 from simkit.engine.simulation import Simulation
@@ -24,7 +22,7 @@ from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info
 from simkit.results.run_writer import MemoryWriter
 from simkit.scenario import Scenario
-from simkit.scenario.workload import WorkloadBase
+from simkit.scenario.workload import WorkloadSource
 from simkit.seeds import stream
 from simkit.workload import RowReport, Trace, Workload
 
@@ -260,13 +258,10 @@ class Episodes:
         """Build everything for the scenario's own seed; raises as `prepare` does."""
         self._first = prepare(scenario, policy=NoPolicy())
         section = scenario.workload
-        self._reader = plugins.find("simkit.readers", section.reader_name)
-        self._is_drawn = _takes_generator(self._reader)
-        self._arguments = section.reader_arguments()
         self._log: Workload | None = None
         """The log as it was read, if its transforms depend on the seed."""
-        if not self._is_drawn and (section.resample is not None or scenario.value is not None):
-            plain = {name: field.default for name, field in WorkloadBase.model_fields.items()}
+        if not section.is_drawn and (section.resample is not None or scenario.value is not None):
+            plain = {name: field.default for name, field in WorkloadSource.model_fields.items()}
             del plain["type"]
             self._log = read_trace(section.model_copy(update=plain), scenario.seed).workload
 
@@ -310,31 +305,22 @@ class Episodes:
 
     @property
     def _depends_on_seed(self) -> bool:
-        return self._is_drawn or self._log is not None
+        return self._first.scenario.workload.is_drawn or self._log is not None
 
     def _jobs(self, scenario: Scenario, original_set: int | None) -> Workload:
         """Return the jobs of a scenario's seed, without their values."""
         section, jobs = scenario.workload, self._log
         if jobs is None:
-            arguments = self._arguments
             if original_set is not None:
-                arguments = arguments | _numbered(section, original_set)
-            jobs = self._reader(**arguments, rng=stream(scenario.seed, "workload")).workload
+                section = _numbered(section, original_set)
+            jobs = section.trace(stream(scenario.seed, "workload")).workload
         return transformed(jobs, section, scenario.seed)
 
 
-def _numbered(section: WorkloadBase, original_set: int) -> dict[str, int]:
+def _numbered(section: WorkloadSource, original_set: int) -> WorkloadSource:
     if "original_set" not in type(section).model_fields:
         raise ScenarioError(
             f"original_set: a workload of type {section.type} has no numbered job sets; leave it "
             "out, or use `workload: {type: deeprm, …}`"
         )
-    return {"original_set": original_set}
-
-
-def _takes_generator(reader: Any) -> bool:
-    """Return whether a reader draws jobs from the seed."""
-    try:
-        return "rng" in inspect.signature(reader).parameters
-    except (TypeError, ValueError):  # built in: it has no signature
-        return False
+    return section.model_copy(update={"original_set": original_set})

@@ -12,20 +12,11 @@ from hashlib import sha256
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, field_validator, model_validator
+from pydantic.json_schema import models_json_schema
 
 from simkit.errors import ScenarioError
 from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.learn import Learn
-from simkit.scenario.models import (
-    BernoulliWorkload,
-    BimodalWorkload,
-    DeepRMWorkload,
-    LublinWorkload,
-    PoissonWorkload,
-    RareWorkload,
-    SofiaWorkload,
-    UniformWorkload,
-)
 from simkit.scenario.policy import COMPAT_PERIODS, EstimatorChoice, PolicySection
 from simkit.scenario.power import Power
 from simkit.scenario.references import FiniteJson
@@ -38,33 +29,7 @@ from simkit.scenario.types import (
     Section,
 )
 from simkit.scenario.value import Value
-from simkit.scenario.workload import (
-    Alibaba2017Workload,
-    JobsWorkload,
-    PluginWorkload,
-    SacctWorkload,
-    SwfWorkload,
-    TasksWorkload,
-)
-
-WorkloadSection = Annotated[
-    SwfWorkload
-    | SacctWorkload
-    | JobsWorkload
-    | LublinWorkload
-    | PoissonWorkload
-    | BernoulliWorkload
-    | UniformWorkload
-    | BimodalWorkload
-    | RareWorkload
-    | DeepRMWorkload
-    | SofiaWorkload
-    | Alibaba2017Workload
-    | TasksWorkload
-    | PluginWorkload,
-    Field(discriminator="type"),
-]
-"""Every kind of workload, told apart by `type`."""
+from simkit.scenario.workload import WorkloadSection, kinds
 
 
 class AdmissionSection(Section):
@@ -206,8 +171,21 @@ def scenario_hash(scenario: Scenario) -> str:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a scenario file, for editors."""
-    schema = Scenario.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    models = {"": Scenario, **kinds()}
+    refs, schema = models_json_schema([(model, "validation") for model in models.values()])
+    parts = schema["$defs"]
+    workloads = {name: refs[model, "validation"]["$ref"] for name, model in models.items() if name}
+    for name, ref in workloads.items():
+        own = parts[ref.rpartition("/")[2]]
+        own["properties"]["type"] = {"const": name, "description": own.get("description", "")}
+    parts.pop("WorkloadSource")
+    scenario = parts.pop("Scenario")
+    scenario["properties"]["workload"] |= {
+        "discriminator": {"propertyName": "type", "mapping": workloads},
+        "oneOf": [{"$ref": ref} for ref in workloads.values()],
+    }
+    scenario["properties"]["workload"].pop("$ref", None)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": parts, **scenario}
 
 
 def _canonical(value: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from simkit.errors import did_you_mean
+from simkit.scenario.references import FileOrFolder
 from simkit.scenario.types import (
     BrokenRulesError,
     Count,
@@ -20,10 +21,9 @@ from simkit.scenario.types import (
     Section,
     check_order,
 )
-from simkit.scenario.workload import ContainerTrace, MachineTrace, RandomFailures
+from simkit.scenario.yaml_lines import KeyPath
 
-_KeyPath = tuple[str | int, ...]
-_Problem = tuple[_KeyPath, str]
+_Problem = tuple[KeyPath, str]
 
 
 def _number_or_name(value: object) -> object:
@@ -34,6 +34,60 @@ def _number_or_name(value: object) -> object:
 
 NumberOrName = Annotated[int | str, BeforeValidator(_number_or_name)]
 """What a log calls a queue or partition."""
+
+
+Running = Literal["drain", "requeue", "suspend"]
+"""What happens to running tasks: they end, start over elsewhere, or pause and go on."""
+
+
+class Fault(Section):
+    """What an error of a machine does."""
+
+    running: Running = "drain"
+    """Running tasks end first, start over on other machines, or pause and go on."""
+    repair: PositiveDuration | None = 3600.0
+    """The machine takes tasks again after this time; null: never."""
+
+
+class MachineTrace(Section):
+    """Machines and their errors as a trace has them."""
+
+    type: Literal["alibaba2017"] = "alibaba2017"
+    """The kind of trace: server_event of Alibaba's cluster-trace-v2017."""
+    path: FileOrFolder
+    """The table, or the folder or archive that holds it; relative to the scenario file."""
+    softerror: Fault = Field(default_factory=Fault)
+    """Errors of software: the trace tells when they begin, not when they are over."""
+    harderror: Fault = Field(default_factory=lambda: Fault(running="requeue", repair=86400.0))
+    """Errors of hardware, likewise."""
+    remove: Running = "drain"
+    """What happens to tasks on a machine that leaves."""
+
+
+class ContainerTrace(Section):
+    """Services that hold part of the machines, as a trace has them."""
+
+    type: Literal["alibaba2017"] = "alibaba2017"
+    """The kind of trace: container_event of Alibaba's cluster-trace-v2017."""
+    path: FileOrFolder
+    """The table, or the folder or archive that holds it; relative to the scenario file."""
+    running: Running = "drain"
+    """Batch tasks in the way of a new container end first, start over elsewhere, or pause."""
+    unknown_machines: Literal["refuse", "skip"] = "refuse"
+    """Containers on machines that the cluster does not have: an error, or left out."""
+
+
+class RandomFailures(Section):
+    """Machines fail at random and are repaired; both times are exponentially distributed."""
+
+    mtbf: PositiveDuration
+    """Mean time between failures of one machine."""
+    mttr: PositiveDuration
+    """Mean time to repair."""
+    running: Running = "requeue"
+    """Running tasks start over elsewhere, pause, or (drain) end first."""
+    machines: Many[str] | None = None
+    """Names of the groups of machines that fail; null: all."""
 
 
 class MachineGroup(Section):
@@ -186,7 +240,7 @@ def _twice(section: str, names: Sequence[str | None]) -> Iterator[_Problem]:
             yield (section, row, "name"), f"{name!r} appears twice; names must differ"
 
 
-def _unknown(place: _KeyPath, names: Sequence[str], groups: Sequence[str]) -> Iterator[_Problem]:
+def _unknown(place: KeyPath, names: Sequence[str], groups: Sequence[str]) -> Iterator[_Problem]:
     for row, name in enumerate(names):
         if name not in groups:
             hint = did_you_mean(name, set(groups)) or "; give the groups under machines names"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
@@ -37,12 +38,25 @@ _BOUNDS = {
 }
 
 
-def problems_of(error: ValidationError, model: type[BaseModel]) -> list[Problem]:
-    """Return every problem of a failed validation of `model`, in pydantic's order."""
+def problems_of(
+    error: ValidationError,
+    model: type[BaseModel],
+    *,
+    tag: str = "",
+    others: Mapping[str, type[BaseModel]] | None = None,
+) -> list[Problem]:
+    """Return every problem of a failed validation of `model`, in pydantic's order.
+
+    Args:
+        error: the failure.
+        model: the model.
+        tag: what the scenario's `type` calls it, if `others` could have been chosen.
+        others: tag → model of these; a key of theirs is told as such.
+    """
     return [
         problem
         for details in error.errors(include_url=False)
-        for problem in _problems(details, Location(model, details["loc"]))
+        for problem in _problems(details, Location(model, details["loc"], tag, others or {}))
     ]
 
 
@@ -58,13 +72,19 @@ class Location:
         inner: tag → model that stands at `path` itself; empty if there is none.
     """
 
-    def __init__(self, model: type[BaseModel], loc: tuple[int | str, ...]) -> None:
+    def __init__(
+        self,
+        model: type[BaseModel],
+        loc: tuple[int | str, ...],
+        tag: str = "",
+        others: Mapping[str, type[BaseModel]] | None = None,
+    ) -> None:
         self.path: KeyPath = ()
         self.field: FieldInfo | None = None
         self.models: dict[str, type[BaseModel]] = {}
-        self.others: dict[str, type[BaseModel]] = {}
-        self.inner: dict[str, type[BaseModel]] = {"": model}
-        chosen = False
+        self.others = dict(others or {})
+        self.inner = {tag: model}
+        chosen = bool(others)
         for step in loc:
             if len(self.inner) > 1 and step in self.inner:
                 self.others = {tag: m for tag, m in self.inner.items() if tag != step}
@@ -89,12 +109,20 @@ class Location:
         self.models = self.inner
         fields = [m.model_fields[step] for m in self.inner.values() if step in m.model_fields]
         self.field = fields[0] if fields else None
-        self.inner = _models_in(self.field) if self.field else {}
+        del self.inner
+
+    @cached_property
+    def inner(self) -> dict[str, type[BaseModel]]:  # on demand: some models are plug-ins
+        """Tag → model of those that stand at `path` itself."""
+        return _models_in(self.field) if self.field else {}
 
 
 def _models_in(field: FieldInfo) -> dict[str, type[BaseModel]]:
     """Return tag → model of the models in a field's type; the tags are pydantic's loc."""
     parts = (field.annotation, *field.metadata)
+    for part in parts:
+        if hasattr(part, "models"):  # a mark that knows them
+            return dict(part.models())
     return {tag: model for part in parts for tag, model in _tagged(part, "")}
 
 
@@ -153,9 +181,9 @@ def _remedy(kind: str, value: Any) -> str:
 
 
 def _unknown_key(location: Location) -> str:
-    for tag, model in location.others.items():
-        if location.key in model.model_fields:
-            return f"does not go with {location.tag}; it is a key of {tag}"
+    owners = [tag for tag, model in location.others.items() if location.key in model.model_fields]
+    if owners:
+        return f"does not go with {location.tag}; it is a key of {', '.join(owners)}"
     known = {name for model in location.models.values() for name in model.model_fields}
     return f"unknown key{did_you_mean(location.key, known)}"
 

@@ -7,6 +7,7 @@ and paths stay as they are.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import (
     AfterValidator,
+    BeforeValidator,
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
@@ -85,12 +87,24 @@ def _file_problem(path: Path) -> str:
     return f"there is no file {path}{near if 'did you mean' in near else ''}"
 
 
-File = Annotated[str, AfterValidator(_file), WithJsonSchema({"type": "string", "format": "path"})]
+def _text(value: object) -> object:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+File = Annotated[
+    str,
+    BeforeValidator(_text),
+    AfterValidator(_file),
+    WithJsonSchema({"type": "string", "format": "path"}),
+]
 """An existing file; a relative path starts from the scenario's folder.
 
 ``sample:NAME`` is a bundled log."""
 FileOrFolder = Annotated[
-    str, AfterValidator(_file_or_folder), WithJsonSchema({"type": "string", "format": "path"})
+    str,
+    BeforeValidator(_text),
+    AfterValidator(_file_or_folder),
+    WithJsonSchema({"type": "string", "format": "path"}),
 ]
 """An existing file or folder, found in the same way."""
 

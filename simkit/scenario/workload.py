@@ -1,27 +1,55 @@
-"""The scenario's `workload`: which jobs arrive; here what every kind takes, and the logs.
+"""The scenario's `workload`: which jobs arrive, and the base classes of trace formats and models.
 
-One class a kind (`scenario_models` has the generated ones). The keys that are a kind's own are its
-reader's keyword arguments, one to one; those of `WorkloadBase` apply to what any reader returns.
+A kind of workload is a class: its fields are the keys that a scenario gives, the text under a field
+is its documentation, and a method returns the jobs. An entry point ``NAME = module:Class`` in the
+group ``simkit.readers`` makes it ``workload: {type: NAME, …}``; no other list names it. How to write
+one is told in docs/howto/add-a-trace-format.md.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+import gzip
+import inspect
+import zlib
+from abc import abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Self
 
-from pydantic import Field, field_validator, model_validator
+import numpy as np
+from pydantic import (
+    Field,
+    GetCoreSchemaHandler,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic_core import core_schema
 
-from simkit.errors import did_you_mean
-from simkit.scenario.references import Arguments, File, FileOrFolder, ReaderName
+from simkit import plugins
+from simkit.errors import PluginError, TraceError, did_you_mean
+from simkit.plugins import instantiate
+from simkit.scenario.error_messages import problems_of, shown
+from simkit.scenario.references import Arguments, File, ReaderName
 from simkit.scenario.types import (
+    BrokenRulesError,
     Count,
     Instant,
     Jobs,
-    Many,
     Positive,
     PositiveDuration,
     Section,
     check_order,
 )
+from simkit.workload import RowReport, Trace
+
+GROUP: Final = "simkit.readers"
+"""The group of entry points that holds the kinds of workload."""
+BINARY: Final = "\0"
+"""Stands for the first line of what is not text."""
 
 
 class Window(Section):
@@ -56,7 +84,7 @@ class TargetLoad(Section):
     """Processors of the machine that it is the load of."""
 
 
-class WorkloadBase(Section):
+class WorkloadSource(Section):
     """What every kind of workload takes."""
 
     type: str
@@ -79,192 +107,269 @@ class WorkloadBase(Section):
     """Bring the arrivals to an offered load, after everything else; absent: as they are."""
 
     @property
-    def reader_name(self) -> str:
-        """The name under which plug-ins know the reader, in the group ``simkit.readers``."""
-        return self.type
+    def is_drawn(self) -> bool:
+        """Whether the jobs depend on the scenario's seed."""
+        return False
 
-    def reader_arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments of the reader; models take a generator `rng` besides."""
-        own = type(self).model_fields.keys() - WorkloadBase.model_fields.keys()
-        return {name: getattr(self, name) for name in type(self).model_fields if name in own}
+    @abstractmethod
+    def trace(self, rng: np.random.Generator) -> Trace:
+        """Return the jobs before any of the transforms above; `rng` is for kinds that draw them.
 
+        Raises TraceError if there are none.
+        """
 
-class LogWorkload(WorkloadBase):
-    """What every log of rigid jobs takes."""
+    def arguments(self) -> dict[str, Any]:
+        """Return the keys of this kind alone, without those that every kind takes."""
+        keys = type(self).model_fields.keys() - WorkloadSource.model_fields.keys()
+        return {key: getattr(self, key) for key in type(self).model_fields if key in keys}
 
-    path: File
-    """The log, plain or .gz; relative to the scenario file."""
-    processors: Literal["allocated", "requested"] = "allocated"
-    """Which of the log's two numbers counts first; the other one where it is missing."""
-    requested_time: Literal["max", "raw"] = "max"
-    """max: at least the run time, and the run time where it is missing; raw: as the log has it."""
-    keep_zero_run: bool = False
-    """Keep jobs whose run time is 0."""
-
-
-class SwfWorkload(LogWorkload):
-    """A log in the Standard Workload Format."""
-
-    type: Literal["swf"]
-    """A log in the Standard Workload Format."""
-
-
-class SacctWorkload(LogWorkload):
-    """The output of Slurm's ``sacct --parsable2``."""
-
-    type: Literal["sacct"]
-    """The output of Slurm's sacct --parsable2."""
-    time_zone: str | None = None
-    """IANA name of the zone in which sacct printed its times; null: read them as UTC."""
-    memory: bool = False
-    """Make the requested memory a second resource, mem, in GiB a processor."""
-
-    @field_validator("time_zone")
     @classmethod
-    def _is_a_zone(cls, name: str | None) -> str | None:
-        return name if name is None else check_zone(name)
+    def of(cls, **arguments: Any) -> Self:
+        """Return the source with these arguments, as a scenario's author would write them.
+
+        Raises TraceError, for all of them at once, if one is unknown, missing or out of its range,
+        and for the keys that a scenario alone applies, such as `load`.
+        """
+        problems = [
+            f"{name}: is applied by a scenario; from Python use simkit.workload.transform"
+            for name in WorkloadSource.model_fields.keys() & arguments.keys() - {"type"}
+        ]
+        try:
+            made = cls.model_validate({"type": ""} | arguments)
+        except ValidationError as error:
+            problems += [
+                f"{'.'.join(map(str, problem.path))}: {problem.text}".removeprefix(": ")
+                for problem in problems_of(error, cls)
+            ]
+        if problems:
+            raise TraceError("\n".join(problems))
+        return made
 
 
-class JobsWorkload(WorkloadBase):
-    """A table of jobs in simkit's own column names."""
+class TraceFormat(WorkloadSource):
+    """A format of recorded traces: where the file is, and how it is read."""
 
-    type: Literal["jobs"]
-    """A table of jobs in simkit's own column names."""
     path: File
-    """A .csv, .csv.gz or .parquet file; relative to the scenario file."""
+    """The file, plain or .gz; relative to the scenario file."""
+
+    meanings: ClassVar[Mapping[str, str]] = {}
+    """Rule of the reader's report → what it means, in a sentence, for `simkit trace check`."""
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """Endings of file names, such as ``.swf``; they count where no format knows the content."""
+
+    @abstractmethod
+    def read(self) -> Trace:
+        """Read the jobs; raises TraceError, with file and line, for what cannot be read."""
+
+    @classmethod
+    def recognise(cls, path: Path, head: str) -> bool:
+        """Return whether the file or folder is of this format.
+
+        Args:
+            path: exists.
+            head: the first line that is not empty, unpacked; empty for an empty file, `BINARY` for
+                a folder or a binary file.
+        """
+        return False
+
+    def facts(self) -> dict[str, Any] | None:
+        """Return what `simkit trace info` shows; None: what follows from the jobs."""
+        return None
+
+    def reports(self) -> dict[str, RowReport]:
+        """Return table → what was done to its rows; a format of one file calls its table ""."""
+        return {"": self.read().report}
+
+    def trace(self, rng: np.random.Generator) -> Trace:
+        """Read the jobs."""
+        return self.read()
 
 
-class PluginWorkload(WorkloadBase):
-    """A reader of one's own, or of another package."""
+class WorkloadModel(WorkloadSource):
+    """A statistical model of jobs."""
 
-    type: Literal["plugin"]
-    """A reader of one's own, or of another package."""
+    @abstractmethod
+    def generate(self, rng: np.random.Generator) -> Trace:
+        """Draw the jobs; equal generators give equal jobs."""
+
+    @property
+    def is_drawn(self) -> bool:
+        """True."""
+        return True
+
+    def trace(self, rng: np.random.Generator) -> Trace:
+        """Draw the jobs."""
+        return self.generate(rng)
+
+
+class PluginWorkload(WorkloadSource):
+    """A custom reader: a function in a file, or of an installed package."""
+
     reader: ReaderName
     """Name of an entry point, package.module:attribute or file.py:attribute."""
     args: Arguments = Field(default_factory=dict)
     """Keyword arguments for the reader."""
 
     @property
-    def reader_name(self) -> str:
-        """The name of the reader that the scenario gives."""
-        return self.reader
+    def is_drawn(self) -> bool:
+        """Whether the reader takes a generator `rng`."""
+        return _takes_generator(plugins.find(GROUP, self.reader))
 
-    def reader_arguments(self) -> dict[str, Any]:
-        """Return the scenario's `args`."""
-        return dict(self.args)
-
-
-def check_zone(name: str) -> str:
-    """Return the name of a time zone; raises ValueError, with a suggestion, if there is none."""
-    from zoneinfo import available_timezones
-
-    zones = available_timezones()
-    if name not in zones:
-        near = did_you_mean(name, zones)
-        remedy = near if "did you mean" in near else "; use an IANA name such as Europe/Berlin"
-        raise ValueError(f"unknown time zone {name!r}{remedy}")
-    return name
-
-
-# MERGED The scenario's cloud traces: workloads of tasks, and the machines and containers of a trace.
+    def trace(self, rng: np.random.Generator) -> Trace:
+        """Call the reader; a subclass of `WorkloadSource` is a reader, too."""
+        reader, arguments = plugins.find(GROUP, self.reader), dict(self.args)
+        if _is_source(reader):
+            reader = reader.of
+        elif _takes_generator(reader):
+            arguments["rng"] = rng
+        made = instantiate(f"workload: the reader {self.reader!r}", reader, arguments)
+        made = made.trace(rng) if isinstance(made, WorkloadSource) else made
+        if not isinstance(made, Trace):
+            raise PluginError(
+                f"workload: the reader {self.reader!r} returned a {type(made).__name__}; "
+                "a reader returns a simkit.workload.Trace"
+            )
+        return made
 
 
-Running = Literal["drain", "requeue", "suspend"]
-
-CLOUDSIMPY_COLUMNS = {
-    "job_id": "job_id",
-    "task_id": "task_id",
-    "submit_time_s": "submit_time",
-    "run_time_s": "duration",
-    "instances": "instances_num",
-    "cpu": "cpu",
-    "mem": "memory",
-}
+def _takes_generator(reader: Any) -> bool:
+    try:
+        return "rng" in inspect.signature(reader).parameters
+    except (TypeError, ValueError):  # built in: it has no signature
+        return False
 
 
-class Alibaba2017Workload(WorkloadBase):
-    """The batch jobs of Alibaba's cluster-trace-v2017."""
+def _is_source(reader: Any) -> bool:
+    return isinstance(reader, type) and issubclass(reader, WorkloadSource)
 
-    type: Literal["alibaba2017"]
-    """The batch jobs of Alibaba's cluster-trace-v2017."""
-    path: FileOrFolder
-    """The folder of the tables, its archive, or batch_task alone; relative to the scenario file."""
-    rules: Arguments = Field(default_factory=dict)
-    """What to do with known problems, where it differs from the defaults: {running: keep}."""
-    durations: Annotated[str | dict[str, Positive | str], Field(union_mode="left_to_right")] = (
-        "task"
+
+# --- the kinds that are installed --------------------------------------------------------------
+
+
+def kind_names() -> list[str]:
+    """Return what `type` may be, without an import of any of it."""
+    return [name for name in plugins.names(GROUP) if "." not in name]  # machines.… have a dot
+
+
+def kinds() -> dict[str, type[WorkloadSource]]:
+    """Return type → class of all installed kinds; readers that are functions are not among them."""
+    found = {name: plugins.find(GROUP, name) for name in kind_names()}
+    return {name: kind for name, kind in found.items() if _is_source(kind)}
+
+
+def kind_of(name: str) -> type[WorkloadSource]:
+    """Return the class that a `type` stands for.
+
+    Raises PluginError, with the nearest name, if there is none.
+    """
+    names = kind_names()
+    if names and name not in names:
+        raise PluginError(f"unknown value {name!r}{did_you_mean(name, names)}")
+    kind: type[WorkloadSource] = plugins.find(GROUP, name)
+    if not _is_source(kind):
+        raise PluginError(
+            f"{name!r} is a function, not a kind of workload; write "
+            f"{{type: plugin, reader: {name}, args: …}}"
+        )
+    return kind
+
+
+def format_names() -> list[str]:
+    """Return the names of the installed formats of traces."""
+    return [name for name, kind in kinds().items() if issubclass(kind, TraceFormat)]
+
+
+def recognise(path: Path) -> str:
+    """Return the `type` of a trace, told by its content, else by its name; empty if none knows it.
+
+    Formats of other packages are asked before those bundled with simkit.
+    """
+    head = first_line(path)[1]
+    formats = {name: kind for name, kind in kinds().items() if issubclass(kind, TraceFormat)}
+    order = sorted(formats, key=lambda name: formats[name].__module__.startswith("simkit."))
+    ending = path.name.lower().removesuffix(".gz")
+    by_content = (name for name in order if formats[name].recognise(path, head))
+    by_name = (name for name in order if ending.endswith(formats[name].suffixes or "\0"))
+    return next(by_content, "") or next(by_name, "")
+
+
+def format_of(path: Path) -> str:
+    """Return the `type` of a trace as `recognise` does; raises TraceError if no format knows it."""
+    if not path.exists():
+        near = get_close_matches(path.name, [p.name for p in path.absolute().parent.glob("*")], n=1)
+        hint = f"; did you mean {str(path.parent / near[0])!r}?" if near else "; check the path"
+        raise TraceError(f"{path}: no such file{hint}")
+    if name := recognise(path):
+        return name
+    if path.is_dir():
+        raise TraceError(f"{path}: is a folder, and no format knows its content; name a file in it")
+    number, line = first_line(path)
+    what = (
+        f"by this line, {line[:60]!r}" if line != BINARY else "as it is a binary file, or damaged"
     )
-    """Run times where batch_instance is missing: task, share, or {type: share, share: 0.5}."""
-    instances: bool = True
-    """Each instance takes its own time, where batch_instance is there."""
+    docs = {name: (kind.__doc__ or "").partition("\n")[0] for name, kind in kinds().items()}
+    known = "".join(f"\n  --format {name}: {docs[name]}" for name in format_names())
+    raise TraceError(
+        f"{path}:{number}: the format is not recognised {what}; check the file, or name its "
+        f"format:{known}"
+    )
 
 
-class TasksWorkload(WorkloadBase):
-    """A table of tasks, by default in the columns of CloudSimPy's job table."""
+def first_line(path: Path) -> tuple[int, str]:
+    """Return number and text of a file's first line that is not empty, unpacked.
 
-    type: Literal["tasks"]
-    """A table of tasks, by default in the columns of CloudSimPy's job table."""
-    path: File
-    """A .csv, .csv.gz or .parquet file; relative to the scenario file."""
-    columns: dict[str, str] = Field(default_factory=lambda: dict(CLOUDSIMPY_COLUMNS))
-    """Our name → the table's: job_id, submit_time_s, run_time_s, …; others are resources."""
-    factors: dict[str, Positive] = Field(default_factory=dict)
-    """Our name → what its column is multiplied by: {cpu: 0.01}."""
-    submit: Literal["first", "last"] = "first"
-    """Which of a job's rows says when it is submitted."""
-    negative_run: Literal["drop", "zero"] = "drop"
-    """Rows with a negative run time are left out, or run 0 s."""
-    zero_run: Literal["keep", "drop"] = "keep"
-    """Rows with a run time of 0 are kept, or left out."""
-    parent_separator: Annotated[str, Field(min_length=1)] = ";"
-    """What stands between the parents of a task."""
+    (1, "") for an empty file; (1, `BINARY`) for a folder and for what cannot be read as text.
+    """
+    with suppress(OSError, EOFError, zlib.error):
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if packed else path.open("rb") as lines:
+            text = lines.read(1 << 16)
+        if b"\0" not in text:
+            for number, line in enumerate(text.decode("utf-8", "replace").splitlines(), 1):
+                if bare := line.strip().removeprefix("\ufeff"):
+                    return number, bare
+            return 1, ""
+    return 1, BINARY
 
 
-class Fault(Section):
-    """What an error of a machine does."""
+class OfKind:
+    """Marks the field whose section is of the class that its key `type` names."""
 
-    running: Running = "drain"
-    """Running tasks end in peace, start over on other machines, or pause and go on."""
-    repair: PositiveDuration | None = 3600.0
-    """The machine takes tasks again after this time; null: never."""
+    def models(self) -> dict[str, type[WorkloadSource]]:
+        """Return tag → model, for the paths of errors."""
+        return kinds()
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Judge the section by its own class; only this class is imported."""
+        return core_schema.with_info_before_validator_function(self._validated, handler(source))
+
+    def _validated(self, value: object, info: ValidationInfo) -> object:
+        if not isinstance(value, Mapping):
+            return value  # a section that is made already, or pydantic says what it must be
+        known = ", ".join(kind_names())
+        if "type" not in value:
+            raise BrokenRulesError([(("type",), f"is missing; add one of: {known}")])
+        name = value["type"]
+        if not isinstance(name, str):
+            text = f"must be one of {known}, not {shown(name)}"
+            raise BrokenRulesError([(("type",), text)])
+        try:
+            kind = kind_of(name)
+        except PluginError as error:
+            raise BrokenRulesError([(("type",), str(error))]) from error
+        try:
+            return kind.model_validate(value, context=info.context)
+        except ValidationError as error:
+            unknown = any(part["type"] == "extra_forbidden" for part in error.errors())
+            others = (
+                {tag: model for tag, model in kinds().items() if tag != name} if unknown else {}
+            )
+            problems = problems_of(error, kind, tag=name, others=others)
+            raise BrokenRulesError((problem.path, problem.text) for problem in problems) from error
 
 
-class MachineTrace(Section):
-    """Machines and their errors as a trace has them."""
-
-    type: Literal["alibaba2017"] = "alibaba2017"
-    """The kind of trace: server_event of Alibaba's cluster-trace-v2017."""
-    path: FileOrFolder
-    """The table, or the folder or archive that holds it; relative to the scenario file."""
-    softerror: Fault = Field(default_factory=Fault)
-    """Errors of software: the trace tells when they begin, not when they are over."""
-    harderror: Fault = Field(default_factory=lambda: Fault(running="requeue", repair=86400.0))
-    """Errors of hardware, likewise."""
-    remove: Running = "drain"
-    """What becomes of tasks on a machine that leaves."""
-
-
-class ContainerTrace(Section):
-    """Services that hold part of the machines, as a trace has them."""
-
-    type: Literal["alibaba2017"] = "alibaba2017"
-    """The kind of trace: container_event of Alibaba's cluster-trace-v2017."""
-    path: FileOrFolder
-    """The table, or the folder or archive that holds it; relative to the scenario file."""
-    running: Running = "drain"
-    """Batch tasks in the way of a new container end in peace, start over elsewhere, or pause."""
-    unknown_machines: Literal["refuse", "skip"] = "refuse"
-    """Containers on machines that the cluster does not have: an error, or left out."""
-
-
-class RandomFailures(Section):
-    """Machines fail at random and are repaired; both times are exponentially distributed."""
-
-    mtbf: PositiveDuration
-    """Mean time between failures of one machine."""
-    mttr: PositiveDuration
-    """Mean time to repair."""
-    running: Running = "requeue"
-    """Running tasks start over elsewhere, pause, or (drain) end in peace."""
-    machines: Many[str] | None = None
-    """Names of the groups of machines that fail; null: all."""
+WorkloadSection = Annotated[SerializeAsAny[WorkloadSource], OfKind()]
+"""Any kind of workload, told apart by `type`."""

@@ -373,6 +373,10 @@ class RowReport:
         """Rows that became jobs."""
         return self.accepted + sum(self.repaired.values())
 
+    def counts(self) -> list[tuple[str, int]]:
+        """Return (rule, rows): the rules that left rows out, those that repaired, the notes."""
+        return [*self.dropped.items(), *self.repaired.items(), *self.notes.items()]
+
     def balanced(self) -> bool:
         """Tell whether every row read is accounted for."""
         return self.read == self.jobs + sum(self.dropped.values())

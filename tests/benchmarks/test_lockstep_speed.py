@@ -10,7 +10,7 @@ import pytest
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learning.slotted import Slotted
-from simkit.traces.models.deeprm import draw_job_sets
+from simkit.traces.models.deeprm import DeepRMModel
 
 LEAST_PER_S = 500_000
 RATE_OF_70_PERCENT = 0.3794
@@ -28,7 +28,7 @@ def actions_per_s(env: Lockstep, rng: np.random.Generator) -> float:
 @pytest.mark.slow
 def test_two_thousand_games_take_half_a_million_actions_a_second() -> None:
     rng = np.random.default_rng(0)
-    sets = JobSets(*draw_job_sets(rng, sets=100, rate=RATE_OF_70_PERCENT))
+    sets = JobSets(*DeepRMModel.of(rate=RATE_OF_70_PERCENT).draw_sets(rng, 100))
     env = Lockstep(Slotted(), sets, replicas=20)
     speeds = [actions_per_s(env, rng) for _ in range(5)]
     print(f"lock-step, 2,000 games: {max(speeds):,.0f} actions/s")

@@ -13,11 +13,11 @@ import pytest
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.bundle import read_bundle
 from simkit.learners.deeprm import DeepRMTraining, begin
-from simkit.learners.deeprm.model import JobSource, arrival_rate
+from simkit.learners.deeprm.model import JobSource
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.nn.perceptron import sizes_of
 from simkit.scenario import Scenario
-from simkit.scenario.models import DeepRMWorkload
+from simkit.traces.models.deeprm import DeepRMModel
 from simkit.training.train import train
 
 SMALL = {"job_sets": 4, "rollouts": 3, "iterations": 6, "held_out_sets": 3, "hidden": 8}
@@ -160,8 +160,7 @@ def test_job_sets_have_the_offered_load_and_fit_the_model(demands: str) -> None:
 
 
 def test_the_defaults_make_1_845_capacities_a_job_and_step() -> None:
-    workload = DeepRMWorkload(type="deeprm", offered_load=1.845)
-    assert arrival_rate(workload) == pytest.approx(1.0)
+    assert DeepRMModel.of(offered_load=1.845).arrival_rate() == pytest.approx(1.0)
 
 
 def test_the_unseen_sets_are_the_originals() -> None:

@@ -12,7 +12,7 @@ from simkit.learners.nn.input_layers import make_input_layer
 from simkit.learners.nn.perceptron import small_weights
 from simkit.learners.nn.policy_network import PolicyNetwork
 from simkit.learning.slotted import Slotted
-from simkit.traces.models.deeprm import draw_job_sets
+from simkit.traces.models.deeprm import DeepRMModel
 
 MODEL = Slotted()
 
@@ -30,7 +30,7 @@ def test_the_shortest_that_fits_now_then_the_lowest_slot_then_void() -> None:
 
 
 def game(seed: int, sets: int) -> Lockstep:
-    drawn = draw_job_sets(np.random.default_rng(seed), sets=sets, rate=0.4, steps=20)
+    drawn = DeepRMModel.of(rate=0.4, steps=20).draw_sets(np.random.default_rng(seed), sets)
     return Lockstep(MODEL, JobSets(drawn.enter, drawn.length, drawn.size), limit=500)
 
 

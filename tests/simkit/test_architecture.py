@@ -34,8 +34,11 @@ AUDITOR = {"simkit.errors", "simkit.text"}
 POWER_VIEW = {"simkit.power.site", "simkit.power.site_checks"}
 """What policies may take of power: the site that they look at, and the words for what it lacks."""
 
+SCENARIO_KEYS = {f"simkit.scenario.{name}" for name in ("workload", "references", "types")}
+"""What formats of traces may take of scenarios: the base classes, and the types of their keys."""
+
 FLOORS: dict[str, set[str]] = {
-    "traces": {"traces", "power", "workload", "face"},
+    "traces": {"traces", "scenario", "power", "workload", "face"},
     "policies": {"policies", "learning", "policy", "power", "workload", "face"},
     "learners": {"learners", "traces", *ORDER} - {"cli"},
     "scenarios": set(),
@@ -138,6 +141,17 @@ def test_policies_see_only_a_view_of_power() -> None:
         for other in others & FILES.keys()
         if (room_of(other) == "power" and other not in POWER_VIEW)
         or (room_of(other) == "learning" and not other.startswith("simkit.learning.slotted"))
+    }
+    assert beyond == set()
+
+
+def test_formats_see_only_the_keys_of_scenarios() -> None:
+    beyond = {
+        f"{module} imports {other}"
+        for module, others in IMPORTS.items()
+        if room_of(module) == "traces"
+        for other in others & FILES.keys()
+        if room_of(other) == "scenario" and other not in SCENARIO_KEYS
     }
     assert beyond == set()
 

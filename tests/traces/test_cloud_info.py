@@ -10,10 +10,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from simkit.cli.trace_text import task_facts
 from simkit.errors import TraceError
-from simkit.traces.alibaba2017.facts import alibaba2017_facts
+from simkit.scenario.workload import kind_of, recognise
+from simkit.traces.alibaba2017 import Alibaba2017Trace
 from simkit.traces.alibaba2017.layout import TABLES
-from simkit.traces.formats import cloud_facts, cloud_format, cloud_reports
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[3] / "shared" / "data"))
 DATA = DATA / "alibaba"
@@ -56,7 +57,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def whole(folder):
-    return alibaba2017_facts(folder(*TABLES))
+    return Alibaba2017Trace.of(path=folder(*TABLES)).facts()
 
 
 def test_a_whole_trace(whole):
@@ -91,7 +92,7 @@ def test_a_machine_added_twice_counts_once_with_its_last_size(folder):
     path = folder("server_event")
     with (path / "server_event.csv").open("a") as file:
         file.write("60,9,add,,64,1,1\n")
-    machines = alibaba2017_facts(path)["machines"]
+    machines = Alibaba2017Trace.of(path=path).facts()["machines"]
     assert (machines["count"], machines["capacity"]["cpu"]) == (3, 192)
 
 
@@ -102,7 +103,7 @@ def test_offered_load_and_where_run_times_come_from(whole, folder):
     assert whole["run_times"] == "of instances"
     path = folder()
     (path / "batch_instance.csv").unlink()
-    assert "waits included" in alibaba2017_facts(path)["run_times"]
+    assert "waits included" in Alibaba2017Trace.of(path=path).facts()["run_times"]
 
 
 def test_containers_and_the_most_that_they_hold(whole):
@@ -126,11 +127,11 @@ def test_any_single_table_is_enough(folder, table):
     path = folder(table)
     if table == "batch_instance":
         # alone it tells nothing without the tasks that its rows belong to
-        assert alibaba2017_facts(path)["unread_tables"] == ["batch_instance"]
+        assert Alibaba2017Trace.of(path=path).facts()["unread_tables"] == ["batch_instance"]
     for place in (path, path / f"{table}.csv"):
-        facts = alibaba2017_facts(place)
+        facts = Alibaba2017Trace.of(path=place).facts()
         assert facts["missing_tables"] == [name for name in TABLES if name != table]
-        assert cloud_format(place) == "alibaba2017"
+        assert recognise(place) == "alibaba2017"
 
 
 def test_an_archive_is_a_trace(folder, tmp_path_factory):
@@ -138,8 +139,8 @@ def test_an_archive_is_a_trace(folder, tmp_path_factory):
     archive = tmp_path_factory.mktemp("packed") / "trace_201708.tgz"
     with tarfile.open(archive, "w:gz") as packed:
         packed.add(path, arcname="trace_201708")
-    assert cloud_format(archive) == "alibaba2017"
-    assert alibaba2017_facts(archive)["machines"]["count"] == 3
+    assert recognise(archive) == "alibaba2017"
+    assert Alibaba2017Trace.of(path=archive).facts()["machines"]["count"] == 3
 
 
 HEADER = "submit_time,duration,cpu,memory,job_id,task_id,instances_num,disk\n"
@@ -148,26 +149,25 @@ FORMATS = [
     ("jobs.csv", HEADER + "0,5,1,0.5,1,1,3,0\n", "tasks"),
     ("batch_task.csv", "0,1,1,1,1,Terminated,50,0.1\n", "alibaba2017"),
     ("batch_task.csv.gz", "damaged", "alibaba2017"),  # reading it says what is wrong
-    ("log.swf", "1 0 0 5 4 -1 -1 4 9 -1 1 1 1 1 1 1 -1 -1\n", None),
-    ("other.csv", "job_id,submit_time_s,run_time_s,processors\n1,0,5,4\n", None),
-    ("picture.csv", "\0\0\0", None),
-    ("empty.csv", "", None),
+    ("log.swf", "1 0 0 5 4 -1 -1 4 9 -1 1 1 1 1 1 1 -1 -1\n", "swf"),
+    ("other.csv", "job_id,submit_time_s,run_time_s,processors\n1,0,5,4\n", "jobs"),
+    ("picture.csv", "\0\0\0", "jobs"),
+    ("empty.csv", "", "swf"),
 ]
 
 
 @pytest.mark.parametrize(("name", "content", "format_"), FORMATS)
 def test_the_format_is_told_by_content_and_name(tmp_path, name, content, format_):
     (tmp_path / name).write_text(content)
-    assert cloud_format(tmp_path / name) == format_
+    assert recognise(tmp_path / name) == format_
 
 
 def test_what_is_no_trace_is_left_to_the_readers_of_logs(tmp_path):
-    assert cloud_format(tmp_path) is None  # an empty folder
-    assert cloud_format(tmp_path / "missing.csv") is None
+    assert recognise(tmp_path) == ""  # an empty folder
     (tmp_path / "machine_meta.csv").write_text("m_1,0,1,1,96,100,USING\n")
-    assert cloud_format(tmp_path) == "alibaba2017"  # of 2018: the error says so
+    assert recognise(tmp_path) == "alibaba2017"  # of 2018: the error says so
     with pytest.raises(TraceError, match="v2018"):
-        cloud_facts(tmp_path, "alibaba2017")
+        Alibaba2017Trace.of(path=tmp_path).facts()
 
 
 def test_a_table_of_tasks(tmp_path):
@@ -176,21 +176,22 @@ def test_a_table_of_tasks(tmp_path):
         {"submit_time": [0, 10], "duration": [5.0, 6.0], "cpu": [1.0, 0.5], "memory": [0.5, 0.1],
          "job_id": [1, 2], "task_id": [1, 1], "instances_num": [3, 2]}
     ).write_parquet(path)  # fmt: skip
-    assert cloud_format(path) == "tasks"
-    facts = cloud_facts(path, "tasks")
+    assert recognise(path) == "tasks"
+    facts = task_facts("tasks", path, kind_of("tasks").of(path=path).read())
     assert (facts["format"], facts["jobs"], facts["instances"]) == ("tasks", 2, 5)
     assert facts["tables"]["jobs.parquet"]["accepted"] == 2
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"no Alibaba tables in {DATA}; set SIMKIT_DATA")
 def test_the_published_tables():
-    facts = alibaba2017_facts(DATA)
+    facts = Alibaba2017Trace.of(path=DATA).facts()
     assert facts["tables"]["batch_task"]["rows"] == 80_553
     assert (facts["machines"]["count"], facts["machines"]["capacity"]["cpu"]) == (1313, 84_032)
     assert facts["machines"]["events"] == {"add": 1313, "softerror": 39}
     assert (facts["tasks_per_job"]["max"], facts["instances_per_task"]["max"]) == (156, 64_486)
     assert (facts["first_submit_s"], facts["last_submit_s"]) == (-1078, 60_181)
-    table = cloud_facts(DATA / "cloudsimpy_jobs.csv.gz", "tasks")
+    path = DATA / "cloudsimpy_jobs.csv.gz"
+    table = task_facts("tasks", path, kind_of("tasks").of(path=path).read())
     assert (table["jobs"], table["tasks"], table["instances"]) == (5216, 31_756, 2_551_075)
 
 
@@ -205,7 +206,7 @@ def test_oddities_of_usage_are_counted_and_every_row_is_accounted_for(tmp_path):
         "300,1,10,20,,1,1,1\n"
         ",1,10,20,30,1,1,1\n"
     )
-    report = cloud_reports(tmp_path, "alibaba2017")["server_usage"]
+    report = Alibaba2017Trace.of(path=tmp_path).reports()["server_usage"]
     assert report.read == report.accepted == 7
     assert report.notes == {
         "usage of nobody": 1, "usage without a time": 1, "usage outside 0 to 100 %": 2,

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from simkit.errors import TraceError
+from simkit.scenario.workload import kind_of
 from simkit.traces.convert import convert_log, most_at_once
-from simkit.traces.sacct.usage import read_sacct_usage
-from simkit.traces.swf import read_swf
+from simkit.traces.sacct import SacctLog
+from simkit.traces.swf import SwfLog, read_swf
 from simkit.workload import Workload
 
 SACCT = """\
@@ -45,7 +46,7 @@ def sacct(tmp_path):
 
 def test_all_that_swf_has_a_field_for_is_carried_over(sacct, tmp_path):
     target = tmp_path / "log.swf"
-    convert_log(sacct, target, kind="sacct")
+    convert_log(kind_of("sacct").of(path=sacct), target)
     # job, submit, wait, run, allocated, cpu time, memory, requested, requested time, requested
     # memory, status, user, group, executable, queue, partition, previous job, think time
     assert [" ".join(row) for row in rows_of(target)] == [
@@ -58,7 +59,7 @@ def test_all_that_swf_has_a_field_for_is_carried_over(sacct, tmp_path):
 
 def test_names_of_queues_and_partitions_stand_in_the_header_those_of_users_do_not(sacct, tmp_path):
     target = tmp_path / "log.swf"
-    convert_log(sacct, target, kind="sacct")
+    convert_log(kind_of("sacct").of(path=sacct), target)
     named = [line for line in header_of(target) if "Queue" in line or "Partition" in line]
     assert named == ["; Queue: 1 high", "; Partition: 1 short", "; Partition: 2 long"]
     assert "ada" not in target.read_text()
@@ -66,20 +67,20 @@ def test_names_of_queues_and_partitions_stand_in_the_header_those_of_users_do_no
 
 def test_the_machines_size_is_what_was_used_at_once_unless_it_is_given(sacct, tmp_path):
     target = tmp_path / "log.swf"
-    done = convert_log(sacct, target, kind="sacct")
+    done = convert_log(kind_of("sacct").of(path=sacct), target)
     assert done.remarks == (
         "MaxProcs 8 is the largest number of processors used at once in the log; the machine may "
         "have more",
     )
     assert f"; Note: {done.remarks[0]}" in header_of(target)
     assert read_swf(target).workload.capacity == {"processors": 8}
-    assert convert_log(sacct, target, kind="sacct", machine_processors=64).remarks == ()
+    assert convert_log(kind_of("sacct").of(path=sacct), target, machine_processors=64).remarks == ()
     assert read_swf(target).workload.capacity == {"processors": 64}
 
 
 def test_a_converted_log_needs_no_repair_and_tells_what_was_left_out(sacct, tmp_path):
     target = tmp_path / "log.swf.gz"
-    report = convert_log(sacct, target, kind="sacct").report
+    report = convert_log(kind_of("sacct").of(path=sacct), target).report
     trace = read_swf(target, requested_time="raw")
     assert trace.report.accepted == trace.report.read == report.jobs == 3
     text = gzip.decompress(target.read_bytes()).decode()
@@ -89,18 +90,18 @@ def test_a_converted_log_needs_no_repair_and_tells_what_was_left_out(sacct, tmp_
 
 def test_times_are_of_the_zone_that_is_given(sacct, tmp_path):
     target = tmp_path / "log.swf"
-    convert_log(sacct, target, kind="sacct", time_zone="Europe/Berlin")
+    convert_log(SacctLog.of(path=sacct, time_zone="Europe/Berlin"), target)
     assert {"; UnixStartTime: 1704092400", "; TimeZoneString: Europe/Berlin"} < {*header_of(target)}
 
 
 def test_a_table_of_jobs_has_no_starts_so_no_size(tmp_path):
     table, target = tmp_path / "jobs.csv", tmp_path / "log.swf"
     table.write_text("job_id,submit_time_s,run_time_s,processors,user\n7,0,10,4,0\n")
-    done = convert_log(table, target, kind="jobs")
+    done = convert_log(kind_of("jobs").of(path=table), target)
     assert done.remarks == ("MaxProcs is unknown, as the log does not tell when its jobs started",)
     assert read_swf(target).workload.capacity == {}
     assert rows_of(target)[0][11] == "0"  # a number is kept, only names are numbered anew
-    convert_log(table, target, kind="jobs", machine_processors=8)
+    convert_log(kind_of("jobs").of(path=table), target, machine_processors=8)
     assert read_swf(target).workload.capacity == {"processors": 8}
 
 
@@ -108,11 +109,11 @@ def test_an_swf_log_keeps_its_header_and_all_fields(tmp_path):
     log, target = tmp_path / "log.swf", tmp_path / "clean.swf"
     row = "4 50 3 10 4 9.50 7 8 15 6 1 2 3 4 5 6 7 8"
     log.write_text(f"; Computer: ours\n; MaxProcs: 4 (of 9)\n{row}\n5 60 -1 0 1" + " -1" * 13)
-    report = convert_log(log, target, kind="swf").report
+    report = convert_log(kind_of("swf").of(path=log), target).report
     assert (report.read, report.jobs) == (2, 1)
     assert rows_of(target) == [row.split()]
     assert header_of(target)[:2] == ["; Computer: ours", "; MaxProcs: 4 (of 9)"]
-    convert_log(log, target, kind="swf", machine_processors=16, keep_zero_run=True)
+    convert_log(SwfLog.of(path=log, keep_zero_run=True), target, machine_processors=16)
     assert header_of(target)[:2] == ["; Computer: ours", "; MaxProcs: 16"]
     assert len(rows_of(target)) == 2
 
@@ -127,7 +128,7 @@ STATES = [
 @pytest.mark.parametrize(("state", "status"), STATES)
 def test_states(sacct, state, status):
     sacct.write_text(SACCT.replace("TIMEOUT", state))
-    _, columns = read_sacct_usage(sacct)
+    _, columns = SacctLog.of(path=sacct).swf_fields()
     np.testing.assert_array_equal(columns["status"], [1, 5, status])
 
 
@@ -142,14 +143,14 @@ WAITS = [
 @pytest.mark.parametrize(("change", "wait"), WAITS)
 def test_waits(sacct, change, wait):
     sacct.write_text(SACCT.replace(*change))
-    _, columns = read_sacct_usage(sacct)
+    _, columns = SacctLog.of(path=sacct).swf_fields()
     np.testing.assert_array_equal(columns["wait_time_s"][0], wait)
 
 
 def test_columns_that_are_not_there_are_unknown(tmp_path):
     path = tmp_path / "sacct.txt"
     path.write_text("JobID|Submit|Elapsed|AllocCPUS\n5|2024-01-01T08:00:00|00:10:00|2\n")
-    trace, columns = read_sacct_usage(path)
+    trace, columns = SacctLog.of(path=path).swf_fields()
     assert len(trace.workload) == 1
     assert {name: column.tolist() for name, column in columns.items()} == {
         name: [pytest.approx(np.nan, nan_ok=True)] for name in columns
@@ -157,9 +158,9 @@ def test_columns_that_are_not_there_are_unknown(tmp_path):
 
 
 def test_blocks_do_not_show(sacct, monkeypatch):
-    _, whole = read_sacct_usage(sacct)
+    _, whole = SacctLog.of(path=sacct).swf_fields()
     monkeypatch.setattr("simkit.traces.files.text_blocks.__defaults__", (150,))
-    _, pieces = read_sacct_usage(sacct)
+    _, pieces = SacctLog.of(path=sacct).swf_fields()
     for name, column in whole.items():
         np.testing.assert_array_equal(column, pieces[name], err_msg=name)
 
@@ -168,7 +169,7 @@ def test_blocks_do_not_show(sacct, monkeypatch):
 def test_what_cannot_be_read_is_named_by_its_line(sacct, good, bad):
     sacct.write_text(SACCT.replace(good, bad))
     with pytest.raises(TraceError, match=r":[24]: (TotalCPU|MaxRSS) is '(2 h|lots)'; it should"):
-        read_sacct_usage(sacct)
+        SacctLog.of(path=sacct).swf_fields()
 
 
 AT_ONCE = [
@@ -198,9 +199,5 @@ def test_the_most_at_once(waits, most):
 def test_what_cannot_be_done_is_said(sacct, tmp_path):
     before = sacct.read_bytes()
     with pytest.raises(TraceError, match="is the log itself.*choose another file"):
-        convert_log(sacct, sacct, kind="sacct")
+        convert_log(kind_of("sacct").of(path=sacct), sacct)
     assert sacct.read_bytes() == before
-    with pytest.raises(TraceError, match="'slurm' is no format of logs"):
-        convert_log(sacct, tmp_path / "a", kind="slurm")
-    with pytest.raises(TraceError, match="a time zone is given"):
-        convert_log(sacct, tmp_path / "a", kind="jobs", time_zone="UTC")

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from simkit.errors import TraceError
-from simkit.traces.formats import recognise
+from simkit.scenario.workload import format_of, recognise
 
 ROW = "1 0 -1 10 4 -1 -1 4 20 -1 1 -1 -1 -1 -1 -1 -1 -1\n"
 
@@ -39,7 +39,7 @@ def test_a_format_is_told_by_the_first_line(tmp_path, content, name, kind, pack)
 
 def test_parquet_is_a_table_of_jobs(tmp_path):
     path = tmp_path / "a"
-    pl.DataFrame({"job_id": [1]}).write_parquet(path)
+    pl.DataFrame({"processors": [1]}).write_parquet(path)
     assert recognise(path) == "jobs"
 
 
@@ -50,15 +50,15 @@ def test_anything_else_is_an_error_that_names_the_formats(tmp_path, content):
     path = tmp_path / "log.txt"
     path.write_text(content)
     with pytest.raises(TraceError) as caught:
-        recognise(path)
+        format_of(path)
     text, line = str(caught.value), 1 + content.count("\n") - 1
     assert text.startswith(f"{path}:{line}: the format is not recognised by this line")
-    for word in ("SWF", "sacct --parsable2", "CSV or Parquet", "--format"):
+    for word in ("--format swf: A log in the Standard Workload Format", "sacct --parsable2"):
         assert word in text
 
 
 def test_a_file_that_is_no_text_is_an_error(tmp_path):
     path = tmp_path / "a"
     path.write_bytes(b"\x00\x01")
-    with pytest.raises(TraceError, match="this is a binary file"):
-        recognise(path)
+    with pytest.raises(TraceError, match="as it is a binary file"):
+        format_of(path)

@@ -13,22 +13,33 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from pydantic import Field
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
+from simkit.scenario.references import FileOrFolder
+from simkit.scenario.workload import TraceFormat
 from simkit.traces.alibaba2017 import rules as names
-from simkit.traces.alibaba2017.files import TableFile, find_tables
+from simkit.traces.alibaba2017.facts import trace_facts
+from simkit.traces.alibaba2017.files import (
+    TableFile,
+    find_tables,
+    is_archive,
+    names_a_table,
+    tables_there,
+)
 from simkit.traces.alibaba2017.instances import (
     Durations,
     InstanceTimes,
     read_instance_times,
     task_index,
 )
+from simkit.traces.alibaba2017.layout import TABLES
 from simkit.traces.alibaba2017.machines import machine_events, read_containers, read_machine_events
 from simkit.traces.alibaba2017.rules import Rules
 from simkit.traces.alibaba2017.tasks import Tasks, read_tasks
-from simkit.traces.alibaba2017.usage import read_usage
-from simkit.traces.rules import Tally, summary
+from simkit.traces.alibaba2017.usage import read_usage, usage_report
+from simkit.traces.rules import RULES, Tally, summary
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.parents import slices
 
@@ -38,13 +49,73 @@ RESOURCES: Final = ("cpu", "mem")
 """Cores, and memory as a share of the largest machine's."""
 
 
-def read_alibaba2017(
-    path: str | PathLike[str],
-    *,
-    rules: Mapping[str, str] | None = None,
-    durations: str | Mapping[str, Any] = "task",
-    instances: bool = True,
-) -> Trace:
+class Alibaba2017Trace(TraceFormat):
+    """The batch jobs of Alibaba's cluster-trace-v2017."""
+
+    path: FileOrFolder
+    """The folder of the tables, its archive, or batch_task alone; relative to the scenario file."""
+    rules: Rules = Field(default_factory=Rules)
+    """What to do with known problems, where it differs from the defaults: {running: keep}."""
+    durations: Durations = Field("task", validate_default=True)
+    """Run times where batch_instance is missing: task, share, or {type: share, share: 0.5}."""
+    instances: bool = True
+    """Each instance takes its own time, where batch_instance is there."""
+
+    meanings = RULES | names.MEANINGS
+
+    @classmethod
+    def recognise(cls, path: Path, head: str) -> bool:
+        """Return whether a folder or archive holds tables of the trace, or a file is called one."""
+        if path.is_dir():
+            return any(names_a_table(entry) for entry in path.iterdir())
+        return path.name.partition(".")[0] in TABLES or is_archive(path)
+
+    def read(self) -> Trace:
+        """Read the batch jobs; see `read_alibaba2017`."""
+        found = find_tables(Path(self.path), "batch_task")
+        tally = Tally()
+        tasks = read_tasks(found["batch_task"], self.rules, tally)
+        _refuse_empty(found["batch_task"], tally, len(tasks.job))
+        workload, order = _workload(tasks, self.durations)
+        used, reports = [found["batch_task"]], {"batch_task": tally.report}
+        if self.instances and "batch_instance" in found:
+            machines = _machines(found, used, reports)
+            rows = Tally()
+            index = task_index((tasks.job[order], tasks.task[order]), tasks.left_out)
+            times = read_instance_times(
+                found["batch_instance"], index, workload.instances, self.rules, machines, rows
+            )
+            workload = _with_instance_times(workload, times, rows)
+            used.append(found["batch_instance"])
+            reports["batch_instance"] = rows.report
+        inputs = tuple(dict.fromkeys(table.path for table in used))
+        return Trace(workload, tally.report, inputs, reports)
+
+    def facts(self) -> dict[str, Any]:
+        """Return what `simkit trace info` shows; see `trace_facts`."""
+        has_jobs = "batch_task" in tables_there(self.path)
+        return trace_facts(self.path, self.read() if has_jobs else None)
+
+    def reports(self) -> dict[str, RowReport]:
+        """Return what was done to the rows of each table that is there, by its name."""
+        there = tables_there(self.path)
+        reports = dict(self.read().tables) if "batch_task" in there else {}
+        machines = containers = None
+        if "server_event" in there:
+            events = read_machine_events(self.path)
+            reports["server_event"], machines = events.report, set(events.machine_id.tolist())
+        if "container_event" in there:
+            services = read_containers(self.path)
+            reports["container_event"] = services.report
+            containers = set(services.container_id.tolist())
+        if "server_usage" in there:
+            reports["server_usage"] = usage_report(self.path, "machines", machines)
+        if "container_usage" in there:
+            reports["container_usage"] = usage_report(self.path, "containers", containers)
+        return reports
+
+
+def read_alibaba2017(path: str | PathLike[str], **arguments: Any) -> Trace:
     """Read the batch jobs of cluster-trace-v2017.
 
     A job is submitted when its first task is created; jobs are sorted by (that time, job id), the
@@ -61,11 +132,8 @@ def read_alibaba2017(
         path: a folder with the tables (``batch_task.csv``, ``.csv.gz``, or an archive that holds
             them), a ``.tar.gz`` or ``.tgz`` archive, or the single table batch_task (then no
             other table is looked for).
-        rules: treatments of known problems that differ from the defaults, by the names of
-            `alibaba2017_rules.Rules`: ``{"running": "keep"}``.
-        durations: ``task`` (end − creation of the task, also for each of its instances), or
-            ``share``, a measured or given part of it: see `alibaba2017_durations.Durations`.
-        instances: read `batch_instance` where it is there.
+        arguments: the other fields of `Alibaba2017Trace`: `rules` (see `rules.Rules`), `durations`
+            (see `instances.Durations`), `instances`.
 
     Returns:
         The workload and the reports: `report` is batch_task's, `tables` has each table's.
@@ -73,25 +141,7 @@ def read_alibaba2017(
     Raises TraceError, with file and line, for a missing table, a table of another trace, damaged
     files, unknown rules, and if no row becomes a task.
     """
-    chosen, model = Rules.of(rules or {}), Durations.of(durations)
-    found = find_tables(Path(path), "batch_task")
-    tally = Tally()
-    tasks = read_tasks(found["batch_task"], chosen, tally)
-    _refuse_empty(found["batch_task"], tally, len(tasks.job))
-    workload, order = _workload(tasks, model)
-    used, reports = [found["batch_task"]], {"batch_task": tally.report}
-    if instances and "batch_instance" in found:
-        machines = _machines(found, used, reports)
-        rows = Tally()
-        index = task_index((tasks.job[order], tasks.task[order]), tasks.left_out)
-        times = read_instance_times(
-            found["batch_instance"], index, workload.instances, chosen, machines, rows
-        )
-        workload = _with_instance_times(workload, times, rows)
-        used.append(found["batch_instance"])
-        reports["batch_instance"] = rows.report
-    inputs = tuple(dict.fromkeys(table.path for table in used))
-    return Trace(workload, tally.report, inputs, reports)
+    return Alibaba2017Trace.of(path=path, **arguments).read()
 
 
 def _workload(tasks: Tasks, model: Durations) -> tuple[Workload, Ints]:

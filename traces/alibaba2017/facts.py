@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.errors import TraceError
-from simkit.traces.alibaba2017 import read_alibaba2017
-from simkit.traces.alibaba2017.files import TableFile, find_tables
+from simkit.traces.alibaba2017.files import tables_there
 from simkit.traces.alibaba2017.layout import TABLES
 from simkit.traces.alibaba2017.machines import read_containers, read_machine_events
 from simkit.traces.alibaba2017.usage import Subject, read_usage
-from simkit.traces.facts import offered_load, rows_facts, spread, workload_facts
 from simkit.workload import Trace
 from simkit.workload.capacity import Containers, MachineEvents
-
-if TYPE_CHECKING:
-    pass
-
+from simkit.workload.facts import offered_load, rows_facts, spread, workload_facts
 
 SIZES: Final = 5
 """How many sizes of machines are listed, the most frequent first."""
@@ -33,28 +26,12 @@ _USAGE: Final[Mapping[str, tuple[Subject, tuple[str, ...]]]] = {
 }
 
 
-def tables_there(path: str | PathLike[str]) -> dict[str, TableFile]:
-    """Return the tables of the trace that are at a place, whichever they are.
-
-    Args:
-        path: a folder, a tar archive, or a single table that has its table's name.
-
-    Raises TraceError if there is none, or nothing to read.
-    """
-    problem: TraceError | None = None
-    for table in TABLES:
-        try:
-            return find_tables(Path(path), table)
-        except TraceError as error:
-            problem = problem or error
-    raise problem or TraceError(f"{path}: no table of the trace")
-
-
-def alibaba2017_facts(path: str | PathLike[str]) -> dict[str, Any]:
+def trace_facts(path: str | PathLike[str], trace: Trace | None) -> dict[str, Any]:
     """Return what a person would first ask of the trace, from those of its tables that are there.
 
     Args:
         path: as for `tables_there`.
+        trace: its batch jobs; None if the table batch_task is not there.
 
     Returns plain numbers and text, ready for JSON: ``format``, ``tables`` (what became of each
     table's rows, by rule), ``missing_tables``, ``unread_tables`` (instances without their tasks),
@@ -63,7 +40,7 @@ def alibaba2017_facts(path: str | PathLike[str]) -> dict[str, Any]:
     Times are seconds from the trace's start, whose date is not published; cpu is in cores, mem
     relative to the largest machine's.
 
-    Raises TraceError for what `read_alibaba2017` refuses.
+    Raises TraceError for what the readers of these tables refuse.
     """
     there = tables_there(path)
     facts: dict[str, Any] = {
@@ -79,8 +56,7 @@ def alibaba2017_facts(path: str | PathLike[str]) -> dict[str, Any]:
         facts["tables"]["server_event"] = rows_facts(events.report)
         facts["machines"] = machines_facts(events)
         capacity = facts["machines"]["capacity"]
-    if "batch_task" in there:
-        trace = read_alibaba2017(path)
+    if trace is not None:
         facts |= _batch_facts(trace, facts["tables"])
         if capacity:
             facts["offered_load"] = offered_load(trace.workload, capacity)

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import IO, Final
 
@@ -304,3 +305,34 @@ def _not_a_number(place: str, table: str, position: int, fields: list[str]) -> T
     return TraceError(
         f"{place}: field {position + 1} ({name}) is {value!r}, not a number; {remedy}"
     )
+
+
+def tables_there(path: str | PathLike[str]) -> dict[str, TableFile]:
+    """Return the tables of the trace that are at a place, whichever they are.
+
+    Args:
+        path: a folder, a tar archive, or a single table that has its table's name.
+
+    Raises TraceError if there is none, or nothing to read.
+    """
+    problem: TraceError | None = None
+    for table in TABLES:
+        try:
+            return find_tables(Path(path), table)
+        except TraceError as error:
+            problem = problem or error
+    raise problem or TraceError(f"{path}: no table of the trace")
+
+
+def names_a_table(path: Path) -> bool:
+    """Return whether a file has the name of a table, also of another year's, or of an archive."""
+    known = path.name.partition(".")[0] in (*TABLES, *NAMES_OF_2018)
+    return path.is_file() and (known or path.name.endswith((".tar", ".tar.gz", ".tgz")))
+
+
+def is_archive(path: Path) -> bool:
+    """Return whether a file is a tar archive."""
+    try:
+        return tarfile.is_tarfile(path)
+    except (OSError, EOFError, zlib.error):
+        return False  # the reader says what is wrong

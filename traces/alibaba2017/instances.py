@@ -7,16 +7,16 @@ start, are the instances of their task.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from pydantic import Field, model_serializer, model_validator
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.errors import TraceError, did_you_mean
+from simkit.scenario.types import BrokenRulesError, Section
 from simkit.traces.alibaba2017 import rules as names
 from simkit.traces.alibaba2017.files import LINE, TableFile, table_rows
 from simkit.traces.alibaba2017.rules import Rules
@@ -153,11 +153,6 @@ def _by_task(columns: dict[str, npt.NDArray[Any]], instances: Ints, tally: Tally
     return InstanceTimes(np.minimum(counts, instances), run)
 
 
-# MERGED How long instances run of which the trace shows only the task: stated models of durations.
-
-
-TYPES: Final = ("task", "share")
-
 SHARES: Final = (
     (1, 0.93), (4, 0.86), (16, 0.79), (64, 0.73), (128, 0.65), (256, 0.47), (512, 0.22),
     (1024, 0.13),
@@ -172,37 +167,34 @@ much.
 """
 
 
-@dataclass(frozen=True)
-class Durations:
-    """A model of the run time of instances, from the task's wall time (end − creation).
+class Durations(Section):
+    """How long instances run of which the trace shows only the task, from its wall time.
 
-    ``task``: every instance runs as long as its task took; an upper bound, by which all instances
-    of a task end together if they start together. ``share``: every instance runs for a share of
-    it, the one given, or by the number of instances as `SHARES` has it.
+    The wall time is end − creation. ``task``: every instance runs as long as its task took; an
+    upper bound, by which all instances of a task end together if they start together. ``share``:
+    every instance runs for a share of it, the one given, or by the number of instances as `SHARES`
+    has it.
     """
 
-    type: str = "task"
-    share: float | None = None
+    type: Literal["task", "share"] = "task"
+    """task: as long as the task took; share: a part of it."""
+    share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """The part; null: what was measured for tasks of so many instances."""
 
-    def __post_init__(self) -> None:
-        """Check the model; raises TraceError."""
-        if self.type not in TYPES:
-            hint = did_you_mean(str(self.type), TYPES)
-            raise TraceError(f"durations: {self.type!r} is no model{hint}")
-        if self.share is not None and (self.type != "share" or not 0 < self.share <= 1):
-            raise TraceError(
-                f"durations: share {self.share!r} with type {self.type!r}; a share is above 0 and "
-                "at most 1, and belongs to the type 'share'"
-            )
-
+    @model_validator(mode="before")
     @classmethod
-    def of(cls, model: str | Mapping[str, Any]) -> Durations:
-        """Return the model for ``"task"``, ``"share"`` or ``{"type": "share", "share": 0.8}``."""
-        if isinstance(model, str):
-            return cls(model)
-        if unknown := sorted(set(model) - {"type", "share"}):
-            raise TraceError(f"durations: no key {', '.join(unknown)}; there are type and share")
-        return cls(**model)
+    def _short_form(cls, value: object) -> object:
+        return {"type": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _has_a_share_if_it_is_one(self) -> Self:
+        if self.share is not None and self.type != "share":
+            raise BrokenRulesError([(("share",), "belongs to the type share; add `type: share`")])
+        return self
+
+    @model_serializer(mode="plain")
+    def _shortest_form(self) -> str | dict[str, Any]:
+        return self.type if self.share is None else {"type": self.type, "share": self.share}
 
     def run_time_s(self, wall_s: Floats, instances: Ints) -> Floats:
         """Return (T,) run times of an instance of each task, in s.

@@ -7,11 +7,11 @@ defaults leave out what never ran or has not ended, and what cannot be placed in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Final, Literal, get_args, get_type_hints
+from typing import Final, Literal
 
-from simkit.errors import TraceError, did_you_mean
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
+from simkit.scenario.types import Section
 
 NOT_A_NUMBER: Final = "value not usable"
 NO_IDS: Final = "job or task id missing"
@@ -116,12 +116,8 @@ MEANINGS: Final[dict[str, str]] = {
 """What each rule or note means, in a sentence."""
 
 
-@dataclass(frozen=True)
-class Rules:
-    """The choices that a scenario has, by the names under which `rules` takes them.
-
-    Raises TraceError, for all of them at once, if a choice does not exist.
-    """
+class Rules(Section):
+    """What to do with known problems of the trace."""
 
     waiting: Literal["drop", "keep"] = "drop"
     """Tasks that never started; kept, they run as long as the clock says between their times."""
@@ -141,23 +137,6 @@ class Rules:
     retries: Literal["last", "all"] = "last"
     """Of instances tried more than once, the last attempt counts; ``all``: any that ended well."""
 
-    def __post_init__(self) -> None:
-        """Check the choices."""
-        hints = get_type_hints(type(self))
-        problems = [
-            f"rules.{item.name}: {value!r} is no choice; choose {' or '.join(known)}"
-            for item in fields(self)
-            if (value := getattr(self, item.name)) not in (known := get_args(hints[item.name]))
-        ]
-        if problems:
-            raise TraceError("\n".join(problems))
-
-    @classmethod
-    def of(cls, chosen: Mapping[str, str]) -> Rules:
-        """Return the rules with some choices replaced; TraceError for names that do not exist."""
-        known = [item.name for item in fields(cls)]
-        if unknown := [name for name in chosen if name not in known]:
-            raise TraceError(
-                "\n".join(f"rules: no rule {name!r}{did_you_mean(name, known)}" for name in unknown)
-            )
-        return cls(**chosen)  # type: ignore[arg-type]  # the values are checked above
+    @model_serializer(mode="wrap")
+    def _where_they_differ(self, handler: SerializerFunctionWrapHandler) -> dict[str, str]:
+        return {k: v for k, v in handler(self).items() if v != type(self).model_fields[k].default}

@@ -1,7 +1,7 @@
 """Generates traces like Alibaba's cluster-trace-v2017: all six tables in the official layout.
 
 Jobs, tasks, machines and mean run times of instances follow the published tables; what is not
-published is assumed, and `alibaba2017_model` and `alibaba2017_model_instances` say which is which.
+published is assumed; the module `model` says which is which.
 The known problems of the trace occur at their own rates: tasks that wait, run or failed, end times
 of 0 or before the creation, empty requests, negative times, rows without order or job, errors with
 capacity 0. It is no model of a scheduler: where instances run is spread evenly.
@@ -34,9 +34,6 @@ from simkit.traces.alibaba2017_generator.model import (
 )
 from simkit.traces.alibaba2017_generator.tasks import draw_tasks
 from simkit.traces.alibaba2017_generator.usage import draw_usage, usage_edges
-from simkit.traces.models.synthetic import check_whole
-
-# MERGED Writes a folder of tables that appears only when all of them are written.
 
 
 class TableWriter:
@@ -150,8 +147,8 @@ def generate_alibaba2017(
 
     Raises TraceError for arguments out of their range, and if the folder cannot be written.
     """
-    machines = default_machines(jobs) if machines is None else machines
     _check(jobs, machines, usage_interval_s)
+    machines = default_machines(jobs) if machines is None else machines
     with written_tables(Path(folder), packed=packed) as tables:
         _write(tables, jobs, machines, usage_interval_s, rng, progress)
     return tables.rows
@@ -159,27 +156,20 @@ def generate_alibaba2017(
 
 def default_machines(jobs: int) -> int:
     """Return how many machines the trace has for so many jobs, but at least `FEWEST_MACHINES`."""
-    check_whole("jobs", jobs, 1)
     return max(FEWEST_MACHINES, round(jobs * MACHINES / JOBS))
 
 
-def _check(jobs: int, machines: int, interval_s: int) -> None:
-    problems = []
-    for name, value, least in (
-        ("jobs", jobs, 1),
-        ("machines", machines, 1),
-        ("usage_interval_s", interval_s, SHORTEST_INTERVAL_S),
-    ):
-        try:
-            check_whole(name, value, least)
-        except TraceError as error:
-            problems.append(str(error))
-    longest = USAGE_UNTIL_S - USAGE_FROM_S
-    if not problems and interval_s > longest:
-        problems.append(
-            f"generate: usage_interval_s is {interval_s}; usage covers {longest} s, so give at "
-            f"most {longest}"
-        )
+def _check(jobs: int, machines: int | None, interval_s: int) -> None:
+    bounds = {
+        "jobs": (jobs, 1, 2**31),
+        "machines": (FEWEST_MACHINES if machines is None else machines, 1, 2**31),
+        "usage_interval_s": (interval_s, SHORTEST_INTERVAL_S, USAGE_UNTIL_S - USAGE_FROM_S),
+    }
+    problems = [
+        f"{name}: must be a whole number from {least} to {most}, not {value!r}"
+        for name, (value, least, most) in bounds.items()
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most
+    ]
     if problems:
         raise TraceError("\n".join(problems))
 

@@ -12,14 +12,19 @@ mean run time). The load is that of the model; one log's own load scatters aroun
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Literal, get_args
+from abc import abstractmethod
+from typing import Any, Literal, Self
 
 import numpy as np
+from pydantic import model_validator
 
-from simkit.arrays import Floats
-from simkit.errors import TraceError
+from simkit.scenario.types import (
+    BrokenRulesError,
+    CountRange,
+    DurationRange,
+    Positive,
+    PositiveDuration,
+)
 from simkit.traces.models.draws import BLOCK, draw_column
 from simkit.traces.models.laws import (
     Bimodal,
@@ -29,245 +34,172 @@ from simkit.traces.models.laws import (
     bernoulli_arrivals,
     poisson_arrivals,
 )
-from simkit.traces.models.synthetic import (
-    check_choice,
-    check_common,
-    check_positive,
-    check_range,
-    synthetic_trace,
-)
-from simkit.traces.models.users import Estimates
+from simkit.traces.models.synthetic import Probability, RigidModel, Share
 from simkit.workload import Trace
 
-ArrivalLaw = Literal["poisson", "bernoulli"]
-RunTimeLaw = Literal["exponential", "constant"]
-Range = tuple[float, float]
+
+class MemorylessModel(RigidModel):
+    """Independent jobs that arrive without memory."""
+
+    sizes: CountRange | None = None
+    """Least and most processors of a job, [1, 8]; null: from 1 to the machine's size."""
+
+    @model_validator(mode="after")
+    def _one_rate_and_sizes_that_fit(self) -> Self:
+        self.check_one_rate()
+        if self.sizes is not None and self.sizes[1] > self.processors:
+            text = f"must be at most the machine's {self.processors}, not {self.sizes[1]}"
+            raise BrokenRulesError([(("sizes", 1), text)])
+        return self
+
+    @abstractmethod
+    def law(self) -> RunTimes:
+        """Return the distribution of the run times."""
+
+    def step(self) -> float | None:
+        """Return the length of a step of Bernoulli arrivals; None: Poisson arrivals."""
+        return None
+
+    def rate(self, mean_run_time_s: float) -> float:
+        """Return the arrival rate in jobs a second, as given or from the load."""
+        given: float | None = getattr(self, self.rate_key)
+        if given is not None:
+            return given
+        least, most = self.sizes or (1, self.processors)
+        assert self.offered_load is not None  # one of the two is given
+        return self.offered_load * self.processors / ((least + most) / 2 * mean_run_time_s)
+
+    def generate(self, rng: np.random.Generator) -> Trace:
+        """Draw arrivals, run times, sizes and users, each from a stream of its own."""
+        law, step, (least, most) = self.law(), self.step(), self.sizes or (1, self.processors)
+        if step is not None:
+            law = law.on_steps(step)
+        rate = self.rate(law.mean_s)
+        arrivals_rng, runs_rng, sizes_rng, users_rng = rng.spawn(4)
+        if step is None:
+            submit = poisson_arrivals(self.jobs, rate, arrivals_rng)
+        else:
+            submit = bernoulli_arrivals(self.jobs, rate * step, step, arrivals_rng)
+        draw_size = lambda _rows, rng: rng.integers(least, most, BLOCK, endpoint=True)  # noqa: E731
+        return self.rigid_jobs(
+            submit,
+            draw_column(lambda _rows, rng: law.draw(rng), self.jobs, runs_rng),
+            draw_column(draw_size, self.jobs, sizes_rng, np.int64),
+            None,
+            users_rng,
+        )
 
 
-def generate_poisson(
-    *,
-    jobs: int,
-    processors: int,
-    load: float | None = None,
-    rate_per_s: float | None = None,
-    run_times: RunTimeLaw = "exponential",
-    mean_run_time_s: float = 3600.0,
-    sizes: tuple[int, int] = (1, 1),
-    users: int = 0,
-    estimates: Estimates = "exact",
-    rng: np.random.Generator,
-) -> Trace:
-    """Generate Poisson arrivals of jobs with exponential or constant run times.
+class PoissonModel(MemorylessModel):
+    """Poisson arrivals: with jobs of one processor, the M/M/c and M/D/c queues of theory."""
 
-    With jobs of one processor these are the M/M/c and M/D/c queues of theory, c = `processors`.
+    rate_per_s: Positive | None = None
+    """Jobs a second; or give `offered_load`."""
+    run_times: Literal["exponential", "constant"] = "exponential"
+    """The law of the run times."""
+    mean_run_time_s: PositiveDuration = 3600.0
+    """Mean run time."""
+    sizes: CountRange = (1, 1)
+    """Least and most processors of a job, [1, 8]."""
 
-    Args:
-        jobs: how many, at least 1.
-        processors: capacity of the machine.
-        load: offered load of the model; either this or `rate_per_s`.
-        rate_per_s: jobs a second.
-        run_times: ``exponential`` or ``constant``.
-        mean_run_time_s: mean run time, above 0.
-        sizes: least and most processors of a job.
-        users: how many users share the jobs; 0 leaves them unknown.
-        estimates: how users estimate run times (see `users.requested_times`).
-        rng: the generator; it is only spawned from.
-
-    Raises TraceError if an argument is out of its range.
-    """
-    return _generate(
-        jobs, processors, load, _law(run_times, mean_run_time_s), sizes, users, estimates, rng,
-        arrivals="poisson", rate_per_s=rate_per_s,
-    )  # fmt: skip
+    def law(self) -> RunTimes:
+        """Return the law by its name."""
+        return _law(self.run_times, self.mean_run_time_s)
 
 
-def generate_bernoulli(
-    *,
-    jobs: int,
-    processors: int,
-    load: float | None = None,
-    probability: float | None = None,
-    step_s: float = 60.0,
-    run_times: RunTimeLaw = "exponential",
-    mean_run_time_s: float = 3600.0,
-    sizes: tuple[int, int] = (1, 1),
-    users: int = 0,
-    estimates: Estimates = "exact",
-    rng: np.random.Generator,
-) -> Trace:
-    """Generate Bernoulli arrivals of jobs with geometric or constant run times.
+class BernoulliModel(MemorylessModel):
+    """At most one arrival a time step, with geometric or constant run times."""
 
-    The other arguments are those of `generate_poisson`; ``exponential`` means the geometric law,
-    its like on time steps. A constant run time must be a whole number of steps.
+    rate_key = "probability"
+    probability: Probability | None = None
+    """That a job arrives in a step; or give `offered_load`."""
+    step_s: PositiveDuration = 60.0
+    """Length of a step."""
+    run_times: Literal["exponential", "constant"] = "exponential"
+    """exponential: geometric, its like on time steps; constant: a whole number of steps."""
+    mean_run_time_s: PositiveDuration = 3600.0
+    """Mean run time, at least a step."""
+    sizes: CountRange = (1, 1)
+    """Least and most processors of a job, [1, 8]."""
 
-    Args:
-        jobs: how many, at least 1.
-        processors: capacity of the machine.
-        load: offered load of the model; either this or `probability`.
-        probability: that a job arrives in a step.
-        step_s: length of a step.
-        run_times: ``exponential`` or ``constant``.
-        mean_run_time_s: mean run time, at least a step.
-        sizes: least and most processors of a job.
-        users: how many users share the jobs; 0 leaves them unknown.
-        estimates: how users estimate run times.
-        rng: the generator; it is only spawned from.
+    def law(self) -> RunTimes:
+        """Return the law by its name."""
+        return _law(self.run_times, self.mean_run_time_s)
 
-    Raises TraceError if an argument is out of its range, or a load needs more than a job a step.
-    """
-    check_positive("step_s", step_s)
-    return _generate(
-        jobs, processors, load, _law(run_times, mean_run_time_s), sizes, users, estimates, rng,
-        arrivals="bernoulli", step_s=step_s, given="probability",
-        rate_per_s=None if probability is None else probability / step_s,
-    )  # fmt: skip
+    def step(self) -> float | None:
+        """Return the length of a step."""
+        return self.step_s
+
+    def rate(self, mean_run_time_s: float) -> float:
+        """Return jobs a second: the probability is that of a step."""
+        rate = super().rate(mean_run_time_s)
+        return rate if self.probability is None else rate / self.step_s
 
 
-def generate_uniform(
-    *,
-    jobs: int,
-    processors: int,
-    load: float | None = None,
-    rate_per_s: float | None = None,
-    arrivals: ArrivalLaw = "poisson",
-    step_s: float = 60.0,
-    run_time_s: Range = (60.0, 14_400.0),
-    sizes: tuple[int, int] | None = None,
-    users: int = 0,
-    estimates: Estimates = "exact",
-    rng: np.random.Generator,
-) -> Trace:
-    """Generate jobs with run times and sizes spread evenly over ranges.
+class SpreadModel(MemorylessModel):
+    """What the models with ranges of run times take."""
 
-    Args:
-        jobs: how many, at least 1.
-        processors: capacity of the machine.
-        load: offered load of the model; either this or `rate_per_s`.
-        rate_per_s: jobs a second.
-        arrivals: ``poisson``, or ``bernoulli``: then run times are whole numbers of steps.
-        step_s: length of a step; only Bernoulli arrivals have steps.
-        run_time_s: shortest and longest run time.
-        sizes: least and most processors of a job; None means 1 … `processors`.
-        users: how many users share the jobs; 0 leaves them unknown.
-        estimates: how users estimate run times.
-        rng: the generator; it is only spawned from.
+    rate_per_s: Positive | None = None
+    """Jobs a second; or give `offered_load`."""
+    arrivals: Literal["poisson", "bernoulli"] = "poisson"
+    """The law of the arrivals; with bernoulli, run times are whole numbers of steps."""
+    step_s: PositiveDuration = 60.0
+    """Length of a step of Bernoulli arrivals."""
 
-    Raises TraceError if an argument is out of its range.
-    """
-    check_range("run_time_s", run_time_s, 0, math.inf)
-    return _generate(
-        jobs, processors, load, Uniform(*run_time_s), sizes, users, estimates, rng,
-        arrivals=arrivals, step_s=step_s, rate_per_s=rate_per_s,
-    )  # fmt: skip
+    def step(self) -> float | None:
+        """Return the length of a step if arrivals are on steps."""
+        return self.step_s if self.arrivals == "bernoulli" else None
 
 
-def generate_bimodal(
-    *,
-    jobs: int,
-    processors: int,
-    load: float | None = None,
-    rate_per_s: float | None = None,
-    arrivals: ArrivalLaw = "poisson",
-    step_s: float = 60.0,
-    short_share: float = 0.8,
-    short_run_time_s: Range = (60.0, 180.0),
-    long_run_time_s: Range = (600.0, 900.0),
-    sizes: tuple[int, int] | None = None,
-    users: int = 0,
-    estimates: Estimates = "exact",
-    rng: np.random.Generator,
-) -> Trace:
-    """Generate many short jobs and a few long ones; the defaults are Mao et al. (2016)'s.
+class UniformModel(SpreadModel):
+    """Run times and sizes spread evenly over ranges."""
 
-    Args:
-        jobs: how many, at least 1.
-        processors: capacity of the machine.
-        load: offered load of the model; either this or `rate_per_s`.
-        rate_per_s: jobs a second.
-        arrivals: ``poisson``, or ``bernoulli``: then run times are whole numbers of steps.
-        step_s: length of a step; only Bernoulli arrivals have steps.
-        short_share: probability that a job is short.
-        short_run_time_s: shortest and longest run time of short jobs.
-        long_run_time_s: those of long jobs.
-        sizes: least and most processors of a job; None means 1 … `processors`.
-        users: how many users share the jobs; 0 leaves them unknown.
-        estimates: how users estimate run times.
-        rng: the generator; it is only spawned from.
+    run_time_s: DurationRange = (60.0, 14_400.0)
+    """Shortest and longest run time."""
 
-    Raises TraceError if an argument is out of its range.
-    """
-    check_range("short_run_time_s", short_run_time_s, 0, math.inf)
-    check_range("long_run_time_s", long_run_time_s, 0, math.inf)
-    check_range("short_share", (short_share, short_share), 0, 1)
-    law = Bimodal(short_share, Uniform(*short_run_time_s), Uniform(*long_run_time_s))
-    return _generate(
-        jobs, processors, load, law, sizes, users, estimates, rng,
-        arrivals=arrivals, step_s=step_s, rate_per_s=rate_per_s,
-    )  # fmt: skip
+    def law(self) -> RunTimes:
+        """Return the uniform law."""
+        return Uniform(*self.run_time_s)
 
 
-def _law(run_times: RunTimeLaw, mean_s: float) -> RunTimes:
-    check_choice("run_times", run_times, get_args(RunTimeLaw))
-    check_positive("mean_run_time_s", mean_s)
+class BimodalModel(SpreadModel):
+    """Many short jobs and a few long ones, as in Mao et al. (2016)."""
+
+    short_share: Share = 0.8
+    """The share of short jobs."""
+    short_run_time_s: DurationRange = (60.0, 180.0)
+    """Shortest and longest run time of short jobs."""
+    long_run_time_s: DurationRange = (600.0, 900.0)
+    """Shortest and longest run time of long jobs."""
+
+    def law(self) -> RunTimes:
+        """Return the mixture."""
+        short, long = Uniform(*self.short_run_time_s), Uniform(*self.long_run_time_s)
+        return Bimodal(self.short_share, short, long)
+
+
+def _law(run_times: str, mean_s: float) -> RunTimes:
     return Exponential(mean_s) if run_times == "exponential" else Uniform(mean_s, mean_s)
 
 
-def _generate(
-    jobs: int,
-    processors: int,
-    load: float | None,
-    law: RunTimes,
-    sizes: tuple[int, int] | None,
-    users: int,
-    estimates: Estimates,
-    rng: np.random.Generator,
-    *,
-    arrivals: ArrivalLaw,
-    rate_per_s: float | None,
-    step_s: float = 60.0,
-    given: str = "rate_per_s",
-) -> Trace:
-    """Draw arrivals, run times, sizes and users, each from a stream of its own."""
-    check_common(jobs=jobs, processors=processors, users=users, estimates=estimates)
-    check_choice("arrivals", arrivals, get_args(ArrivalLaw))
-    check_positive("step_s", step_s)
-    least, most = (1, processors) if sizes is None else sizes
-    check_range("sizes", (least, most), 1, processors)
-    if arrivals == "bernoulli":
-        law = law.on_steps(step_s)
-    rate = _rate(load, rate_per_s, processors, (least + most) / 2 * law.mean_s, given)
-    arrivals_rng, runs_rng, sizes_rng, users_rng = rng.spawn(4)
-    draw_size = lambda _rows, rng: rng.integers(least, most, BLOCK, endpoint=True)  # noqa: E731
-    return synthetic_trace(
-        processors=processors,
-        submit_time_s=_ARRIVALS[arrivals](jobs, rate, step_s, arrivals_rng),
-        run_time_s=draw_column(lambda _rows, rng: law.draw(rng), jobs, runs_rng),
-        sizes=draw_column(draw_size, jobs, sizes_rng, np.int64),
-        users=users,
-        estimates=estimates,
-        rng=users_rng,
-    )
+def generate_poisson(*, rng: np.random.Generator, **arguments: Any) -> Trace:
+    """Generate jobs by `PoissonModel`, whose fields are the arguments; `rng` is only spawned from.
+
+    Raises TraceError if an argument is out of its range.
+    """
+    return PoissonModel.of(**arguments).generate(rng)
 
 
-def _rate(
-    load: float | None, rate_per_s: float | None, processors: int, mean_area: float, given: str
-) -> float:
-    """Return jobs a second, as given or from the load and the mean processor-seconds of a job."""
-    if (load is None) == (rate_per_s is None):
-        both = "both" if load is not None else "neither"
-        raise TraceError(f"generate: load and {given}: {both} given; give exactly one of them")
-    if load is None:
-        assert rate_per_s is not None  # exactly one is given
-        check_positive(given, rate_per_s)
-        return rate_per_s
-    check_positive("load", load)
-    check_positive("mean run time (a load needs one)", mean_area)
-    return load * processors / mean_area
+def generate_bernoulli(*, rng: np.random.Generator, **arguments: Any) -> Trace:
+    """Generate jobs by `BernoulliModel`; see `generate_poisson`."""
+    return BernoulliModel.of(**arguments).generate(rng)
 
 
-_ARRIVALS: dict[ArrivalLaw, Callable[[int, float, float, np.random.Generator], Floats]] = {
-    "poisson": lambda jobs, rate, _step, rng: poisson_arrivals(jobs=jobs, rate_per_s=rate, rng=rng),
-    "bernoulli": lambda jobs, rate, step, rng: bernoulli_arrivals(
-        jobs=jobs, probability=rate * step, step_s=step, rng=rng
-    ),
-}
+def generate_uniform(*, rng: np.random.Generator, **arguments: Any) -> Trace:
+    """Generate jobs by `UniformModel`; see `generate_poisson`."""
+    return UniformModel.of(**arguments).generate(rng)
+
+
+def generate_bimodal(*, rng: np.random.Generator, **arguments: Any) -> Trace:
+    """Generate jobs by `BimodalModel`; see `generate_poisson`."""
+    return BimodalModel.of(**arguments).generate(rng)

@@ -20,47 +20,165 @@ from __future__ import annotations
 
 from functools import lru_cache
 from threading import Lock
-from typing import Literal, NamedTuple
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from simkit.arrays import Bools, Floats, Ints
+from simkit.arrays import Bools, Ints
 from simkit.errors import NoJobsError, TraceError
-from simkit.traces.models.synthetic import check_choice, check_positive, check_range, check_whole
-from simkit.units import time_on_grid
-from simkit.workload import LONGEST_S, RowReport, Trace, Workload
-
-# MERGED The unseen job sets of DeepRM's public code, bit for bit.
-# MERGED
-# MERGED The original draws its test sets number by number from NumPy's legacy generator with one seed, so
-# MERGED that a set can only be had by drawing all that come before it. What was published of them are
-# MERGED results; this makes the jobs behind them, to compare with.
-
+from simkit.scenario.types import BrokenRulesError, Count, CountRange, PositiveDuration
+from simkit.traces.models.synthetic import (
+    DrawnSets,
+    LoadModel,
+    Probability,
+    Share,
+    pool_trace,
+    spread,
+)
+from simkit.workload import Trace
 
 SEED = 314159
 """The seed of the original's unseen job sets."""
+UNIT = {"original": 1.0, "paper": 0.5}
+"""The amount of a resource in a unit of demand, by `demands`."""
 
 
-def original_jobs(
-    number: int,
-    rate: float,
-    steps: int,
-    short_share: float,
-    short_steps: tuple[int, int],
-    long_steps: tuple[int, int],
-    max_size: int,
-) -> tuple[Ints, Ints, Ints]:
-    """Return (J,) steps of arrival, (J,) lengths and (J, 2) sizes of one of the sets, from 0 on.
+class DeepRMModel(LoadModel):
+    """The workload of DeepRM (Mao et al. 2016): at most one job a step, mostly of one resource."""
 
-    The job that the original draws for step 0 is drawn and left out, as it never delivers it.
-    """
-    sets = _sets(rate, steps, short_share, tuple(short_steps), tuple(long_steps), max_size)
-    table = sets.set(number)
-    return table[:, 0], table[:, 1], table[:, 2:]
+    rate_key = "rate"
+    rate: Probability | None = None
+    """Probability that a job arrives in a step; or give `offered_load`."""
+    steps: Annotated[int, Field(ge=2)] = 50
+    """How many steps there are; jobs come in all but the first, as in the original."""
+    step_s: PositiveDuration = 1.0
+    """Length of a step."""
+    demands: Literal["original", "paper"] = "original"
+    """5 to 10 units of one resource and 1 or 2 of the other, or half of that."""
+    short_share: Share = 0.8
+    """The share of short jobs."""
+    short_steps: CountRange = (1, 3)
+    """Least and most steps of short jobs."""
+    long_steps: CountRange = (10, 15)
+    """Least and most steps of long jobs."""
+    max_size: Count = 10
+    """The largest demand in units; the dominant one is at least half, the other at most a fifth."""
+    capacity: Count = 10
+    """Amount of cpu and of mem that the pool has."""
+    original_set: Annotated[int, Field(ge=0)] | None = None
+    """Take this one of the original code's unseen job sets, from 0 on; null: draw one."""
+
+    @model_validator(mode="after")
+    def _one_rate_and_sizes_that_fit(self) -> Self:
+        self.check_one_rate()
+        most = self.capacity * (2 if self.demands == "paper" else 1)
+        if self.max_size > most:
+            text = f"must be at most {most}, the units that the pool has, not {self.max_size}"
+            raise BrokenRulesError([(("max_size",), text)])
+        return self
+
+    @property
+    def unit(self) -> float:
+        """The amount of a resource in a unit of demand."""
+        return UNIT[self.demands]
+
+    def arrival_rate(self) -> float:
+        """Return the probability of a job in a step: as given, or as the offered load needs it.
+
+        A job's mean area is its mean length times its mean size, each resource being the dominant
+        one as often; 1.845 capacities a job and step with the defaults.
+
+        Raises TraceError if the load needs more than a job a step.
+        """
+        if self.rate is not None:
+            return self.rate
+        assert self.offered_load is not None  # one of the two is given
+        share, short, long = self.short_share, self.short_steps, self.long_steps
+        mean_steps = share * sum(short) / 2 + (1 - share) * sum(long) / 2
+        mean_size = (sum(self._dominant) + sum(self._other)) / 4 * self.unit
+        jobs_at_once = self.capacity / (mean_steps * mean_size)
+        if (rate := self.offered_load * jobs_at_once) > 1:
+            raise TraceError(
+                f"offered_load: {self.offered_load:g} needs {rate:.4g} jobs a step, and at most "
+                f"one arrives in a step; give at most {1 / jobs_at_once:.4g}"
+            )
+        return rate
+
+    def generate(self, rng: np.random.Generator) -> Trace:
+        """Draw one job set, the first of those of `draw_sets`, or take the `original_set`.
+
+        Raises TraceError as `arrival_rate` does, NoJobsError if no job arrives at all.
+        """
+        if self.original_set is None:
+            arrives, *columns = self._drawn(rng, 1)
+            there = np.flatnonzero(arrives[0])
+            enter, length, size = there + 1, *(column[0, there] for column in columns)
+        else:
+            enter, length, size = self.unseen_set(self.original_set)
+        if not len(enter):
+            raise NoJobsError(
+                f"no job arrives in {self.steps} steps at a rate of {self.arrival_rate():.4g}; "
+                "take another seed or set, more steps, or a higher rate"
+            )
+        return pool_trace(enter, length, size * self.unit, self.step_s, self.capacity)
+
+    def draw_sets(self, rng: np.random.Generator, sets: int) -> DrawnSets:
+        """Draw many job sets at once; sizes are in units.
+
+        More sets drawn with an equal generator begin with the same ones.
+        """
+        arrives, length, size = self._drawn(rng, sets)
+        return DrawnSets.gathered(arrives, np.arange(1, self.steps), length, size)
+
+    def unseen_set(self, number: int) -> tuple[Ints, Ints, Ints]:
+        """Return one of the original code's unseen sets, from 0 on.
+
+        These are (J,) steps of arrival, (J,) lengths and (J, 2) sizes in units. The job that the
+        original draws for step 0 is drawn and left out, as it never delivers it.
+        """
+        sets = _sets(
+            self.arrival_rate(), self.steps, self.short_share, self.short_steps, self.long_steps,
+            self.max_size,
+        )  # fmt: skip
+        table = sets.set(number)
+        return table[:, 0], table[:, 1], table[:, 2:]
+
+    @property
+    def _dominant(self) -> tuple[int, int]:
+        """The least and the most units of the resource that a job mainly asks for."""
+        return max(self.max_size // 2, 1), self.max_size
+
+    @property
+    def _other(self) -> tuple[int, int]:
+        """The least and the most units of the other resource."""
+        return 1, max(self.max_size // 5, 1)
+
+    def _drawn(self, rng: np.random.Generator, sets: int) -> tuple[Bools, Ints, Ints]:
+        """Return, of every step but the first, whether a job arrives, its length and its sizes.
+
+        These are (S, T), (S, T) and (S, T, 2).
+        """
+        rate = self.arrival_rate()
+        numbers = rng.random((sets, self.steps - 1, 6))  # (set, step, what is drawn): set by set
+        arrives, is_short, how_long, dominant, large, small = (numbers[..., i] for i in range(6))
+        short, long = spread(how_long, self.short_steps), spread(how_long, self.long_steps)
+        length = np.where(is_short < self.short_share, short, long)
+        of_dominant, of_other = spread(large, self._dominant), spread(small, self._other)
+        first = dominant < 0.5
+        size = np.empty((*length.shape, 2), np.int64)
+        size[..., 0] = np.where(first, of_dominant, of_other)
+        size[..., 1] = np.where(first, of_other, of_dominant)
+        return arrives < rate, length, size
 
 
 class _Sets:
-    """The sets of some arguments, one after another: each begins where the last one ended."""
+    """The unseen job sets of DeepRM's public code, bit for bit.
+
+    The original draws its test sets number by number from NumPy's legacy generator with one seed,
+    so that each begins where the last one ended, and a set can only be had by drawing all before
+    it. What was published of them are results; this makes the jobs behind them, to compare with.
+    """
 
     def __init__(
         self,
@@ -100,240 +218,13 @@ class _Sets:
 _sets = lru_cache(maxsize=8)(_Sets)  # set after set is asked for; to draw them all takes 30 ms
 
 
-Demands = Literal["original", "paper"]
+def generate_deeprm(*, rng: np.random.Generator, **arguments: Any) -> Trace:
+    """Generate one job set by `DeepRMModel`, whose fields are the arguments.
 
-UNIT = {"original": 1.0, "paper": 0.5}
-"""The amount of a resource in a unit of demand."""
-
-
-class DrawnSets(NamedTuple):
-    """S job sets of at most J jobs; rows are padded at the end with jobs of length 0."""
-
-    enter: Ints
-    """(S, J) step in which each job arrives, ascending along a row."""
-    length: Ints
-    """(S, J) steps that it takes."""
-    size: Ints
-    """(S, J, 2) units of cpu and mem that it holds meanwhile."""
-
-
-def generate_deeprm(
-    *,
-    rate: float | None = None,
-    load: float | None = None,
-    steps: int = 50,
-    step_s: float = 1.0,
-    demands: Demands = "original",
-    short_share: float = 0.8,
-    short_steps: tuple[int, int] = (1, 3),
-    long_steps: tuple[int, int] = (10, 15),
-    max_size: int = 10,
-    capacity: int = 10,
-    original_set: int | None = None,
-    rng: np.random.Generator,
-) -> Trace:
-    """Generate one job set.
-
-    Args:
-        rate: probability that a job arrives in a step; either this or `load`.
-        load: offered load of the model on either resource: mean steps * mean demand / capacity
-            for each job, `rate` jobs a step; 1.845 * `rate` with all defaults.
-        steps: how many steps there are; jobs come in all but step 0.
-        step_s: length of a step.
-        demands: those of the original's code, or of the paper's text; see the module.
-        short_share: probability that a job is short.
-        short_steps: least and most steps of a short job.
-        long_steps: those of a long one.
-        max_size: the largest demand in units; the dominant one is at least half of it, the other
-            at most a fifth.
-        capacity: amount of cpu and of mem that the pool has.
-        original_set: instead of drawing, take this one of the original code's unseen job sets,
-            counted from 0; for a given `rate` they are always the same.
-        rng: the generator; it draws the first of the sets of `draw_job_sets`.
-
-    Returns:
-        Jobs of one instance, with ``cpu`` and ``mem``, that are submitted at the beginnings of
-        their steps and whose requested time is their run time.
+    Jobs have one instance, with ``cpu`` and ``mem``; they are submitted at the beginnings of their
+    steps, and their requested time is their run time. The load is that of the model, on either
+    resource: 1.845 * `rate` with all defaults.
 
     Raises TraceError if an argument is out of its range, NoJobsError if no job arrives at all.
     """
-    check_positive("step_s", step_s)
-    check_whole("capacity", capacity, 1)
-    lengths = (short_share, short_steps, long_steps)
-    _check(steps, demands, *lengths, max_size)
-    if max_size * UNIT[demands] > capacity:
-        raise TraceError(
-            f"generate: max_size is {max_size}, {max_size * UNIT[demands]:g} of the capacity of "
-            f"{capacity}; give at most {capacity / UNIT[demands]:g}"
-        )
-    mean_size = _mean_size(max_size) * UNIT[demands]
-    rate = _rate(rate, load, capacity / (_mean_steps(*lengths) * mean_size))
-    if original_set is None:
-        arrives, *columns = _drawn(rng, 1, rate, steps, *lengths, max_size)
-        there = np.flatnonzero(arrives[0])
-        enter, length, size = there + 1, *(column[0, there] for column in columns)
-    else:
-        check_whole("original_set", original_set, 0)
-        enter, length, size = original_jobs(
-            original_set, rate, steps, short_share, short_steps, long_steps, max_size
-        )
-    if not len(enter):
-        raise NoJobsError(
-            f"generate: no job arrives in {steps} steps at a rate of {rate:.4g}; take another seed "
-            "or set, more steps, or a higher rate"
-        )
-    amounts = size * UNIT[demands]
-    workload = _workload(enter, length, amounts, float(time_on_grid(step_s)), capacity)
-    return Trace(workload, RowReport(read=len(workload), accepted=len(workload)))
-
-
-def draw_job_sets(
-    rng: np.random.Generator,
-    *,
-    sets: int,
-    rate: float,
-    steps: int = 50,
-    demands: Demands = "original",
-    short_share: float = 0.8,
-    short_steps: tuple[int, int] = (1, 3),
-    long_steps: tuple[int, int] = (10, 15),
-    max_size: int = 10,
-) -> DrawnSets:
-    """Draw many job sets at once; see `generate_deeprm` for the arguments.
-
-    Sizes are in units, those of ``paper`` being half as large. More sets drawn with an equal
-    generator begin with the same ones.
-
-    Raises TraceError if an argument is out of its range.
-    """
-    check_whole("sets", sets, 1)
-    _check(steps, demands, short_share, short_steps, long_steps, max_size)
-    rate = _rate(rate, None, 1.0)
-    return _gathered(
-        *_drawn(rng, sets, rate, steps, short_share, short_steps, long_steps, max_size)
-    )
-
-
-def _drawn(
-    rng: np.random.Generator,
-    sets: int,
-    rate: float,
-    steps: int,
-    short_share: float,
-    short_steps: tuple[int, int],
-    long_steps: tuple[int, int],
-    max_size: int,
-) -> tuple[Bools, Ints, Ints]:
-    """Return, of every step but the first, whether a job arrives, its length and its sizes.
-
-    These are (S, T), (S, T) and (S, T, 2).
-    """
-    numbers = rng.random((sets, steps - 1, 6))  # (set, step, what is drawn): set after set
-    arrives, is_short, how_long, dominant, large, small = (numbers[..., i] for i in range(6))
-    length = np.where(
-        is_short < short_share, _spread(how_long, *short_steps), _spread(how_long, *long_steps)
-    )
-    of_dominant = _spread(large, *_dominant(max_size))
-    of_other = _spread(small, *_other(max_size))
-    first = dominant < 0.5
-    size = np.empty((*length.shape, 2), np.int64)
-    size[..., 0] = np.where(first, of_dominant, of_other)
-    size[..., 1] = np.where(first, of_other, of_dominant)
-    return arrives < rate, length, size
-
-
-def _gathered(arrives: Bools, length: Ints, size: Ints) -> DrawnSets:
-    """Leave out the steps (S, T) in which no job arrives; the first of them is step 1."""
-    order = np.argsort(~arrives, axis=1, kind="stable")
-    order = order[:, : max(int(arrives.sum(axis=1).max()), 1)]
-    there = np.take_along_axis(arrives, order, 1)
-    return DrawnSets(
-        enter=np.where(there, order + 1, 0),
-        length=np.where(there, np.take_along_axis(length, order, 1), 0),
-        size=np.where(there[..., None], np.take_along_axis(size, order[..., None], 1), 0),
-    )
-
-
-def _spread(numbers: Floats, low: int, high: int) -> Ints:
-    """Return whole numbers from low to high, evenly spread, of numbers in [0, 1)."""
-    spread: Ints = (numbers * (high - low + 1)).astype(np.int64)  # rounds down what is not negative
-    spread += low
-    return spread
-
-
-def _dominant(max_size: int) -> tuple[int, int]:
-    """Return the least and the most units of the resource that a job mainly asks for."""
-    return max(max_size // 2, 1), max_size
-
-
-def _other(max_size: int) -> tuple[int, int]:
-    """Return the least and the most units of the other resource."""
-    return 1, max(max_size // 5, 1)
-
-
-def _mean_size(max_size: int) -> float:
-    """Return the mean demand in units of either resource; each is the dominant one as often."""
-    return (sum(_dominant(max_size)) + sum(_other(max_size))) / 4
-
-
-def _mean_steps(share: float, short: tuple[int, int], long: tuple[int, int]) -> float:
-    return share * sum(short) / 2 + (1 - share) * sum(long) / 2
-
-
-def _rate(rate: float | None, load: float | None, jobs_at_once: float) -> float:
-    """Return the probability of a job in a step, as given or from the load.
-
-    `jobs_at_once` is the rate at which mean jobs fill the pool exactly.
-    """
-    if (load is None) == (rate is None):
-        both = "both" if load is not None else "neither"
-        raise TraceError(f"generate: load and rate: {both} given; give exactly one of them")
-    if load is not None:
-        check_positive("load", load)
-        rate = load * jobs_at_once
-    assert rate is not None  # exactly one is given
-    if not 0 < rate <= 1:
-        of_load = "" if load is None else f" of a load of {load:g}; at most {1 / jobs_at_once:.4g}"
-        raise TraceError(
-            f"generate: rate is {rate:.4g}{of_load}; at most one job arrives in a step, so the "
-            "rate must be above 0 and at most 1"
-        )
-    return rate
-
-
-def _check(
-    steps: int,
-    demands: str,
-    short_share: float,
-    short_steps: tuple[int, int],
-    long_steps: tuple[int, int],
-    max_size: int,
-) -> None:
-    check_whole("steps", steps, 2)
-    check_choice("demands", demands, UNIT)
-    check_whole("max_size", max_size, 1)
-    check_range("short_share", (short_share, short_share), 0, 1)
-    for name, bounds in (("short_steps", short_steps), ("long_steps", long_steps)):
-        for count in bounds:
-            check_whole(name, count, 1)
-        check_range(name, bounds, 1, 2**31)
-
-
-def _workload(enter: Ints, length: Ints, amounts: Floats, step_s: float, capacity: int) -> Workload:
-    jobs = len(enter)
-    run_time_s: Floats = length * np.float64(step_s)
-    # A clock that runs too far is a mistake, and told as one.
-    make = Workload.trusted if enter[-1] * step_s <= LONGEST_S else Workload
-    return make(
-        resources=("cpu", "mem"),
-        job_id=np.arange(1, jobs + 1),
-        submit_time_s=enter * np.float64(step_s),
-        first_task=np.arange(jobs + 1),
-        task_id=np.zeros(jobs, np.int64),
-        instances=np.ones(jobs, np.int64),
-        request=amounts,
-        run_time_s=run_time_s,
-        requested_time_s=run_time_s,
-        gang=np.ones(jobs, np.bool_),
-        capacity={"cpu": float(capacity), "mem": float(capacity)},
-    )
+    return DeepRMModel.of(**arguments).generate(rng)

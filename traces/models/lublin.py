@@ -15,33 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal
 
 import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.traces.models.draws import BLOCK, draw_column, redraw_above
-from simkit.traces.models.synthetic import (
-    check_choice,
-    check_common,
-    check_positive,
-    synthetic_trace,
-)
-from simkit.traces.models.users import Estimates
+from simkit.traces.models.synthetic import RigidModel
 from simkit.workload import Trace
-
-# MERGED The published parameters of the Lublin–Feitelson workload model.
-# MERGED
-# MERGED Uri Lublin and Dror G. Feitelson, "The workload on parallel supercomputers: modeling the
-# MERGED characteristics of rigid jobs", Journal of Parallel and Distributed Computing 63(11), 2003. Three
-# MERGED sets: all jobs together, and batch and interactive jobs apart. The paper fits them to logs of
-# MERGED machines of about 128 processors; sizes are given relative to the machine, so that the model
-# MERGED follows it.
 
 
 @dataclass(frozen=True)
 class LublinParameters:
-    """One class of jobs. All logarithms of sizes are to base 2, those of times natural."""
+    """The published parameters of one class of jobs.
+
+    The paper fits them to logs of machines of about 128 processors; sizes are given relative to
+    the machine, so that the model follows it. Logarithms of sizes are to base 2, of times natural.
+    """
 
     serial_share: float
     """Probability that a job takes one processor."""
@@ -125,9 +115,6 @@ INTERACTIVE_JOBS = LublinParameters(
 )
 
 
-# MERGED A clock that runs with the rhythm of the day: fast when many jobs arrive, slowly at night.
-
-
 SLOTS = 48
 SLOT_S = 1800.0
 DAY_S = SLOTS * SLOT_S
@@ -136,9 +123,9 @@ _FIRST_SLOT = 11
 
 
 class DailyClock:
-    """Maps points to seconds: a day has 48 points, spread over its half hours by their weight.
+    """A clock that is fast when many jobs arrive, and slow at night: maps points to seconds.
 
-    The weight of a half hour is the probability that a gamma distribution gives to it, over a day
+    A day has 48 points, spread over its half hours by their weight. The weight of a half hour is the probability that a gamma distribution gives to it, over a day
     that begins at 5:00, divided by the mean of all 48 (Lublin & Feitelson 2003). A job costs as
     many points as its gap would have half hours in a day without rhythm.
     """
@@ -171,8 +158,6 @@ class DailyClock:
         return float(days * self.points_before[-1] + np.interp(rest, starts, self.points_before))
 
 
-LublinKind = Literal["all", "batch", "interactive", "both"]
-
 LONGEST_LOG_RUN = 12.0
 """Run times above exp(12) s, 45 hours, are drawn again."""
 LONGEST_LOG_GAP = 13.0
@@ -186,57 +171,43 @@ _MODELS: Final[dict[str, tuple[LublinParameters, ...]]] = {
 }
 
 
-def generate_lublin(
-    *,
-    jobs: int,
-    processors: int,
-    load: float | None = None,
-    kind: LublinKind = "all",
-    users: int = 0,
-    estimates: Estimates = "exact",
-    rng: np.random.Generator,
-) -> Trace:
+class LublinModel(RigidModel):
+    """The model of Lublin and Feitelson (2003), with a daily cycle."""
+
+    kind: Literal["all", "batch", "interactive", "both"] = "all"
+    """Which of the published parameters; both: batch and interactive jobs mixed."""
+
+    def generate(self, rng: np.random.Generator) -> Trace:
+        """Draw sizes, run times, arrivals and users, each from a stream of its own."""
+        jobs, load = self.jobs, self.offered_load
+        sizes_rng, runs_rng, arrivals_rng, users_rng = rng.spawn(4)
+        arrivals = _Arrivals(jobs, _MODELS[self.kind], arrivals_rng)
+        sizes = draw_sizes(arrivals.models, arrivals.queue, jobs, self.processors, sizes_rng)
+        runs = draw_run_times(arrivals.models, arrivals.queue, sizes, runs_rng)
+        if load is not None:
+            order = arrivals.fill(float(np.dot(sizes, runs)) / (self.processors * load))
+            sizes, runs = sizes[order], runs[order]
+        submit = np.floor(arrivals.submit_time_s, out=arrivals.submit_time_s)
+        return self.rigid_jobs(submit, runs, sizes, arrivals.queue, users_rng)
+
+
+def generate_lublin(*, rng: np.random.Generator, **arguments: Any) -> Trace:
     """Generate a workload by the model of Lublin and Feitelson (2003).
 
     The trace's zero is a midnight. Submit and run times are whole seconds, as in the authors'
-    program. `rng` is only spawned from: one stream each for sizes, run times, arrivals, users.
+    program. Unless `offered_load` is given, a longer log begins with the shorter.
 
     Args:
-        jobs: how many, at least 1. Unless `load` is given, a longer log begins with the shorter.
-        processors: the machine's size, which bounds the jobs' sizes; any whole number.
-        load: offered load, the sum of processors times run time over `processors` times the last
-            submit time. One factor on all gaps reaches it (but for the rounding to seconds), and
-            the daily cycle stays. None keeps the published gaps, whatever their load.
-        kind: ``all`` for the parameters fitted to all jobs; ``batch`` or ``interactive`` for
-            theirs; ``both`` for these two mixed, each with arrivals of its own and a queue number
-            (0 interactive, 1 batch).
-        users: how many users share the jobs (see `users.draw_users`); 0 leaves them unknown.
-        estimates: how users estimate run times (see `users.requested_times`).
-        rng: the generator.
+        rng: the generator; it is only spawned from.
+        arguments: the fields of `LublinModel`. `offered_load` is the sum of processors times run
+            time over `processors` times the last submit time: one factor on all gaps reaches it
+            (but for the rounding to seconds), and the daily cycle stays; None keeps the published
+            gaps. With ``kind="both"`` each class has arrivals of its own and a queue number (0
+            interactive, 1 batch).
 
     Raises TraceError if an argument is out of its range.
     """
-    check_common(jobs=jobs, processors=processors, users=users, estimates=estimates)
-    check_choice("kind", kind, get_args(LublinKind))
-    if load is not None:
-        check_positive("load", load)
-    sizes_rng, runs_rng, arrivals_rng, users_rng = rng.spawn(4)
-    arrivals = _Arrivals(jobs, _MODELS[kind], arrivals_rng)
-    sizes = draw_sizes(arrivals.models, arrivals.queue, jobs, processors, sizes_rng)
-    runs = draw_run_times(arrivals.models, arrivals.queue, sizes, runs_rng)
-    if load is not None:
-        order = arrivals.fill(float(np.dot(sizes, runs)) / (processors * load))
-        sizes, runs = sizes[order], runs[order]
-    return synthetic_trace(
-        processors=processors,
-        submit_time_s=np.floor(arrivals.submit_time_s, out=arrivals.submit_time_s),
-        run_time_s=runs,
-        sizes=sizes,
-        queue=arrivals.queue,
-        users=users,
-        estimates=estimates,
-        rng=users_rng,
-    )
+    return LublinModel.of(**arguments).generate(rng)
 
 
 class _Arrivals:

@@ -16,135 +16,116 @@ independently; everything is spread evenly. What the text leaves open, and what 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
+from pydantic import model_validator
 
-from simkit.arrays import Ints
-from simkit.errors import TraceError
+from simkit.arrays import Floats, Ints
+from simkit.scenario.types import (
+    BrokenRulesError,
+    Count,
+    CountRange,
+    Positive,
+    PositiveDuration,
+)
 from simkit.traces.models.draws import BLOCK, draw_column
 from simkit.traces.models.laws import poisson_arrivals
-from simkit.traces.models.synthetic import check_choice, check_positive, check_range, check_whole
-from simkit.traces.models.users import ESTIMATES, Estimates, requested_times
+from simkit.traces.models.synthetic import LoadModel, Share
+from simkit.traces.models.users import Estimates, requested_times
 from simkit.workload import RowReport, Trace, Workload
 
-Arrivals = Literal["steps", "continuous"]
+
+class RareModel(LoadModel):
+    """The synthetic workload of RARE (2023): short and long jobs on processors and GPUs."""
+
+    rate_key = "rate_per_step"
+    jobs: Count
+    """How many jobs."""
+    units: Count = 10
+    """Size of the pool: so many processors and so many GPUs."""
+    max_units: Count | None = None
+    """The most a job asks for of either; null: half of the pool."""
+    rate_per_step: Positive | None = None
+    """Jobs a step; or give `offered_load`."""
+    step_s: PositiveDuration = 3600.0
+    """Length of a step."""
+    arrivals: Literal["steps", "continuous"] = "steps"
+    """Jobs arrive at the beginning of their step, or at any time."""
+    short_share: Share = 0.7
+    """The share of short jobs."""
+    short_steps: CountRange = (1, 10)
+    """Least and most steps of short jobs."""
+    long_steps: CountRange = (10, 30)
+    """Least and most steps of long jobs."""
+    estimates: Estimates = "exact"
+    """Requested times: none, the run time exactly, or round values well above it."""
+
+    @model_validator(mode="after")
+    def _one_rate_and_units_that_fit(self) -> Self:
+        self.check_one_rate()
+        if self.max_units is not None and self.max_units > self.units:
+            text = f"must be at most the pool's {self.units}, not {self.max_units}"
+            raise BrokenRulesError([(("max_units",), text)])
+        return self
+
+    def generate(self, rng: np.random.Generator) -> Trace:
+        """Draw arrivals, run times, demands and requested times, each from a stream of its own.
+
+        Jobs have one instance that asks for ``processors`` and ``gpu``; values and qualities of
+        service are given by the scenario's section `value`.
+        """
+        jobs, most = self.jobs, self.max_units or max(self.units // 2, 1)
+        when, which, sizes, how = rng.spawn(4)
+        submit = poisson_arrivals(jobs, self._rate(most), when)  # in steps
+        if self.arrivals == "steps":
+            submit = np.floor(submit)
+        steps = draw_column(lambda _rows, rng: self._steps(rng), jobs, which, np.int64)
+        demands = (
+            draw_column(lambda _rows, rng: rng.integers(1, most, BLOCK, endpoint=True), jobs, own)
+            for own in sizes.spawn(2)
+        )
+        run = steps * self.step_s
+        wanted: Floats = np.broadcast_to(np.nan, (jobs,))
+        if self.estimates != "none":
+            wanted = requested_times(run, self.estimates, how)
+        workload = Workload(
+            resources=("processors", "gpu"),
+            job_id=np.arange(1, jobs + 1),
+            submit_time_s=submit * self.step_s,
+            first_task=np.arange(jobs + 1),
+            task_id=np.broadcast_to(np.int64(0), (jobs,)),
+            instances=np.broadcast_to(np.int64(1), (jobs,)),
+            request=np.column_stack(list(demands)),
+            run_time_s=run,
+            requested_time_s=wanted,
+            gang=np.broadcast_to(np.True_, (jobs,)),
+            capacity={"processors": float(self.units), "gpu": float(self.units)},
+        )
+        return Trace(workload, RowReport(read=jobs, accepted=jobs))
+
+    def _rate(self, most: int) -> float:
+        """Return jobs a step, as given or from the load."""
+        if self.rate_per_step is not None:
+            return self.rate_per_step
+        assert self.offered_load is not None  # one of the two is given
+        short, long = sum(self.short_steps) / 2, sum(self.long_steps) / 2
+        mean_steps = self.short_share * short + (1 - self.short_share) * long
+        return self.offered_load * (self.units / (mean_steps * (1 + most) / 2))
+
+    def _steps(self, rng: np.random.Generator) -> Ints:
+        """Return (BLOCK,) run times in steps."""
+        is_short = rng.random(BLOCK) < self.short_share
+        of_short, of_long = (
+            rng.integers(*bounds, BLOCK, endpoint=True)
+            for bounds in (self.short_steps, self.long_steps)
+        )
+        return np.where(is_short, of_short, of_long)
 
 
-def generate_rare(
-    *,
-    jobs: int,
-    units: int = 10,
-    max_units: int | None = None,
-    load: float | None = None,
-    rate_per_step: float | None = None,
-    step_s: float = 3600.0,
-    arrivals: Arrivals = "steps",
-    short_share: float = 0.7,
-    short_steps: tuple[int, int] = (1, 10),
-    long_steps: tuple[int, int] = (10, 30),
-    estimates: Estimates = "exact",
-    rng: np.random.Generator,
-) -> Trace:
-    """Generate short and long jobs that ask for processors and GPUs.
-
-    Args:
-        jobs: how many, at least 1.
-        units: size of the pool: so many processors and so many GPUs.
-        max_units: the most a job asks for of either; None: half of the pool.
-        load: offered load of the model on either resource; either this or `rate_per_step`.
-        rate_per_step: jobs a step.
-        step_s: length of a step.
-        arrivals: ``steps``: at the beginnings of steps; ``continuous``: at any time.
-        short_share: probability that a job is short.
-        short_steps: least and most steps of a short job.
-        long_steps: those of a long one.
-        estimates: how users estimate run times.
-        rng: the generator; it is only spawned from.
-
-    Returns:
-        Jobs of one instance that asks for ``processors`` and ``gpu``, for a pool of `units` of
-        each; values and qualities of service are given by the scenario's section `value`.
+def generate_rare(*, rng: np.random.Generator, **arguments: Any) -> Trace:
+    """Generate jobs by `RareModel`, whose fields are the arguments; `rng` is only spawned from.
 
     Raises TraceError if an argument is out of its range.
     """
-    most = max(units // 2, 1) if max_units is None else max_units
-    _check(jobs, units, most, short_share, short_steps, long_steps)
-    check_choice("arrivals", arrivals, ("steps", "continuous"))
-    check_choice("estimates", estimates, ESTIMATES)
-    check_positive("step_s", step_s)
-    short, long = sum(short_steps) / 2, sum(long_steps) / 2
-    mean_steps = short_share * short + (1 - short_share) * long
-    rate = _rate(load, rate_per_step, units / (mean_steps * (1 + most) / 2))
-    when, which, sizes, how = rng.spawn(4)
-    submit = poisson_arrivals(jobs=jobs, rate_per_s=rate, rng=when)  # in steps
-    if arrivals == "steps":
-        submit = np.floor(submit)
-    steps = draw_column(
-        lambda _rows, rng: _steps(short_share, short_steps, long_steps, rng), jobs, which, np.int64
-    )
-    processors, gpus = (
-        draw_column(lambda _rows, rng: rng.integers(1, most, BLOCK, endpoint=True), jobs, stream)
-        for stream in sizes.spawn(2)
-    )
-    run = steps * step_s
-    unknown = np.broadcast_to(np.nan, (jobs,))
-    workload = Workload(
-        resources=("processors", "gpu"),
-        job_id=np.arange(1, jobs + 1),
-        submit_time_s=submit * step_s,
-        first_task=np.arange(jobs + 1),
-        task_id=np.broadcast_to(np.int64(0), (jobs,)),
-        instances=np.broadcast_to(np.int64(1), (jobs,)),
-        request=np.column_stack((processors, gpus)),
-        run_time_s=run,
-        requested_time_s=unknown if estimates == "none" else requested_times(run, estimates, how),
-        gang=np.broadcast_to(np.True_, (jobs,)),
-        capacity={"processors": float(units), "gpu": float(units)},
-    )
-    return Trace(workload, RowReport(read=jobs, accepted=jobs))
-
-
-def _steps(
-    short_share: float, short: tuple[int, int], long: tuple[int, int], rng: np.random.Generator
-) -> Ints:
-    """Return (BLOCK,) run times in steps."""
-    is_short = rng.random(BLOCK) < short_share
-    of_short, of_long = (rng.integers(*bounds, BLOCK, endpoint=True) for bounds in (short, long))
-    return np.where(is_short, of_short, of_long)
-
-
-def _check(
-    jobs: int,
-    units: int,
-    most: int,
-    short_share: float,
-    short_steps: tuple[int, int],
-    long_steps: tuple[int, int],
-) -> None:
-    check_whole("jobs", jobs, 1)
-    check_whole("units", units, 1)
-    check_whole("max_units", most, 1)
-    if most > units:
-        raise TraceError(f"generate: max_units is {most}; give at most the pool's {units}")
-    check_range("short_share", (short_share, short_share), 0, 1)
-    for name, bounds in (("short_steps", short_steps), ("long_steps", long_steps)):
-        for steps in bounds:
-            check_whole(name, steps, 1)
-        check_range(name, bounds, 1, 2**31)
-
-
-def _rate(load: float | None, rate_per_step: float | None, jobs_at_once: float) -> float:
-    """Return jobs a step, as given or from the load.
-
-    `jobs_at_once` is the rate at which mean jobs fill the pool exactly.
-    """
-    if (load is None) == (rate_per_step is None):
-        both = "both" if load is not None else "neither"
-        raise TraceError(
-            f"generate: load and rate_per_step: {both} given; give exactly one of them"
-        )
-    name, number = ("load", load) if load is not None else ("rate_per_step", rate_per_step)
-    assert number is not None  # exactly one is given
-    check_positive(name, number)
-    return number * jobs_at_once if load is not None else number
+    return RareModel.of(**arguments).generate(rng)

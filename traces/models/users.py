@@ -6,7 +6,7 @@ switching them on leaves arrivals, sizes and run times as they were.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -15,8 +15,6 @@ from simkit.traces.models.draws import BLOCK, draw_column
 
 Estimates = Literal["none", "exact", "modal"]
 """How users estimate run times: not at all, exactly, or by round values well above them."""
-
-ESTIMATES: tuple[Estimates, ...] = get_args(Estimates)
 
 _MINUTE_S, _HOUR_S, _DAY_S = 60.0, 3600.0, 86_400.0
 

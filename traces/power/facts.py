@@ -10,7 +10,7 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.power.signal_trace import LONGEST_REGULAR_STEP, PowerTrace
 from simkit.power.signal_zone import parse_zone
-from simkit.traces.facts import rows_facts
+from simkit.workload.facts import rows_facts
 
 GAPS_NAMED: Final = 5
 """So many gaps are named, the longest first."""

@@ -13,28 +13,28 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final
+from zoneinfo import available_timezones
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from pydantic import field_validator
 
 from simkit.arrays import Floats
-from simkit.errors import TraceError
+from simkit.errors import did_you_mean
 from simkit.traces import rules
 from simkit.traces.rigid_jobs import (
-    JobRules,
     KeptJobs,
-    Processors,
     RawJobs,
-    RequestedTime,
     RigidJobs,
+    RigidLog,
     first_that_applies,
 )
 from simkit.traces.rules import Tally
 from simkit.traces.sacct.columns import ARRAY_TASKS, SacctRows
 from simkit.traces.sacct.table import LINE, sacct_tables
+from simkit.traces.sacct.usage import Gathered, UsageRows
 from simkit.traces.swf import refuse_empty
-from simkit.traces.swf.blocks import is_time_zone
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
 Watch = Callable[["pl.DataFrame", "pl.DataFrame"], None]
@@ -49,85 +49,91 @@ LABELLED: Final = {
 """Our job columns ← Slurm's fields: the first that the header has."""
 
 
-def read_sacct(
-    path: str | PathLike[str],
-    *,
-    time_zone: str | None = None,
-    processors: Processors = "allocated",
-    requested_time: RequestedTime = "max",
-    keep_zero_run: bool = False,
-    memory: bool = False,
-) -> Trace:
+class SacctLog(RigidLog):
+    """The output of Slurm's ``sacct --parsable2``."""
+
+    time_zone: str | None = None
+    """IANA name of the zone in which sacct printed its times; null: read them as UTC."""
+    memory: bool = False
+    """Make the requested memory a second resource, mem, in GiB a processor."""
+
+    @field_validator("time_zone")
+    @classmethod
+    def _is_a_zone(cls, name: str | None) -> str | None:
+        if name is not None and name not in (zones := available_timezones()):
+            near = did_you_mean(name, zones)
+            remedy = near if "did you mean" in near else "; use an IANA name such as Europe/Berlin"
+            raise ValueError(f"unknown time zone {name!r}{remedy}")
+        return name
+
+    @classmethod
+    def recognise(cls, path: Path, head: str) -> bool:
+        """Return whether the first line has fields between ``|``, or is a header of JobID alone."""
+        return "|" in head or head.lower() in ("jobid", "jobidraw")
+
+    def read(self) -> Trace:
+        """Read the table; see `read_sacct`."""
+        return self.scan()[0]
+
+    def swf_fields(self) -> tuple[Trace, dict[str, Floats]]:
+        """Return the trace, and what the log tells of how its jobs ran."""
+        gathered = Gathered()
+        trace, order = self.scan(parser=UsageRows, watch=gathered.add)
+        return trace, gathered.columns(order)
+
+    def scan(
+        self, *, parser: type[SacctRows] = SacctRows, watch: Watch | None = None
+    ) -> tuple[Trace, Any]:
+        """Read the table block by block.
+
+        Args:
+            parser: makes the columns.
+            watch: is shown every block: all its rows, and those that became jobs.
+
+        Returns:
+            The trace, and the index that brings columns of the watched jobs into its order.
+        """
+        path, tally, jobs = Path(self.path), Tally(), RigidJobs()
+        names: list[pl.Series] = []
+        labels: dict[str, dict[str, int]] = {}
+        for table in sacct_tables(path, tally):
+            parsed = parser(table, path).parse(self.time_zone, tally)
+            rows = _jobs_that_ended(parsed, tally)
+            kept = self.judge(_raw(rows), tally)
+            rows = rows[kept.row]
+            if watch is not None:
+                watch(parsed, rows)
+            if rows.height:
+                jobs.add(_columns(rows, kept, self.memory) | _numbered(rows, labels))
+                names.append(rows["id"])
+        refuse_empty(path, tally, len(jobs))
+        jobs.note_oddities(tally, {})
+        order = jobs.order()
+        return Trace(_workload(jobs, names, labels, self.time_zone), tally.report, (path,)), order
+
+
+def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     """Read the output of ``sacct --parsable2`` (or ``--parsable``) as a workload of rigid jobs.
 
     The trace's zero is the first job's submission. Job ids are JobIDRaw where the log has it, else
     JobID: whole numbers, or text as soon as one is text (``12_3``, an array's task). Users,
     accounts (else groups), job names, QOS and partitions are numbered in order of appearance;
     their names are the workload's `labels`. Rows of job steps, of jobs that have not started or
-    not ended, and of jobs cancelled before they started are left out and counted.
+    not ended, and of jobs cancelled before they started are left out and counted. Processors are
+    those of AllocCPUS, NCPUS or AllocTRES (allocated), ReqCPUS or ReqTRES (requested); without any
+    of these columns the number of machines is taken, and noted.
 
     Args:
         path: the file, plain or gzipped.
-        time_zone: IANA name of the zone in which sacct printed its times; without it they are
-            read as if they were UTC, and a change to summer time is off by an hour.
-        processors: ``allocated`` (AllocCPUS, NCPUS, AllocTRES) or ``requested`` (ReqCPUS,
-            ReqTRES) first; the other where that one is missing. Without any of these columns the
-            number of machines is taken, and noted.
-        requested_time: ``max`` of Timelimit and run time (the run time where the limit is
-            UNLIMITED or unknown), or ``raw``, NaN there.
-        keep_zero_run: keep jobs with a run time of 0.
-        memory: make ReqMem a second resource, ``mem``, in GiB a processor (0 where unknown).
+        arguments: the other fields of `SacctLog`. Without a `time_zone` times are read as if they
+            were UTC, and a change to summer time is off by an hour.
 
     Returns:
         The workload, sorted by submit time and job number, and the report of its rows.
 
     Raises TraceError, with file and line, if the file is no such table or has no jobs.
     """
-    chosen = JobRules(processors, requested_time, keep_zero_run)
-    return scan_sacct(Path(path), chosen, time_zone=time_zone, memory=memory)[0]
-
-
-def scan_sacct(
-    path: Path,
-    chosen: JobRules,
-    *,
-    time_zone: str | None = None,
-    memory: bool = False,
-    parser: type[SacctRows] = SacctRows,
-    watch: Watch | None = None,
-) -> tuple[Trace, Any]:
-    """Read a table as `read_sacct` does, for a reader that wants more of its columns.
-
-    Args:
-        path: the file.
-        chosen: which rows are kept, and how they are repaired.
-        time_zone: see `read_sacct`.
-        memory: see there.
-        parser: makes the columns.
-        watch: is shown every block: all its rows, and those that became jobs.
-
-    Returns:
-        The trace, and the index that brings columns of the watched jobs into its order.
-    """
-    tally, jobs = Tally(), RigidJobs()
-    if time_zone is not None and not is_time_zone(time_zone):
-        raise TraceError(f"time_zone: {time_zone!r} is no IANA time zone; write Europe/Berlin, …")
-    names: list[pl.Series] = []
-    labels: dict[str, dict[str, int]] = {}
-    for table in sacct_tables(path, tally):
-        parsed = parser(table, path).parse(time_zone, tally)
-        rows = _jobs_that_ended(parsed, tally)
-        kept = chosen.apply(_raw(rows), tally)
-        rows = rows[kept.row]
-        if watch is not None:
-            watch(parsed, rows)
-        if rows.height:
-            jobs.add(_columns(rows, kept, memory) | _numbered(rows, labels))
-            names.append(rows["id"])
-    refuse_empty(path, tally, len(jobs))
-    jobs.note_oddities(tally, {})
-    order = jobs.order()
-    return Trace(_workload(jobs, names, labels, time_zone), tally.report, (path,)), order
+    return SacctLog.of(path=path, **arguments).read()
 
 
 def _jobs_that_ended(rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:

@@ -6,8 +6,6 @@ a job used with its steps (``12.batch``, ``12.0``), whose rows are no jobs: thei
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -15,12 +13,9 @@ import polars as pl
 
 from simkit.arrays import Floats
 from simkit.traces import rules
-from simkit.traces.rigid_jobs import JobRules
 from simkit.traces.rules import Tally
-from simkit.traces.sacct import scan_sacct
 from simkit.traces.sacct.columns import SacctRows
 from simkit.traces.sacct.table import bytes_of, duration_s, number
-from simkit.workload import Trace
 
 USAGE: Final = (
     "wait_time_s", "status", "cpu_time_s", "requested_processors", "requested_memory_kb",
@@ -35,38 +30,7 @@ _CANCELLED: Final = r"^(CANCELLED|REVOKED)"
 _KIB_A_GIB: Final = 2.0**20
 
 
-def read_sacct_usage(
-    path: str | PathLike[str], *, time_zone: str | None = None, keep_zero_run: bool = False
-) -> tuple[Trace, dict[str, Floats]]:
-    """Read the output of sacct, and what it tells of each job's run.
-
-    Args:
-        path: the file, plain or gzipped.
-        time_zone: as for `read_sacct`.
-        keep_zero_run: see there.
-
-    Returns:
-        The trace, as `read_sacct` gives it; and (J,) columns in the order of its jobs, NaN where
-        unknown: ``wait_time_s`` (start, else end - run time, less submit), ``status`` (SWF: 1
-        completed, 0 failed, timed out or preempted, 5 cancelled), ``cpu_time_s`` (TotalCPU a
-        processor), ``requested_processors``, and in kilobytes of 1024 bytes a processor
-        ``requested_memory_kb`` (ReqMem) and ``used_memory_kb`` (AveRSS, else MaxRSS, times NTasks
-        of the largest step; MaxRSS gives an upper bound).
-
-    Raises TraceError as `read_sacct` does, and for values of these columns that cannot be read.
-    """
-    gathered = _Gathered()
-    trace, order = scan_sacct(
-        Path(path),
-        JobRules(keep_zero_run=keep_zero_run),
-        time_zone=time_zone,
-        parser=_UsageRows,
-        watch=gathered.add,
-    )
-    return trace, gathered.columns(order)
-
-
-class _UsageRows(SacctRows):
+class UsageRows(SacctRows):
     """Rows with the columns of `USAGE` besides, and ``owner`` and ``used_kb``, of steps too."""
 
     def parse(self, time_zone: str | None, tally: Tally) -> pl.DataFrame:
@@ -117,7 +81,7 @@ class _UsageRows(SacctRows):
         return self._add("used_kb", pl.col("used_kb") * times)
 
 
-class _Gathered:
+class Gathered:
     """The usage of the jobs that are kept, and the memory of all rows, block by block."""
 
     def __init__(self) -> None:
@@ -131,7 +95,14 @@ class _Gathered:
         self._used.append(steps.group_by("owner").agg(pl.col("used_kb").max()))
 
     def columns(self, order: Any) -> dict[str, Floats]:
-        """Return the columns, with the jobs in this order."""
+        """Return (J,) columns of the jobs in this order, NaN where unknown.
+
+        ``wait_time_s`` (start, else end - run time, less submit), ``status`` (SWF: 1 completed, 0
+        failed, timed out or preempted, 5 cancelled), ``cpu_time_s`` (TotalCPU a processor),
+        ``requested_processors``, and in kilobytes of 1024 bytes a processor ``requested_memory_kb``
+        (ReqMem) and ``used_memory_kb`` (AveRSS, else MaxRSS, times NTasks of the largest step;
+        MaxRSS gives an upper bound).
+        """
         used = pl.concat(self._used).group_by("owner").agg(pl.col("used_kb").max())
         jobs = pl.concat(self._jobs).join(used, on="owner", how="left", maintain_order="left")
         table = jobs.with_columns((pl.col("used_kb") / pl.col("count")).alias("used_memory_kb"))

@@ -19,7 +19,7 @@ def lublin_1000() -> Trace:
     """
     rng = np.random.default_rng(1)
     return generate_lublin(
-        jobs=1000, processors=128, load=0.6, users=20, estimates="modal", rng=rng
+        jobs=1000, processors=128, offered_load=0.6, users=20, estimates="modal", rng=rng
     )
 
 

@@ -6,22 +6,17 @@ Talby, "Benchmarks and standards for the evaluation of parallel job schedulers" 
 
 from __future__ import annotations
 
+import re
 from os import PathLike
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import TraceError
 from simkit.traces import rules
-from simkit.traces.rigid_jobs import (
-    JobRules,
-    KeptJobs,
-    Processors,
-    RawJobs,
-    RequestedTime,
-    RigidJobs,
-)
+from simkit.traces.rigid_jobs import KeptJobs, RawJobs, RigidJobs, RigidLog
 from simkit.traces.rules import Tally, summary
 from simkit.traces.swf.blocks import SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import write_swf
@@ -31,15 +26,48 @@ __all__ = ["read_swf", "write_swf"]
 
 FIRST_ABSOLUTE_S = 1e9
 """A log whose first submit is at or after this (September 2001) counts from the Unix epoch."""
+_NUMBER: Final = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|nan", re.IGNORECASE)
 
 
-def read_swf(
-    path: str | PathLike[str],
-    *,
-    processors: Processors = "allocated",
-    requested_time: RequestedTime = "max",
-    keep_zero_run: bool = False,
-) -> Trace:
+class SwfLog(RigidLog):
+    """A log in the Standard Workload Format."""
+
+    suffixes = (".swf",)
+
+    @classmethod
+    def recognise(cls, path: Path, head: str) -> bool:
+        """Return whether the first line is a comment or begins with a number; or there is none."""
+        fields = head.split()
+        is_row = len(fields) > 1 and _NUMBER.fullmatch(fields[0]) is not None
+        return not head or head.startswith(";") or is_row
+
+    def read(self) -> Trace:
+        """Read the log; see `read_swf`."""
+        path, tally, header, jobs = Path(self.path), Tally(), SwfHeader(), RigidJobs()
+        for block in swf_blocks(path, header):
+            kept = self.judge_block(block, tally)
+            if len(kept.row):
+                jobs.add(_columns(block, kept))
+        refuse_empty(path, tally, len(jobs))
+        jobs.note_oddities(tally, header.capacity)
+        return Trace(_workload(jobs, header, tally), tally.report, (path,))
+
+    def judge_block(self, block: SwfBlock, tally: Tally) -> KeptJobs:
+        """Apply the rules to a block of rows; TraceError for a job number that is not whole."""
+        values = block.values
+        names = ("job", "submit", "run", "allocated", "requested", "requested_time")
+        job = values["job"]
+        if (broken := np.isfinite(job) & (job != np.floor(job))).any():
+            row = int(np.flatnonzero(broken)[0])
+            raise TraceError(
+                f"{self.path}:{block.line[row]}: field 1 (job) is {job[row]:g}, not a whole "
+                "number; number the jobs 1, 2, 3, …"
+            )
+        tally.note(rules.EXTRA_FIELDS, block.longer)
+        return self.judge(RawJobs(block.line, **{name: values[name] for name in names}), tally)
+
+
+def read_swf(path: str | PathLike[str], **arguments: Any) -> Trace:
     """Read an SWF log, plain or gzipped, as a workload of rigid jobs.
 
     Times are in seconds. The trace's zero is the log's own (its header's UnixStartTime, which
@@ -50,40 +78,14 @@ def read_swf(
 
     Args:
         path: the log.
-        processors: the count to take first; the other where that one is missing.
-        requested_time: ``max`` of requested and run time (the run time where none was
-            requested), or ``raw``, NaN where none was requested.
-        keep_zero_run: keep jobs with a run time of 0.
+        arguments: the other fields of `SwfLog`: `processors`, `requested_time`, `keep_zero_run`.
 
     Returns:
         The workload, sorted by (submit time, job id), and the report of its rows.
 
     Raises TraceError, with file and line, if the file is not an SWF log or has no jobs.
     """
-    path, tally, header, jobs = Path(path), Tally(), SwfHeader(), RigidJobs()
-    chosen = JobRules(processors, requested_time, keep_zero_run)
-    for block in swf_blocks(path, header):
-        kept = judge(block, chosen, tally, path)
-        if len(kept.row):
-            jobs.add(_columns(block, kept))
-    refuse_empty(path, tally, len(jobs))
-    jobs.note_oddities(tally, header.capacity)
-    return Trace(_workload(jobs, header, tally), tally.report, (path,))
-
-
-def judge(block: SwfBlock, chosen: JobRules, tally: Tally, path: Path) -> KeptJobs:
-    """Apply the rules to a block of rows; raise TraceError for a job number that is not whole."""
-    values = block.values
-    names = ("job", "submit", "run", "allocated", "requested", "requested_time")
-    job = values["job"]
-    if (broken := np.isfinite(job) & (job != np.floor(job))).any():
-        row = int(np.flatnonzero(broken)[0])
-        raise TraceError(
-            f"{path}:{block.line[row]}: field 1 (job) is {job[row]:g}, not a whole number; number "
-            "the jobs 1, 2, 3, …"
-        )
-    tally.note(rules.EXTRA_FIELDS, block.longer)
-    return chosen.apply(RawJobs(line=block.line, **{name: values[name] for name in names}), tally)
+    return SwfLog.of(path=path, **arguments).read()
 
 
 def refuse_empty(path: Path, tally: Tally, jobs: int) -> None:

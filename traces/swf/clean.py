@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
 from simkit.text import counted
-from simkit.traces.descriptions import describe
 from simkit.traces.files import written_whole
-from simkit.traces.rigid_jobs import JobRules, KeptJobs, Processors, RequestedTime, RigidJobs
+from simkit.traces.rigid_jobs import KeptJobs, RigidJobs
 from simkit.traces.rules import Tally
-from simkit.traces.swf import judge, refuse_empty
+from simkit.traces.swf import SwfLog, refuse_empty
 from simkit.traces.swf.blocks import FIELDS, SwfBlock, SwfHeader, swf_blocks
 from simkit.traces.swf.writer import number_text
 from simkit.workload import RowReport
@@ -25,10 +25,8 @@ def clean_swf(
     source: str | PathLike[str],
     target: str | PathLike[str],
     *,
-    processors: Processors = "allocated",
-    requested_time: RequestedTime = "max",
-    keep_zero_run: bool = False,
     machine_processors: int | None = None,
+    **arguments: Any,
 ) -> RowReport:
     """Write the jobs of a log as a log that needs no repair any more.
 
@@ -40,24 +38,27 @@ def clean_swf(
     Args:
         source: the log to clean.
         target: where the clean one goes; it may be `source`. ``.gz`` is gzipped.
-        processors: as for `read_swf`, like the next two.
-        requested_time: see there.
-        keep_zero_run: see there.
         machine_processors: the machine's size, instead of the header's MaxProcs.
+        arguments: the fields of `SwfLog`, as for `read_swf`.
 
     Returns:
         What became of the rows, as `read_swf` reports it.
 
     Raises TraceError if `source` is not an SWF log or has no jobs, or `target` cannot be written.
     """
-    source, target = Path(source), Path(target)
+    log = SwfLog.of(path=source, **arguments)
+    return clean_log(log, Path(target), machine_processors=machine_processors)
+
+
+def clean_log(log: SwfLog, target: Path, *, machine_processors: int | None = None) -> RowReport:
+    """Write the jobs of a log as `clean_swf` does."""
+    source = Path(log.path)
     tally, header, jobs, pieces = Tally(), SwfHeader(), RigidJobs(), list[bytes]()
-    chosen = JobRules(processors, requested_time, keep_zero_run)
     for block in swf_blocks(source, header):
-        kept = judge(block, chosen, tally, source)
+        kept = log.judge_block(block, tally)
         if len(kept.row):
             jobs.add(_order_columns(block, kept))
-            pieces.append(_repaired(block, kept, requested_time))
+            pieces.append(_repaired(block, kept, log))
     refuse_empty(source, tally, len(jobs))
     if machine_processors is not None:
         header.replace("MaxProcs", str(machine_processors))
@@ -65,7 +66,9 @@ def clean_swf(
     rows = _in_order(pieces, jobs.order())
     with written_whole(target) as stream:
         stream.writelines(line + b"\n" for line in header.lines)
-        stream.writelines(f"; Note: {note}\n".encode() for note in notes_of(tally.report))
+        stream.writelines(
+            f"; Note: {note}\n".encode() for note in notes_of(tally.report, log.meanings)
+        )
         stream.writelines(rows)
     return tally.report
 
@@ -78,7 +81,7 @@ def _order_columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Floats]:
     }
 
 
-def _repaired(block: SwfBlock, kept: KeptJobs, requested_time: RequestedTime) -> bytes:
+def _repaired(block: SwfBlock, kept: KeptJobs, log: SwfLog) -> bytes:
     """Return the kept rows as text, with the repaired values where they differ."""
     frame = pl.read_csv(
         block.text,
@@ -88,7 +91,7 @@ def _repaired(block: SwfBlock, kept: KeptJobs, requested_time: RequestedTime) ->
         schema=dict.fromkeys(FIELDS, pl.String),
     )[kept.row]
     new = {"allocated": kept.processors}
-    if requested_time == "max":
+    if log.requested_time == "max":
         new["requested_time"] = kept.requested_time
     columns = []
     for name, values in new.items():
@@ -109,8 +112,8 @@ def _in_order(pieces: list[bytes], order: slice | np.ndarray) -> Iterator[bytes]
     yield from (lines[row] for row in order)
 
 
-def notes_of(report: RowReport) -> Iterator[str]:
-    """Yield what became of the rows, rule by rule, for a header's Note entries."""
+def notes_of(report: RowReport, meanings: Mapping[str, str]) -> Iterator[str]:
+    """Yield what was done to the rows, rule by rule, for a header's Note entries."""
     yield f"cleaned by simkit, {report.jobs:,} of {counted(report.read, 'row')} kept"
-    for rule, count, sentence, _ in describe(report):
-        yield f"{rule}, {counted(count, 'row')}. {sentence}"
+    for rule, count in report.counts():
+        yield f"{rule}, {counted(count, 'row')}. {meanings.get(rule, '')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,13 @@ from simkit.traces.task_table import rules as names
 from simkit.traces.task_table.columns import TableColumns
 from simkit.workload import Workload
 
-Submit = Literal["first", "last"]
 _SHOWN: Final = 20
 
 
 class TableJobs:
     """The rows of a table, put together by job: sorted by (submit time, first row)."""
 
-    def __init__(self, table: TableColumns, submit: Submit, tally: Tally) -> None:
+    def __init__(self, table: TableColumns, submit: str, tally: Tally) -> None:
         ids = table.ids("job_id")
         _, first, which = np.unique(ids, return_index=True, return_inverse=True)
         time = table.numbers("submit_time_s")

@@ -1,8 +1,8 @@
-"""The rules for tables of tasks: what may be chosen, their names in reports, their meaning."""
+"""The rules for tables of tasks: their names in reports, and their meaning."""
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Final
 
 NO_ID: Final = "id missing"
 BAD_SUBMIT: Final = "no usable submit time"
@@ -28,6 +28,3 @@ MEANINGS: Final[dict[str, str]] = {
     "mean the first.",
 }
 """What each rule or note means, in a sentence."""
-
-NegativeRun = Literal["drop", "zero"]
-ZeroRun = Literal["keep", "drop"]

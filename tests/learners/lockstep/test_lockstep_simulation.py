@@ -121,5 +121,5 @@ def test_small_sets(jobs, backlog, step_s, seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_deeprm_at_130_percent(seed):
-    trace = generate_deeprm(load=1.3, rng=np.random.default_rng(seed))
+    trace = generate_deeprm(offered_load=1.3, rng=np.random.default_rng(seed))
     assert_equal_runs(Slotted(), trace.workload, np.random.default_rng(seed))

@@ -12,13 +12,13 @@ from simkit.learners.nn.input_layers import make_input_layer
 from simkit.learners.nn.perceptron import small_weights
 from simkit.learners.nn.policy_network import PolicyNetwork
 from simkit.learning.slotted import Slotted
-from simkit.traces.models.deeprm import draw_job_sets
+from simkit.traces.models.deeprm import DeepRMModel
 
 MODEL = Slotted()
 
 
 def sets(count: int, rate: float = 0.3) -> JobSets:
-    drawn = draw_job_sets(np.random.default_rng(1), sets=count, rate=rate, steps=20)
+    drawn = DeepRMModel.of(rate=rate, steps=20).draw_sets(np.random.default_rng(1), count)
     return JobSets(drawn.enter, drawn.length, drawn.size)
 
 

@@ -74,7 +74,7 @@ def test_an_unknown_format_is_an_error_that_names_those_there_are(
     Path("note.txt").write_text("Dear all,\n")
     result = simkit(command[0], "note.txt", *command[1:])
     assert result.code == 3
-    for word in ("note.txt:1: the format is not recognised", "SWF", "sacct", "--format"):
+    for word in ("note.txt:1: the format is not recognised", "--format swf", "--format sacct"):
         assert word in result.err
     assert not Path("out.swf").exists()
 

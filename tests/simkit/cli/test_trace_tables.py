@@ -52,7 +52,7 @@ WRONG = [
     (("x", "--set", "users=3"), 2, "alibaba2017 has no --set"),
     (("x", "--usage-interval", "soon"), 2, "--usage-interval: 'soon' is no duration"),
     (("x", "--usage-interval", "90.5s"), 2, "90.5s is not in whole seconds"),
-    (("x", "--usage-interval", "2s"), 3, "give a whole number from 60 on"),
+    (("x", "--usage-interval", "2s"), 3, "must be a whole number from 60 to 43200"),
     (("full", "--jobs", 1), 3, "holds other things (mine)"),
 ]
 

@@ -40,7 +40,7 @@ class Tables:
 def waits(servers: int, load: float, run_times: str, seed: int) -> npt.NDArray[np.float64]:
     """Return the waits of Poisson arrivals of one-processor jobs, the first tenth left out."""
     trace = generate_poisson(
-        jobs=JOBS, processors=servers, load=load, run_times=run_times, mean_run_time_s=MEAN_S,
+        jobs=JOBS, processors=servers, offered_load=load, run_times=run_times, mean_run_time_s=MEAN_S,
         rng=stream(seed, "theory"),
     )  # fmt: skip
     tables = Tables()

@@ -23,12 +23,16 @@ INSTALLED = {
         "placement.first-fit", "policy.random",
     ],
     "simkit.predictors": ["requested", "actual", "perturbed"],
-    "simkit.readers": ["swf", "my-reader"],
     "simkit.controllers": ["source-order"],
 }  # fmt: skip
 
 
+REAL = plugins.entry_points
+
+
 def installed(group: str) -> list[EntryPoint]:
+    if group == "simkit.readers":
+        return [*REAL(group), EntryPoint("my-reader", "collections:Counter", group)]
     return [EntryPoint(name, "collections:Counter", group) for name in INSTALLED.get(group, ())]
 
 

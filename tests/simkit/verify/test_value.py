@@ -30,7 +30,7 @@ SCENARIO = {
 def run_in(folder: Path, **changes) -> Path:
     scenario = Scenario.model_validate(SCENARIO | changes)
     trace = generate_uniform(
-        jobs=60, processors=8, load=1.5, estimates="modal", rng=np.random.default_rng(0)
+        jobs=60, processors=8, offered_load=1.5, estimates="modal", rng=np.random.default_rng(0)
     )
     load = valued(trace.workload, scenario.value, scenario.seed) if scenario.value else None
     carry_out(prepare(scenario, workload=load or trace.workload), folder)

@@ -527,11 +527,14 @@ def test_means_of_generated_runs_are_those_that_were_drawn(tasks):
 
 ERROR_TABLE = [
     # arguments, what the message says
-    ({"jobs": 0}, "jobs is 0; give a whole number from 1 on"),
-    ({"jobs": 1.5}, "jobs is 1.5; give a whole number from 1 on"),
-    ({"machines": 0}, "machines is 0; give a whole number from 1 on"),
-    ({"usage_interval_s": 5}, "usage_interval_s is 5; give a whole number from 60 on"),
-    ({"usage_interval_s": 50_000}, "usage covers 43200 s, so give at most 43200"),
+    ({"jobs": 0}, "jobs: must be a whole number from 1 to"),
+    ({"jobs": 1.5}, "jobs: must be a whole number from 1 to 2147483648, not 1.5"),
+    ({"machines": 0}, "machines: must be a whole number from 1 to 2147483648, not 0"),
+    ({"usage_interval_s": 5}, "usage_interval_s: must be a whole number from 60 to 43200, not 5"),
+    (
+        {"usage_interval_s": 50_000},
+        "usage_interval_s: must be a whole number from 60 to 43200, not ",
+    ),
 ]
 
 

@@ -10,19 +10,21 @@ import pytest
 from pydantic import TypeAdapter
 
 from simkit.errors import TraceError
-from simkit.scenario import WorkloadSection as Section
-from simkit.traces.models.deeprm import draw_job_sets, generate_deeprm
+from simkit.scenario.workload import WorkloadSection
+from simkit.traces.models.deeprm import DeepRMModel, generate_deeprm
 
 DEFAULT = Path(__file__).resolve().parents[4] / "shared" / "oracle"
 ORACLE = Path(os.environ.get("SIMKIT_ORACLE", DEFAULT)) / "deeprm"
 
 
 def drawn(seed=0, **choices):
-    return draw_job_sets(np.random.default_rng(seed), **({"sets": 2000, "rate": 0.4} | choices))
+    sets = choices.pop("sets", 2000)
+    model = DeepRMModel.of(**({"rate": 0.4} | choices))
+    return model.draw_sets(np.random.default_rng(seed), sets)
 
 
 def made(seed=0, **choices):
-    choices = choices if {"rate", "load"} & set(choices) else {"rate": 0.4} | choices
+    choices = choices if {"rate", "offered_load"} & set(choices) else {"rate": 0.4} | choices
     return generate_deeprm(**choices, rng=np.random.default_rng(seed)).workload
 
 
@@ -84,7 +86,7 @@ class TestLoad:
     def test_load_is_requested_area_over_capacity(self, choices, load_of_a_sure_job):
         more = choices | ({"capacity": 20} if "max_size" in choices else {})
         scale = 0.5 if "max_size" in choices else 1.0
-        workload = made(load=0.3, steps=40_000, **more)
+        workload = made(offered_load=0.3, steps=40_000, **more)
         area = (workload.request * workload.run_time_s[:, None]).sum(axis=0)
         capacity = workload.capacity["cpu"]
         assert area / capacity / 40_000 == pytest.approx([0.3, 0.3], rel=0.05)
@@ -131,11 +133,11 @@ def test_the_originals_unseen_sets_are_drawn_bit_for_bit(rate, number):
 
 class TestScenario:
     def test_the_section_has_the_generators_arguments(self):
-        section = TypeAdapter(Section).validate_python(
+        section = TypeAdapter(WorkloadSection).validate_python(
             {"type": "deeprm", "offered_load": 0.7, "steps": 30, "demands": "paper"}
         )
-        trace = generate_deeprm(**section.reader_arguments(), rng=np.random.default_rng(0))
-        direct = made(load=0.7, steps=30, demands="paper")
+        trace = section.trace(np.random.default_rng(0))
+        direct = made(offered_load=0.7, steps=30, demands="paper")
         assert (trace.workload.submit_time_s == direct.submit_time_s).all()
 
     @pytest.mark.parametrize(
@@ -148,30 +150,31 @@ class TestScenario:
     )
     def test_what_does_not_go_together_is_told(self, keys, message):
         with pytest.raises(ValueError, match=message):
-            TypeAdapter(Section).validate_python({"type": "deeprm", **keys})
+            TypeAdapter(WorkloadSection).validate_python({"type": "deeprm", **keys})
 
     def test_units_of_half_the_size_are_twice_as_many(self):
         keys = {"type": "deeprm", "rate": 0.4, "max_size": 20, "demands": "paper"}
-        section = TypeAdapter(Section).validate_python(keys)
-        trace = generate_deeprm(**section.reader_arguments(), rng=np.random.default_rng(0))
+        section = TypeAdapter(WorkloadSection).validate_python(keys)
+        trace = section.trace(np.random.default_rng(0))
         assert trace.workload.request.max() <= 10
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"rate": 0.4, "load": 0.7}, "load and rate: both given; give exactly one"),
-        ({"rate": 0.0}, "rate is 0; at most one job arrives in a step"),
-        ({"load": 1.9}, "rate is 1.03 of a load of 1.9; at most 1.845"),
-        ({"load": -0.5}, "load is -0.5"),
-        ({"steps": 1}, "steps is 1; give a whole number from 2 on"),
-        ({"step_s": 0.0}, "step_s is 0.0"),
+        ({"rate": 0.0}, "rate: must be more than 0, not 0.0"),
+        (
+            {"offered_load": 1.9},
+            "needs 1.03 jobs a step, and at most one arrives in a step; give at most 1.845",
+        ),
+        ({"offered_load": -0.5}, "offered_load: must be more than 0, not -0.5"),
+        ({"steps": 1}, "steps: must be at least 2, not 1"),
+        ({"step_s": 0.0}, "step_s: must be more than 0, not 0.0"),
         ({"demands": "papers"}, "did you mean 'paper'"),
-        ({"short_share": 1.5}, "short_share is [1.5, 1.5]"),
-        ({"short_steps": (0, 3)}, "short_steps is 0; give a whole number from 1 on"),
-        ({"long_steps": (15, 10)}, "long_steps is [15, 10]; give low <= high"),
-        ({"max_size": 11}, "max_size is 11, 11 of the capacity of 10; give at most 10"),
-        ({"original_set": -1}, "original_set is -1"),
+        ({"short_share": 1.5}, "short_share: must be at most 1, not 1.5"),
+        ({"short_steps": (0, 3)}, "short_steps.0: must be at least 1, not 0"),
+        ({"long_steps": (15, 10)}, "long_steps: the least (15) is above the most (10)"),
+        ({"original_set": -1}, "original_set: must be at least 0, not -1"),
         ({"rate": 0.1, "original_set": 74}, "no job arrives in 50 steps at a rate of 0.1"),
     ],
 )
@@ -179,8 +182,3 @@ def test_wrong_arguments_name_value_and_rule(wrong, message):
     with pytest.raises(TraceError) as error:
         made(**wrong)
     assert message in str(error.value)
-
-
-def test_a_load_or_a_rate_is_needed():
-    with pytest.raises(TraceError, match="neither given"):
-        generate_deeprm(rng=np.random.default_rng(0))

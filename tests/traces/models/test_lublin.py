@@ -162,10 +162,10 @@ class TestArrivals:
     @pytest.mark.parametrize("kind", ["all", "batch", "both"])
     @pytest.mark.parametrize("load", [0.3, 0.7, 1.2])
     def test_load_is_reached(self, kind, load):
-        assert load_of(lublin(kind=kind, load=load)) == pytest.approx(load, rel=1e-3)
+        assert load_of(lublin(kind=kind, offered_load=load)) == pytest.approx(load, rel=1e-3)
 
     def test_load_changes_arrivals_alone_and_keeps_the_daily_cycle(self):
-        low, high = (lublin(jobs=50_000, load=load) for load in (0.4, 0.8))
+        low, high = (lublin(jobs=50_000, offered_load=load) for load in (0.4, 0.8))
         assert (low.instances == high.instances).all()
         assert (low.run_time_s == high.run_time_s).all()
         assert high.submit_time_s[-1] == pytest.approx(low.submit_time_s[-1] / 2, rel=1e-5)
@@ -220,14 +220,14 @@ def same(one, other, but=()):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"jobs": 0}, "jobs is 0; give a whole number from 1 on"),
-        ({"jobs": 10.5}, "jobs is 10.5"),
-        ({"processors": -8}, "processors is -8"),
-        ({"load": 0.0}, "load is 0.0; give a finite number above 0"),
-        ({"load": float("nan")}, "load is nan"),
-        ({"kind": "bach"}, "kind is 'bach'; did you mean 'batch'"),
-        ({"users": -1}, "users is -1; give a whole number from 0 on"),
-        ({"estimates": "model"}, "estimates is 'model'; did you mean 'modal'"),
+        ({"jobs": 0}, "jobs: must be at least 1, not 0"),
+        ({"jobs": 10.5}, "jobs: must be a whole number, not 10.5"),
+        ({"processors": -8}, "processors: must be at least 1, not -8"),
+        ({"offered_load": 0.0}, "offered_load: must be more than 0, not 0.0"),
+        ({"offered_load": float("nan")}, "offered_load: must be a finite number, not nan"),
+        ({"kind": "bach"}, "kind: unknown value 'bach'; did you mean 'batch'"),
+        ({"users": -1}, "users: must be at least 0, not -1"),
+        ({"estimates": "model"}, "estimates: unknown value 'model'; did you mean 'modal'"),
     ],
 )
 def test_wrong_arguments_name_value_and_rule(wrong, message):

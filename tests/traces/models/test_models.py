@@ -27,14 +27,12 @@ def made(generate, seed=0, **choices):
 
 class TestArrivals:
     def test_poisson_gaps_are_exponential(self):
-        times = poisson_arrivals(jobs=20_000, rate_per_s=0.25, rng=np.random.default_rng(0))
+        times = poisson_arrivals(20_000, 0.25, np.random.default_rng(0))
         gaps = np.diff(times, prepend=0)
         assert kstest(gaps, "expon", args=(0, 4)).statistic < 0.014  # 1 of 1000 exceeds it
 
     def test_bernoulli_fills_steps_independently(self):
-        times = bernoulli_arrivals(
-            jobs=20_000, probability=0.3, step_s=5, rng=np.random.default_rng(0)
-        )
+        times = bernoulli_arrivals(20_000, 0.3, 5, np.random.default_rng(0))
         steps = times / 5
         assert (steps == np.floor(steps)).all()
         assert (np.diff(steps) >= 1).all()
@@ -42,20 +40,20 @@ class TestArrivals:
         assert (np.diff(steps) == 1).mean() == pytest.approx(0.3, abs=0.015)
 
     def test_a_sure_arrival_fills_every_step_from_the_first(self):
-        times = bernoulli_arrivals(jobs=4, probability=1, step_s=60, rng=np.random.default_rng(0))
+        times = bernoulli_arrivals(4, 1, 60, np.random.default_rng(0))
         assert times.tolist() == [0, 60, 120, 180]
 
 
 class TestLoad:
     @pytest.mark.parametrize("generate", GENERATORS)
     def test_load_is_met_on_average(self, generate):
-        workload = made(generate, load=0.7, sizes=(1, 4))
+        workload = made(generate, offered_load=0.7, sizes=(1, 4))
         area = (workload.instances * workload.run_time_s).sum()
         assert area / 10 / workload.submit_time_s[-1] == pytest.approx(0.7, rel=0.05)
 
     @pytest.mark.parametrize("generate", GENERATORS)
     def test_load_changes_arrivals_alone(self, generate):
-        low, high = (made(generate, load=load) for load in (0.2, 0.4))
+        low, high = (made(generate, offered_load=load) for load in (0.2, 0.4))
         assert (low.run_time_s == high.run_time_s).all()
         assert (low.instances == high.instances).all()
         assert high.submit_time_s[-1] < low.submit_time_s[-1]
@@ -67,15 +65,17 @@ class TestLoad:
 
 class TestRunTimes:
     def test_exponential(self):
-        runs = made(generate_poisson, load=0.5, mean_run_time_s=100).run_time_s
+        runs = made(generate_poisson, offered_load=0.5, mean_run_time_s=100).run_time_s
         assert kstest(runs, "expon", args=(0, 100)).statistic < 0.014
 
     def test_constant(self):
-        runs = made(generate_poisson, load=0.5, run_times="constant", mean_run_time_s=7).run_time_s
+        runs = made(
+            generate_poisson, offered_load=0.5, run_times="constant", mean_run_time_s=7
+        ).run_time_s
         assert (runs == 7).all()
 
     def test_uniform(self):
-        workload = made(generate_uniform, load=0.5, run_time_s=(20, 50))
+        workload = made(generate_uniform, offered_load=0.5, run_time_s=(20, 50))
         assert kstest(workload.run_time_s, "uniform", args=(20, 30)).statistic < 0.014
         assert np.bincount(workload.instances, minlength=11)[1:] == pytest.approx(
             np.full(10, 2000), rel=0.1
@@ -83,7 +83,7 @@ class TestRunTimes:
 
     def test_bimodal(self):
         runs = made(
-            generate_bimodal, load=0.5, short_share=0.9, short_run_time_s=(1, 3),
+            generate_bimodal, offered_load=0.5, short_share=0.9, short_run_time_s=(1, 3),
             long_run_time_s=(10, 15),
         ).run_time_s  # fmt: skip
         short = runs <= 3
@@ -103,7 +103,7 @@ class TestRunTimes:
         ],
     )  # fmt: skip
     def test_steps_make_all_times_whole(self, generate, choices, mean_s):
-        workload = made(generate, load=0.1, step_s=10, sizes=(1, 1), **choices)
+        workload = made(generate, offered_load=0.1, step_s=10, sizes=(1, 1), **choices)
         for times in (workload.submit_time_s, workload.run_time_s):
             assert (times % 10 == 0).all()
         assert workload.run_time_s.min() >= 10
@@ -113,8 +113,8 @@ class TestRunTimes:
 class TestStreams:
     @pytest.mark.parametrize("generate", GENERATORS)
     def test_users_and_estimates_change_nothing_else(self, generate):
-        plain, full = made(generate, load=0.5), made(
-            generate, load=0.5, users=5, estimates="modal"
+        plain, full = made(generate, offered_load=0.5), made(
+            generate, offered_load=0.5, users=5, estimates="modal"
         )  # fmt: skip
         for name in ("submit_time_s", "run_time_s", "instances"):
             assert (getattr(plain, name) == getattr(full, name)).all()
@@ -124,7 +124,7 @@ class TestStreams:
     @pytest.mark.parametrize("generate", GENERATORS)
     @given(jobs=st.integers(1, 20_000))
     def test_a_longer_log_begins_with_the_shorter(self, generate, jobs):
-        long, short = made(generate, load=0.5), made(generate, load=0.5, jobs=jobs)
+        long, short = made(generate, offered_load=0.5), made(generate, offered_load=0.5, jobs=jobs)
         for name in ("submit_time_s", "run_time_s", "instances"):
             assert (getattr(long, name)[:jobs] == getattr(short, name)).all()
 
@@ -132,21 +132,21 @@ class TestStreams:
 @pytest.mark.parametrize(
     ("generate", "wrong", "message"),
     [
-        (generate_poisson, {}, "load and rate_per_s: neither given"),
-        (generate_poisson, {"load": 1, "rate_per_s": 1}, "load and rate_per_s: both given"),
-        (generate_bernoulli, {}, "load and probability: neither given"),
-        (generate_poisson, {"load": -1}, "load is -1"),
-        (generate_poisson, {"load": 1, "sizes": (1, 11)}, "sizes is [1, 11]; give low <= high"),
-        (generate_poisson, {"load": 1, "run_times": "const"}, "did you mean 'constant'"),
-        (generate_poisson, {"load": 1, "mean_run_time_s": 0}, "mean_run_time_s is 0"),
-        (generate_uniform, {"load": 1, "run_time_s": (5, 2)}, "run_time_s is [5, 2]"),
-        (generate_uniform, {"load": 1, "run_time_s": (0, 0)}, "mean run time"),
-        (generate_uniform, {"load": 1, "arrivals": "poison"}, "did you mean 'poisson'"),
-        (generate_bimodal, {"load": 1, "short_share": 1.5}, "short_share"),
+        (generate_poisson, {}, "needs offered_load or rate_per_s, and neither is there"),
+        (generate_poisson, {"offered_load": 1, "rate_per_s": 1}, "needs offered_load or rate_per_s, and both are there"),
+        (generate_bernoulli, {}, "needs offered_load or probability, and neither is there"),
+        (generate_poisson, {"offered_load": -1}, "offered_load: must be more than 0, not -1"),
+        (generate_poisson, {"offered_load": 1, "sizes": (1, 11)}, "sizes.1: must be at most the machine's 10, not 11"),
+        (generate_poisson, {"offered_load": 1, "run_times": "const"}, "did you mean 'constant'"),
+        (generate_poisson, {"offered_load": 1, "mean_run_time_s": 0}, "mean_run_time_s: must be more than 0, not 0"),
+        (generate_uniform, {"offered_load": 1, "run_time_s": (5, 2)}, "run_time_s: the least (5) is above the most (2)"),
+        (generate_uniform, {"offered_load": 1, "run_time_s": (0, 0)}, "run_time_s.0: must be more than 0, not 0"),
+        (generate_uniform, {"offered_load": 1, "arrivals": "poison"}, "did you mean 'poisson'"),
+        (generate_bimodal, {"offered_load": 1, "short_share": 1.5}, "short_share: must be at most 1, not 1.5"),
         # ten processors of jobs of a minute need more than one job a minute
-        (generate_bernoulli, {"load": 1, "mean_run_time_s": 60}, "lower the load or shorten"),
-        (generate_bernoulli, {"load": 0.1, "mean_run_time_s": 5}, "below the time step"),
-        (generate_uniform, {"load": 0.1, "arrivals": "bernoulli", "run_time_s": (61, 119)},
+        (generate_bernoulli, {"offered_load": 1, "mean_run_time_s": 60}, "lower the load or shorten"),
+        (generate_bernoulli, {"offered_load": 0.1, "mean_run_time_s": 5}, "below the time step"),
+        (generate_uniform, {"offered_load": 0.1, "arrivals": "bernoulli", "run_time_s": (61, 119)},
          "hold no whole multiple"),
     ],
 )  # fmt: skip

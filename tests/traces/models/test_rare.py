@@ -10,7 +10,7 @@ from simkit.traces.models.rare import generate_rare
 
 
 def made(seed=0, **choices):
-    choices = {"jobs": 20_000, "load": 1.0} | choices
+    choices = {"jobs": 20_000, "offered_load": 1.0} | choices
     return generate_rare(**choices, rng=np.random.default_rng(seed)).workload
 
 
@@ -27,7 +27,7 @@ def test_means_are_those_of_the_dissertation():
 @pytest.mark.parametrize("load", [0.2, 1.2])
 @pytest.mark.parametrize("units", [10, 300])
 def test_the_offered_load_of_both_resources_is_what_was_asked(load, units):
-    jobs = made(load=load, units=units)
+    jobs = made(offered_load=load, units=units)
     area = (jobs.request * jobs.run_time_s[:, None]).sum(axis=0)
     assert area / units / jobs.submit_time_s[-1] == pytest.approx([load] * 2, rel=0.04)
 
@@ -54,7 +54,7 @@ def test_demands_of_the_two_resources_are_independent():
 
 
 def test_load_changes_arrivals_alone():
-    low, high = made(load=0.2), made(load=0.4)
+    low, high = made(offered_load=0.2), made(offered_load=0.4)
     assert (low.run_time_s == high.run_time_s).all()
     assert (low.request == high.request).all()
 
@@ -62,14 +62,14 @@ def test_load_changes_arrivals_alone():
 @pytest.mark.parametrize(
     ("choices", "message"),
     [
-        ({"load": None}, "neither given"),
-        ({"rate_per_step": 1.0}, "both given"),
-        ({"max_units": 11}, "max_units is 11; give at most the pool's 10"),
-        ({"short_steps": (0, 10)}, "short_steps is 0"),
+        ({"offered_load": None}, "neither is there"),
+        ({"rate_per_step": 1.0}, "both are there"),
+        ({"max_units": 11}, "max_units: must be at most the pool's 10, not 11"),
+        ({"short_steps": (0, 10)}, "short_steps.0: must be at least 1, not 0"),
         ({"long_steps": (30, 10)}, "long_steps"),
         ({"short_share": 1.5}, "short_share"),
         ({"arrivals": "step"}, "did you mean 'steps'"),
-        ({"load": -1.0}, "load is -1.0"),
+        ({"offered_load": -1.0}, "offered_load: must be more than 0, not -1.0"),
     ],
 )
 def test_what_is_out_of_range_is_refused(choices, message):

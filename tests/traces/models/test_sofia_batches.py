@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from simkit.errors import TraceError
-from simkit.traces.models.sofia import draw_batches, generate_sofia
+from simkit.traces.models.sofia import SofiaModel, generate_sofia
 
 
 def test_jobs_are_as_the_study_draws_them() -> None:
-    enter, length, size = draw_batches(np.random.default_rng(0), sets=400)
+    enter, length, size = SofiaModel.of().draw_sets(np.random.default_rng(0), 400)
     there = length > 0
     jobs, most, least = length[there], size.max(axis=2)[there], size.min(axis=2)[there]
     assert there.sum(axis=1).mean() == pytest.approx(70, abs=1)
@@ -25,21 +25,21 @@ def test_jobs_are_as_the_study_draws_them() -> None:
 
 
 def test_ranges_are_spread_evenly() -> None:
-    _, length, _ = draw_batches(np.random.default_rng(1), sets=400, short_share=1.0)
+    _, length, _ = SofiaModel.of(short_share=1.0).draw_sets(np.random.default_rng(1), 400)
     _, counts = np.unique(length[length > 0], return_counts=True)
     assert counts == pytest.approx(np.full(7, counts.mean()), rel=0.06)
 
 
 def test_padding_is_at_the_end_and_empty() -> None:
-    _, length, size = draw_batches(np.random.default_rng(2), sets=50, positions=8, rate=0.4)
+    _, length, size = SofiaModel.of(positions=8, rate=0.4).draw_sets(np.random.default_rng(2), 50)
     there = length > 0
     assert not (there[:, 1:] & ~there[:, :-1]).any()
     assert not size[~there].any()
 
 
 def test_more_sets_begin_with_the_same_ones() -> None:
-    few = draw_batches(np.random.default_rng(3), sets=2)
-    many = draw_batches(np.random.default_rng(3), sets=9)
+    few = SofiaModel.of().draw_sets(np.random.default_rng(3), 2)
+    many = SofiaModel.of().draw_sets(np.random.default_rng(3), 9)
     for a, b in zip(few, many, strict=True):
         width = a.shape[1]
         assert (a == b[:2, :width]).all()
@@ -48,7 +48,9 @@ def test_more_sets_begin_with_the_same_ones() -> None:
 
 def test_a_workload_is_the_first_of_the_sets() -> None:
     workload = generate_sofia(step_s=60.0, rng=np.random.default_rng(4)).workload
-    _, length, size = (column[0] for column in draw_batches(np.random.default_rng(4), sets=1))
+    _, length, size = (
+        column[0] for column in SofiaModel.of().draw_sets(np.random.default_rng(4), 1)
+    )
     assert (workload.run_time_s == 60.0 * length[length > 0]).all()
     assert (workload.request == size[length > 0]).all()
     assert (workload.requested_time_s == workload.run_time_s).all()
@@ -58,13 +60,12 @@ def test_a_workload_is_the_first_of_the_sets() -> None:
 
 
 WRONG = [
-    ({"rate": 1.5}, "rate is [1.5, 1.5]; give low <= high, within 0 and 1"),
-    ({"positions": 0}, "positions is 0; give a whole number from 1 on"),
-    ({"dominant": (12, 60)}, "demands are up to 60 units, the capacity is 50"),
-    ({"short_steps": (0, 3)}, "short_steps is 0; give a whole number from 1 on"),
-    ({"step_s": 0.0}, "step_s is 0.0; give a finite number above 0"),
-    # a rate of 0 is no mistake in itself, but a workload needs a job
-    ({"rate": 0.0}, "no job at any of 100 positions at a rate of 0"),
+    ({"rate": 1.5}, "rate: must be at most 1, not 1.5"),
+    ({"positions": 0}, "positions: must be at least 1, not 0"),
+    ({"dominant": (12, 60)}, "dominant.1: must be at most 50, the capacity, not 60"),
+    ({"short_steps": (0, 3)}, "short_steps.0: must be at least 1, not 0"),
+    ({"step_s": 0.0}, "step_s: must be more than 0, not 0.0"),
+    ({"rate": 1e-9}, "no job at any of 100 positions at a rate of 1e-09"),
 ]
 
 

@@ -171,7 +171,7 @@ def scenario_hash(scenario: Scenario) -> str:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a scenario file, for editors."""
-    models = {"": Scenario, **kinds()}
+    models: dict[str, type[Section]] = {"": Scenario, **kinds()}
     refs, schema = models_json_schema([(model, "validation") for model in models.values()])
     parts = schema["$defs"]
     workloads = {name: refs[model, "validation"]["$ref"] for name, model in models.items() if name}

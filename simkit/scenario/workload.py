@@ -217,7 +217,8 @@ class PluginWorkload(WorkloadSource):
 
     def trace(self, rng: np.random.Generator) -> Trace:
         """Call the reader; a subclass of `WorkloadSource` is a reader, too."""
-        reader, arguments = plugins.find(GROUP, self.reader), dict(self.args)
+        reader: Any = plugins.find(GROUP, self.reader)
+        arguments: dict[str, Any] = dict(self.args)
         if _is_source(reader):
             reader = reader.of
         elif _takes_generator(reader):

@@ -101,7 +101,7 @@ class DeepRMModel(LoadModel):
         if (rate := self.offered_load * jobs_at_once) > 1:
             raise TraceError(
                 f"offered_load: {self.offered_load:g} needs {rate:.4g} jobs a step, and at most "
-                f"one arrives in a step; give at most {1 / jobs_at_once:.4g}"
+                f"one job arrives in a step; give at most {1 / jobs_at_once:.4g}"
             )
         return rate
 

@@ -158,7 +158,7 @@ def test_choices_that_do_not_exist_are_named_all_at_once(folder):
     assert "rules.wating: unknown key; did you mean 'waiting'?" in text
     assert "rules.earlier: unknown key" in text
     text = message(path, rules={"waiting": "kept", "early": "no"})
-    assert "rules.waiting: unknown value 'kept'; known: drop, keep" in text
+    assert "rules.waiting: unknown value 'kept'; did you mean 'keep'?" in text
     assert "rules.early: unknown value 'no'" in text
 
 

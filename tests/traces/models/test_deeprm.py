@@ -165,7 +165,7 @@ class TestScenario:
         ({"rate": 0.0}, "rate: must be more than 0, not 0.0"),
         (
             {"offered_load": 1.9},
-            "needs 1.03 jobs a step, and at most one arrives in a step; give at most 1.845",
+            "needs 1.03 jobs a step, and at most one job arrives in a step; give at most 1.845",
         ),
         ({"offered_load": -0.5}, "offered_load: must be more than 0, not -0.5"),
         ({"steps": 1}, "steps: must be at least 2, not 1"),

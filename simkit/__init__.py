@@ -6,7 +6,7 @@
     run.jobs          # a polars frame; .to_pandas() for pandas
     run.metrics       # every number with its unit and formula
 
-What is named here is imported when it is first used, so that ``import simkit`` stays light.
+Public names are imported when they are first used, so that ``import simkit`` stays light.
 """
 
 from __future__ import annotations

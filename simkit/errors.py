@@ -3,12 +3,12 @@
     SimkitError
     ├── ScenarioError    the scenario file: unknown key, bad value, missing file
     ├── TraceError       a trace: unreadable, malformed, empty
-    ├── PluginError      a name that no plug-in answers to
+    ├── PluginError      a name that no plug-in has
     ├── PolicyError      a policy did something that the rules forbid
-    └── RunError         a run folder: missing, incomplete, not ours
+    └── RunError         a run folder: missing, incomplete, from another program
 
-The command line prints the text of a `SimkitError` and nothing else; any other exception is a
-defect of simkit's and keeps its traceback.
+The command line prints only the text of a `SimkitError`. Any other exception is a defect of simkit
+and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from difflib import get_close_matches
 
 
 class SimkitError(Exception):
-    """The base of all errors that are the user's to mend."""
+    """The base of all errors that the user can fix."""
 
 
 class ScenarioError(SimkitError):
@@ -38,7 +38,7 @@ class TraceError(SimkitError):
 
 
 class NoJobsError(TraceError):
-    """A workload model drew no job at all, as it may at a low rate."""
+    """A workload model drew no job, as can happen at a low rate."""
 
 
 class PluginError(SimkitError):
@@ -50,7 +50,7 @@ class PolicyError(SimkitError):
 
 
 class RunError(SimkitError):
-    """A run folder is missing, incomplete or not one of simkit's."""
+    """A run folder is missing, incomplete or not written by simkit."""
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

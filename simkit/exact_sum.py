@@ -1,8 +1,8 @@
-"""Sums of many numbers that lose nothing: compensated summation.
+"""Compensated summation: sums of many numbers without loss of precision.
 
 A. Neumaier, "Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen", Zeitschrift
-für Angewandte Mathematik und Mechanik 54, 1974: beside the sum runs what rounding took from it.
-The error of each addition is computed with the two-sum of D. E. Knuth, "The Art of Computer
+für Angewandte Mathematik und Mechanik 54, 1974: the rounding errors are summed next to the sum. The
+error of each addition is computed with the two-sum of D. E. Knuth, "The Art of Computer
 Programming", volume 2, section 4.2.2, which needs no comparison. The error of a sum of n numbers is
 then about 1e-16 of the sum, however large n is, and that of a difference of two readings about
 1e-16 of the difference.
@@ -39,7 +39,7 @@ class ExactSum:
 
 
 class RunningSums:
-    """The sums of the first 0, 1, …, N of N numbers, read two at a time for what lies between."""
+    """The sums of the first 0, 1, …, N of N numbers; two of them give the sum between."""
 
     __slots__ = ("_rest", "_sum")
 
@@ -52,7 +52,7 @@ class RunningSums:
         self._rest = np.concatenate(([0.0], np.cumsum(lost)))
 
     def between(self, first: Ints, last: Ints) -> Floats:
-        """Return (K,) the sums of the numbers from `first` (K,) on, before `last` (K,)."""
+        """Return (K,): the sums of the numbers from `first` (K,) to before `last` (K,)."""
         rest = self._rest[last] - self._rest[first]
         sums: Floats = (self._sum[last] - self._sum[first]) + rest
         return sums

@@ -1,12 +1,12 @@
-"""Plug-ins: finds the policy, reader or predictor that a name in a scenario stands for.
+"""Plug-ins: finds what a name in a scenario stands for, and calls it with its arguments.
 
-Three ways of naming one:
+There are three kinds of names:
 
 - ``easy``, ``swf``: an entry point, declared by simkit or by any installed package. In the group
   ``simkit.policies`` the names are dotted by kind: ``order.fcfs``, ``backfill.easy``,
   ``placement.first-fit``, ``policy.mine``.
 - ``package.module:attribute``: anything importable.
-- ``folder/file.py:attribute``: a file of one's own, relative to the scenario's folder.
+- ``folder/file.py:attribute``: a custom file, relative to the scenario's folder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ GROUPS = (
     "simkit.controllers",
     "simkit.learners",
 )
-"""The entry-point groups in which simkit looks names up."""
+"""The entry-point groups of names in scenarios."""
 
 _NOUNS = {
     "order": "an order",
@@ -62,8 +62,8 @@ def find(group: str, name: str, *, kind: str | None = None, base: Path | None = 
         kind: the dotted prefix of the entry-point names, e.g. ``"order"``; None for no prefix.
         base: folder that a relative ``file.py`` starts from; None for the working directory.
 
-    Raises PluginError if nothing answers to the name, if two different plug-ins do, or if the
-    plug-in cannot be imported (the cause is quoted and chained).
+    Raises PluginError if the name is unknown or ambiguous, or if the plug-in cannot be imported
+    (the cause is quoted and chained).
     """
     if ":" in name:
         place, attribute = split_reference(name)
@@ -77,8 +77,8 @@ def find(group: str, name: str, *, kind: str | None = None, base: Path | None = 
 def name_checker() -> Callable[[str, str, str | None], None]:
     """Return a function of (group, name, kind) that raises the PluginError of `find`.
 
-    It imports nothing and reads the entry points of a group only once; names with a colon pass,
-    because only their import can tell.
+    It imports nothing and reads the entry points of a group only once. Names with a colon pass,
+    because they can only be checked by their import.
     """
     tables: dict[str, tuple[EntryPoint, ...]] = {}
 
@@ -92,7 +92,7 @@ def name_checker() -> Callable[[str, str, str | None], None]:
 
 
 def names(group: str, kind: str | None = None) -> list[str]:
-    """Return the entry-point names of a group, sorted; with `kind`, those of it without prefix.
+    """Return the entry-point names of a group, sorted; with `kind`, its names without prefix.
 
     ``names("simkit.policies", "backfill")`` is ``["conservative", "easy", "none"]``.
     """
@@ -102,12 +102,12 @@ def names(group: str, kind: str | None = None) -> list[str]:
 def split_reference(name: str) -> tuple[str, str]:
     """Split ``place:attribute``, where the place is a module or a ``.py`` file.
 
-    Raises PluginError unless both parts are there and the attribute is a dotted Python name.
+    Raises PluginError unless it has both parts and the attribute is a dotted Python name.
     """
     place, _, attribute = name.rpartition(":")
     if not place or not all(part.isidentifier() for part in attribute.split(".")):
         raise PluginError(
-            f"{name!r} names no object; write package.module:attribute or file.py:attribute"
+            f"{name!r} does not name an object; write package.module:attribute or file.py:attribute"
         )
     return place, attribute
 
@@ -115,9 +115,8 @@ def split_reference(name: str) -> tuple[str, str]:
 def load_file(path: Path) -> ModuleType:
     """Execute a Python file as a module and return it.
 
-    The module is registered under a name made of the file's name and a hash of its place and
-    content, so it shadows nothing; the same text gives the same module again, an edited file a
-    new one.
+    The module's name is made of the file's name and a hash of its path and content, so it shadows
+    no other module. The same text gives the same module again, an edited file a new one.
 
     Raises PluginError, with the line in the file, if it cannot be read or executed.
     """
@@ -156,7 +155,7 @@ def _group(group: str) -> tuple[EntryPoint, ...]:
 
 
 def _of_kind(points: tuple[EntryPoint, ...], kind: str | None) -> list[tuple[str, EntryPoint]]:
-    """Pair each entry point of the kind with its name, the kind's prefix taken off."""
+    """Return (name without the kind's prefix, entry point) of each entry point of the kind."""
     prefix = f"{kind}." if kind else ""
     return [(p.name.removeprefix(prefix), p) for p in points if p.name.startswith(prefix)]
 
@@ -225,7 +224,7 @@ def _quote(error: BaseException) -> str:
 
 
 def _line_in(path: Path, error: BaseException) -> int:
-    """Return the line of the user's file at which loading it stopped."""
+    """Return the line of the user's file at which its loading failed."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return error.lineno or 1
     frames = traceback.extract_tb(error.__traceback__)
@@ -233,19 +232,14 @@ def _line_in(path: Path, error: BaseException) -> int:
     return (lines[-1] if lines else None) or 1
 
 
-# MERGED Calls a plug-in with the arguments that a scenario gives it, with errors for people.
-
-
 def instantiate(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
     """Return ``factory(**arguments)``.
 
-    Args:
-        what: how the scenario names it, e.g. ``policy.order: 'multifactor'``; begins messages.
-        factory: a class or function.
-        arguments: keyword arguments.
+    `what` is the factory's name in the scenario and begins messages, such as
+    ``policy.order: 'multifactor'``.
 
     Raises ScenarioError if the factory does not take the arguments, or refuses a value with
-    ValueError or TypeError; simkit's own errors pass.
+    ValueError or TypeError; errors of simkit pass unchanged.
     """
     if not callable(factory):
         raise ScenarioError(f"{what} is a {type(factory).__name__}; it must be a class or function")
@@ -262,7 +256,7 @@ def _check_arguments(what: str, factory: Callable[..., Any], arguments: Mapping[
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError):
-        return  # built in: it checks for itself
+        return  # a built-in checks its arguments itself
     parameters = signature.parameters.values()
     known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
@@ -273,7 +267,7 @@ def _check_arguments(what: str, factory: Callable[..., Any], arguments: Mapping[
     try:
         signature.bind(**arguments)
     except TypeError as error:
-        raise ScenarioError(f"{what}: {error}; give it beside the name") from error
+        raise ScenarioError(f"{what}: {error}; give it next to the name") from error
 
 
 def find_in_table(noun: str, table: Mapping[str, Any], name: str) -> Any:

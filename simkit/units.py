@@ -1,4 +1,4 @@
-"""Units: durations as people write them, and the exact grid on which times and amounts live.
+"""Units: durations as text, and the exact grids of times and amounts.
 
 Times enter the simulation on a grid of 2⁻²⁰ s (about a microsecond) and amounts of resources on
 one of 2⁻³⁰. Sums and differences of such numbers are exact in a double (times up to 272 years,
@@ -36,13 +36,13 @@ def parse_duration(text: str | float) -> float:
     if isinstance(text, (int, float)) and not isinstance(text, bool):
         seconds = float(text)
     else:
-        seconds = _parse_words(str(text))
+        seconds = _parse_text(str(text))
     if not math.isfinite(seconds):
         raise ValueError(f"{text!r} is not a finite duration; write 90, 15s, 3h or 1d12h")
     return seconds
 
 
-def _parse_words(text: str) -> float:
+def _parse_text(text: str) -> float:
     sign = -1.0 if text.strip().startswith("-") else 1.0
     rest = text.strip().lstrip("+-")
     try:
@@ -54,12 +54,12 @@ def _parse_words(text: str) -> float:
         total += float(match[1]) * _SECONDS[match[2]]
         position = match.end()
     if position == 0 or rest[position:].strip():
-        raise ValueError(f"{text!r} is no duration; write seconds, or 15s, 30m, 3h, 7d, 1d12h")
+        raise ValueError(f"{text!r} is not a duration; write seconds, or 15s, 30m, 3h, 7d, 1d12h")
     return sign * total
 
 
 def format_duration(seconds: float) -> str:
-    """Return ``1d 02:03:04`` or, below a minute, ``12.5 s``; made for people's eyes."""
+    """Return a readable duration: ``1d 02:03:04`` or, below a minute, ``12.5 s``."""
     if not math.isfinite(seconds):
         return "-"
     if abs(seconds) < 60:
@@ -88,8 +88,8 @@ def amount_on_grid(amounts: npt.ArrayLike) -> Floats:
 def request_on_grid(amounts: npt.ArrayLike) -> Floats:
     """Round requests down to a multiple of 2⁻³⁰, so that n requests of 1/n fit into 1.
 
-    To the nearest multiple, five requests of 0.2 would be more than 1. What lies less than a
-    millionth of a step below a multiple counts as that multiple: a sum's last digits are noise.
+    Rounded to the nearest multiple, five requests of 0.2 would exceed 1. A value less than a
+    millionth of a step below a multiple counts as that multiple: it is a rounding error.
     """
     steps: Floats = np.floor(np.asarray(amounts, dtype=np.float64) / AMOUNT_GRID + 1e-6)
     return steps * AMOUNT_GRID

@@ -54,7 +54,7 @@ class Experiment:
     predictor: Predictor
     rules: Rules
     site: Site | None = None
-    """Its energy side; None where the scenario says nothing of power."""
+    """Its site; None if power is not modelled."""
     wall_time_s: dict[str, float] = field(default_factory=dict)
     """Phase → seconds it took."""
 
@@ -165,7 +165,7 @@ def replay(experiment: Experiment, tables: Collection[str]) -> Run:
 
 
 def _facts_of_power(site: Site, simulation: Simulation) -> dict[str, float | str]:
-    """Return what is stated about a site, with what each source gave in the run."""
+    """Return the facts about a site and what each source generated in the run."""
     assert simulation.power is not None
     start_s, end_s = simulation.power.started_s, simulation.now
     generated = site.generation_kwh(start_s, end_s)
@@ -176,7 +176,7 @@ def _facts_of_power(site: Site, simulation: Simulation) -> dict[str, float | str
 
 
 def _check_before_run(scenario: Scenario, workload: Workload, cluster: Cluster) -> None:
-    """Refuse what would otherwise be found out at the start or only after the simulation."""
+    """Raise errors that would otherwise only appear at the start or after the simulation."""
     Submission(workload, cluster, Requested())  # a request that no machine knows
     if len(workload):
         first, last = float(workload.submit_time_s[0]), float(workload.submit_time_s[-1])
@@ -185,7 +185,7 @@ def _check_before_run(scenario: Scenario, workload: Workload, cluster: Cluster) 
 
 
 def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:
-    """Replay everything; if it stops half way, the recorder still hands on what it holds."""
+    """Run the simulation; if it stops early, its recorder still writes its rows."""
     simulation = Simulation(
         experiment.trace.workload,
         experiment.cluster,
@@ -220,7 +220,7 @@ def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -
 
 
 def _blamed(error: Exception, policy: Policy, now: float) -> Exception:
-    """Return a PolicyError if the error comes from a file of the policy's author; else it."""
+    """Return a PolicyError if the error comes from the policy author's files, else the error."""
     own = _files_of_author(policy)
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in own]
     if not frames:
@@ -231,7 +231,7 @@ def _blamed(error: Exception, policy: Policy, now: float) -> Exception:
 
 
 def _files_of_author(policy: Policy) -> set[str | None]:
-    """Return the files that define the policy and its parts, simkit's own left out."""
+    """Return the files outside simkit that define the policy and its parts."""
     parts = [policy, *getattr(policy, "__dict__", {}).values()]
     modules = {base.__module__ for part in parts for base in type(part).__mro__}
     own = {name for name in modules if name != "builtins" and not name.startswith("simkit.")}
@@ -240,7 +240,7 @@ def _files_of_author(policy: Policy) -> set[str | None]:
 
 @contextmanager
 def _accounted_for(store: MemoryWriter | RunWriter) -> Iterator[None]:
-    """Mark the run if it does not come to its end."""
+    """Mark a run that does not finish."""
     try:
         yield
     except FailedRunError:

@@ -125,7 +125,7 @@ def test_weights(weights, first, simulate, job_columns):
         ({"fair_share": "much"}, "fair_share is 'much'"),
         ({"max_age": 0}, "max_age is 0"),
         ({"half_life": "-1d"}, "half_life is '-1d'"),
-        ({"half_life": "a week"}, "'a week' is no duration"),
+        ({"half_life": "a week"}, "'a week' is not a duration"),
     ],
 )
 def test_refuses_wrong_values(wrong, words):

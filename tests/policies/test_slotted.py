@@ -121,7 +121,7 @@ WRONG = [
     (lambda: SlottedSJF("later"), "reserve is 'later'; it is none, best or rest"),
     (lambda: SlottedTetris(knob=1.5), "knob is 1.5; it must lie from 0 to 1"),
     (lambda: SlottedTetris(knob="much"), "knob is 'much'"),
-    (lambda: SlottedSJF(step="soon"), "step: 'soon' is no duration"),
+    (lambda: SlottedSJF(step="soon"), "step: 'soon' is not a duration"),
     (lambda: SlottedSJF(slots=0, horizon=0, unit=[0.0]), "unit(.|\n)*slots is 0(.|\n)*horizon"),
 ]
 

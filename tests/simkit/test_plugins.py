@@ -113,11 +113,11 @@ def test_loading_a_file_writes_nothing_beside_it(folder):
         # half a reference
         (
             POLICIES, "os.path:", None,
-            "'os.path:' names no object; write package.module:attribute or file.py:attribute",
+            "'os.path:' does not name an object; write package.module:attribute or file.py:attribute",
         ),
         (
             POLICIES, ":join", None,
-            "':join' names no object; write package.module:attribute or file.py:attribute",
+            "':join' does not name an object; write package.module:attribute or file.py:attribute",
         ),
         # no such module, no such part of a package, no such attribute
         (

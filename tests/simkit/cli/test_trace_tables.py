@@ -50,7 +50,7 @@ WRONG = [
     (("x", "-o", "y"), 2, "name the place to write to once"),
     (("x", "--processors", 4), 2, "alibaba2017 has no --processors"),
     (("x", "--set", "users=3"), 2, "alibaba2017 has no --set"),
-    (("x", "--usage-interval", "soon"), 2, "--usage-interval: 'soon' is no duration"),
+    (("x", "--usage-interval", "soon"), 2, "--usage-interval: 'soon' is not a duration"),
     (("x", "--usage-interval", "90.5s"), 2, "90.5s is not in whole seconds"),
     (("x", "--usage-interval", "2s"), 3, "must be a whole number from 60 to 43200"),
     (("full", "--jobs", 1), 3, "holds other things (mine)"),

@@ -195,7 +195,7 @@ PROBLEMS = [
     # interval, what the error says
     (0, "0 is not above 0; write 300, 5m or 1h"),
     ("-5m", "'-5m' is not above 0"),
-    ("soon", "'soon' is no duration"),
+    ("soon", "'soon' is not a duration"),
     (math.inf, "not a finite duration"),
     ("0.001s", "intervals of 0.001 s from 0 s .* at most 33,554,432: choose longer intervals"),
 ]

@@ -413,7 +413,7 @@ def generated(**keys):
         ),
         (
             {"policy": {"path": "a.py:1A"}},
-            ["policy.path: 'a.py:1A' names no object; write package.module:attribute or "
+            ["policy.path: 'a.py:1A' does not name an object; write package.module:attribute or "
              "file.py:attribute"],
         ),
         ({"policy": {"order": {"age": 1}}}, ["policy.order.type: is missing; add it"]),

@@ -141,6 +141,7 @@ WORDS: tuple[tuple[Any, str], ...] = (
     (value.Qualities, "number, name or section"),
     (value.Deadlines, "name or section"),
     (signal.Signal, "number or signal"),
+    (signal.AmountSignal, "number or signal"),
     (signal.DayPattern, "times of day with values"),
     (machine.Points, "numbers with values"),
     (machine.PueCurve, "number or section"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from simkit.power.signal import Floats, Signal
+from simkit.arrays import Floats
+from simkit.power.signal import Signal
 
 
 def exceedance(

@@ -88,12 +88,12 @@ def _form(value: object) -> str:
     return next((form for key, form in forms.items() if key in known), LINEAR)
 
 
-Machine = Annotated[
+_OneKind = (
     Annotated[LinearMachine, Tag(LINEAR)]
     | Annotated[TableMachine, Tag(TABLE)]
-    | Annotated[ResourceMachine, Tag(PER_RESOURCE)],
-    Discriminator(_form),
-]
+    | Annotated[ResourceMachine, Tag(PER_RESOURCE)]
+)
+Machine = Annotated[_OneKind, Discriminator(_form)]
 """What one kind of machine draws."""
 
 
@@ -104,13 +104,7 @@ class GroupedMachines(Section):
     """Name of a group of machines, or of one machine → what each draws; default: the rest."""
 
 
-Machines = Annotated[
-    Annotated[LinearMachine, Tag(LINEAR)]
-    | Annotated[TableMachine, Tag(TABLE)]
-    | Annotated[ResourceMachine, Tag(PER_RESOURCE)]
-    | Annotated[GroupedMachines, Tag(GROUPED)],
-    Discriminator(_form),
-]
+Machines = Annotated[_OneKind | Annotated[GroupedMachines, Tag(GROUPED)], Discriminator(_form)]
 """One kind of machine, or several by group."""
 
 

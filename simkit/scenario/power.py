@@ -14,7 +14,7 @@ from pydantic import Field, ValidatorFunctionWrapHandler, field_validator, model
 from simkit.scenario.machine_power import Machines, PueCurve, TimeSpent
 from simkit.scenario.recorded import RecordedSignal, Zone
 from simkit.scenario.references import PluginChoice, PluginName
-from simkit.scenario.signals import AtLeastZero, ConstantSignal, Finite, Share, Signal
+from simkit.scenario.signals import AmountSignal, AtLeastZero, Finite, Share, Signal
 from simkit.scenario.types import (
     BrokenRulesError,
     Duration,
@@ -173,7 +173,7 @@ Forecast = Annotated[
 class SourceSection(Section):
     """Something that generates power on the site: a wind farm, solar panels on a roof."""
 
-    signal: Signal
+    signal: AmountSignal
     """Its power in W; a plain number is constant."""
     peak_w: Positive | None = None
     """Scales a recorded signal to this peak; null: not scaled."""
@@ -192,9 +192,6 @@ class SourceSection(Section):
         if given and not isinstance(self.signal, RecordedSignal):
             text = f"scales a recorded signal, not a {self.signal.type} one; leave {given[0]} out"
             raise BrokenRulesError([((given[0],), text)])
-        if isinstance(self.signal, ConstantSignal) and self.signal.value < 0:
-            text = f"must be at least 0, not {self.signal.value:g}; generation is positive"
-            raise BrokenRulesError([(("signal",), text)])
         return self
 
 
@@ -248,27 +245,16 @@ class Align(Section):
 class GridSection(Section):
     """The connection to the public grid; without limits it gives what is needed."""
 
-    import_limit_w: Signal | None = None
+    import_limit_w: AmountSignal | None = None
     """Largest import in W; a signal may cut it for a while; null: no limit."""
-    export_limit_w: Signal = Field(0.0, validate_default=True)
+    export_limit_w: AmountSignal = Field(0.0, validate_default=True)
     """Largest export in W."""
     price_per_kwh: Signal = Field(0.0, validate_default=True)
     """Price of an imported kWh, in any currency, the same everywhere; may be below 0."""
     export_price_per_kwh: Signal = Field(0.0, validate_default=True)
     """Earnings for an exported kWh."""
-    carbon_gco2_per_kwh: Signal = Field(0.0, validate_default=True)
+    carbon_gco2_per_kwh: AmountSignal = Field(0.0, validate_default=True)
     """Carbon of an imported kWh."""
-
-    @model_validator(mode="after")
-    def _is_not_negative(self) -> Self:
-        problems: list[tuple[tuple[str | int, ...], str]] = []
-        for key in ("import_limit_w", "export_limit_w", "carbon_gco2_per_kwh"):
-            signal = getattr(self, key)
-            if isinstance(signal, ConstantSignal) and signal.value < 0:
-                problems.append(((key,), f"must be at least 0, not {signal.value:g}"))
-        if problems:
-            raise BrokenRulesError(problems)
-        return self
 
 
 class ControllerChoice(PluginChoice):
@@ -344,7 +330,7 @@ class Power(Section):
     another controller."""
     pue: PueCurve = Field(1.0, validate_default=True)
     """Power of the site over that of its machines: a number, or {by_load: …}."""
-    critical_w: Signal = Field(0.0, validate_default=True)
+    critical_w: AmountSignal = Field(0.0, validate_default=True)
     """Load that is always on, besides the machines and what the PUE adds."""
     supply: SupplySection = Field(default_factory=SupplySection)
     """How power limits what may run."""
@@ -357,8 +343,4 @@ class Power(Section):
             raise ValueError(
                 "nothing supplies the site; add sources, or `grid: {}` for as much as is needed"
             )
-        critical = self.critical_w
-        if isinstance(critical, ConstantSignal) and critical.value < 0:
-            text = f"must be at least 0, not {critical.value:g}"
-            raise BrokenRulesError([(("critical_w",), text)])
         return self

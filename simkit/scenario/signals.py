@@ -49,9 +49,8 @@ Share = Annotated[float, Field(ge=0, le=1)]
 _CLOCK = re.compile(r"\s*(\d{1,2}):(\d\d)(?::(\d\d))?\s*")
 
 
-def _time_of_day(word: object) -> float:
+def _time_of_day(text: str) -> float:
     """Return the second of the day of ``7:00``, ``7h`` or a number of seconds."""
-    text = str(word)
     if match := _CLOCK.fullmatch(text):
         hours, minutes, seconds = (int(part or 0) for part in match.groups())
         at = hours * 3600.0 + minutes * 60.0 + seconds
@@ -70,9 +69,9 @@ def _of_day(value: object) -> object:
         raise ValueError(f"must be times of day with values, {{7:00: 0.3}}, not {value!r}")
     found: dict[float, float] = {}
     problems: list[tuple[tuple[str | int, ...], str]] = []
-    for word, amount in value.items():
+    for time, amount in value.items():
         try:
-            at = _time_of_day(word)
+            at = _time_of_day(str(time))
             if isinstance(amount, bool) or not isinstance(amount, (int, float)):
                 raise ValueError(f"must be a number, not {amount!r}")
             if not math.isfinite(amount):
@@ -81,7 +80,7 @@ def _of_day(value: object) -> object:
                 raise ValueError("the same time is given twice; keep one")
             found[at] = float(amount)
         except ValueError as error:
-            problems.append(((str(word),), str(error)))
+            problems.append(((str(time),), str(error)))
     if problems:
         raise BrokenRulesError(problems)
     return found
@@ -229,3 +228,13 @@ Signal = Annotated[
 
 SumSignal.model_rebuild()
 ScaledSignal.model_rebuild()
+
+
+def _not_negative(signal: Signal) -> Signal:
+    if isinstance(signal, ConstantSignal) and signal.value < 0:
+        raise ValueError(f"must be at least 0, not {signal.value:g}")
+    return signal
+
+
+AmountSignal = Annotated[Signal, AfterValidator(_not_negative)]
+"""A signal of what cannot be below 0, such as power."""

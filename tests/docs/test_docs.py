@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,8 @@ def test_commands_and_blocks_run(page: Path, part: str, tmp_path: Path, monkeypa
     for block in blocks(page):
         if block.file:
             Path(block.file).write_text(block.text, encoding="utf-8")
+            if block.file == "pyproject.toml":
+                declare(block.text)
         elif block.part != part:
             continue
         elif block.language == "python":
@@ -64,6 +67,20 @@ def test_commands_and_blocks_run(page: Path, part: str, tmp_path: Path, monkeypa
         elif block.language == "console":
             for command in commands(block):
                 carry_out(command)
+
+
+def declare(project: str) -> None:
+    """Make the entry points of a package in this folder known, as its installation would."""
+    folder = Path("package-1.0.dist-info")
+    folder.mkdir()
+    groups = tomllib.loads(project)["project"]["entry-points"]
+    lines = [
+        line
+        for group, points in groups.items()
+        for line in (f"[{group}]", *(f"{name} = {place}" for name, place in points.items()))
+    ]
+    (folder / "entry_points.txt").write_text("\n".join(lines), encoding="utf-8")
+    (folder / "METADATA").write_text("Name: package\nVersion: 1.0\n", encoding="utf-8")
 
 
 def carry_out(command: Command) -> None:

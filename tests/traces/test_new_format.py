@@ -1,0 +1,111 @@
+"""A trace format of another package: one file and one entry point make it first-class."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from simkit import plugins, simulate
+from simkit.cli import app
+from simkit.errors import ScenarioError
+from simkit.scenario.file import load_scenario
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "howto" / "add-a-trace-format.md").read_text("utf-8")
+LOG = "tally;submit;run;processors;state\n1;0;600;4;done\n2;60;60;8;failed\n3;120;300;2;done\n"
+TALLY = {"workload": {"type": "tally", "path": "jobs.txt"}, "cluster": {"processors": 8}}
+
+
+def shown(language: str) -> str:
+    """Return the first block of the how-to in a language."""
+    return re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[1]
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the how-to's file and entry point, and stand next to a log."""
+    (tmp_path / "tally_log.py").write_text(shown("python"))
+    points = tomllib.loads(shown("toml"))["project"]["entry-points"]
+    assert [*points] == ["simkit.readers"]
+    ((name, place),) = points["simkit.readers"].items()
+    info = tmp_path / "tally_log-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: tally-log\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[simkit.readers]\n{name} = {place}\n")
+    (tmp_path / "jobs.txt").write_text(LOG)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "tally_log", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert "tally" in plugins.names("simkit.readers")
+
+
+def command(*words: str) -> str:
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_a_scenario_runs() -> None:
+    assert len(simulate(TALLY).jobs) == 3
+    assert len(simulate(TALLY, overrides={"workload.keep_failed": False}).jobs) == 2
+
+
+def test_wrong_keys_are_all_named_with_their_lines() -> None:
+    Path("s.yaml").write_text(
+        "workload:\n  type: tally\n  path: job.txt\n  keep_faild: true\n  users: 3\n  load: 0\n"
+    )
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario("s.yaml")
+    assert list(caught.value.problems) == [
+        f"s.yaml:3: workload.path: there is no file {Path.cwd() / 'job.txt'}; "
+        "did you mean 'jobs.txt'?",
+        "s.yaml:4: workload.keep_faild: unknown key; did you mean 'keep_failed'?",
+        "s.yaml:5: workload.users: does not go with tally; it is a key of bernoulli, bimodal, "
+        "lublin, poisson, uniform",
+        "s.yaml:6: workload.load: must be more than 0, not 0",
+    ]
+
+
+def test_a_misspelt_type_is_answered_by_the_new_one() -> None:
+    with pytest.raises(ScenarioError, match="unknown value 'taly'; did you mean 'tally'"):
+        load_scenario({"workload": {"type": "taly", "path": "jobs.txt"}})
+
+
+def test_the_commands_recognise_it() -> None:
+    assert json.loads(command("trace", "info", "jobs.txt", "--json"))["jobs"] == 3
+    checked = command("trace", "check", "jobs.txt", "--set", "keep_failed=false", "--json")
+    (rule,) = json.loads(checked)["rules"]
+    assert (rule["rule"], rule["rows"], rule["lines"]) == ("job failed", 1, [3])
+    assert rule["meaning"].startswith("The job failed")
+    command("trace", "convert", "jobs.txt", "jobs.swf")
+    assert json.loads(command("trace", "info", "jobs.swf", "--json"))["jobs"] == 3
+
+
+def test_a_log_in_the_place_of_a_scenario_is_recognised() -> None:
+    result = CliRunner().invoke(app, ["run", "jobs.txt"])
+    assert "type: tally" in str(result.exception) + result.output
+
+
+def test_the_json_schema_has_it() -> None:
+    schema = json.loads(command("schema"))
+    ref = schema["properties"]["workload"]["discriminator"]["mapping"]["tally"]
+    section = schema["$defs"][ref.rpartition("/")[2]]
+    assert section["properties"]["type"]["const"] == "tally"
+    assert section["properties"]["keep_failed"]["description"] == "Keep jobs that failed."
+
+
+def test_the_reference_has_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    monkeypatch.delitem(sys.modules, "generate_scenario", raising=False)
+    import generate_scenario
+
+    table = generate_scenario.scenario().partition("### workload: type tally\n")[2]
+    assert table.strip().startswith("The accounting of the batch system Tally.")
+    assert "| `keep_failed` | true or false |  | `true` | Keep jobs that failed. |" in table
+    del sys.modules["generate_scenario"]

@@ -5,6 +5,7 @@
     ├── TraceError       a trace: unreadable, malformed, empty
     ├── PluginError      a name that no plug-in has
     ├── PolicyError      a policy did something that the rules forbid
+    ├── ProcessError     a user's process failed, or did something that the rules forbid
     └── RunError         a run folder: missing, incomplete, from another program
 
 The command line prints only the text of a `SimkitError`. Any other exception is a defect of simkit
@@ -47,6 +48,10 @@ class PluginError(SimkitError):
 
 class PolicyError(SimkitError):
     """A policy asked for something illegal: names policy, task, machine, requested and free."""
+
+
+class ProcessError(SimkitError):
+    """A user's process failed or asked for something illegal: names process and time."""
 
 
 class RunError(SimkitError):

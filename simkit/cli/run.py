@@ -179,12 +179,14 @@ def validate(scenario: Scenario, seed: Seed = None, settings: Settings = None) -
 
 
 def _policy_problems(scenario: Loaded) -> Sequence[str]:
-    """Return why the policy cannot be built: wrong arguments, an agent for another scenario."""
+    """Return why policy or processes cannot be built: wrong arguments, an agent for another run."""
     from simkit.errors import ScenarioError, SimkitError
     from simkit.experiment.policy import build_policy
+    from simkit.experiment.processes import build_processes
 
     try:
         build_policy(scenario)
+        build_processes(scenario)
     except ScenarioError as error:
         return error.problems
     except SimkitError as error:

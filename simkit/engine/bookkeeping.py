@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Container, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from math import nan
 
 from simkit.engine.events import EventLoop
@@ -268,16 +268,10 @@ class Bookkeeping:
         self._recorder.events.append(row)
 
     def capacity(
-        self,
-        machine: int,
-        amounts: Sequence[float],
-        names: Sequence[str],
-        running: str,
-        cause: str,
+        self, machine: int, capacity: Mapping[str, float], facts: Mapping[str, object]
     ) -> None:
-        """Write down a machine's new capacity."""
-        capacity = {name: float(amount) for name, amount in zip(names, amounts, strict=True)}
-        detail = json.dumps({"capacity": capacity, "running": running, "cause": cause})
+        """Write down a machine's new capacity, with what it is due to."""
+        detail = json.dumps({"capacity": dict(capacity), **facts})
         self._recorder.events.append((self._events.now, "capacity", -1, -1, machine, detail))
 
     def close(self, unfinished: Collection[Task], in_progress: Container[Task]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import groupby
 
 import numpy as np
@@ -56,7 +56,13 @@ class Outages:
             self.machines.change(change)
             if change.cause == MAINTENANCE:
                 self._pass_step(change)
-            self._resize(change.machine, running or change.running, change.cause)
+            asker = {"process": change.process, "taken": change.takes_away}
+            self._resize(
+                change.machine,
+                running or change.running,
+                change.cause,
+                asker if change.process else {},
+            )
         state.note_constraints()
 
     def _pass_step(self, change: CapacityChange) -> None:
@@ -65,17 +71,24 @@ class Outages:
         amounts = tuple([sign * amount for amount in change.amount])
         self._system.state.known_steps.remove(CapacityStep(change.time_s, change.machine, amounts))
 
-    def _resize(self, machine: int, running: str, cause: str) -> None:
-        """Give a machine the capacity that it has by now."""
+    def _resize(
+        self, machine: int, running: str, cause: str, asker: Mapping[str, object] | None = None
+    ) -> None:
+        """Give a machine the capacity that it has by now, and record that.
+
+        What a process asks for (`asker`) is recorded even if the capacity stays the same, as when
+        the machine is down already.
+        """
         system, room, new = self._system, self._system.room, self.machines.of(machine)
         old = room.capacity[machine].tolist()
-        if new == old:
+        if new == old and not asker:
             return
         room.change_capacity(machine, new)
         totals = zip(system.recorder.capacity, old, new, strict=True)
         system.recorder.change_capacity([amount + b - a for amount, a, b in totals])
         names = system.cluster.resources
-        system.books.capacity(machine, new, names, running, cause)
+        facts = {"running": running, "cause": cause, **(asker or {})}
+        system.books.capacity(machine, dict(zip(names, new, strict=True)), facts)
 
     def _evict(self, machine: int, *, keep_work: bool) -> None:
         """Take tasks off a machine until it has what the others hold, youngest first.

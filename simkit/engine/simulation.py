@@ -25,6 +25,7 @@ from simkit.engine.observer import Observer
 from simkit.engine.outages import Outages, RandomFailures
 from simkit.engine.parents import Parents
 from simkit.engine.power_supply import PowerSupply, least_valuable_first
+from simkit.engine.processes import Processes, ProcessLike
 from simkit.engine.recorder import FLUSH_EVERY, Outcome, Recorder
 from simkit.engine.reservations import Reservations
 from simkit.engine.submission import Submission
@@ -125,11 +126,13 @@ class Simulation:
         seed: int = 0,
         site: Site | None = None,
         observer: Observer | None = None,
+        processes: Sequence[ProcessLike] = (),
     ) -> None:
         """Build the system; nothing runs yet.
 
         With a `site`, power decides what may run. An `observer` is told of jobs and allocations at
-        the times at which they come and go.
+        the times at which they come and go. `processes` run beside the engine's own and may take
+        machines away.
 
         Raises ScenarioError if jobs ask for a resource that no machine has, or if a rule is wrong.
         """
@@ -152,7 +155,7 @@ class Simulation:
         system.events.submit_each(submission.jobs(), self._submit)
         self.power: PowerSupply | None = None
         """The site's power; None without a site."""
-        self._let_capacities_change(seed, site)
+        self._let_capacities_change(seed, site, processes)
         self._set_the_clock()
         self._closed = False
         self.decisions_made = 0
@@ -166,14 +169,18 @@ class Simulation:
         if self.power is not None:
             self._actions |= {SwitchOff: self.power.switch_off, SwitchOn: self.power.switch_on}
 
-    def _let_capacities_change(self, seed: int, site: Site | None) -> None:
-        """Start what takes capacity away: known changes, random failures, power."""
+    def _let_capacities_change(
+        self, seed: int, site: Site | None, processes: Sequence[ProcessLike]
+    ) -> None:
+        """Start what takes capacity away: known changes, random failures, power, processes."""
         system, failures = self._system, self._system.cluster.failures
         outages = Outages(system, self._execution)
         if failures is not None:
             RandomFailures(system, failures, stream(seed, "failures"), outages)
         if site is not None:
             self.power = PowerSupply(system, site, self._execution, outages)
+        if processes:
+            Processes(system, outages, processes, seed)
 
     def _set_the_clock(self) -> None:
         """Decide at every change, or only at multiples of a period (`every_s` or `step_s`)."""

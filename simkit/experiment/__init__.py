@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from os import PathLike
@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from simkit.engine.processes import ProcessLike
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.engine.submission import Submission
@@ -23,6 +24,7 @@ from simkit.errors import PolicyError, ScenarioError, SimkitError
 from simkit.experiment.cluster import build_cluster
 from simkit.experiment.interrupt import DeferredInterrupt
 from simkit.experiment.policy import build_policy, build_predictor, build_rules, cluster_problems
+from simkit.experiment.processes import build_processes
 from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, valued
 from simkit.policy import Policy
@@ -53,6 +55,8 @@ class Experiment:
     policy: Policy
     predictor: Predictor
     rules: Rules
+    processes: Sequence[ProcessLike] = ()
+    """Processes of the user that run beside the engine's own."""
     site: Site | None = None
     """Its site; None if power is not modelled."""
     wall_time_s: dict[str, float] = field(default_factory=dict)
@@ -65,6 +69,7 @@ def prepare(
     policy: Policy | None = None,
     workload: Workload | None = None,
     cluster: Cluster | None = None,
+    processes: Sequence[ProcessLike] | None = None,
 ) -> Experiment:
     """Read the trace and build cluster, policy and predictor of a scenario.
 
@@ -73,12 +78,15 @@ def prepare(
         policy: takes the place of the scenario's.
         workload: takes the place of the scenario's and its transforms.
         cluster: takes the place of the scenario's.
+        processes: take the place of the scenario's.
 
     Raises ScenarioError, PluginError, TraceError, PolicyError or RunError (settings of the metrics
     that leave nothing to measure); nothing has been written then.
     """
     refuse_sweep(scenario)
     chosen = build_policy(scenario) if policy is None else policy
+    if processes is None:
+        processes = build_processes(scenario)
     predictor = build_predictor(scenario)
     rules = build_rules(scenario)
     begin = perf_counter()
@@ -100,7 +108,7 @@ def prepare(
     if problems:
         raise ScenarioError(problems)
     times = {"read": perf_counter() - begin}
-    return Experiment(scenario, trace, cluster, chosen, predictor, rules, site, times)
+    return Experiment(scenario, trace, cluster, chosen, predictor, rules, processes, site, times)
 
 
 def carry_out(
@@ -194,6 +202,7 @@ def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -
         predictor=experiment.predictor,
         seed=experiment.scenario.seed,
         site=experiment.site,
+        processes=experiment.processes,
     )
     with DeferredInterrupt() as interrupt:
 

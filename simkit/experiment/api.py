@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from simkit.engine.processes import ProcessLike
 from simkit.errors import ScenarioError
 from simkit.experiment import carry_out, prepare
 from simkit.experiment.policy import checked_policy
+from simkit.experiment.processes import checked_process, recorded_processes
 from simkit.policy import Policy
 from simkit.progress import watch_progress
 from simkit.results.output_folder import check_run_folder, scenario_of
@@ -108,6 +110,7 @@ def simulate(
     overrides: Mapping[str, object] | None = None,
     workload: Workload | None = None,
     cluster: Cluster | None = None,
+    processes: Sequence[ProcessLike] | None = None,
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
     progress: bool = False,
@@ -123,6 +126,8 @@ def simulate(
         overrides: dotted key → value, laid over the scenario: ``{"workload.load": 1.2}``.
         workload: in place of the scenario's, and not transformed.
         cluster: in place of the scenario's.
+        processes: in place of the scenario's: objects with a method ``run(view)`` that yields
+            events of SimPy, or generator functions of a view; see `SimulationView`.
         output: folder to write; None keeps the results in memory. A run of the same scenario that
             is there is replaced when the new one is whole.
         force: replace also another scenario's run there, or write beside other things.
@@ -149,10 +154,14 @@ def simulate(
         policy = None
     loaded = _load(scenario, laid_over)
     chosen = None if policy is None else checked_policy(policy)
-    loaded = _as_run(loaded, chosen, workload)
+    if processes is not None:
+        processes = [checked_process(process) for process in processes]
+    loaded = _as_run(loaded, chosen, workload, processes)
     if output is not None:
         check_run_folder(Path(output), loaded.name, force=force)
-    experiment = prepare(loaded, policy=chosen, workload=workload, cluster=cluster)
+    experiment = prepare(
+        loaded, policy=chosen, workload=workload, cluster=cluster, processes=processes
+    )
     with watch_progress(len(experiment.trace.workload), enabled=progress) as watch:
         return carry_out(experiment, output, watch=watch, force=force)
 
@@ -167,13 +176,20 @@ def _load(source: ScenarioSource, overrides: Mapping[str, object]) -> Scenario:
     return load_scenario(source, overrides=overrides, single=True)
 
 
-def _as_run(scenario: Scenario, policy: Policy | None, workload: Workload | None) -> Scenario:
+def _as_run(
+    scenario: Scenario,
+    policy: Policy | None,
+    workload: Workload | None,
+    processes: Sequence[ProcessLike] | None,
+) -> Scenario:
     """Return the scenario with what is really run in it, as `run.json` is to say it."""
     changes: dict[str, Any] = {}
     if policy is not None:
         kind = type(policy)
         name = f"{kind.__module__}:{kind.__qualname__}"
         changes["policy"] = NamedPolicy.model_construct(name=name, args={})
+    if processes is not None:
+        changes["processes"] = recorded_processes(processes)
     if workload is not None:
         changes["workload"] = PluginWorkload.model_construct(
             type="plugin", reader="in-memory", args={}

@@ -190,7 +190,7 @@ class Episode:
         self._simulation = Simulation(
             load, cluster, self._recorder, rules=experiment.rules, predictor=experiment.predictor,
             seed=experiment.scenario.seed, site=experiment.site,
-            observer=reward,
+            observer=reward, processes=experiment.processes,
         )  # fmt: skip
         self.state: State = self._simulation.state
         """The system as a policy sees it."""

@@ -19,6 +19,7 @@ from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.learn import Learn
 from simkit.scenario.policy import COMPAT_PERIODS, EstimatorChoice, PolicySection
 from simkit.scenario.power import Power
+from simkit.scenario.process import ProcessSection
 from simkit.scenario.references import FiniteJson
 from simkit.scenario.types import (
     BrokenRulesError,
@@ -98,6 +99,9 @@ class Scenario(Section):
     """Decides what starts when and where."""
     estimates: EstimatorChoice = Field("requested", validate_default=True)
     """Run times that the policy is told: requested, actual, user-mean, or {type: perturbed, …}."""
+    processes: Many[ProcessSection] = ()
+    """SimPy processes of the user, [{path: my_process.py:MyProcess, args: {…}}]; they run beside
+    the engine's own, and may take machines away and give them back."""
     walltime: Literal["kill", "ignore"] = "ignore"
     """kill: a job is killed at its requested time; ignore: it runs to its end."""
     admission: AdmissionSection = Field(default_factory=AdmissionSection)

@@ -158,7 +158,8 @@ class RunFolder:
     @property
     def machines_change(self) -> bool:
         """Whether the scenario changes machines over time for reasons other than power."""
-        return any(self.setting("cluster", kind) for kind in _CHANGES)
+        of_cluster = any(self.setting("cluster", kind) for kind in _CHANGES)
+        return of_cluster or bool(self.setting("processes"))
 
     @cached_property
     def jobs(self) -> pl.DataFrame:

@@ -3,7 +3,8 @@
 A machine offers its capacity while it is present and up, less what containers and maintenance take,
 and never less than nothing. The files are server_event and container_event of Alibaba's
 cluster-trace-v2017. Random failures cannot be foreseen: they may take a whole machine away, and the
-rule "failures" is about them. Power may take machines, or part of a pool.
+rule "failures" is about them. Power may take machines, or part of a pool. The user's processes may
+take whole machines, as their own rows of events say.
 """
 
 from __future__ import annotations
@@ -288,6 +289,7 @@ def check_machine_capacity(run: AuditedRun) -> Check:
     except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error,
             tarfile.TarError) as error:  # fmt: skip
         return check.leave_out(f"the changes of the machines cannot be computed: {error}")
+    _add_processes(run, lives, check)
     may_fail, pool = failing_machines(run), len(run.capacity) == 1
     changes: dict[int, set[float]] = defaultdict(set)
     for step in run.capacity_steps:
@@ -308,6 +310,37 @@ def check_machine_capacity(run: AuditedRun) -> Check:
         columns |= {f"expected_{r}": e for r, e in zip(run.resources, expected.T, strict=True)}
         check.add_where("the machine's capacity is not that of the scenario", wrong, columns)
     return check
+
+
+def _add_processes(run: AuditedRun, lives: Mapping[int, MachineLife], check: Check) -> None:
+    """Add what the user's processes took away, as recorded: whole machines, taken then given back.
+
+    Nothing else says what a process does, so its own rows are the source; between them a machine
+    must offer nothing, and outside of them what the scenario's files say.
+    """
+    since: dict[tuple[str, int], float] = {}
+    for event, detail in run.capacity_events:
+        name, machine = detail.get("process"), event["machine_id"]
+        if name is None or machine not in lives:
+            continue
+        held = (str(name), int(machine))
+        taken = detail.get("taken") is True
+        if not run.setting("processes"):
+            check.add("a process changes capacity, but the scenario has none", event)
+        if taken == (held in since):
+            what = "takes a machine twice" if taken else "gives back what it has not taken"
+            check.add(f"the process {what}", event)
+        elif taken:
+            since[held] = float(event["time_s"])
+        else:
+            _hold(lives[machine], since.pop(held), float(event["time_s"]))
+    for (_, machine), begin in since.items():
+        _hold(lives[machine], begin, float("inf"))
+
+
+def _hold(life: MachineLife, begin: float, end: float) -> None:
+    """Take all of a machine for a time."""
+    life.taken.append((begin, end, (1e300,) * len(life.installed[0][1])))
 
 
 def failing_machines(run: AuditedRun) -> set[int]:

@@ -29,7 +29,8 @@ ChangeKind = Literal["join", "leave", "down", "up", "take", "give", "limit"]
 most, is carried by the power."""
 
 SWITCHED_OFF = -2
-"""The fault of a machine that is off: no repair of anything else, and no new start, ends it."""
+"""The fault of a machine that is off. Only the same fault's repair ends this one and lower ones,
+which are those of the user's processes; joining the cluster anew ends the others."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,8 @@ class CapacityChange:
     running: WhenTaken = "drain"
     fault: int = 0
     """Number of the fault that brings the machine down, or that is repaired."""
+    process: str = ""
+    """Name of the user's process that asks for it; empty: none does."""
 
     @property
     def takes_away(self) -> bool:
@@ -79,7 +82,8 @@ class MachineCapacity:
         match change.kind:
             case "join":
                 self._there[machine] = True
-                self._faults[machine] &= {SWITCHED_OFF}
+                faults = self._faults[machine]
+                self._faults[machine] = {fault for fault in faults if fault <= SWITCHED_OFF}
                 if change.amount:
                     self.installed[machine] = change.amount
             case "leave":

@@ -1,0 +1,71 @@
+"""The processes of a scenario: classes and generator functions of the user, built and checked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from simkit import plugins
+from simkit.engine.processes import ProcessLike
+from simkit.errors import ScenarioError
+from simkit.plugins import instantiate
+from simkit.scenario import Scenario
+from simkit.scenario.process import ProcessSection
+
+
+def build_processes(scenario: Scenario) -> list[ProcessLike]:
+    """Return the scenario's processes, fresh.
+
+    Raises PluginError for a file or class that is not there, ScenarioError for arguments that it
+    does not take and for what is no process.
+    """
+    return [_built(number, section) for number, section in enumerate(scenario.processes)]
+
+
+def _built(number: int, section: ProcessSection) -> ProcessLike:
+    what = f"processes.{number}: {section.path!r}"
+    factory = plugins.find("simkit.processes", section.path)
+    if inspect.isgeneratorfunction(factory):
+        factory = _of_function(factory)
+    return checked_process(instantiate(what, factory, section.args), what)
+
+
+def _of_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what makes a process of a generator function, whose first argument is the view."""
+
+    def make(**arguments: Any) -> partial[Any]:
+        return partial(function, **arguments)
+
+    signature = inspect.signature(function)
+    rest = list(signature.parameters.values())[1:]
+    make.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+    return make
+
+
+def checked_process(process: Any, what: str = "processes") -> ProcessLike:
+    """Return what was given if it is a process; a class is instantiated without arguments.
+
+    Raises ScenarioError otherwise.
+    """
+    if isinstance(process, type):
+        process = instantiate(f"{what}: {process.__name__!r}", process, {})
+    function = process.func if isinstance(process, partial) else process
+    if not inspect.isgeneratorfunction(function) and not callable(getattr(process, "run", None)):
+        raise ScenarioError(
+            f"{what}: {type(process).__name__} is no process; it needs a method run(view) that "
+            "yields events, such as view.timeout(60)"
+        )
+    checked: ProcessLike = process
+    return checked
+
+
+def recorded_processes(processes: Sequence[ProcessLike]) -> tuple[ProcessSection, ...]:
+    """Return how run.json names processes that are Python objects."""
+    names = []
+    for process in processes:
+        made = process.func if isinstance(process, partial) else process
+        kind = made if inspect.isfunction(made) else type(made)
+        names.append(f"{kind.__module__}:{kind.__qualname__}")
+    return tuple(ProcessSection.model_construct(path=name, args={}) for name in names)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from simkit import scenario as top
-from simkit.scenario import cluster, policy, recorded, references, value
+from simkit.scenario import cluster, policy, process, recorded, references, value
 from simkit.scenario import machine_power as machine
 from simkit.scenario import power as battery
 from simkit.scenario import power as forecast
@@ -73,6 +73,7 @@ SECTIONS: tuple[Part, ...] = (
     ("policy: a file of your own", "policy", policy.FilePolicy, None),
     ("policy: of an installed package", "policy", policy.NamedPolicy, None),
     ("policy: a trained agent", "policy", policy.AgentPolicy, None),
+    ("processes", "processes", process.ProcessSection, None),
     ("admission", "admission", top.AdmissionSection, None),
     ("scheduling", "scheduling", top.Scheduling, None),
     ("metrics", "metrics", top.Metrics, None),

@@ -293,8 +293,9 @@ class Episodes:
             site = build_site(scenario.power, cluster, trace.workload, seed)
         first = self._first
         return Experiment(
-            scenario, trace, cluster, first.policy, first.predictor, first.rules, site
-        )
+            scenario, trace, cluster, first.policy, first.predictor, first.rules,
+            first.processes, site,
+        )  # fmt: skip
 
     @property
     def _is_independent_of_jobs(self) -> bool:

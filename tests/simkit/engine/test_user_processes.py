@@ -66,9 +66,7 @@ def test_a_machine_taken_away_stops_its_tasks_and_comes_back(simulate, greedy, r
 
 @pytest.mark.parametrize(("running", "end_s"), [("drain", 15.0), ("requeue", 45.0)])
 def test_tasks_drain_or_start_over(running, end_s, simulate, greedy, rigid):
-    run = simulate(
-        greedy, rigid((0, 15, 4)), machines(1), processes=[Outage(running=running)]
-    )
+    run = simulate(greedy, rigid((0, 15, 4)), machines(1), processes=[Outage(running=running)])
     assert run.rows("jobs", "end_time_s") == [(end_s,)]
 
 
@@ -201,9 +199,7 @@ WRONG = {
 def test_mistakes_name_the_process_and_the_time(text, simulate, greedy, rigid):
     absent = (1,) if "not in the cluster" in text else ()
     with pytest.raises(ProcessError) as caught:
-        simulate(
-            greedy, rigid((0, 10, 1)), machines(absent=absent), processes=[at(5, WRONG[text])]
-        )
+        simulate(greedy, rigid((0, 10, 1)), machines(absent=absent), processes=[at(5, WRONG[text])])
     assert str(caught.value).startswith("process acting at 5 s: ")
     assert text in str(caught.value)
 
@@ -230,7 +226,7 @@ def test_random_streams_follow_from_the_seed_and_the_name(simulate, greedy, rigi
     assert drawn[0] != drawn[1]
 
 
-COOLING = '''
+COOLING = """
 class Outage:
     def __init__(self, rack, every_s=50_000.0):
         self.rack, self.every_s = rack, every_s
@@ -248,7 +244,7 @@ def outage(view, rack):
 
 
 number = 3
-'''
+"""
 
 
 @pytest.fixture

@@ -535,6 +535,7 @@ policy:
   backfill: none
   placement: first-fit
 estimates: requested
+processes: []
 walltime: ignore
 admission:
   slots: null

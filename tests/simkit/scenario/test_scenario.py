@@ -50,6 +50,7 @@ def test_every_section_has_its_default():
         },
         "policy": {"order": "fcfs", "backfill": "none", "placement": "first-fit"},
         "estimates": "requested",
+        "processes": [],
         "walltime": "ignore",
         "admission": {"slots": None, "backlog": None, "refill": "at_once", "order": "fifo"},
         "scheduling": {"every": None, "step": None},

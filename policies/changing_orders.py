@@ -1,4 +1,4 @@
-"""Orderings that change as tasks wait; worked out anew at every decision, for the whole queue.
+"""Orderings that change as tasks wait; the whole queue is sorted anew at every decision.
 
 In the formulas, wait is the time since submission, r the estimate (at least 2⁻²⁰ s, the grid of
 time, so that an estimate of 0 divides nothing by 0) and n the processors: what all instances of
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.policy import State, SystemInfo
+from simkit.policy import State
 from simkit.units import TIME_GRID
 
 
@@ -20,9 +20,6 @@ class HRRN:
     P. Brinch Hansen, "Short-term scheduling in multiprogramming systems" (1971), who calls it the
     highest response ratio next.
     """
-
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
 
     def keys(self, state: State) -> Floats:
         wait, estimate, _ = _facts(state)

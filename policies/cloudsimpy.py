@@ -68,7 +68,7 @@ class CloudSimPy:
 
     Raises ScenarioError for another name. In a run, PolicyError for gangs of several instances,
     partitions with machines of their own, and decisions between ticks.
-    """  # noqa: E501 - a row of a table is a line
+    """
 
     def __init__(self, fitness: str = "first-fit") -> None:
         if fitness not in _RULES:

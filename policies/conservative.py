@@ -27,38 +27,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simkit.errors import PolicyError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.ordered import ChangingOrder, Entry, Lane, Order, OrderedPolicy, resumptions
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
-from simkit.policy.task import Placement, Task
+from simkit.policy.task import Placement, Task, at_most, instances_on
 from simkit.units import TIME_GRID
 from simkit.workload.cluster import CapacityStep
 
-# MERGED The plan of conservative backfilling: what every waiting task has reserved.
 
-
-class Piece(NamedTuple):
+class PlannedStart(NamedTuple):
     """A reservation of some instances of a task; a gang has one, a bag may have several."""
 
     start_s: float
-    end_s: float
     on: Placement
 
 
-class Plan:
+class ReservationPlan:
     """The reservations of all waiting tasks, and the profile that has them in it.
 
     It is kept from decision to decision: what starts and ends as planned changes nothing.
     """
 
     def __init__(self) -> None:
-        self.pieces: dict[Task, list[Piece]] = {}
+        self.pieces: dict[Task, list[PlannedStart]] = {}
         """What each waiting task has reserved, in order of start."""
         self.promised: dict[int, float] = {}
         self.void = True
-        """Whether nothing of it can be kept; it is empty then, waiting to be filled anew."""
+        """Whether it cannot be kept: it is empty then, to be made anew."""
         self._profile: Profile
         self._steps: list[CapacityStep] = []
 
@@ -86,13 +82,13 @@ class Plan:
             pieces = self.pieces.get(task)
             if pieces is None:
                 self.promised.pop(task.index, None)  # if it starts over, it gets a new one
-            elif sum(_instances(piece.on) for piece in pieces) != task.remaining:
+            elif sum(instances_on(piece.on) for piece in pieces) != task.remaining:
                 self._drop(task)  # a bag, of which more is to be done now: plan it anew
                 freed = True
         return freed
 
     def _holds(self, state: State) -> bool:
-        """Tell whether the world is as the plan has it."""
+        """Return whether the state is as planned."""
         now, ends = state.now, state.expected_ends
         return not (
             (ends and ends[0][0] <= now)  # overrun
@@ -105,7 +101,7 @@ class Plan:
         """Return (R,): what should be free now, while what is due has not started."""
         free = list(self._profile.total_free(now))
         for task, piece in self.due(now):
-            count = _instances(piece.on)
+            count = instances_on(piece.on)
             free = [f + count * amount for f, amount in zip(free, task.request, strict=True)]
         return free
 
@@ -141,28 +137,29 @@ class Plan:
                 found := self._profile.earlier(task, pieces[0].start_s, pieces[0].on, rule)
             ):
                 self._drop(task)
-                self._hold(task, Piece(*_span(task, found[0]), found[1]))
+                self._hold(task, PlannedStart(*found))
 
     def _reserve(self, task: Task, rule: PlacementRule | None) -> None:
         """Plan the waiting instances of a task at the earliest, those that will ever fit."""
         left, after = task.remaining, None
         while left and (found := self._profile.earliest(task, rule, after)) is not None:
             after, on = found
-            on = _at_most(on, left)
-            self._hold(task, Piece(*_span(task, after), on))
-            left -= _instances(on)
+            on = at_most(on, left)
+            self._hold(task, PlannedStart(after, on))
+            left -= instances_on(on)
         if task in self.pieces:
             self.promised.setdefault(task.index, self.pieces[task][0].start_s)
 
-    def _hold(self, task: Task, piece: Piece) -> None:
-        self._profile.take(piece.on, task.request, piece.start_s, piece.end_s)
+    def _hold(self, task: Task, piece: PlannedStart) -> None:
+        self._profile.hold(task, piece.on, piece.start_s)
         self.pieces.setdefault(task, []).append(piece)
 
     def _drop(self, task: Task) -> None:
         for piece in self.pieces.pop(task):
-            self._profile.give(piece.on, task.request, piece.start_s, piece.end_s)
+            end = piece.start_s + task.estimate_s
+            self._profile.give(piece.on, task.request, piece.start_s, end)
 
-    def due(self, now: float) -> list[tuple[Task, Piece]]:
+    def due(self, now: float) -> list[tuple[Task, PlannedStart]]:
         """Return what is planned to start by now, in order of planned start and submission."""
         ready = [
             (piece.start_s, task.index, task, piece)
@@ -173,30 +170,12 @@ class Plan:
         ]
         return [(task, piece) for _, _, task, piece in sorted(ready)]
 
-    def start(self, task: Task, piece: Piece) -> None:
+    def start(self, task: Task, piece: PlannedStart) -> None:
         """Take note that a piece starts as planned: it stays in the profile."""
         pieces = self.pieces[task]
         pieces.remove(piece)
         if not pieces:
             del self.pieces[task]
-
-
-def _span(task: Task, start: float) -> tuple[float, float]:
-    return start, start + max(task.estimate_s, TIME_GRID)
-
-
-def _instances(on: Placement) -> int:
-    return sum([count for _, count in on])
-
-
-def _at_most(on: Placement, instances: int) -> Placement:
-    """Return a placement cut down to so many instances."""
-    kept: list[tuple[int, int]] = []
-    for machine, count in on:
-        if instances:
-            kept.append((machine, min(count, instances)))
-            instances -= kept[-1][1]
-    return tuple(kept)
 
 
 class Conservative:
@@ -207,19 +186,6 @@ class Conservative:
     ) -> ConservativePolicy:
         """Return the policy of this rule with an order and a placement rule."""
         return ConservativePolicy(order, placement)
-
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
-
-    def fill(self, state: State, lane: Lane) -> Iterator[Place]:
-        """Refuse to be asked about the tasks behind the head alone.
-
-        Raises PolicyError.
-        """
-        raise PolicyError(
-            "backfill conservative: it plans the head of the queue, too; "
-            "make the policy with Conservative().compose(order, placement)"
-        )
 
 
 class ConservativePolicy(OrderedPolicy):
@@ -232,8 +198,7 @@ class ConservativePolicy(OrderedPolicy):
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         super().reset(info, rng)
-        self.plan = Plan()
-        self._wake_s = -inf
+        self.plan = ReservationPlan()
 
     @property
     def promised(self) -> dict[int, float]:
@@ -284,12 +249,9 @@ class ConservativePolicy(OrderedPolicy):
         ends, start = state.expected_ends, self.plan.next_start(state.now)
         if (ends and ends[0][0] <= state.now) or start == inf:
             return
-        if state.now < self._wake_s <= start:
-            return  # it is asked for already
         if start in (step.time_s for step in state.steps) or _ends_at(state, start):
             return
-        self._wake_s = start
-        yield WakeAt(start)
+        yield from self._wake_at(state, start)
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""
@@ -300,7 +262,7 @@ class ConservativePolicy(OrderedPolicy):
 
 
 def _is_free(state: State, task: Task, on: Placement) -> bool:
-    """Tell whether a placement fits into what is free at this instant."""
+    """Return whether a placement fits into what is free at this instant."""
     free = state.free
     return all(
         amount * count <= max(free[machine, r], 0.0)
@@ -310,7 +272,7 @@ def _is_free(state: State, task: Task, on: Placement) -> bool:
 
 
 def _ends_at(state: State, time: float) -> bool:
-    """Tell whether something that runs is expected to end at that very time."""
+    """Return whether a running allocation is expected to end at exactly that time."""
     ends = state.expected_ends
     position = bisect_left(ends, (time, 0))
     return position < len(ends) and ends[position][0] == time

@@ -1,4 +1,4 @@
-"""EASY backfilling: tasks may overtake the head of the queue if they do not delay it.
+"""EASY backfilling, and none: tasks may overtake the head of the queue if they do not delay it.
 
 Lifka, "The ANL/IBM SP scheduling system" (1995); Mu'alem and Feitelson, "Utilization,
 predictability, workloads, and user runtime estimates in scheduling the IBM SP2 with backfilling"
@@ -53,7 +53,7 @@ class Easy:
         return self._fill_pool(state, lane) if state.room.total_free()[0] > 0 else ()
 
     def _still_blocked(self, state: State, head: Task) -> bool:
-        """Tell whether all but newcomers have been tried.
+        """Return whether all but newcomers have been tried.
 
         If nothing came free and nothing else started since this head was last found blocked,
         whatever could not overtake it then cannot now.
@@ -202,7 +202,7 @@ class Easy:
                 profile = _around_head(state, lane)
             if (fitting := profile.fit(task, state.now, lane.rule)) is not None:
                 yield Place(task, fitting)
-                profile.take(fitting, task.request, state.now, state.now + task.estimate_s)
+                profile.hold(task, fitting, state.now)
                 if not task.remaining:
                     lane.remove(entry)
 
@@ -212,7 +212,7 @@ def _around_head(state: State, lane: Lane) -> Profile:
     profile, head = state.profile(), lane.entries[0][3]
     if place := profile.earliest(head, lane.rule):
         start, on = place
-        profile.take(on, head.request, start, start + head.estimate_s)
+        profile.hold(head, on, start)
     return profile
 
 
@@ -222,8 +222,5 @@ def _fitting(task: Task, room: float) -> int:
     return task.remaining if request <= 0 else min(task.remaining, int(room // request))
 
 
-# MERGED No backfilling: while the head of the queue does not fit, nothing behind it starts.
-
-
 def no_backfill() -> None:
-    """Return no rule at all: the base of policies then leaves everything behind the head alone."""
+    """Return no rule: while the head does not fit, nothing behind it starts."""

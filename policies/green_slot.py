@@ -12,7 +12,6 @@ lateness to weigh against cost: being in time comes first.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import inf
 
 import numpy as np
 
@@ -20,12 +19,12 @@ from simkit.arrays import Floats
 from simkit.errors import PolicyError
 from simkit.policies.power_profile import next_start, site_power
 from simkit.policies.value_orders import duration_s, last_start_s
-from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy.ordered import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
+from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.ordered import ChangingOrder, Order, OrderedPolicy, resumptions
 from simkit.policy.power_view import PowerState
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
-from simkit.policy.task import Placement, Task
+from simkit.policy.task import Placement, Task, instances_on
 from simkit.power.site import Site
 from simkit.power.site_checks import unmet_needs
 
@@ -53,19 +52,6 @@ class GreenSlot:
         """Return the policy of this rule with an order and a placement rule."""
         return GreenSlotPolicy(order, self.max_delay_s, placement)
 
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
-
-    def fill(self, state: State, lane: Lane) -> Iterator[Place]:
-        """Refuse to be asked about the tasks behind the head alone.
-
-        Raises PolicyError.
-        """
-        raise PolicyError(
-            "backfill green-slot: it plans the head of the queue, too; "
-            "make the policy with GreenSlot().compose(order, placement)"
-        )
-
 
 class GreenSlotPolicy(OrderedPolicy):
     """Puts each task where it costs least and is in time; see the module's text.
@@ -91,7 +77,6 @@ class GreenSlotPolicy(OrderedPolicy):
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         super().reset(info, rng)
-        self._wake_s = -inf
         self._planned_s: dict[Task, float] = {}
 
     def schedule(self, state: State) -> Iterator[Action]:
@@ -107,17 +92,12 @@ class GreenSlotPolicy(OrderedPolicy):
         self._planned_s.clear()
         if not state.queue:
             return
-        known, profile, slots = len(state.arrived), state.profile(), Slots(state, power)
-        yield from self._plan(state, profile, slots)
-        while known < len(state.arrived):
-            # Admission let others in for those that started: they have their turn now.
-            first, known = known, len(state.arrived)
-            for lane in self._lanes:
-                lane.update(state, first)
+        profile, slots = state.profile(), SlotCosts(state, power)
+        for _ in self._rounds(state):
             yield from self._plan(state, profile, slots)
-        yield from self._wake(state)
+        yield from self._wake_at(state, next_start(state, self._planned_s.values()))
 
-    def _plan(self, state: State, profile: Profile, slots: Slots) -> Iterator[Place]:
+    def _plan(self, state: State, profile: Profile, slots: SlotCosts) -> Iterator[Place]:
         """Plan what waits and has no plan yet, in order; start what is planned for now."""
         for lane in self._lanes:
             for entry in tuple(lane.entries):
@@ -137,7 +117,12 @@ class GreenSlotPolicy(OrderedPolicy):
                     slots.take(task, *found, profile)
 
     def _best(
-        self, state: State, task: Task, profile: Profile, slots: Slots, rule: PlacementRule | None
+        self,
+        state: State,
+        task: Task,
+        profile: Profile,
+        slots: SlotCosts,
+        rule: PlacementRule | None,
     ) -> tuple[float, Placement] | None:
         """Return the cheapest start in time, and where; else the earliest of all."""
         if not task.waiting:
@@ -150,13 +135,6 @@ class GreenSlotPolicy(OrderedPolicy):
                 return start, on
         return profile.earliest(task, rule)
 
-    def _wake(self, state: State) -> Iterator[WakeAt]:
-        """Ask for a decision when the first task is planned to start."""
-        soonest = next_start(state, self._planned_s.values())
-        if soonest < inf and not state.now < self._wake_s <= soonest:
-            self._wake_s = soonest
-            yield WakeAt(soonest)
-
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""
         if (start := self._planned_s.get(task)) is not None:
@@ -164,7 +142,7 @@ class GreenSlotPolicy(OrderedPolicy):
         return super().why(state, task)
 
 
-class Slots:
+class SlotCosts:
     """Green power that is left in each slot of the forecast, and the price of brown power.
 
     What the site draws without tasks, and what those that run draw until they are expected to
@@ -193,7 +171,7 @@ class Slots:
             prices = self._power.forecast("price")
         except PolicyError:  # it is not foreseen: then every slot costs the same
             prices = np.full(slots, self._power.price_per_kwh)
-        # Brown power that costs nothing is no better than green: it counts as a little.
+        # Brown power that costs nothing must not be as good as green: it costs a little.
         prices = np.maximum(prices, 1e-6)
         return np.append(prices, prices.mean())
 
@@ -230,10 +208,9 @@ class Slots:
 
     def take(self, task: Task, start: float, on: Placement, profile: Profile) -> None:
         """Take room and green power of a task that starts, or is planned to."""
-        end = start + task.estimate_s
-        count = sum([count for _, count in on])
-        profile.take(on, task.request, start, end)
-        self._take(self._power.power_of(task) * count / task.instances, start, end)
+        profile.hold(task, on, start)
+        watts = self._power.power_of(task) * instances_on(on) / task.instances
+        self._take(watts, start, start + task.estimate_s)
 
     def _take(self, watts: float, start: float, end: float) -> None:
         overlap = np.minimum(end, self._edges[1:]) - np.maximum(start, self._edges[:-1])

@@ -1,4 +1,4 @@
-"""Orderings by a number that a task keeps while it waits; ties go by submission.
+"""Orderings by a number of the task, such as its estimate or size; ties go by submission.
 
 The processors of a task are what all its instances ask of the first resource together.
 """
@@ -14,14 +14,7 @@ from simkit.policy import State, SystemInfo
 from simkit.policy.task import Task
 
 
-class _Fixed:
-    """What these orders share: a run leaves nothing behind in them."""
-
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
-
-
-class FCFS(_Fixed):
+class FCFS:
     """First come, first served: by submission."""
 
     by_submission = True
@@ -30,42 +23,42 @@ class FCFS(_Fixed):
         return task.submit_time_s
 
 
-class LCFS(_Fixed):
+class LCFS:
     """Last come, first served: by submission backwards, also among jobs of one instant."""
 
     def key(self, task: Task) -> float:
         return -float(task.index)
 
 
-class SJF(_Fixed):
+class SJF:
     """Shortest job first: by the estimated run time."""
 
     def key(self, task: Task) -> float:
         return task.estimate_s
 
 
-class LJF(_Fixed):
+class LJF:
     """Longest job first: by the estimated run time, downwards."""
 
     def key(self, task: Task) -> float:
         return -task.estimate_s
 
 
-class SAF(_Fixed):
+class SAF:
     """Smallest area first: by processors × estimated run time."""
 
     def key(self, task: Task) -> float:
         return task.demand[0] * task.estimate_s
 
 
-class LAF(_Fixed):
+class LAF:
     """Largest area first: by processors × estimated run time, downwards."""
 
     def key(self, task: Task) -> float:
         return -task.demand[0] * task.estimate_s
 
 
-class _Learned(_Fixed):
+class _Learned:
     """Functions found by regression over simulated schedules; smaller goes first.
 
     D. Carastan-Santos and R. Y. de Camargo, "Obtaining dynamic scheduling policies with
@@ -111,10 +104,10 @@ class F4(_Learned):
         return task.estimate_s * sqrt(task.demand[0]) + 530_000.0 * self._log_submit(task)
 
 
-class Random(_Fixed):
+class Random:
     """A random order: each task draws a number, which depends on the seed and its rank alone.
 
-    So a task keeps its number whenever it is asked for, whatever arrives before or beside it.
+    So a task keeps its number, whatever else arrives.
     """
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
@@ -142,21 +135,15 @@ def _splitmix(number: int) -> int:
     return z ^ z >> 31
 
 
-# MERGED Orderings for bags of instances: by what is left of a task, and by how much one instance asks.
-
-
 class FewestRemaining:
     """The task with the fewest instances left to place first; ties go by submission."""
-
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
 
     def keys(self, state: State) -> Floats:
         return state.queue.columns().remaining.copy()
 
 
 class LargestRequest:
-    """The task of which an instance has the largest dominant share first; ties go by submission.
+    """The task whose instance has the largest dominant share first; ties go by submission.
 
     The dominant share is the largest, over resources, of an instance's request divided by the
     capacity of the largest machine: large pieces are packed while there are large gaps.

@@ -1,9 +1,13 @@
-"""Machine fitness by vector packing: how well a task's request suits what is free.
+"""Fitness by vector packing: how well a task's request suits what is free.
 
 R. Panigrahy, K. Talwar, L. Uyeda and U. Wieder, "Heuristics for vector bin packing" (Microsoft
 Research, 2011). They fill one bin at a time with the item that suits it best; here tasks come in
 their order and the same measure chooses the machine. Amounts are shares of the machine's own
 capacity (of a resource of which it has none: 0), and every resource has the same weight.
+
+`Packer` and `Tetris` score pairs of a machine and a task by their alignment: the dot product of
+what is free and what an instance asks for, divided by the number of resources, from 0 to 1. It is
+large if a task asks for much of what there is much of.
 """
 
 from __future__ import annotations
@@ -58,13 +62,6 @@ def shares(amounts: npt.ArrayLike, capacity: Floats) -> Floats:
     none = np.zeros(capacity.shape)
     share: Floats = np.divide(amounts, capacity, out=none, where=capacity > 0)
     return share
-
-
-# MERGED Pair fitness by alignment: Tetris, and the packer that DeepRM compares itself with.
-# MERGED
-# MERGED The alignment of a machine and a task is the dot product of what is free and what an instance asks
-# MERGED for, both as shares of the machine's capacity, divided by the number of resources: from 0 to 1.
-# MERGED Large where a task asks for much of what there is much of.
 
 
 class Packer:

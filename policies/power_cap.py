@@ -1,6 +1,6 @@
-"""EASY backfilling under a power cap: shadow time and backfilling look at power as well.
+"""EASY backfilling under a power cap; and which running tasks stop first when power falls.
 
-EASY as in `simkit.policies.easy`; power-capped backfilling goes back to M. Etinski,
+EASY as in `simkit.policies.easy`, with power as a further resource. Power-capped backfilling: M. Etinski,
 J. Corbalan, J. Labarta and M. Valero, "Optimizing job performance under a given power constraint
 in HPC centers" (2010).
 """
@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from math import inf, isfinite
 
-import numpy as np
-
-from simkit.errors import PolicyError, ScenarioError
+from simkit.errors import ScenarioError
 from simkit.policies.orderings import SJF
 from simkit.policies.power_profile import PowerProfile, earliest_with_power, next_start, site_power
-from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy.ordered import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
+from simkit.policy import Action, Place, State
+from simkit.policy.ordered import ChangingOrder, Order, OrderedPolicy, resumptions
 from simkit.policy.power_view import PowerState
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
-from simkit.policy.task import Allocation, Placement, Task
+from simkit.policy.task import Allocation, Placement, Task, at_most, instances_on
 from simkit.power.site import Site
 from simkit.power.site_checks import unmet_needs
 
@@ -50,19 +48,6 @@ class PowerCap:
     ) -> PowerCapPolicy:
         """Return the policy of this rule with an order and a placement rule."""
         return PowerCapPolicy(order, self.cap_w, placement)
-
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
-
-    def fill(self, state: State, lane: Lane) -> Iterator[Place]:
-        """Refuse to be asked about the tasks behind the head alone.
-
-        Raises PolicyError.
-        """
-        raise PolicyError(
-            "backfill power-cap: the cap holds for the head of the queue, too; "
-            "make the policy with PowerCap().compose(order, placement)"
-        )
 
 
 class PowerCapPolicy(OrderedPolicy):
@@ -98,10 +83,6 @@ class PowerCapPolicy(OrderedPolicy):
             ]
         return unmet_needs(site, name)
 
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        super().reset(info, rng)
-        self._wake_s = -inf
-
     def schedule(self, state: State) -> Iterator[Action]:
         """See `Policy.schedule`.
 
@@ -112,13 +93,7 @@ class PowerCapPolicy(OrderedPolicy):
             lane.update(state)
         if state.suspended:
             yield from resumptions(state, self.placement)
-        known = len(state.arrived)
-        yield from self._start_tasks(state, power)
-        while known < len(state.arrived):
-            # Admission let others in for those that started: they have their turn now.
-            first, known = known, len(state.arrived)
-            for lane in self._lanes:
-                lane.update(state, first)
+        for _ in self._rounds(state):
             yield from self._start_tasks(state, power)
 
     def _start_tasks(self, state: State, power: PowerState) -> Iterator[Action]:
@@ -134,15 +109,18 @@ class PowerCapPolicy(OrderedPolicy):
                     continue
                 if on := _fit_now(state, task, profile, watts, lane.rule):
                     yield Place(task, on)
-                    _take(profile, watts, task, on, state.now)
+                    profile.hold(task, on, state.now)
+                    watts.take(task, instances_on(on), state.now)
                     if not task.waiting:
                         lane.drop(task)
                         continue
                 if headless and (found := earliest_with_power(profile, watts, task, lane.rule)):
-                    _take(profile, watts, task, found[1], found[0])
-                    heads.append(found[0])
+                    start, on = found
+                    profile.hold(task, on, start)
+                    watts.take(task, instances_on(on), start)
+                    heads.append(start)
                 headless = False
-        yield from self._wake(state, next_start(state, heads))
+        yield from self._wake_at(state, next_start(state, heads))
 
     def _watts(self, state: State, power: PowerState) -> PowerProfile:
         if self.cap_w is not None:
@@ -151,12 +129,6 @@ class PowerCapPolicy(OrderedPolicy):
         if power.horizon_s <= 0 or not isfinite(cap_w):
             return PowerProfile(state, power, cap_w)
         return PowerProfile(state, power, cap_w, power.forecast("available"))
-
-    def _wake(self, state: State, soonest: float) -> Iterator[WakeAt]:
-        """Ask for a decision when the head may start, where nothing else is sure to bring one."""
-        if soonest < inf and not state.now < self._wake_s <= soonest:
-            self._wake_s = soonest
-            yield WakeAt(soonest)
 
 
 def _fit_now(
@@ -168,26 +140,7 @@ def _fit_now(
     count = watts.most(task, state.now)
     if not count or (on := profile.fit(task, state.now, rule)) is None:
         return None
-    return on if task.gang else _at_most(on, count)
-
-
-def _at_most(on: Placement, instances: int) -> Placement:
-    """Return a placement cut down to so many instances."""
-    kept: list[tuple[int, int]] = []
-    for machine, count in on:
-        if instances:
-            kept.append((machine, min(count, instances)))
-            instances -= kept[-1][1]
-    return tuple(kept)
-
-
-def _take(profile: Profile, watts: PowerProfile, task: Task, on: Placement, start: float) -> None:
-    """Take room and power of a task that starts, or will."""
-    profile.take(on, task.request, start, start + task.estimate_s)
-    watts.take(task, sum([count for _, count in on]), start)
-
-
-# MERGED Victims: in which order running tasks are stopped when the supply of power falls.
+    return on if task.gang else at_most(on, count)
 
 
 def victims_by(order: Order | ChangingOrder, state: State) -> Sequence[Allocation]:

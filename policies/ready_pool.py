@@ -26,22 +26,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simkit.errors import PolicyError
 from simkit.policies.power_cap import victims_by
 from simkit.policies.value_orders import duration_s
 from simkit.policy import Action, Place, Resume, State, SystemInfo, WakeAt
-from simkit.policy.ordered import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
+from simkit.policy.ordered import ChangingOrder, Order, OrderedPolicy, resumptions
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
-from simkit.policy.task import Allocation, Placement, Task
+from simkit.policy.task import Allocation, Placement, Task, instances_on
 from simkit.units import TIME_GRID, time_on_grid
 from simkit.workload.cluster import CapacityStep
 
-# MERGED The plan of a ready pool: the profile with all that runs, is reserved or is held for later.
 
-
-class Piece(NamedTuple):
-    """Resources in the profile: so many for so long."""
+class Hold(NamedTuple):
+    """Resources that are taken in the profile for some time."""
 
     on: Placement
     request: tuple[float, ...]
@@ -60,9 +57,9 @@ class ReadyPlan:
     """
 
     def __init__(self) -> None:
-        self.reserved: dict[Task, Piece] = {}
+        self.reserved: dict[Task, Hold] = {}
         """Tasks that have left the queue for a place later on; until something of them ends."""
-        self._held: list[Piece] = []  # kept free for what waits in no reservation
+        self._held: list[Hold] = []  # kept free for what waits in no reservation
         self._overdue: set[Allocation] = set()  # that the profile expects never to end
         self._profile: Profile | None = None
         self._steps: list[CapacityStep] = []
@@ -88,7 +85,7 @@ class ReadyPlan:
             self._make(state)
             return True
         if not (state.queue or state.suspended):
-            return freed  # nothing is to be planned: what is foreseen can wait, and costs time
+            return freed  # nothing needs a plan: the forecast can wait, as it costs time
         steps = list(state.steps)
         changed = self._steps_changed(steps, state.now)
         if changed:
@@ -97,7 +94,7 @@ class ReadyPlan:
         return freed or changed
 
     def _agrees(self, state: State) -> bool:
-        """Tell whether what is free now is what was planned to be."""
+        """Return whether as much is free now as was planned."""
         ends = state.expected_ends
         if ends and ends[0][0] <= state.now:
             overdue = {a for end, _, a in ends[: len(self._overdue) + 1] if end <= state.now}
@@ -120,7 +117,7 @@ class ReadyPlan:
             soon = state.now + TIME_GRID  # when the profile expects them to end
             profile.take(allocation.on, allocation.task.request, soon, inf)
         self.reserved = {
-            task: Piece(place.on, task.request, *span(task, max(place.start_s, state.now)))
+            task: _hold_for(task, place.on, max(place.start_s, state.now))
             for task, place in state.reservations.items()
         }
 
@@ -146,7 +143,7 @@ class ReadyPlan:
         freed = False
         for task in state.arrived:
             if (piece := self.reserved.pop(task, None)) is not None:
-                self._give(piece)
+                self.profile.give(*piece)
                 freed = True
         return freed
 
@@ -166,20 +163,20 @@ class ReadyPlan:
             self.profile.give(((step.machine, 1),), step.change, max(step.time_s, now), inf)
 
     def run(self, allocation: Allocation) -> None:
-        """Take note of something that runs on."""
+        """Note an allocation that was resumed."""
         start, end = allocation.start_time_s, allocation.expected_end_s
         if end <= start:
             self._overdue.add(allocation)
             end = inf
         self.profile.take(allocation.on, allocation.task.request, start, end)
 
-    def take(self, task: Task, on: Placement, start: float) -> Piece:
-        """Take note of a task that starts, or has a reservation, at that time."""
-        piece = Piece(on, task.request, *span(task, start))
+    def take(self, task: Task, on: Placement, start: float) -> Hold:
+        """Note a task that starts, or is reserved to start, at that time."""
+        piece = _hold_for(task, on, start)
         self.profile.take(*piece)
         return piece
 
-    def hold(self, piece: Piece) -> None:
+    def hold(self, piece: Hold) -> None:
         """Keep resources free for something until the next decision."""
         self.profile.take(*piece)
         self._held.append(piece)
@@ -187,16 +184,13 @@ class ReadyPlan:
     def let_go(self) -> None:
         """Keep nothing free any more."""
         for piece in self._held:
-            self._give(piece)
+            self.profile.give(*piece)
         self._held.clear()
 
-    def _give(self, piece: Piece) -> None:
-        self.profile.give(*piece)
 
-
-def span(task: Task, start: float) -> tuple[float, float]:
-    """Return when a task starts and is expected to end, a tick later at least."""
-    return start, start + max(task.estimate_s, TIME_GRID)
+def _hold_for(task: Task, on: Placement, start: float) -> Hold:
+    """Return what a task holds that starts at an instant."""
+    return Hold(on, task.request, start, start + task.estimate_s)
 
 
 HORIZON = "48h"
@@ -221,19 +215,6 @@ class ReadyPool:
     ) -> ReadyPoolPolicy:
         """Return the policy of this rule with an order and a placement rule."""
         return ReadyPoolPolicy(order, self._horizon_s, placement)
-
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
-
-    def fill(self, state: State, lane: Lane) -> Iterator[Place]:
-        """Refuse to be asked about the tasks behind the head alone.
-
-        Raises PolicyError.
-        """
-        raise PolicyError(
-            "backfill ready-pool: it schedules the head of the queue, too; "
-            "make the policy with ReadyPool().compose(order, placement)"
-        )
 
 
 class ReadyPoolPolicy(OrderedPolicy):
@@ -262,7 +243,6 @@ class ReadyPoolPolicy(OrderedPolicy):
         self._retry_s: dict[Task, float] = {}  # when a task without a slot may get one
         self._held_s: list[float] = []  # when what is kept free begins
         self._next_s = inf  # the first of all these times
-        self._wake_s = -inf
         self._left_s: dict[Allocation, float] = {}  # of suspended ones, estimated time to run
 
     def victims(self, state: State) -> Sequence[Allocation]:
@@ -285,8 +265,6 @@ class ReadyPoolPolicy(OrderedPolicy):
         if freed or due or state.arrived:
             yield from self._fill(state)
             yield from self._wake(state)
-
-    # ---- waiting tasks --------------------------------------------------------------------------
 
     def _fill(self, state: State) -> Iterator[Place]:
         """Give slots to the tasks of the ready pool, the first in order first."""
@@ -321,9 +299,9 @@ class ReadyPoolPolicy(OrderedPolicy):
             self._retry_s[task] = inf if found is None else found[0] - self.horizon_s
             return None
         start, on = found
-        whole = sum([count for _, count in on]) == task.remaining
+        whole = instances_on(on) == task.remaining
         if start > now and not whole:
-            self._hold(Piece(on, task.request, *span(task, start)))
+            self._hold(_hold_for(task, on, start))
             self._retry_s[task] = start
             return None
         self._retry_s.pop(task, None)
@@ -333,10 +311,8 @@ class ReadyPoolPolicy(OrderedPolicy):
             return Place(task, on, start)
         return Place(task, on)
 
-    # ---- suspended allocations ------------------------------------------------------------------
-
     def _note_suspended(self, state: State) -> bool:
-        """Note what was suspended, with its time left, or killed then; tell whether any was."""
+        """Note what was suspended, with its time left, or killed; return whether anything was."""
         before = len(self._left_s)
         self._left_s = {a: left for a, left in self._left_s.items() if a in state.suspended}
         changed = len(self._left_s) < before
@@ -365,23 +341,19 @@ class ReadyPoolPolicy(OrderedPolicy):
             estimate_s=left, machines=machines,
         )  # fmt: skip
         if found := self.plan.profile.earliest(rest, self.placement):
-            self._hold(Piece(found[1], task.request, *span(rest, found[0])))
+            self._hold(_hold_for(rest, found[1], found[0]))
 
-    def _hold(self, piece: Piece) -> None:
-        """Keep a place free until the next decision, and see to it that there is one by then."""
+    def _hold(self, piece: Hold) -> None:
+        """Keep a place free until the next decision, which is due when the place begins."""
         self.plan.hold(piece)
         self._held_s.append(piece.start_s)
-
-    # ---- when to look again ---------------------------------------------------------------------
 
     def _wake(self, state: State) -> Iterator[WakeAt]:
         """Ask for a decision when the first that has no slot may get one."""
         asked = (*self._retry_s.values(), *self._held_s)
         later = [time for time in asked if time > state.now]
         self._next_s = min(later, default=inf)
-        if self._next_s < inf and not state.now < self._wake_s <= self._next_s:
-            self._wake_s = self._next_s
-            yield WakeAt(self._next_s)
+        yield from self._wake_at(state, self._next_s)
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""

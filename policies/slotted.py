@@ -46,9 +46,6 @@ from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Action, State, SystemInfo
 from simkit.units import parse_duration
 
-# MERGED The base of slotted policies: acts on numbered slots until nothing is left to do in the step.
-
-
 SLOTS, HORIZON, STEP = 10, 20, "1s"
 """DeepRM's dimensions."""
 
@@ -256,15 +253,11 @@ def _alignment(size: Sequence[int], free: Sequence[int]) -> int:
     return sum([asked * left for asked, left in zip(size, free, strict=True)])
 
 
-# MERGED A slotted rule that withholds: long tasks start only where they leave room for short ones.
-# MERGED
-# MERGED The strategy that DeepRM was seen to learn (Mao et al., "Resource management with deep reinforcement
-# MERGED learning", 2016, section 4.4), written down as a rule, so that one may tell what an agent finds
-# MERGED beyond it.
-
-
 class SlottedHeadroom(SlottedSJF):
-    """The shortest task first; a long one only if enough stays free beside it.
+    """The shortest task first; a long one only if enough stays free next to it.
+
+    The strategy that DeepRM was seen to learn (Mao et al., "Resource management with deep
+    reinforcement learning", 2016, section 4.4) as a rule, to show what an agent finds beyond it.
 
     A task of `long` steps or more starts only if, in every step that it takes and of each resource,
     at least `headroom` units stay free. It does not wait for ever: after `patience` steps in the

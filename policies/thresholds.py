@@ -15,11 +15,11 @@ from typing import Literal
 
 import numpy as np
 
-from simkit.errors import PolicyError, ScenarioError
+from simkit.errors import ScenarioError
 from simkit.policies.power_profile import site_power
 from simkit.policies.value_orders import duration_s, last_start_s
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy.ordered import ChangingOrder, Lane, Order, OrderedPolicy, resumptions
+from simkit.policy.ordered import ChangingOrder, Order, OrderedPolicy, resumptions
 from simkit.policy.power_view import PowerState
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Task
@@ -40,7 +40,7 @@ class LowSignal:
         max_delay: how long tasks may wait that have neither a deadline nor a quality of service
             below 1; a duration or seconds.
 
-    Raises ScenarioError for arguments that are none, or for both or none of the first two.
+    Raises ScenarioError for invalid arguments, or if both or neither of the first two are given.
     """
 
     def __init__(
@@ -77,19 +77,6 @@ class LowSignal:
         """Return the policy of this rule with an order and a placement rule."""
         return ThresholdPolicy(order, self, placement)
 
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
-
-    def fill(self, state: State, lane: Lane) -> Iterator[Place]:
-        """Refuse to be asked about the tasks behind the head alone.
-
-        Raises PolicyError.
-        """
-        raise PolicyError(
-            f"backfill {self.signal}-threshold: the head of the queue waits for it, too; "
-            "make the policy with its method compose(order, placement)"
-        )
-
     def check_site(self, site: Site | None) -> list[str]:
         """Say why the signal cannot be waited for at a site; empty: it can."""
         foreseen = (self.signal,) if self.percentile is not None else ()
@@ -97,7 +84,7 @@ class LowSignal:
         return unmet_needs(site, name, grid=(self.signal,), forecast=foreseen)
 
     def is_low(self, power: PowerState) -> bool:
-        """Tell whether the signal is low now."""
+        """Return whether the signal is low now."""
         now = power.carbon_gco2_per_kwh if self.signal == "carbon" else power.price_per_kwh
         return now <= self.threshold(power)
 
@@ -167,7 +154,6 @@ class ThresholdPolicy(OrderedPolicy):
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         super().reset(info, rng)
-        self._wake_s = -inf
         self._number = count()
         self._must: list[tuple[float, int, Task]] = []  # a heap: when each must start
         self._late: list[Task] = []  # that must have started
@@ -185,19 +171,15 @@ class ThresholdPolicy(OrderedPolicy):
         self._note(state, 0)
         if not state.queue:
             return
-        low, known = self.low.is_low(power), len(state.arrived)
-        yield from self._start_tasks(state, low)
-        while known < len(state.arrived):
-            # Admission let others in for those that started: they have their turn now.
-            first, known = known, len(state.arrived)
-            for lane in self._lanes:
-                lane.update(state, first)
-            self._note(state, first)
+        low = self.low.is_low(power)
+        for first in self._rounds(state):
+            if first:
+                self._note(state, first)
             yield from self._start_tasks(state, low)
         yield from self._wake(state, power, low)
 
     def _note(self, state: State, first: int) -> None:
-        """Take note of when tasks that arrived must start, and of those that must by now."""
+        """Note when tasks that arrived must start, and those that must start by now."""
         must = self._must
         for task in state.arrived[first:]:
             heappush(must, (self._must_start_s(task), next(self._number), task))
@@ -217,13 +199,13 @@ class ThresholdPolicy(OrderedPolicy):
                 on = profile.fit(task, state.now, lane.rule)
                 if on is not None and state.fit(task, lane.rule):
                     yield Place(task, on)
-                    profile.take(on, task.request, state.now, state.now + task.estimate_s)
+                    profile.hold(task, on, state.now)
                     if not task.waiting:
                         lane.drop(task)
                         continue
                 if headless and (found := profile.earliest(task, lane.rule)):
                     start, on = found
-                    profile.take(on, task.request, start, start + task.estimate_s)
+                    profile.hold(task, on, start)
                 headless = False
 
     def _must_start_s(self, task: Task) -> float:
@@ -236,9 +218,7 @@ class ThresholdPolicy(OrderedPolicy):
         soonest = self.low.next_low_s(power, state.now)
         if self._must:
             soonest = min(soonest, self._must[0][0])
-        if soonest < inf and not state.now < self._wake_s <= soonest:
-            self._wake_s = soonest
-            yield WakeAt(soonest)
+        yield from self._wake_at(state, soonest)
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""

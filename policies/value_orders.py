@@ -1,7 +1,7 @@
 """Orderings by what jobs are worth and how soon they are due; ties go by submission.
 
-Value and quality of service are those of `simkit.policy.task.Task`; a workload without them has QoS 1
-and value 0 throughout, so that the first three orders become that of submission.
+Value and quality of service are those of `simkit.policy.Task`. A workload without them has QoS 1
+and value 0 throughout, so the first three orders are then by submission.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ from simkit.policy import State, SystemInfo
 from simkit.policy.task import Task
 from simkit.units import TIME_GRID, parse_duration
 
-# MERGED Slack: how long a task may still wait without being late.
-
 
 def last_start_s(task: Task, patience_s: float | None = None) -> float:
     """Return when a task must start, in s on the trace's clock, to end in time by its estimate.
@@ -28,7 +26,7 @@ def last_start_s(task: Task, patience_s: float | None = None) -> float:
     Args:
         task: a waiting task.
         patience_s: how long a task may wait that has neither a deadline nor a quality of service
-            below 1; None: not at all, for such a service knows no delay.
+            below 1; None: not at all.
     """
     if task.deadline_s < inf:
         last = task.deadline_s - task.estimate_s
@@ -59,9 +57,6 @@ def duration_s(what: str, value: str | float) -> float:
 
 class QoS:
     """Highest quality of service first."""
-
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
 
     def key(self, task: Task) -> float:
         return -task.qos

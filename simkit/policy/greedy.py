@@ -19,9 +19,6 @@ from simkit.policy.profile import Profile
 from simkit.policy.task import Task
 from simkit.policy.waiting import WaitingTasks
 
-# MERGED A search: which waiting tasks may fit at a decision, in order, and on which machines.
-
-
 _MISSES = 3  # tasks in a row that do not fit after all, before the rest are sifted again
 
 

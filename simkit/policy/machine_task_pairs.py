@@ -95,9 +95,6 @@ Score = Callable[[MachineTaskPairs], Floats]
 """From P pairs to (P,) scores."""
 
 
-# MERGED The plan of a decision by pairs: the best pair is placed, again and again, until none fits.
-
-
 _BLOCK = 2048  # pairs looked at ahead, so that a score is asked for many at a time
 _MOST_PAIRS = 2**18  # in one table, so that its columns stay small
 

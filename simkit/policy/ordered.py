@@ -1,16 +1,20 @@
-"""The base of most policies: an ordering, composed with a placement and a backfilling rule."""
+"""The base of most policies: an ordering, composed with a placement and a backfilling rule.
+
+Orders and rules may have a method ``reset(info, rng)``; it is called when a run begins.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import Protocol
 
 import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import PolicyError
-from simkit.policy import Action, Place, Resume, State, SystemInfo
+from simkit.policy import Action, Place, Resume, State, SystemInfo, WakeAt
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Placement, Task
 
@@ -24,28 +28,23 @@ class Order(Protocol):
     One that never departs from the order of submission may say so: ``by_submission = True``.
     """
 
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
-
     def key(self, task: Task) -> float:
         """Return the task's number; ties go by submission."""
 
 
 class ChangingOrder(Protocol):
-    """An ordering that time or events change; worked out anew at every decision."""
-
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
+    """An ordering that time or events change; sorted anew at every decision."""
 
     def keys(self, state: State) -> Floats:
         """Return (n,): a number for each task of ``state.queue.columns()``; smaller goes first."""
 
 
 class Backfill(Protocol):
-    """Which tasks may overtake a head that does not fit."""
+    """Which tasks may overtake a head that does not fit.
 
-    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        """Begin a run."""
+    A rule that decides about the head as well has ``compose(order, placement)`` instead, which
+    returns the policy.
+    """
 
     def fill(self, state: State, lane: Lane) -> Iterable[Place]:
         """Return or yield placements of tasks behind the lane's blocked head.
@@ -162,8 +161,15 @@ class Lane:
 class OrderedPolicy:
     """Starts tasks in order; when the head does not fit, leaves it to the backfilling rule.
 
-    Partitions that share no machine do not wait for each other: each group that does has its own
-    head. Suspended allocations are resumed first, oldest first.
+    Partitions that share machines have one queue with one head; others do not wait for each other.
+    Suspended allocations are resumed first, oldest first.
+
+    Args:
+        order: which task comes first.
+        backfill: which tasks may overtake the head; None: none.
+        placement: which machine comes first; None: the first that fits.
+
+    Raises PolicyError for a backfilling rule that makes the policy itself.
     """
 
     def __init__(
@@ -172,15 +178,21 @@ class OrderedPolicy:
         backfill: Backfill | None = None,
         placement: PlacementRule | None = None,
     ) -> None:
+        if hasattr(backfill, "compose"):
+            rule = type(backfill).__name__
+            raise PolicyError(
+                f"OrderedPolicy: {rule} decides about the head of the queue as well; make the "
+                f"policy with {rule}(…).compose(order, placement)"
+            )
         self.order = order
         self.backfill = backfill
         self.placement = placement
-        """Which machine first; None: the first that fits."""
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         for part in (self.order, self.backfill, self.placement):
             if (reset := getattr(part, "reset", None)) is not None:
                 reset(info, rng)
+        self._wake_s = -inf
         groups = _groups_sharing_machines(info)
         self._lanes = [Lane(self.order, self.placement, group) for group in groups]
         if len(groups) == 1:
@@ -209,15 +221,29 @@ class OrderedPolicy:
     def _start(self, state: State) -> Iterator[Action]:
         if state.suspended:
             yield from resumptions(state, self.placement)
-        known = len(state.arrived)
-        for lane in self._lanes:
-            yield from self._start_lane(state, lane)
+        for _ in self._rounds(state):
+            for lane in self._lanes:
+                yield from self._start_lane(state, lane)
+
+    def _rounds(self, state: State) -> Iterator[int]:
+        """Yield once, and again while admission lets in tasks for those that started.
+
+        Each time the lanes are up to date. Yields the position in `state.arrived` of the first
+        task that is new in this round.
+        """
+        first, known = 0, len(state.arrived)
+        yield first
         while known < len(state.arrived):
-            # Admission let others in for those that started: they have their turn now.
             first, known = known, len(state.arrived)
             for lane in self._lanes:
                 lane.update(state, first)
-                yield from self._start_lane(state, lane)
+            yield first
+
+    def _wake_at(self, state: State, time_s: float) -> Iterator[WakeAt]:
+        """Ask for a decision at a time, unless it is infinite or an earlier one is asked for."""
+        if time_s < inf and not state.now < self._wake_s <= time_s:
+            self._wake_s = time_s
+            yield WakeAt(time_s)
 
     def _start_lane(self, state: State, lane: Lane) -> Iterator[Action]:
         entries, rule = lane.entries, lane.rule

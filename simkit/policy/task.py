@@ -8,6 +8,22 @@ from typing import Final, NamedTuple
 Placement = tuple[tuple[int, int], ...]
 """Where instances go: pairs of (machine, number of instances)."""
 
+
+def instances_on(on: Placement) -> int:
+    """Return how many instances a placement has."""
+    return sum([count for _, count in on])
+
+
+def at_most(on: Placement, instances: int) -> Placement:
+    """Return a placement cut down to so many instances."""
+    kept: list[tuple[int, int]] = []
+    for machine, count in on:
+        if instances:
+            kept.append((machine, min(count, instances)))
+            instances -= kept[-1][1]
+    return tuple(kept)
+
+
 Instances = tuple[int, int, int]
 """Consecutive instances of a task: (first, count, attempt; 0: not begun)."""
 

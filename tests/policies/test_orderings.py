@@ -19,7 +19,8 @@ INFO = SystemInfo(("processors",), ("pool",), np.array([[64.0]]), (), first_subm
 
 
 def begun(order, seed=0):
-    order.reset(INFO, np.random.default_rng(seed))
+    if hasattr(order, "reset"):
+        order.reset(INFO, np.random.default_rng(seed))
     return order
 
 

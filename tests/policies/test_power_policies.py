@@ -97,7 +97,7 @@ def test_without_power_it_says_what_is_missing(rule, simulate, job_columns):
     with pytest.raises(PolicyError, match="add a section power:"):
         simulate(rule.compose(FCFS()), job_columns([(0, 1, 1, 1)]), 4)
     with pytest.raises(PolicyError, match="compose"):
-        rule.fill(None, None)
+        OrderedPolicy(FCFS(), rule)
 
 
 @pytest.mark.parametrize("rule", [GreenSlot(), price_threshold(percentile=10)])

@@ -18,6 +18,7 @@ from simkit.policies.placement import WorstFit
 from simkit.policies.ready_pool import ReadyPool, ReadyPoolPolicy
 from simkit.policies.value_orders import HighestValue, LeastSlack, QoS, ValueDensity
 from simkit.policy import Suspend
+from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.task import Allocation, Task
 from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
 
@@ -205,4 +206,4 @@ def test_refuses_a_horizon_that_is_none(horizon):
 
 def test_cannot_be_a_rule_for_the_tasks_behind_the_head():
     with pytest.raises(PolicyError, match="compose"):
-        ReadyPool().fill(None, None)
+        OrderedPolicy(FCFS(), ReadyPool())

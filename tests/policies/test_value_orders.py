@@ -74,7 +74,8 @@ def in_order(order, tasks, now):
     for each in tasks:
         queue.add(each)
     state = SimpleNamespace(now=now, queue=queue, arrived=list(tasks))
-    order.reset(None, None)
+    if hasattr(order, "reset"):
+        order.reset(None, None)
     keys = order.keys(state)
     return [queue[row].index for row in np.lexsort((queue.columns().index, keys))]
 

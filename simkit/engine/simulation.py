@@ -44,7 +44,7 @@ from simkit.policy import (
     SwitchOn,
     WakeAt,
 )
-from simkit.policy.estimates import Predictor, Requested, begin
+from simkit.policy.estimates import Predictor, Requested, start_predictor
 from simkit.policy.task import Allocation, Task
 from simkit.power.site import Site
 from simkit.seeds import stream
@@ -139,7 +139,7 @@ class Simulation:
         self.rules = rules or Rules()
         self.recorder = recorder
         self._predictor = predictor or Requested()
-        begin(self._predictor, workload, seed)
+        start_predictor(self._predictor, workload, seed)
         self._system = system = System(
             workload, cluster, recorder, self._predictor, self.rules.admission, observer
         )

@@ -33,7 +33,7 @@ class Predictor(Protocol):
         """Return the estimate to use, given the one above and all that has finished by now."""
 
     def on_end(self, user: int, run_time_s: float) -> None:
-        """Take note of a task that has finished."""
+        """Note a task that has finished."""
 
 
 class Requested:
@@ -56,10 +56,10 @@ class Requested:
         pass
 
 
-def begin(predictor: Predictor, workload: Workload, seed: int) -> None:
-    """Let a predictor begin a run, with a random stream of its own."""
+def start_predictor(predictor: Predictor, workload: Workload, seed: int) -> None:
+    """Begin a run of a predictor, which gets its own random stream."""
     if isinstance(predictor, Requested) and type(predictor).reset is Requested.reset:
-        predictor._workload = workload  # it draws nothing: what a stream costs is spared
+        predictor._workload = workload  # it draws nothing, and a stream costs time
     else:
         predictor.reset(workload, stream(seed, "predictor"))
 

@@ -1,1 +1,1 @@
-"""simkit.learners."""
+"""Learners, which train agents, and the agents that they train."""

@@ -1,4 +1,4 @@
-"""A trained agent as a policy: looks at numbered slots, and its network says which is next.
+"""A trained agent as a policy: its network chooses the next of the numbered slots.
 
 policy: {agent: trainings/mine}
 policy: {agent: deeprm-70, args: {choose: greedy}}
@@ -26,7 +26,7 @@ from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
 
 PATIENCE: Final = 200
-"""Steps without a start after which something is started all the same, if nobody says."""
+"""Default number of steps without a start after which a task is placed anyway."""
 
 Choose = Literal["sample", "greedy"]
 
@@ -42,19 +42,21 @@ def load_agent(
 
     Args:
         folder: that of the bundle.
-        scenario: it is to run on; None: only the cluster is looked at, as a run begins.
+        scenario: the scenario to run on; None: only the cluster is checked, as a run begins.
         choose: ``sample`` draws each action from the network's probabilities, as in training;
-            ``greedy`` takes the most probable one. Arg-max can leave jobs unscheduled for ever.
-        patience: after so many steps in which a task fitted and none was placed, the one that can
-            begin soonest is placed all the same, so that a run comes to its end.
+            ``greedy`` takes the most probable one, which may leave jobs unscheduled for ever.
+        patience: after so many steps in which a task fitted and none was placed, the task that can
+            begin soonest is placed anyway, so that a run ends.
 
-    Raises RunError for a damaged bundle, ScenarioError, all problems at once, for arguments that
-    are none and for a scenario that differs from what the agent knows.
+    Raises RunError for a damaged bundle, ScenarioError, all problems at once, for wrong arguments
+    and for a scenario that differs from the agent's training.
     """
     if choose not in ("sample", "greedy"):
-        raise ScenarioError(f"agent: choose is {choose!r}; it is sample or greedy")
+        raise ScenarioError(f"agent: choose is {choose!r}; it must be sample or greedy")
     if isinstance(patience, bool) or not isinstance(patience, int) or patience < 1:
-        raise ScenarioError(f"agent: patience is {patience!r}; it is a number of steps, at least 1")
+        raise ScenarioError(
+            f"agent: patience is {patience!r}; it must be a number of steps, at least 1"
+        )
     agent = _made(read_bundle(folder), choose, patience)
     if scenario is not None and (problems := agent.differences(scenario)):
         raise ScenarioError([f"agent {agent.name}: {text}" for text in problems])
@@ -62,7 +64,7 @@ def load_agent(
 
 
 def _made(bundle: Bundle, choose: Choose, patience: int) -> SlottedAgent:
-    """Return the agent; what nobody can make sense of is told as damage."""
+    """Return the agent; raises RunError if the description is malformed."""
     try:
         return SlottedAgent(bundle, choose=choose, patience=patience)
     except SimkitError:
@@ -80,7 +82,7 @@ class SlottedAgent:
     Attributes:
         name: of the bundle.
         model: the slotted model that it was trained on.
-        forced: tasks of this run that were placed out of patience.
+        forced: tasks of this run that were placed because `patience` was over.
     """
 
     def __init__(self, bundle: Bundle, *, choose: Choose, patience: int) -> None:
@@ -110,7 +112,7 @@ class SlottedAgent:
             raise RunError("\n".join(f"{self._where}: {text}" for text in differing))
 
     def differences(self, scenario: Scenario) -> list[str]:
-        """Return in what a scenario differs from what the agent knows, a line each."""
+        """Return how a scenario differs from the agent's training, a line each."""
         admission, scheduling = scenario.admission, scenario.scheduling
         wanted = {
             "admission.slots": (admission.slots, self.model.slots),
@@ -119,8 +121,8 @@ class SlottedAgent:
             "scheduling.step": (getattr(scheduling, "step", None), self.model.step_s),
         }
         return [
-            f"{key} is {_plain(found)} in the scenario, {_plain(trained)} in its training; set it "
-            "so, or train an agent on this scenario"
+            f"{key} is {_plain(found)} in the scenario, {_plain(trained)} in its training; use "
+            "that, or train an agent on this scenario"
             for key, (found, trained) in wanted.items()
             if found != trained
         ]
@@ -128,7 +130,7 @@ class SlottedAgent:
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run.
 
-        Raises ScenarioError if the cluster, or what the agent would see of it, is another.
+        Raises ScenarioError if the cluster or the observation differs from the training's.
         """
         problems = self.check_cluster(info)
         if problems:
@@ -149,7 +151,7 @@ class SlottedAgent:
         self.forced = 0
 
     def check_cluster(self, info: SystemInfo) -> list[str]:
-        """Return in what a cluster differs from what the agent knows, a line each."""
+        """Return how a cluster differs from that of the agent's training, a line each."""
         if self._resources and self._resources != info.resources:
             return [
                 f"agent {self.name}: the cluster's resources are {', '.join(info.resources)}, in "
@@ -162,7 +164,7 @@ class SlottedAgent:
         return []
 
     def schedule(self, state: State) -> Iterator[Place]:
-        """Place tasks until the network lets time go on, or what it chose cannot be placed."""
+        """Place tasks until the network lets time go on, or chooses a task that does not fit."""
         assert self._encoder is not None
         tracker = self._tracker
         tracker.update(state)
@@ -193,7 +195,7 @@ class SlottedAgent:
         return min(drawn, self.model.slots)
 
     def _refuse_too_long(self) -> None:
-        """Raise PolicyError for a task that fits in no horizon, and so could never be placed."""
+        """Raise PolicyError for a task longer than the horizon, which could never be placed."""
         lengths = self._tracker.view().length
         if int(lengths.max()) < self.model.horizon:
             return
@@ -208,7 +210,7 @@ class SlottedAgent:
         )
 
     def _is_out_of_patience(self, now: float) -> bool:
-        """Tell whether something fits, and nothing has been placed for too long."""
+        """Return whether a task fits, but none has been placed for too long."""
         if not self._fitting():
             self._idle_since = None
             return False

@@ -14,7 +14,7 @@ class TensorBoardLog:
 
         Args:
             folder: of the training.
-            iteration: the last one that counts; what was written of later ones is taken back.
+            iteration: the last one that counts; later ones that were written are discarded.
         """
         from torch.utils.tensorboard import SummaryWriter
 
@@ -28,5 +28,5 @@ class TensorBoardLog:
                 self._writer.add_scalar(name, value, iteration)
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write what is buffered."""
         self._writer.close()

@@ -1,13 +1,13 @@
 """The lock-step environment: thousands of replicas of a slotted model, advanced together.
 
-Think of an arcade with a game in every cabinet: all wait for their player, all take one action,
-and a cabinet whose game is over is switched off. A decision of all replicas is a few dozen array
-operations, so that a replica's share of it is below a microsecond. What each replica plays is
-the slotted model as the simulation plays it: `simkit.learning.slotted` says what is seen, `Lockstep.step`
-what an action does.
+Think of an arcade with a game in every cabinet: all games wait for their player, all take one
+action, and a cabinet whose game is over is switched off. A decision of all replicas is a few dozen
+array operations, so that a replica's share is below a microsecond. Each replica plays the slotted
+model as the simulation does: `simkit.learning.slotted` says what is seen, `Lockstep.step` what an
+action does. Sofia's environment also measures the load.
 
-Arrays of state have the replica as their *last* axis, along which they lie densely in memory; a
-view turns that to the front.
+Arrays of state have the replica as their *last* axis, so that they are dense along it; a view has
+it first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from simkit.learning.slotted import Slotted, SlottedView
 Objective = Literal["slowdown", "completion"]
 
 NEVER = np.iinfo(np.int64).max
-"""The step of an arrival that does not come."""
+"""The step of an arrival that never comes."""
 
 
 class Lockstep:
@@ -86,7 +86,7 @@ class Lockstep:
         self.reset()
 
     def reset(self) -> None:
-        """Begin all games again; nothing of the earlier ones is left."""
+        """Begin all games again."""
         games = len(self.job_sets) * self.replicas
         self.active = np.arange(games)
         self.start = np.full((games, self._jobs_a_set), -1)
@@ -139,7 +139,7 @@ class Lockstep:
     def fits_now(self) -> Bools:
         """Return (A, M) whether the task in each slot could start at once.
 
-        Where a step passes although one could, the agent withholds it: it is not work-conserving.
+        If a step passes although one could, the agent is not work-conserving.
         """
         now: Bools = self.earliest() == 0
         return now
@@ -196,7 +196,7 @@ class Lockstep:
         return np.where(chosen < self.model.slots, self._earliest[slot, rows], -1)
 
     def _place(self, rows: Ints, chosen: Ints, ahead: Ints) -> None:
-        """Note when the chosen tasks of some replicas start and finish; refill their slots."""
+        """Record when the chosen tasks of some replicas start and finish; refill their slots."""
         job, sets, games = self._slots.job[chosen[rows], rows], self._set[rows], self.active[rows]
         start = self._now[rows] + ahead[rows]
         finish = start + self.job_sets.length[sets, job]
@@ -237,7 +237,7 @@ class Lockstep:
     def _end(self, moved: Bools) -> None:
         """Switch off the replicas whose game is over."""
         idle = moved & (self._slots.waiting == 0) & (self._grid.last_finish <= self._now)
-        self._in_system[idle] = 0.0  # what adding and taking away has left of it
+        self._in_system[idle] = 0.0  # exactly 0, without rounding errors
         over = idle & (self._next_enter == NEVER)
         if self.limit is not None:
             over |= self.decisions[self.active] >= self.limit
@@ -245,14 +245,11 @@ class Lockstep:
             self._keep(~over)
 
     def _keep(self, kept: Bools) -> None:
-        """Keep the state of some replicas alone."""
+        """Keep only the state of some replicas."""
         for name in ("active", "_set", "_next", "_now", "_next_enter", "_since", "_in_system"):
             setattr(self, name, getattr(self, name)[kept])
         self._grid.keep(kept)
         self._slots.keep(kept)
-
-
-# MERGED A lock-step environment that also measures how loaded its games are, as Sofia does.
 
 
 def load(view: SlottedView, capacity: npt.ArrayLike) -> Floats:
@@ -260,7 +257,7 @@ def load(view: SlottedView, capacity: npt.ArrayLike) -> Floats:
 
     Sofia, "Resource management with deep reinforcement learning" (2021), section 4: M is the mean
     over the resources of the units that are held in the steps ahead, over all that there are. So
-    L is at most 2, and what waits behind the slots is no part of it.
+    L is at most 2; tasks behind the slots are not part of it.
 
     Args:
         view: with any leading axes.
@@ -272,16 +269,16 @@ def load(view: SlottedView, capacity: npt.ArrayLike) -> Floats:
 
 
 class MeteredLockstep(Lockstep):
-    """A `Lockstep` that notes its games' loads and what one step of them cost.
+    """A `Lockstep` that measures the loads of its games and the reward of one step.
 
-    Call `meter` before the first decision; what it notes is 0 for games that are over by then.
+    Call `meter` before the first decision. Games that are over before that step count as 0.
     """
 
     last_step: int | None = None
-    """The number of the step, from 1, that is looked at by itself."""
+    """The number of the step, from 1, whose load and reward are kept."""
 
     def meter(self, last_step: int) -> None:
-        """Begin to note: sums over all steps, and step number `last_step` by itself."""
+        """Begin to measure: sums over all steps, and the values of step `last_step`."""
         games = len(self.decisions)
         self.last_step = last_step
         self.load_sum = np.zeros(games)
@@ -305,7 +302,7 @@ class MeteredLockstep(Lockstep):
         return rewards
 
     def measured(self) -> dict[str, float]:
-        """Return what was noted.
+        """Return the measured numbers.
 
         Returns:
             ``load``: mean over all steps of all games; ``last_load`` and ``last_reward``: means

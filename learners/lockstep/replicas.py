@@ -1,7 +1,7 @@
-"""The occupancy of many replicas' pools over the steps ahead, and what ends when.
+"""The state of many replicas: the occupancy of their pools, their slots and their backlogs.
 
 Time windows are found without a loop over replicas: one pass over the horizon counts, for all of
-them at once, how many steps in a row would hold a task, until these are as many as it takes.
+them at once, how many steps in a row have room for a task, until there are enough.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def small_type(model: Slotted) -> type[np.int16 | np.int64]:
 
 
 class ReplicaGrid:
-    """What is held in the steps ahead, for A replicas; the last axis of all arrays."""
+    """Units held in the steps ahead, for A replicas; the last axis of all arrays."""
 
     occupied: Small
     """(H, R, A) units held in each step ahead; the first is the one that begins now."""
@@ -78,11 +78,11 @@ class ReplicaGrid:
         """Hold (R, A) units from (A,) steps ahead on for (A,) steps; length 0 holds nothing."""
         begin: Small = ahead.astype(self.dtype)
         inside = (self._ahead >= begin) & (self._ahead < begin + length)
-        # one dtype throughout: mixed ones are converted piece by piece, and that is slow
+        # one dtype throughout: mixed ones are slow
         self.occupied += inside.astype(self.dtype)[:, None] * size
 
     def leave_at(self, rows: Ints, finish: Ints, weight: Floats) -> None:
-        """Note that jobs of these weights leave some replicas when step `finish` begins."""
+        """Record that jobs of these weights leave some replicas when step `finish` begins."""
         self._leaving[finish % len(self._leaving), rows] += weight
         self.last_finish[rows] = np.maximum(self.last_finish[rows], finish)
 
@@ -92,30 +92,25 @@ class ReplicaGrid:
         self.occupied[-1, :, moved] = 0
 
     def leaving(self, rows: Ints, now: Ints) -> Floats:
-        """Return the weight of what leaves some replicas now, and forget it."""
+        """Return the weight of the jobs that leave some replicas now, and reset it."""
         place = (now % len(self._leaving), rows)
         weight: Floats = self._leaving[place]
         self._leaving[place] = 0.0
         return weight
 
     def keep(self, kept: Bools) -> None:
-        """Keep the state of some replicas alone."""
+        """Keep only the state of some replicas."""
         rows = np.flatnonzero(kept)
         for name in ("occupied", "last_finish", "_leaving"):
             setattr(self, name, getattr(self, name).take(rows, axis=-1))
 
 
-# MERGED The slots and the backlogs of many replicas: where admitted jobs wait.
-# MERGED
-# MERGED A job goes to the lowest free slot, behind the others to the backlog if all slots are taken, and
-# MERGED nowhere if that is full. A slot that becomes free takes the head of the backlog at once, so a free
-# MERGED slot means an empty backlog.
-
-
 class ReplicaSlots:
     """Waiting jobs of A replicas; the last axis of all arrays.
 
-    There is a row more than slots, for the void action: it never holds a job.
+    A job goes to the lowest free slot; if all slots are taken, behind the others to the backlog; if
+    that is full, it is rejected. A slot that becomes free takes the head of the backlog at once, so
+    a free slot means an empty backlog. One more row, for the void action, never holds a job.
     """
 
     job: Ints
@@ -138,7 +133,7 @@ class ReplicaSlots:
         self.size = np.zeros((model.resources, rows, replicas), small)
         self.backlog = np.zeros(replicas, np.int64)
         self.waiting = np.zeros(replicas, np.int64)
-        # Who came to the backlog, game by game: written at the tail, read at the head.
+        # The backlog of each game: written at the tail, read at the head.
         self._queue = np.empty((replicas, jobs), np.int64)
         self._head = np.zeros(replicas, np.int64)
 
@@ -150,7 +145,7 @@ class ReplicaSlots:
         return self.length.ravel().take(place), flat.take(place, axis=1)
 
     def admit(self, rows: Ints, games: Ints, job: Ints, length: Ints, size: Ints) -> Bools:
-        """Let one job arrive in some replicas; return which of them were admitted.
+        """Let one job arrive in some replicas; return (K,) whether each was admitted.
 
         Args:
             rows: (K,) columns of the arrays here.
@@ -192,7 +187,7 @@ class ReplicaSlots:
         self.size[:, slots, rows] = size
 
     def keep(self, kept: Bools) -> None:
-        """Keep the state of some replicas alone."""
+        """Keep only the state of some replicas."""
         rows = np.flatnonzero(kept)
         for name in ("job", "length", "size", "backlog", "waiting", "_head"):
             setattr(self, name, getattr(self, name).take(rows, axis=-1))

@@ -1,4 +1,4 @@
-"""Rollouts: many episodes played to their ends with one policy, and what is kept of them."""
+"""Rollouts: episodes played to their ends, with their returns, outcomes and baselines."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def roll_out(
     """Play the active episodes of a game to their ends, actions drawn from the policy.
 
     Args:
-        game: as it was made or reset; it has the results afterwards.
+        game: newly made or reset; it has the results afterwards.
         network: the policy.
-        rng: one number of it for each decision.
+        rng: draws one number for each decision.
         mask: whether actions that would do nothing are ruled out, the void action aside.
     """
     kept: list[tuple[Stored, Array, Ints, Ints]] = []
@@ -73,7 +73,7 @@ def roll_out(
 
 
 def _nothing(game: Lockstep, network: PolicyNetwork) -> tuple[Stored, Array, Ints, Ints]:
-    """Return the parts of a decision of no episode: all sets were empty."""
+    """Return empty parts, for the case that all sets are empty."""
     stored = network.first.stored(game.view())
     return stored, network.logits(stored), game.active, game.active
 
@@ -94,10 +94,10 @@ def chooser(
     mask: bool = False,
     choose: Literal["sample", "greedy"] = "sample",
 ) -> Choose:
-    """Return what plays a game with a network: actions drawn, or always the likeliest.
+    """Return a function that plays a game with a network: actions drawn, or always the likeliest.
 
-    The likeliest action may leave a job where it is for ever, so that the episode does not end:
-    give such a game a limit, and count what is unfinished.
+    The likeliest action may never place a job, so that the episode does not end: give such a game a
+    limit, and count unfinished jobs.
     """
 
     def decide(view: SlottedView) -> Ints:
@@ -111,14 +111,12 @@ def chooser(
     return decide
 
 
-# MERGED Returns: what is still to come from each decision on.
-
-
 def rewards_to_go(rewards: Floats, discount: float = 1.0) -> Floats:
     """Return the sum of the rewards from each decision to the end of its episode.
 
     G[t] = r[t] + discount * G[t + 1] (Sutton and Barto, "Reinforcement learning", 2018, equation
-    3.9). t counts decisions, not steps of time: those that leave time frozen are discounted, too.
+    3.9). t counts decisions, not steps of time: decisions that leave time frozen are discounted as
+    well.
 
     Args:
         rewards: (T, N) reward of each decision of N episodes; 0 after an episode's end.
@@ -135,20 +133,17 @@ def rewards_to_go(rewards: Floats, discount: float = 1.0) -> Floats:
     return returns
 
 
-# MERGED What came of the episodes of a lock-step environment, every job counted.
-
-
 NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType(
     {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
 )
-"""What is known of an iteration in which no job came."""
+"""The numbers of an iteration whose job sets are empty."""
 
 
 def outcome(game: Lockstep) -> dict[str, float]:
     """Return figures over all jobs of all episodes, whether or not they were admitted or ended.
 
-    A job that did not end within its episode counts as unfinished, and with the slowdown that it
-    had at the episode's end, or 1, below which no slowdown can be.
+    A job that did not end within its episode counts as unfinished, with its slowdown at the
+    episode's end, at least 1.
 
     Returns:
         ``slowdown``: mean over all jobs; ``slowdown_of_sets``: mean over the episodes that have
@@ -172,9 +167,7 @@ def outcome(game: Lockstep) -> dict[str, float]:
     }
 
 
-def _jobs(
-    game: Lockstep,
-) -> tuple[Ints, Ints, Bools]:
+def _jobs(game: Lockstep) -> tuple[Ints, Ints, Bools]:
     """Return (N, J) lengths and steps of arrival, and whether there is a job, by episode."""
     sets = np.arange(len(game.decisions)) // game.replicas
     return game.job_sets.length[sets], game.job_sets.enter[sets], game.job_sets.there[sets]
@@ -184,17 +177,12 @@ def _share(total: float, count: int) -> float:
     return float(total / count) if count else float("nan")
 
 
-# MERGED Baselines: what is taken off a return, so that a decision is credited with what it changed.
-# MERGED
-# MERGED The alternative that learns, a value network, is in `value_baseline`.
-
-
 def decision_means(returns: Floats, rollouts: int) -> Floats:
     """Return the mean return, decision by decision, over the rollouts of the same job set.
 
-    Mao et al., "Resource management with deep reinforcement learning" (2016), algorithm 1. The jobs
-    that come are the same in all of them, so that what differs is owed to the actions. A rollout
-    that is over has nothing to come: it counts as 0.
+    Mao et al., "Resource management with deep reinforcement learning" (2016), algorithm 1. The same
+    jobs arrive in all of them, so that differences are due to the actions. A rollout that is over
+    counts as 0. `ValueBaseline` is the alternative that learns.
 
     Args:
         returns: (T, N) returns, 0 after an episode's end; episodes n // rollouts are of one job

@@ -9,8 +9,8 @@ gradients need its products with vectors only, and for a softmax policy they are
 
 J being the derivative of the logits (Schraudolph, "Fast curvature matrix-vector products for
 second-order gradient descent", 2002). The step's length is at first that at which the quadratic
-form, damped, equals a bound on the KL; it is shortened until the bound and the gain are seen to
-hold (Schulman et al., "Trust region policy optimization", 2015).
+form, damped, equals a bound on the KL; it is shortened until the measured KL keeps the bound and
+the measured gain is positive (Schulman et al., "Trust region policy optimization", 2015).
 """
 
 from __future__ import annotations
@@ -23,9 +23,6 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.learners.nn.perceptron import Array
-
-# MERGED Conjugate gradients: solves A x = b from products of A with vectors; A itself is never needed.
-
 
 Vector = Floats
 Product = Callable[[Vector], Vector]
@@ -51,9 +48,8 @@ def conjugate_gradient(
     """Solve A x = b for a symmetric positive semidefinite A.
 
     Hestenes and Stiefel, "Methods of conjugate gradients for solving linear systems" (1952). It
-    starts at 0, so that x stays in the span of b, A b, A^2 b, …; a singular A does no harm as long
-    as b lies in its range. It ends early where A shows no curvature, the products' rounding having
-    used up what the directions could still give.
+    starts at 0, so that x stays in the span of b, A b, A^2 b, …; a singular A does no harm if b
+    lies in its range. It ends early if rounding errors leave no curvature along a direction.
 
     Args:
         product: returns A v for a (P,) vector v.
@@ -157,7 +153,7 @@ def natural_step(
 
     Its first length is that at which the quadratic form of F + damping I equals the bound; the
     damping makes it shorter than F alone would. Then it is shortened, never lengthened, until the
-    measured KL keeps the bound, so that a longer step might have kept it, too.
+    measured KL keeps the bound; a longer step might also have kept it.
 
     Args:
         gradient: (P,) of the objective, for ascent.

@@ -1,7 +1,8 @@
 """A perceptron by the names of its weights.
 
 ``layers.0.weight`` (in, out), ``layers.0.bias`` (out,), ``layers.1.weight``, …: products with
-max(0, ·) between them, and logits at the end. These are the weights of an agent's bundle.
+max(0, ·) between them, and logits at the end, of which a softmax over the allowed actions makes
+probabilities. These are the weights of an agent's bundle.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def layers_of(weights: Mapping[str, Array]) -> list[tuple[Array, Array]]:
 
 
 def _misfits(layers: Iterable[tuple[Array, ...]]) -> Iterable[str]:
-    """Tell which weights do not fit the layer before them."""
+    """Yield which weights do not fit the layer before them."""
     before: int | None = None
     for number, (weight, bias) in enumerate(layers):
         rows = weight.shape[0] if before is None else before
@@ -90,9 +91,6 @@ def logits(layers: Sequence[tuple[Array, Array]], inputs: Array) -> Array:
     weight, bias = layers[-1]
     result: Array = flow @ weight + bias
     return result
-
-
-# MERGED Action masks: a softmax over the actions that do something.
 
 
 def masked_log_softmax(logits: Array, allowed: Bools | None = None) -> Array:

@@ -1,7 +1,9 @@
 """A perceptron that gives logits of actions, with its gradient worked out by hand.
 
 For two layers on a CPU that is several times quicker than a graph, and the first layer can be a
-sparse one (`table_layer`). The tests hold it equal to torch's gradient of the dense perceptron.
+sparse one (`table_layer`). Tests hold it equal to torch's gradient of the dense perceptron. On a
+GPU torch does the products; the weights and the optimiser stay in NumPy, so that weights and
+observations go to the device, and logits and gradients come back.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class PolicyNetwork:
         self.refresh()
 
     def refresh(self) -> None:
-        """Take notice of weights that were changed."""
+        """Use the weights after a change."""
         self._layers = layers_of(self.weights)
         self._table = self.first.table(self._layers[0][0])
 
@@ -83,11 +85,8 @@ class PolicyNetwork:
         return hidden
 
 
-# MERGED Where a learner calculates: the processor, by NumPy, or a GPU, by torch.
-
-
 def check_device(device: str) -> list[str]:
-    """Return what is wrong with a device that a user asks for; nothing: it is there."""
+    """Return why a device cannot be used; empty if it can."""
     if device == "cpu":
         return []
     if find_spec("torch") is None:
@@ -103,18 +102,10 @@ def check_device(device: str) -> list[str]:
 
 
 def make_network(first: InputLayer, weights: Weights, device: str) -> PolicyNetwork:
-    """Return the network that does its products on a device that is there."""
+    """Return a network that does its products on a device, which must be available."""
     if device == "cpu":
         return PolicyNetwork(first, weights)
-
     return TorchNetwork(first, weights, device)
-
-
-# MERGED The policy network with its products done by torch, on another device than the processor.
-# MERGED
-# MERGED The weights, the optimiser and all that is drawn stay where they are, in NumPy: what goes to the
-# MERGED device are weights once an iteration and observations, what comes back are logits and gradients. An
-# MERGED agent's bundle does not tell where it was trained.
 
 
 class TorchNetwork(PolicyNetwork):

@@ -1,4 +1,4 @@
-r"""Agents that come with simkit; a scenario names them: ``policy: {agent: deeprm-70}``.
+r"""Bundled agents; a scenario names them: ``policy: {agent: deeprm-70}``.
 
 | agent | learner | trained on |
 |---|---|---|

@@ -19,17 +19,17 @@ _PARTS = ("order", "backfill", "placement")
 
 @dataclass(frozen=True)
 class Candidate:
-    """Something that decides, to be judged beside others on the same job sets."""
+    """An agent or a policy to judge on held-out job sets."""
 
     kind: Literal["agent", "policy"]
     policy: Mapping[str, Any]
     """The section `policy` of a scenario."""
     label: str = ""
-    """How tables name it; empty: as the scenario's policy is named."""
+    """Its name in tables; empty: the name of the scenario's policy."""
 
 
 def agent_candidate(text: str) -> Candidate:
-    """Return the agent of a bundle, a training's folder or a shipped name.
+    """Return the agent of a bundle, a training's folder or a bundled agent's name.
 
     Raises ScenarioError if there is none.
     """
@@ -41,19 +41,19 @@ def agent_candidate(text: str) -> Candidate:
 
 
 def policy_candidate(text: str) -> Candidate:
-    """Return the policy that a word, a file's class or a mapping stands for.
+    """Return the policy that a name, a file's class or a mapping stands for.
 
     Args:
         text: ``sjf`` (a policy, an order or a fitness), ``sjf+easy`` (order, backfilling and
             placement), ``my_policy.py:Mine``, ``package.module:Mine``, or ``{fitness: tetris}`` as
             a scenario writes it. Relative paths start from the working folder.
 
-    Raises ScenarioError, with the nearest name, if it is none of these.
+    Raises ScenarioError, with the nearest name, if there is none.
     """
     if text.lstrip().startswith("{"):
         section = parse_scalar(text)
         if not isinstance(section, dict):
-            raise ScenarioError(f"--policy {text}: is no mapping; write {{order: sjf}}")
+            raise ScenarioError(f"--policy {text}: is not a mapping; write {{order: sjf}}")
     elif ":" in text:
         key = "path" if plugins.split_reference(text)[0].endswith(".py") else "name"
         section = {key: text}
@@ -74,12 +74,12 @@ def _kind_of(word: str) -> str:
             return key
         known += names
     raise PluginError(
-        f"--policy {word}: {word!r} is no policy, order or fitness{did_you_mean(word, known)}"
+        f"--policy {word}: {word!r} is not a policy, order or fitness{did_you_mean(word, known)}"
     )
 
 
 def labelled(candidates: Sequence[Candidate], labels: Sequence[str]) -> list[str]:
-    """Return labels that differ: of equal ones, all but the first get a number."""
+    """Return distinct labels: of equal ones, all but the first get a number."""
     found: list[str] = []
     for candidate, label in zip(candidates, labels, strict=True):
         name, number = candidate.label or label, 2

@@ -1,4 +1,4 @@
-"""Judges agents and heuristics on the same held-out job sets, set by set, all jobs counted.
+"""Judges agents and heuristics on the same held-out job sets, set by set, with all jobs counted.
 
 found = evaluate(scenario, [agent_candidate("trainings/mine"), policy_candidate("sjf")])
 """
@@ -27,14 +27,8 @@ from simkit.results.output_folder import reason
 from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.file import load_scenario
 from simkit.training.candidates import Candidate, labelled
-from simkit.training.held_out import (
-    NOTHING_JUDGED,
-    TABLES_JUDGED,
-    applied,
-    held_out,
-    judge,
-    judged_metric,
-)
+from simkit.training.held_out import applied, held_out
+from simkit.training.judge import NOTHING_JUDGED, TABLES_JUDGED, judge, judged_metric
 
 
 @dataclass(frozen=True)
@@ -47,20 +41,19 @@ class Judged:
     set_mean: float | None
     """Mean over the job sets of each set's mean."""
     interval: Interval
-    """Of that."""
+    """Of `set_mean`."""
     pooled_mean: float | None
     """Mean over all jobs of all sets."""
     pooled_interval: Interval
     difference: float | None
-    """Of the means over sets, this candidate's less the reference's; below 0: it is lower. None of
-    the reference itself."""
+    """This candidate's `set_mean` minus the reference's; None for the reference itself."""
     difference_interval: Interval | None
     wins: int
-    """Sets in which it fares better than the reference."""
+    """Sets in which it is better than the reference."""
     ties: int
     submitted: int
     unfinished: int
-    """Jobs that did not finish, the rejected and the killed among them; they are in the means."""
+    """Jobs that did not finish, including rejected and killed ones; they count in the means."""
     rejected: int
     killed: int
 
@@ -77,11 +70,11 @@ class Evaluation:
     empty_sets: int
     """PlannedRun sets without a job; they are in no mean."""
     reference: str
-    """The best heuristic on these sets, or the best candidate where there is no heuristic; that it
-    was chosen on these very sets speaks in its favour."""
+    """The best heuristic on these sets, or the best candidate if there is no heuristic. Choosing it
+    on the same sets favours it."""
     candidates: tuple[Judged, ...]
     rows: tuple[Mapping[str, Any], ...]
-    """One a candidate and job set: label, set, seed, sum, jobs, submitted, unfinished, …."""
+    """One for each candidate and job set: label, set, seed, sum, jobs, submitted, …."""
 
     def frame(self) -> pl.DataFrame:
         """Return `rows` as a frame."""
@@ -109,15 +102,15 @@ def evaluate(
 
     Args:
         scenario: without a sweep; its policy is replaced by each candidate's.
-        candidates: two or more make a comparison; one is judged by itself.
+        candidates: at least one.
         sets: how many held-out job sets; see `simkit.training.held_out`.
-        seeds: seeds that stand for job sets, instead.
+        seeds: seeds that serve as job sets instead.
         metric: of single jobs: slowdown, bounded_slowdown, wait_time_s, turnaround_time_s, ….
         level: of confidence, between 0 and 1.
         resamples: of the bootstrap over job sets.
-        workers: processes; None: one a core.
-        executor: another place to run in.
-        on_end: is told of every run as it ends.
+        workers: processes; None: one for each core.
+        executor: where to run, instead of local processes.
+        on_end: called with the outcome of every run.
 
     Raises ScenarioError, PluginError, … before anything runs, and RunError if a run fails.
     """
@@ -141,7 +134,7 @@ def evaluate(
     if executor is None:
         executor = InProcess() if workers == 1 else LocalProcesses(workers)
     with suppress(NoJobsError):  # of this one set
-        prepare(Scenario.model_validate(jobs[0][1]))  # what is wrong everywhere is told once
+        prepare(Scenario.model_validate(jobs[0][1]))  # report an error that concerns all runs once
     rows = _run(jobs, chosen, scenario.metrics.tau, executor, on_end)
     _refuse_equal_sets(rows, len(where))
     kinds = [candidate.kind for candidate in candidates]
@@ -149,7 +142,7 @@ def evaluate(
 
 
 def _with_policy(scenario: Scenario, candidate: Candidate) -> Scenario:
-    """Return the scenario with a candidate as its policy, which is thereby checked."""
+    """Return the scenario with a candidate as its policy; raises if that is wrong."""
     data = scenario.model_dump(mode="json")
     return load_scenario({**data, "policy": dict(candidate.policy)})
 
@@ -161,7 +154,7 @@ def _run(
     executor: Executor,
     on_end: Callable[[SweepOutcome], None],
 ) -> list[dict[str, Any]]:
-    """Return what came of each run, in the order of `jobs`."""
+    """Return the result of each run, in the order of `jobs`."""
     found: dict[int, dict[str, Any]] = {}
     for row, outcome in executor.run(partial(judge_job, metric=metric.name, tau=tau), jobs):
         if outcome.state == "failed":
@@ -173,7 +166,7 @@ def _run(
 
 
 def judge_job(job: PlannedRun, *, metric: str, tau: float) -> SweepOutcome:
-    """Carry out one run in memory and judge it; whatever goes wrong is in the outcome."""
+    """Carry out one run in memory and judge it; an error becomes part of the outcome."""
     assignment, data, _ = job
     try:
         run = replay(prepare(Scenario.model_validate(data)), TABLES_JUDGED)
@@ -191,8 +184,8 @@ def _refuse_equal_sets(rows: Sequence[Mapping[str, Any]], sets: int) -> None:
     if sets > 1 and rows[0]["submitted"] and len({row["workload"] for row in rows}) == 1:
         raise ScenarioError(
             f"evaluate: the {sets} job sets are the same, as the workload is not drawn at random; "
-            "evaluate one with --sets 1, or give the workload `resample: {}` so that every seed "
-            "is another"
+            "evaluate one with --sets 1, or give the workload `resample: {}`, so that "
+            "seeds differ"
         )
 
 
@@ -233,7 +226,7 @@ def _evaluation(
 
 
 def _reference(means: Floats, kinds: Sequence[str], metric: JobMetric) -> int:
-    """Return the row of the best heuristic, or of the best candidate where there is none."""
+    """Return the row of the best heuristic, or of the best candidate if there is none."""
     ordered = np.argsort(-means if metric.high_is_good else means, kind="stable").tolist()
     heuristics = [row for row in ordered if kinds[row] == "policy"]
     return int((heuristics or ordered)[0])
@@ -250,7 +243,7 @@ def _judged(
     metric: JobMetric,
     bootstrap: tuple[float, int],
 ) -> Judged:
-    """Return what is known of one candidate; `who` are its row of `means` and the reference's."""
+    """Return one candidate's result; `who` are the rows of `means` of it and of the reference."""
     mine, other = means[who[0]], means[who[1]]
     apart: Floats = mine - other
     one: Floats = np.ones(len(mine))
@@ -286,7 +279,7 @@ def _mean(sums: Floats, counts: Floats) -> float | None:
 def write_evaluation(found: Evaluation, folder: Path) -> None:
     """Write ``evaluation.json`` and ``sets.parquet``, a row for each candidate and job set.
 
-    Raises RunError if that cannot be done.
+    Raises RunError if they cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -14,7 +14,7 @@ from simkit.training.train import HELD_OUT
 
 
 class TrainingProgress:
-    """A bar that is there from the first iteration on."""
+    """A progress bar that appears with the first iteration."""
 
     def __init__(self) -> None:
         self._bar: Any = None
@@ -22,7 +22,7 @@ class TrainingProgress:
         self._held_out = ""
 
     def __call__(self, training: Training, row: Row) -> None:
-        """Take note of an iteration."""
+        """Show an iteration."""
         if self._bar is None:
             self._bar = progress_bar("{task.fields[numbers]}", "{task.fields[rate]}")
             self._row = self._bar.add_task("", total=training.iterations, numbers="", rate="")
@@ -38,14 +38,14 @@ class TrainingProgress:
         )
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.stop()
 
 
 @contextmanager
 def training_progress(*, enabled: bool) -> Iterator[Callable[[Training, Row], None] | None]:
-    """Yield what to call after every iteration: a bar, or None where stderr is no terminal."""
+    """Yield a function to call after every iteration; None if stderr is not a terminal."""
     if not (enabled and sys.stderr.isatty()):
         yield None
         return

@@ -108,7 +108,8 @@ def _section(scenario: Scenario) -> Learn:
     if scenario.learn is None:
         raise ScenarioError(
             "learn: is missing, so nothing says what trains the agent; add `learn: {learner: "
-            f"NAME}}` or give --learner NAME; known: {', '.join(plugins.names(_LEARNERS)) or 'none'}"
+            "NAME}` or give --learner NAME; known: "
+            f"{', '.join(plugins.names(_LEARNERS)) or 'none'}"
         )
     return scenario.learn
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from simkit import plugins
+from simkit import plugins, training
 from simkit.learners.agent import load_agent
 from simkit.learning.env_arguments import ENVS
 from simkit.learning.observation import ENCODERS
 from simkit.learning.reward import REWARDS
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
+from simkit.training import Training
 from simkit.training.train import Trained, train
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -34,7 +35,7 @@ def trained(request, tmp_path_factory) -> Trained:
 
 def told(head: str) -> set[str]:
     """Return the names in the first column of the table below a head."""
-    table = LEARNERS.partition(f"| {head} |")[2].partition("\n\n")[0]
+    table = LEARNERS.partition(f"\n| {head} |")[2].partition("\n\n")[0]
     cells = [row.split("|")[1] for row in table.splitlines()[2:]]
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
@@ -57,6 +58,12 @@ def test_every_key_of_a_bundle_is_told(trained):
 def test_every_file_of_a_training_is_told(trained):
     named = set(re.findall(r"^\| `([\w.]+)/?` \|", LEARNERS, re.MULTILINE))
     assert {p.name for p in trained.folder.iterdir() if not p.name.startswith(".")} <= named
+
+
+def test_the_contract_of_a_learner_is_the_reference():
+    assert set(training.__all__) == told("name | what it is")
+    members = {name for name in {*vars(Training), *Training.__annotations__} if name[0] != "_"}
+    assert members == told("member of `Training`")
 
 
 @pytest.mark.parametrize("name", plugins.names("simkit.learners"))

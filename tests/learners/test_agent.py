@@ -207,7 +207,7 @@ def test_values_of_another_kind_are_told_in_words(tmp_path: Path, key: str, wron
 @pytest.mark.parametrize(
     ("args", "text"),
     [
-        ({"choose": "best"}, "choose is 'best'; it is sample or greedy"),
+        ({"choose": "best"}, "choose is 'best'; it must be sample or greedy"),
         ({"patience": 0}, "patience is 0"),
         ({"patients": 3}, "takes no argument 'patients'; did you mean 'patience'"),
     ],

@@ -1,4 +1,4 @@
-"""Learning curves of the Sofia study's trainings: what a look showed, and samples to a level."""
+"""Learning curves of the Sofia study's trainings, and the cost of an iteration."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ GRID: Final = 80
 
 @dataclass(frozen=True)
 class Curve:
-    """What the looks at the held-out batches showed in one training."""
+    """The judgements on the held-out batches in one training."""
 
     task: SofiaRun
     iteration: Floats
     """(L,)"""
     decisions: Floats
-    """(L,) taken in training until then: the samples."""
+    """(L,) taken in training up to then: the samples."""
     slowdown: Floats
     """(L,) mean over all jobs of the held-out batches."""
     returns: Floats
     """(L,) mean sum of rewards of a held-out batch, below 0."""
     load: tuple[float, float]
-    """The mean load L = Q + M of the first iteration's steps, and of the last's."""
+    """The mean load L = Q + M of the first iteration's steps, and of the last iteration's."""
     load_at_cut: tuple[float, float]
-    """Likewise of the step at which the study looks at it; of batches that are done, 0."""
+    """The same for the step at which the study reads it; 0 for batches that are done."""
 
     @classmethod
     def of(cls, task: SofiaRun, rows: Sequence[Row]) -> Curve:
-        """Return the curve of a training's rows; the first is that before all iterations."""
+        """Return the curve of a training's rows; the first row is before all iterations."""
         taken = np.cumsum([row.get("decisions", 0.0) for row in rows])
         looks = [number for number, row in enumerate(rows) if "held_out_slowdown" in row]
 
@@ -69,11 +69,11 @@ class Curve:
         return float(smooth(self.returns)[-1])
 
     def samples_to(self, level: float, *, of: str = "slowdown") -> float | None:
-        """Return the decisions at the first look at which a level is met; None: at none.
+        """Return the decisions at the first judgement that meets a level; None: never.
 
         Args:
-            level: a slowdown, which is to be at most that, or a return, to be at least that; of the
-                mean of a look and those just before.
+            level: the most of a slowdown, or the least of a return; judgements are averaged as
+                `smooth` does.
             of: ``slowdown`` or ``returns``.
         """
         values = smooth(getattr(self, of))
@@ -81,7 +81,7 @@ class Curve:
         return float(self.decisions[met[0]]) if len(met) else None
 
     def as_rows(self) -> Iterable[dict[str, Any]]:
-        """Yield a row a look, for a table."""
+        """Yield a row for each judgement, for a table."""
         for number in range(len(self.decisions)):
             yield {
                 "method": METHODS[self.task.method].label,
@@ -117,7 +117,7 @@ class Band:
 
 
 def band(curves: Sequence[Curve], of: str = "slowdown") -> Band:
-    """Return the mean of the curves, each smoothed, where all have been, with 95 % intervals."""
+    """Return the mean of the smoothed curves, up to the shortest's end, with 95 % intervals."""
     decisions = np.linspace(0, min(curve.decisions[-1] for curve in curves), GRID)
     values = np.array(
         [np.interp(decisions, curve.decisions, smooth(getattr(curve, of))) for curve in curves]
@@ -133,7 +133,7 @@ def band(curves: Sequence[Curve], of: str = "slowdown") -> Band:
 
 @dataclass(frozen=True)
 class Saving:
-    """Samples that one method takes to the same return, as a share of another's, by seed."""
+    """Samples that one method needs to the same return, as a share of another's, by seed."""
 
     shares: tuple[float, ...]
     """One a seed."""
@@ -157,8 +157,8 @@ class Saving:
 def saving(one: Sequence[Curve], other: Sequence[Curve]) -> Saving:
     """Return how many samples one method needs to the same return as another.
 
-    Seed by seed: the level is the worse of the two returns that the trainings end with; what counts
-    is when each was there first.
+    Seed by seed: the level is the worse of the two returns that the trainings end with, and each
+    training counts up to where it first reaches it.
     """
     shares, better = [], 0
     for mine, theirs in zip(one, other, strict=True):
@@ -169,9 +169,6 @@ def saving(one: Sequence[Curve], other: Sequence[Curve]) -> Saving:
         shares.append(max(needed, 1.0) / max(taken, 1.0))
         better += ends[0] >= ends[1]
     return Saving(tuple(shares), better)
-
-
-# MERGED What an iteration of the Sofia learner costs, by its update, in processor time.
 
 
 WAYS: Final[dict[str, dict[str, Any]]] = {
@@ -202,12 +199,12 @@ def costs(
 ) -> dict[str, Cost]:
     """Train in all ways side by side; return what an iteration of each costs.
 
-    They take turns, an iteration each, in one process, so that whatever else the machine does
-    falls on all alike; a first iteration, which makes the caches warm, is not counted.
+    They take turns, an iteration each, in one process, so that other load on the machine affects
+    all equally. The first iteration, which warms the caches, is not counted.
 
     Args:
         scenario: see `simkit.learners.sofia.begin`.
-        arguments: of the learner; the way's own go before them.
+        arguments: of the learner; those of the way take precedence.
         iterations: counted iterations of each way.
         seed: of all trainings.
     """

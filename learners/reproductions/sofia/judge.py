@@ -1,8 +1,8 @@
-"""Who plays the Sofia study's held-out batches, and what comes of it: all jobs counted, and not.
+"""The scores of agents and heuristics on the Sofia study's held-out batches, by two counts.
 
 The study's figure 4 shows mean slowdowns of the jobs that are finished when an episode is cut off
-after 150 steps. Here every batch is played to its end, and both counts are taken of the same play:
-over all jobs, and over those that were finished at the cut.
+after 150 steps. Here every batch is played to its end, and both counts are taken from the same
+play: over all jobs, and over those that were finished at the cut. Intervals are over batches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from simkit.learners.reproductions.sofia.study import (
 )
 from simkit.scenario import Scenario
 from simkit.scenario.file import load_scenario
-from simkit.training.held_out import applied, judge, judged_metric
+from simkit.training.held_out import applied
+from simkit.training.judge import judge, judged_metric
 from simkit.training.reproduction import Workplace
 
 CUT: Final = 150
@@ -57,7 +58,7 @@ GREEDY: Final = ", greedy"
 def candidates(
     rate: float, agents: Mapping[str, list[SofiaRun]], folder: Path
 ) -> dict[str, Mapping[str, Any]]:
-    """Return label → section `policy` of all that are judged at a rate."""
+    """Return label → section `policy` of everyone who is judged at a rate."""
     found: dict[str, Mapping[str, Any]] = {
         label: {"name": name, "args": {**DIMENSIONS, **arguments}}
         for label, (name, arguments) in HEURISTICS.items()
@@ -74,7 +75,7 @@ def candidates(
 def judge_all(
     place: Workplace, setting: SofiaSetting, agents: Mapping[str, list[SofiaRun]]
 ) -> pl.DataFrame:
-    """Judge everyone at every rate that has not been; return a row a rate, candidate and batch."""
+    """Judge everyone at every rate not done yet; return a row a rate, candidate and batch."""
     folder = place.work / "judged"
     folder.mkdir(exist_ok=True)
     executor: Executor = InProcess() if place.workers == 1 else LocalProcesses(place.workers)
@@ -117,7 +118,7 @@ def _play(
 
 
 def judge_job(job: PlannedRun) -> SweepOutcome:
-    """Play a batch in memory and judge it; whatever goes wrong is in the outcome."""
+    """Play a batch in memory and judge it; an error becomes part of the outcome."""
     assignment, data, _ = job
     try:
         run = carry_out(prepare(Scenario.model_validate(data)))
@@ -145,9 +146,6 @@ def _refuse_different_jobs(table: pl.DataFrame) -> None:
         raise RunError("sofia: candidates saw different jobs; judge again in an empty folder")
 
 
-# MERGED Figure 4 of the Sofia page: slowdowns by two counts, with intervals over batches.
-
-
 REFERENCE: Final = "SJF, reserving best"
 """The study's SJF: it may start jobs later, as agents may."""
 PACKER: Final = "Packer, reserving best"
@@ -170,7 +168,7 @@ class MeanEstimate:
 
 @dataclass(frozen=True)
 class Score:
-    """How a heuristic fares at a rate, or agents of one method, each batch's mean over seeds."""
+    """The score at a rate of a heuristic, or of one method's agents as a mean over seeds."""
 
     rate: float
     label: str
@@ -186,11 +184,11 @@ class Score:
     unfinished: int
     """Jobs that never finished; they are in `everyone`."""
     apart: MeanEstimate | None
-    """Of `everyone`, this one's less the reference's, paired by batch; None of the reference."""
+    """`everyone` minus that of the reference, paired by batch; None for the reference."""
 
 
 def scores(table: pl.DataFrame, agents: Mapping[str, list[SofiaRun]]) -> list[Score]:
-    """Return a score for each rate and whoever was judged there."""
+    """Return a score for each rate and candidate."""
     found = []
     for rate in table["rate"].unique(maintain_order=True):
         here = table.filter(table["rate"] == rate)
@@ -201,7 +199,7 @@ def scores(table: pl.DataFrame, agents: Mapping[str, list[SofiaRun]]) -> list[Sc
 
 
 def _groups(agents: Mapping[str, list[SofiaRun]], *, at_training: bool) -> dict[str, list[str]]:
-    """Return label → labels of the judged that it stands for."""
+    """Return label → labels of the candidates that it stands for."""
     groups = {label: [label] for label in HEURISTICS}
     for method, tasks in agents.items():
         if at_training or method in EVERYWHERE:
@@ -212,7 +210,7 @@ def _groups(agents: Mapping[str, list[SofiaRun]], *, at_training: bool) -> dict[
 
 
 def _sums(here: pl.DataFrame, members: list[str]) -> dict[str, Floats]:
-    """Return column → (members, batches) of the judged."""
+    """Return column → (members, batches)."""
     columns = ("sum", "jobs", "sum_at_cut", "done_at_cut", "unfinished")
     tables = [here.filter(here["label"] == label).sort("batch") for label in members]
     return {

@@ -16,11 +16,11 @@ from simkit.learners.reproductions.sofia.study import METHODS, RATE, SofiaSettin
 
 @dataclass(frozen=True)
 class Results:
-    """All that the page is made of."""
+    """The content of the page."""
 
     setting: SofiaSetting
     curves: Mapping[str, Sequence[Curve]]
-    """By method, a seed each; the natural gradient's and Adam's are there."""
+    """Method → a curve for each seed; at least the natural gradient's and Adam's."""
     pilots: Mapping[str, Mapping[float, float]]
     """Method → learning rate → held-out slowdown at the pilot's end."""
     costs: Mapping[str, Cost]
@@ -33,7 +33,7 @@ class Results:
 
 
 def claims(results: Results) -> str:
-    """Return what the paper says, what its program does and what was measured, side by side."""
+    """Return the paper's claims, what its program does and what was measured, side by side."""
     natural, plain, here = results.curves["natural"], results.curves["adam"], results.here
     agent = METHODS["natural"].label
     slowdown = {label: f"{score.everyone.value:.2f}" for label, score in here.items()}
@@ -91,7 +91,7 @@ def claims(results: Results) -> str:
 
 
 def pilots(results: Results) -> str:
-    """Return which learning rates were tried, and taken."""
+    """Return the learning rates that were tried, and the one that was taken."""
     lines = []
     for method, ends in results.pilots.items():
         if ends:
@@ -102,7 +102,7 @@ def pilots(results: Results) -> str:
 
 
 def ends(results: Results) -> str:
-    """Return what each method ends with."""
+    """Return the final numbers of each method."""
     rows = []
     for method, curves in results.curves.items():
         last = np.array([curve.end for curve in curves])
@@ -122,7 +122,7 @@ def ends(results: Results) -> str:
 
 
 def levels(results: Results) -> str:
-    """Return the samples that each method takes to some slowdowns."""
+    """Return the samples that each method needs to some slowdowns."""
     every = [curve for curves in results.curves.values() for curve in curves]
     highest, lowest = min(c.slowdown[0] for c in every), min(c.end for c in every)
     marks = np.arange(np.floor(2 * highest) / 2, lowest - 1e-9, -0.5).tolist()
@@ -242,6 +242,6 @@ def over_seeds(values: Floats) -> str:
 
 
 def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Return a table, its first columns to the left."""
+    """Return a Markdown table with its first columns aligned to the left."""
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * left + "---:|" * (len(head) - left)]
     return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])

@@ -21,7 +21,8 @@ from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
 from simkit.training.candidates import Candidate, policy_candidate
 from simkit.training.evaluate import Evaluation, evaluate
-from simkit.training.held_out import held_out, judge, judged_metric, parse_seeds
+from simkit.training.held_out import held_out, parse_seeds
+from simkit.training.judge import judge, judged_metric
 
 NEVER = '''
 class Never:
@@ -184,7 +185,7 @@ def test_job_sets(scenario: Scenario) -> None:
         (lambda s: held_out(s, sets=0), "at least 1"),
         (lambda s: held_out(s, seeds=[1, 1]), "only once"),
         (lambda s: held_out(s, sets=2, seeds=[1]), "both given"),
-        (lambda s: parse_seeds("0-9"), "'0-9' is no seed; write 0..9"),
+        (lambda s: parse_seeds("0-9"), "'0-9' is not a seed; write 0..9"),
         (lambda s: evaluate(s, []), "no candidate"),
         (lambda s: evaluate(s, [policy_candidate("sjf")], level=1.0), "lies between 0 and 1"),
         (lambda s: evaluate(s, [policy_candidate("sjf")], metric="slowdwn"), "mean 'slowdown'"),

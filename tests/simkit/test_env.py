@@ -412,7 +412,7 @@ MISTAKES = [
     ({"scenario": deeprm(cluster={"machines": [{"count": 2, "cpu": 10, "mem": 10}]})}, "one pool"),
     # dimensions that are none
     ({"horizon": 0}, "horizon is 0"),
-    ({"unit": (1.0,)}, "a number for cpu, mem"),
+    ({"unit": (1.0,)}, "one number for each of cpu, mem"),
     # no number of slots: 0 is not "as the scenario says"
     ({"slots": 0}, "slots is 0; it must be a whole number, at least 1, or None"),
     ({"scenario": HPC, "observation": "queue-table", "slots": 0}, "slots is 0"),
@@ -435,7 +435,7 @@ def test_mistakes_are_told(arguments, message):
     ("options", "message"),
     [
         ({"workload": "swf"}, "must be a simkit.Workload"),
-        ({"set": 1}, "'set' is not known"),
+        ({"set": 1}, "'set' is unknown"),
         ({"workload": jobs((0, 1, 1, 1)), "original_set": 0}, "leave one of them out"),
     ],
 )
@@ -457,7 +457,7 @@ def test_what_is_asked_too_early():
     env.reset(seed=0)
     with pytest.raises(RunError, match="records=True"):
         env.records()
-    with pytest.raises(PolicyError, match="action 11 is none of"):
+    with pytest.raises(PolicyError, match="action 11 is not one of"):
         env.step(11)
 
 
@@ -465,7 +465,7 @@ def test_what_is_asked_too_early():
 def test_an_action_is_a_whole_number(action):
     env = SchedulingEnv(DEEPRM)
     env.reset(seed=0)
-    with pytest.raises(PolicyError, match="is no whole number"):
+    with pytest.raises(PolicyError, match="is not a whole number"):
         env.step(action)
 
 

@@ -183,7 +183,7 @@ def test_job_sets(scenario: Scenario) -> None:
     ("call", "text"),
     [
         (lambda s: held_out(s, sets=0), "at least 1"),
-        (lambda s: held_out(s, seeds=[1, 1]), "only once"),
+        (lambda s: held_out(s, seeds=[1, 1]), "must occur once"),
         (lambda s: held_out(s, sets=2, seeds=[1]), "both given"),
         (lambda s: parse_seeds("0-9"), "'0-9' is not a seed; write 0..9"),
         (lambda s: evaluate(s, []), "no candidate"),

@@ -1,4 +1,4 @@
-"""The command `simkit train`."""
+"""The commands `simkit train` and `simkit evaluate`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 TRAININGS = Path("trainings")
-"""Where trainings go if nobody says otherwise."""
+"""Default folder of trainings."""
 
 
 class Device(StrEnum):
@@ -37,7 +37,7 @@ def train(
     seed: Seed = None,
     iterations: Annotated[
         int | None,
-        typer.Option("--iterations", min=1, help="Train for so many.", show_default=False),
+        typer.Option("--iterations", min=1, help="Iterations in all.", show_default=False),
     ] = None,
     settings: Settings = None,
     device: Annotated[
@@ -46,21 +46,21 @@ def train(
     checkpoint_every: Annotated[
         str,
         typer.Option(
-            "--checkpoint-every", metavar="TIME", help="From one checkpoint to the next: 30s, 5m."
+            "--checkpoint-every", metavar="TIME", help="Time between checkpoints: 30s, 5m."
         ),
     ] = "60s",
     force: Annotated[
         bool,
-        typer.Option("--force", help="Begin anew, whatever is in that folder."),
+        typer.Option("--force", help="Begin anew, whatever is in the folder."),
     ] = False,
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
-    """Train an agent on a scenario, or go on with an interrupted training.
+    """Train an agent on a scenario, or continue an interrupted training.
 
     The folder is trainings/NAME-HASH unless --output names one; FOLDER/agent is the agent, which a
-    scenario names: `policy: {agent: FOLDER}`. The same command goes on where it was interrupted,
-    and comes to the same agent as without an interruption.
+    scenario names: `policy: {agent: FOLDER}`. The same command continues an interrupted training,
+    and gives the same agent as without the interruption.
     """
     from simkit.cli.text import print_json
     from simkit.experiment.api import scenario_file
@@ -92,11 +92,11 @@ def train(
     if as_json:
         print_json(_as_json(done))
     else:
-        _print(done)
+        _print_training(done)
 
 
 def _short(learner: str | None, iterations: int | None) -> list[str]:
-    """Return the settings that options stand for."""
+    """Return the settings of --learner and --iterations."""
     given = {"learn.learner": learner, "learn.iterations": iterations}
     return [f"{key}={value}" for key, value in given.items() if value is not None]
 
@@ -124,7 +124,7 @@ def _as_json(done: Trained) -> dict[str, Any]:
     }
 
 
-def _print(done: Trained) -> None:
+def _print_training(done: Trained) -> None:
     from simkit.cli.text import say
     from simkit.units import format_duration
 
@@ -144,13 +144,10 @@ def _print(done: Trained) -> None:
 
 
 def _kept(info: Any) -> str:
-    best = info.get("best")  # a learner may judge nothing
+    best = info.get("best")  # absent if the learner judges nothing
     if best and info["scenario"]["learn"]["keep"] == "best":
         return f"of iteration {best['iteration']:,}, the least criterion"
     return "of the last iteration"
-
-
-# MERGED The command `simkit evaluate`.
 
 
 def evaluate(
@@ -161,7 +158,7 @@ def evaluate(
             "--agent",
             "-a",
             metavar="FOLDER",
-            help="A training, a bundle, or an agent that comes with simkit; may be repeated.",
+            help="A training, a bundle, or a bundled agent; may be repeated.",
         ),
     ] = None,
     policy: Annotated[
@@ -202,8 +199,8 @@ def evaluate(
 ) -> None:
     """Judge agents and heuristics on the same held-out job sets, with confidence intervals.
 
-    Jobs that never ended count with their value so far, and are counted. The reference is the best
-    heuristic; differences from it are paired, set by set.
+    Jobs that never ended count with their value so far. The reference is the best heuristic;
+    differences from it are paired, set by set.
     """
     from simkit.cli.text import print_json
     from simkit.experiment.api import scenario_file
@@ -235,20 +232,20 @@ def evaluate(
                 on_end=advance,
             )
     except KeyboardInterrupt:
-        typer.echo("interrupted; an evaluation keeps nothing: start it again", err=True)
+        typer.echo("interrupted; an evaluation cannot be continued, start it again", err=True)
         raise typer.Exit(130) from None
     if output is not None:
         write_evaluation(found, output)
     if as_json:
         print_json(found.as_json())
     else:
-        _print_of_evaluate(found)
+        _print_evaluation(found)
         if output is not None:
             typer.echo(f"written to {output}")
 
 
-def _print_of_evaluate(found: Evaluation) -> None:
-    """Print a row for each candidate, then how to read it."""
+def _print_evaluation(found: Evaluation) -> None:
+    """Print a row for each candidate, then notes on the columns."""
     from simkit.cli.text import console, quantity, say, table
     from simkit.text import counted
 

@@ -1,7 +1,7 @@
-"""The catalogue of public logs: what there is, what is known to be odd, and how to get one.
+"""The catalogue of public logs: what there is, known oddities, and downloads that are complete.
 
 The logs belong to the Parallel Workloads Archive and to the sites that gave them. They are not
-part of simkit: `fetch` gets them from the archive. Whoever publishes results should thank the
+part of simkit: `fetch` downloads them from the archive. Whoever publishes results should thank the
 people named in an entry and cite the archive.
 """
 
@@ -23,9 +23,6 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from simkit.errors import TraceError, did_you_mean
-
-# MERGED Downloads of gzipped logs that are whole or not there at all, with errors for people.
-
 
 TIMEOUT_S = 30.0
 """How long a silent server is waited for."""

@@ -1,8 +1,8 @@
 """Trace files: blocks of whole lines from plain or gzipped text; writing that is whole or nothing.
 
 A reader sees a log through blocks of a few megabytes, so that a long log costs no more memory
-than a short one. A writer fills a file beside the target and renames it at the end, so that
-nothing half-written ever looks whole.
+than a short one. A damaged gzip file is read up to its last whole line, which the error names. A
+writer fills a file next to the target and renames it at the end: no file is ever half written.
 """
 
 from __future__ import annotations
@@ -18,9 +18,6 @@ from pathlib import Path
 from typing import IO, BinaryIO, cast
 
 from simkit.errors import TraceError
-
-# MERGED How far a damaged gzip file can be read: the number of its whole lines, for an error.
-
 
 _PIECE = 1 << 16
 _GZIP_WRAPPED = 31  # zlib's window bits for data in a gzip wrapper
@@ -176,7 +173,7 @@ def _refuse_binary(piece: bytes, control: bytes, path: Path, line: int) -> None:
 
 
 def _near(path: Path) -> str:
-    """Return a suggestion for a missing file, from the names beside it."""
+    """Return a suggestion for a missing file, from the names in its folder."""
     folder = path.parent
     if not folder.is_dir():
         return f": there is no folder {folder}; check the path"

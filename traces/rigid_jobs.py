@@ -1,8 +1,8 @@
 """Logs of rigid jobs: the rules for their rows, and jobs gathered block by block into a workload.
 
 A reader reads; what is left out or repaired is a named and counted rule, and a choice of the
-experiment. Whole numbers are held in four bytes until the end, and each column is freed as its successor is
-made, so that reading costs little more than the workload itself.
+experiment. Whole numbers are held in four bytes until the end, and each column is freed as its
+successor is made, so that reading costs little more than the workload itself.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ Settings = Annotated[
 KeepZeroRun = Annotated[bool, typer.Option(help="Keep jobs whose run time is 0.")]
 
 
-def chosen(
+def trace_at(
     path: Path, kind: str | None, settings: Sequence[str] | None, **keys: object
 ) -> TraceFormat:
     """Return the trace at a place, of the format given or of the one that recognises it.
@@ -62,8 +62,11 @@ def chosen(
         raise TraceError(f"--format: {name} is not a format of traces; known: {known}")
     arguments: dict[str, Any] = {"type": name, "path": path}
     arguments |= {key: value for key, value in keys.items() if value not in (None, False)}
-    for key, value in parse_overrides(settings or ()).items():
-        set_value(arguments, split_key(key), value)
+    try:
+        for key, value in parse_overrides(settings or ()).items():
+            set_value(arguments, split_key(key), value)
+    except ValueError as error:
+        raise TraceError(f"--set: {error}") from None
     return format_.of(**arguments)
 
 
@@ -78,7 +81,7 @@ def info(
     from simkit.cli.text import print_json, print_pairs
     from simkit.cli.trace_text import job_facts, print_facts, task_facts
 
-    source = chosen(log, kind, settings)
+    source = trace_at(log, kind, settings)
     facts = source.facts()
     if facts is None:
         trace = source.read()
@@ -113,7 +116,7 @@ def check(
     from simkit import plugins
     from simkit.cli.trace_text import checked_as_json, print_check, print_written
 
-    source = chosen(log, kind, settings, keep_zero_run=keep_zero_run)
+    source = trace_at(log, kind, settings, keep_zero_run=keep_zero_run)
     written = None if fix is None else plugins.find("simkit.tools", "trace.convert")(source, fix)
     reports = source.reports() if written is None else {"": written.report}
     if as_json:
@@ -150,7 +153,7 @@ def convert(
     from simkit.cli.text import print_rows, say
     from simkit.cli.trace_text import print_written
 
-    source = chosen(log, kind, settings, keep_zero_run=keep_zero_run, time_zone=time_zone)
+    source = trace_at(log, kind, settings, keep_zero_run=keep_zero_run, time_zone=time_zone)
     convert = plugins.find("simkit.tools", "trace.convert")
     done = convert(source, target, machine_processors=processors)
     say("Log", str(log))

@@ -237,7 +237,7 @@ def _amounts(amounts: Mapping[str, float]) -> str:
 
 
 def _spreads(facts: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, float]]]:
-    """Yield everything that has a mean and quantiles, also of containers, in plain words."""
+    """Yield everything that has a mean and quantiles, also of containers, in words."""
     for name, value in {**facts, **facts.get("containers", {})}.items():
         if isinstance(value, dict) and set(QUANTILES) <= set(value):
             words = name.removesuffix("_by_task").replace("_", " ")

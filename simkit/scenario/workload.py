@@ -2,8 +2,8 @@
 
 A kind of workload is a class: its fields are the keys that a scenario gives, the text under a field
 is its documentation, and a method returns the jobs. An entry point ``NAME = module:Class`` in the
-group ``simkit.readers`` makes it ``workload: {type: NAME, …}``; no other list names it. How to write
-one is told in docs/howto/add-a-trace-format.md.
+group ``simkit.readers`` makes it ``workload: {type: NAME, …}``; no other list names it. The how-to
+"Add a trace format" shows one.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class PluginWorkload(WorkloadSource):
         return _takes_generator(plugins.find(GROUP, self.reader))
 
     def trace(self, rng: np.random.Generator) -> Trace:
-        """Call the reader; a subclass of `WorkloadSource` is a reader, too."""
+        """Call the reader: a function, or a subclass of `WorkloadSource`."""
         reader: Any = plugins.find(GROUP, self.reader)
         arguments: dict[str, Any] = dict(self.args)
         if _is_source(reader):

@@ -1,4 +1,7 @@
-"""Finds the tables of an Alibaba trace: in a folder, in a tar archive, or as a single file."""
+"""The tables of an Alibaba trace: found in a folder, an archive or as one file, and scanned.
+
+Rows come as polars frames, block by block or lazily.
+"""
 
 from __future__ import annotations
 
@@ -78,7 +81,7 @@ def _in_folder(folder: Path) -> dict[str, TableFile]:
         for name in names:
             if name.endswith(ending) and (table := name.removesuffix(ending)) in TABLES:
                 found.setdefault(table, TableFile(folder / name))
-    for name in names:  # an archive is gone through only for what does not lie beside it
+    for name in names:  # an archive is read only for tables that are not next to it
         if name.endswith(_ARCHIVES) and not set(TABLES) <= set(found):
             found = _in_archive(folder / name) | found
     return found
@@ -155,9 +158,6 @@ def _missing(path: Path, table: str, found: dict[str, TableFile]) -> TraceError:
     )
 
 
-# MERGED Scans the tables of an Alibaba trace: rows as polars frames, block by block, or lazily.
-
-
 LINE: Final = "line"
 """The column of line numbers that every frame has besides the table's own."""
 
@@ -227,7 +227,7 @@ def _data_lines(block: Block) -> tuple[bytes, Ints]:
 
 
 def _is_header(text: bytes, width: int) -> bool:
-    """Tell whether the first line names columns: as many fields as the table, none a number."""
+    """Return whether the first line names columns: as many fields as the table, none a number."""
     fields = text.partition(b"\n")[0].split(b",")
     return len(fields) == width and not any(_is_number(field) or not field for field in fields)
 

@@ -90,7 +90,7 @@ _WIDTHS_OF_2018: Final = {"batch_task": 9, "batch_instance": 14, "container_usag
 
 
 def looks_like_2018(table: str, fields: list[str]) -> bool:
-    """Tell whether a row has the form of v2018: another width, or ids such as m_12 and c_3."""
+    """Return whether a row has the form of v2018: another width, or ids such as m_12 and c_3."""
     if len(fields) == _WIDTHS_OF_2018.get(table):
         return True
     prefix, _, number = fields[0].partition("_")

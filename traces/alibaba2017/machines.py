@@ -1,4 +1,4 @@
-"""The table server_event: which machines an Alibaba trace has, and when they fail."""
+"""The tables server_event and container_event: machines, their failures, and services on them."""
 
 from __future__ import annotations
 
@@ -141,9 +141,6 @@ class _Events:
         return capacity
 
 
-# MERGED The table container_event: the services that hold part of an Alibaba trace's machines.
-
-
 _COLUMNS: Final = ("time_s", "event", "container_id", "machine_id", *AMOUNTS)
 _EVENTS: Final = {"create": True, "remove": False}
 
@@ -155,7 +152,7 @@ def read_containers(
 
     A creation and the removal of the same container make one row. Containers are sorted by (start,
     container id); a start of 0 means: before the trace. Machines that server_event lacks, where
-    that table lies beside this one, are noted and kept.
+    that table is next to this one, are noted and kept.
 
     Args:
         path: a folder, an archive, or the single table; see `read_alibaba2017`.

@@ -75,7 +75,7 @@ MEANINGS: Final[dict[str, str]] = {
     RUNNING: "The task's status is Running: it had not ended when the trace did, so its run time "
     "is not known; left out (rule `running`).",
     FAILED: "The task's status is Failed or Cancelled; left out (rule `failed`).",
-    UNKNOWN_STATUS: "The status is none of the trace's; left out.",
+    UNKNOWN_STATUS: "The status is unknown; left out.",
     EARLY: "The task was created before the trace's zero (rule `early`).",
     NO_END: "The end time is 0 or empty: there is none; left out.",
     NEGATIVE_RUN: "The task ends before it is created (rule `negative_run`).",
@@ -102,7 +102,7 @@ MEANINGS: Final[dict[str, str]] = {
     UNKNOWN_MACHINE: "server_event has no machine of this id. Events are left out; instances and "
     "containers are kept.",
     NO_MACHINE: "The machine id is empty; left out.",
-    UNKNOWN_EVENT: "The event is none of the trace's; left out.",
+    UNKNOWN_EVENT: "The event is unknown; left out.",
     NO_CAPACITY: "A machine is added without cpu or memory; left out.",
     CAPACITY_KNOWN: "The event carries no capacity (0, or empty), as errors do; what the machine "
     "had when it was added is taken.",

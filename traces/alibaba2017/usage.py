@@ -60,7 +60,7 @@ def usage_report(
     Args:
         path: see `read_usage`.
         of: whose usage.
-        known: ids of the machines or containers that the trace's events have; None: not looked at.
+        known: ids of the machines or containers that the trace's events have; None: not checked.
 
     Raises TraceError as `read_usage` does.
     """

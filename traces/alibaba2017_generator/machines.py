@@ -1,4 +1,4 @@
-"""Generated machines: the table server_event, and how their batch instances load them."""
+"""Generated machines and containers: the tables server_event and container_event; their load."""
 
 from __future__ import annotations
 
@@ -118,9 +118,6 @@ class BatchLoad:
         used = np.diff(self._edges * amount - moment, axis=-1)
         cpu, mem = np.maximum(used, 0) / np.diff(self._edges)
         return cpu, mem
-
-
-# MERGED Generated containers: the table container_event.
 
 
 @dataclass(frozen=True)

@@ -125,9 +125,10 @@ _FIRST_SLOT = 11
 class DailyClock:
     """A clock that is fast when many jobs arrive, and slow at night: maps points to seconds.
 
-    A day has 48 points, spread over its half hours by their weight. The weight of a half hour is the probability that a gamma distribution gives to it, over a day
-    that begins at 5:00, divided by the mean of all 48 (Lublin & Feitelson 2003). A job costs as
-    many points as its gap would have half hours in a day without rhythm.
+    A day has 48 points, spread over its half hours by their weight. The weight of a half hour is
+    the probability that a gamma distribution gives to it, over a day that begins at 5:00, divided
+    by the mean of all 48 (Lublin & Feitelson 2003). A job costs as many points as its gap would
+    have half hours in a day without rhythm.
     """
 
     def __init__(self, shape: float, scale: float) -> None:

@@ -1,8 +1,9 @@
 """Power, carbon intensity and prices from CSV files: any file whose columns are named.
 
 A file seldom says what its numbers mean, so its reader must: unit, time zone, which end of the
-interval the time is, mean or instant. Nothing of it is guessed; what the file does say (a unit in
-a column's name, a distance from UTC in its times) must not contradict.
+interval the time is, mean or instant. None of it is guessed; what the file does say (a unit in
+a column's name, an offset from UTC in its times) must not contradict it. Rules, counted by name,
+decide which rows become values.
 """
 
 from __future__ import annotations
@@ -28,8 +29,6 @@ from simkit.traces.rigid_jobs import first_that_applies
 from simkit.traces.rules import Tally, summary
 from simkit.workload import RowReport
 
-# MERGED From a column of a table to a trace: the rules for rows, the order of times, the unit.
-
 
 @dataclass(frozen=True)
 class Meaning:
@@ -53,7 +52,7 @@ class KeptRows(NamedTuple):
     time_s: Floats
     """(k,) Unix times."""
     report: RowReport
-    """What became of all rows."""
+    """What was done to all rows."""
 
 
 def keep_rows(
@@ -118,9 +117,6 @@ def series(
         inputs=(path,),
     )
     return power_of_energy(trace, line[kept.row]) if of_file.per_interval else trace
-
-
-# MERGED Columns of a power file beside the instants of its rows, opened once and read one by one.
 
 
 class Clock(NamedTuple):

@@ -20,7 +20,7 @@ def power_of_energy(trace: PowerTrace, line: Ints) -> PowerTrace:
     """Return the mean power of each interval, from the energy in it.
 
     An interval goes to the next row, or from the one before where times are ends, whatever its
-    length; beside a gap, and at the end of the trace, it is as long as the regular step. Intervals
+    length; next to a gap, and at the end of the trace, it is as long as the regular step. Intervals
     of another length than the step are noted in the trace's report.
 
     Args:

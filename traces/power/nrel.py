@@ -1,4 +1,7 @@
-"""Weather of the National Renewable Energy Laboratory: NSRDB (sun) and WIND Toolkit (wind)."""
+"""Weather of the National Renewable Energy Laboratory: NSRDB (sun) and WIND Toolkit (wind).
+
+The libraries of the extra `power` are imported only where they are used.
+"""
 
 from __future__ import annotations
 
@@ -167,9 +170,6 @@ def _number(place: dict[str, str], name: str, path: Path, line: int) -> float:
             f"{path}:{line}: {name} is {place.get(name, 'missing')!r}; the head of such a file "
             "gives it as a number: check which file it is"
         ) from None
-
-
-# MERGED The libraries of the extra `power`, imported only where they are used.
 
 
 def extra(name: str, purpose: str) -> Any:

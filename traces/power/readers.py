@@ -78,7 +78,7 @@ def read_site_part(
 
 
 def read_sample_part(*, part: Part = "both") -> PowerTrace:
-    """Read the generated year of wind and solar power that comes with simkit.
+    """Read the generated year of wind and solar power bundled with simkit.
 
     Args:
         part: ``solar``, ``wind`` or their sum, ``both``.

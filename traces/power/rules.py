@@ -23,7 +23,7 @@ MEANINGS: Final[dict[str, str]] = {
     UNSORTED: "The row comes after a later time; rows are sorted.",
     SECOND_HOUR: "The clock was put back, and this is the second time that it shows this hour.",
     OTHER_LENGTH: "The time to the next row (from the one before, where times are ends) is not the "
-    "regular step, and the row's energy is divided by it; beside a gap the step is taken.",
+    "regular step, and the row's energy is divided by it; next to a gap the step is taken.",
     NEGATIVE: "The power is below 0, as of a plant that consumes at night; it is kept.",
 }
 """What each rule or note means, in a sentence."""

@@ -5,7 +5,7 @@ GLEAMM (Texas Tech University, near Lubbock) has 150 kW of solar modules and thr
 120 and 600 kW and how often the sum of 2019 exceeds a level. Here the sun is pvlib's clear sky at
 that latitude behind random clouds, the wind is a random Weibull wind through a generic turbine:
 the daily and yearly cycles and the persistence of weather are like those of such a place, but no
-hour of it ever was.
+hour of it ever was. A sample of it is bundled.
 """
 
 from __future__ import annotations
@@ -199,9 +199,6 @@ def _trace(time_s: Floats, power_w: Floats, site: Site, name: str) -> PowerTrace
         time_zone=site.time_zone,
         name=f"generated {name}",
     )
-
-
-# MERGED The generated year of wind and solar power that comes with simkit.
 
 
 SAMPLE: Final = "gleamm_like_2019.csv.gz"

@@ -1,4 +1,4 @@
-"""Text tables of measured series: chosen columns by name, whatever stands above and beside them."""
+"""Text tables of measured series: chosen columns by name, whatever else the file holds."""
 
 from __future__ import annotations
 

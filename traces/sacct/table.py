@@ -1,4 +1,9 @@
-"""The table that ``sacct --parsable2`` prints: a header line of names, then rows of text."""
+"""The table that ``sacct --parsable2`` prints: a header line of names, then rows of text.
+
+The functions for its fields (durations, time limits, instants, memory) take a polars column of text
+and return numbers: null where the text says that there is none (empty, Unknown, UNLIMITED, …), and
+for text of no known form.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +19,6 @@ from simkit.text import counted
 from simkit.traces import rules
 from simkit.traces.files import Block, text_blocks
 from simkit.traces.rules import Tally
-
-# MERGED The header line of a sacct table: names its columns, and tells which needed ones are missing.
-
 
 MACHINES: Final = ("NNodes", "AllocNodes", "ReqNodes")
 """Columns that count machines: the first that is there."""
@@ -132,12 +134,6 @@ def _frame(lines: list[bytes], numbers: list[int], columns: list[str]) -> pl.Dat
             encoding="utf8-lossy",
         ).with_columns(pl.all().fill_null(""))
     return frame.with_columns(pl.Series(LINE, numbers, pl.Int64))
-
-
-# MERGED The fields of Slurm's accounting: durations, time limits, instants and memory, as columns.
-# MERGED
-# MERGED Each function takes a polars column of text and returns numbers, null where the text says that
-# MERGED there is none (empty, Unknown, UNLIMITED, …); text that fits no form gives null too.
 
 
 NOTHING: Final = (

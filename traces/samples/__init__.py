@@ -1,6 +1,6 @@
 """Small generated logs, so that a first run needs no download and no data of anybody's.
 
-`regenerate.py` beside this file makes them: ``python -m simkit.traces.samples.regenerate``.
+`regenerate.py` makes them: ``python -m simkit.traces.samples.regenerate``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""SWF rows as columns, block by block: the format, without any judgement of the values.
+"""An SWF log's header, and its rows as columns, block by block; the values are not judged here.
 
 A row is 18 numbers between blanks; the Parallel Workloads Archive pads them into columns. A block
 of lines is squeezed to one blank between fields and handed to polars whole; only lines that polars
-cannot read are looked at one by one, to mend them or to say what is wrong with them.
+cannot read are read one by one, to repair them or to say what is wrong with them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces.files import Block, text_blocks
-
-# MERGED The header of an SWF log: the comment lines ``; Key: value`` and what they say of the machine.
-
 
 _ENTRY = re.compile(r"\s*;\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:\s*(.*?)\s*$", re.ASCII)
 _NUMBER = re.compile(r"[-+]?[0-9]+(?:\.[0-9]*)?")
@@ -86,7 +83,7 @@ def _has_key(line: bytes, key: str) -> bool:
 
 
 def is_time_zone(name: str) -> bool:
-    """Tell whether a name is in the IANA time zone data base."""
+    """Return whether a name is in the IANA time zone data base."""
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # not known, not a name, or the name of a folder

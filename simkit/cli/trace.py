@@ -51,23 +51,22 @@ def trace_at(
 
     Raises TraceError if no format does, or for keys that this format does not take.
     """
-    from simkit.errors import TraceError
+    from simkit.errors import TraceError, did_you_mean
     from simkit.scenario.overrides import parse_overrides, set_value, split_key
-    from simkit.scenario.workload import TraceFormat, format_names, format_of, kind_of
+    from simkit.scenario.workload import format_of, trace_formats
 
     name = kind or format_of(path)
-    format_ = kind_of(name)
-    if not issubclass(format_, TraceFormat):
-        known = ", ".join(format_names())
-        raise TraceError(f"--format: {name} is not a format of traces; known: {known}")
-    arguments: dict[str, Any] = {"type": name, "path": path}
+    formats = trace_formats()
+    if name not in formats:
+        raise TraceError(f"--format: {name!r} is not a format{did_you_mean(name, formats)}")
+    arguments: dict[str, Any] = {"type": name, "path": str(path)}
     arguments |= {key: value for key, value in keys.items() if value not in (None, False)}
     try:
         for key, value in parse_overrides(settings or ()).items():
             set_value(arguments, split_key(key), value)
     except ValueError as error:
         raise TraceError(f"--set: {error}") from None
-    return format_.of(**arguments)
+    return formats[name].of(**arguments)
 
 
 @app.command("info")

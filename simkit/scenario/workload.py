@@ -275,9 +275,9 @@ def kind_of(name: str) -> type[WorkloadSource]:
     return kind
 
 
-def format_names() -> list[str]:
-    """Return the names of the installed formats of traces."""
-    return [name for name, kind in kinds().items() if issubclass(kind, TraceFormat)]
+def trace_formats() -> dict[str, type[TraceFormat]]:
+    """Return type → class of the installed formats of traces."""
+    return {name: kind for name, kind in kinds().items() if issubclass(kind, TraceFormat)}
 
 
 def recognise(path: Path) -> str:
@@ -286,7 +286,7 @@ def recognise(path: Path) -> str:
     Formats of other packages are asked before those bundled with simkit.
     """
     head = first_line(path)[1]
-    formats = {name: kind for name, kind in kinds().items() if issubclass(kind, TraceFormat)}
+    formats = trace_formats()
     order = sorted(formats, key=lambda name: formats[name].__module__.startswith("simkit."))
     ending = path.name.lower().removesuffix(".gz")
     by_content = (name for name in order if formats[name].recognise(path, head))
@@ -308,8 +308,8 @@ def format_of(path: Path) -> str:
     what = (
         f"by this line, {line[:60]!r}" if line != BINARY else "as it is a binary file, or damaged"
     )
-    docs = {name: (kind.__doc__ or "").partition("\n")[0] for name, kind in kinds().items()}
-    known = "".join(f"\n  --format {name}: {docs[name]}" for name in format_names())
+    docs = {name: (kind.__doc__ or "").partition("\n")[0] for name, kind in trace_formats().items()}
+    known = "".join(f"\n  --format {name}: {about}" for name, about in docs.items())
     raise TraceError(
         f"{path}:{number}: the format is not recognised {what}; check the file, or name its "
         f"format:{known}"

@@ -130,7 +130,7 @@ def supply(table: pl.DataFrame) -> str:
          *(_number(row[name], 3) for name in ("available", "least", "most")), str(row["seeds"]))
         for row in found.to_dicts()
     ]  # fmt: skip
-    return _markdown(("place", "battery", "mean", "least run", "most", "seeds"), rows, 2)
+    return _markdown(("place", "battery", "mean", "lowest run", "highest run", "seeds"), rows, 2)
 
 
 def _by_seed(table: pl.DataFrame, measure: str, names: Sequence[str]) -> dict[str, Floats]:
@@ -194,7 +194,7 @@ def unused(table: pl.DataFrame) -> str:
         cells = [_interval(1 - means[name].to_numpy())[0]
                  for name in measures]  # fmt: skip
         verdict = _interval(1 - means["utilisation_processors"].to_numpy())[1]
-        power = "all of it, always" if constant else "sun and wind"
+        power = "constant, 100 %" if constant else "sun and wind"
         rows.append((setting.LOGS[log].title, power, *cells, verdict, str(len(means))))
     head = ("jobs of", "power", "unused, points", "unused while jobs wait", "below 100 %", "seeds")
     return _markdown(head, rows, 2)

@@ -63,7 +63,7 @@ def train(
     and gives the same agent as without the interruption.
     """
     from simkit.cli.text import print_json
-    from simkit.experiment.api import scenario_file
+    from simkit.experiment.scenario_file import scenario_file
     from simkit.scenario import scenario_hash
     from simkit.scenario.file import load_scenario
     from simkit.training.progress import training_progress
@@ -203,7 +203,7 @@ def evaluate(
     differences from it are paired, set by set.
     """
     from simkit.cli.text import print_json
-    from simkit.experiment.api import scenario_file
+    from simkit.experiment.scenario_file import scenario_file
     from simkit.progress import runs_progress
     from simkit.results.output_folder import check_place
     from simkit.scenario.file import load_scenario

@@ -51,7 +51,7 @@ def run(
     from simkit.cli.run_text import print_run, print_trace
     from simkit.cli.text import print_json
     from simkit.experiment import carry_out, prepare
-    from simkit.experiment.api import scenario_file
+    from simkit.experiment.scenario_file import scenario_file
     from simkit.progress import watch_progress
     from simkit.results.output_folder import check_run_folder
     from simkit.scenario import scenario_hash
@@ -118,7 +118,7 @@ def sweep(
     """
     from simkit.cli.sweep_text import print_sweep
     from simkit.cli.text import print_json
-    from simkit.experiment.api import scenario_file
+    from simkit.experiment.scenario_file import scenario_file
     from simkit.experiment.sweep import plan_sweep, run_plan
     from simkit.progress import runs_progress
     from simkit.results.output_folder import check_place
@@ -161,7 +161,7 @@ def _warn_of_waiting_jobs(outcomes: Sequence[SweepOutcome]) -> None:
 def validate(scenario: Scenario, seed: Seed = None, settings: Settings = None) -> None:
     """Check a scenario and everything it names, and report all problems at once."""
     from simkit.errors import ScenarioError
-    from simkit.experiment.api import scenario_file
+    from simkit.experiment.scenario_file import scenario_file
     from simkit.scenario.file import check_names
     from simkit.scenario.sweep import expand_sweep
 
@@ -199,7 +199,7 @@ def show(
 ) -> None:
     """Print a scenario with all its defaults."""
     from simkit.cli.text import print_json
-    from simkit.experiment.api import scenario_file
+    from simkit.experiment.scenario_file import scenario_file
     from simkit.scenario.file import load_scenario
     from simkit.scenario.yaml_writer import scenario_to_yaml
 

@@ -9,95 +9,26 @@ print(run.metrics["wait_time_s"]["mean"], run.jobs)
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from simkit.engine.processes import ProcessLike
 from simkit.errors import ScenarioError
 from simkit.experiment import carry_out, prepare
 from simkit.experiment.policy import checked_policy
 from simkit.experiment.processes import checked_process, recorded_processes
+from simkit.experiment.scenario_file import refuse_mistaken, scenario_file
 from simkit.policy import Policy
 from simkit.progress import watch_progress
-from simkit.results.output_folder import check_run_folder, scenario_of
+from simkit.results.output_folder import check_run_folder
 from simkit.results.run_folder import Run
 from simkit.scenario import Scenario
-from simkit.scenario.bundled import find_scenario
 from simkit.scenario.file import load_scenario
 from simkit.scenario.policy import NamedPolicy
-from simkit.scenario.workload import PluginWorkload, recognise
+from simkit.scenario.workload import PluginWorkload
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
-
-# MERGED A log or a run folder given where a scenario belongs: says so, and how to go on.
-
-
-_SCENARIO_ENDINGS: Final = (".yaml", ".yml", ".json")
-
-
-def scenario_file(text: str) -> Path:
-    """Return the scenario file that a user names: a path, or the name of one of simkit's.
-
-    Raises ScenarioError for a word that is neither, and for a log or a run folder, with what
-    would run it.
-    """
-    path = find_scenario(text)
-    refuse_mistaken(path, text)
-    return path
-
-
-def refuse_mistaken(path: Path, text: str) -> None:
-    """Raise ScenarioError if a file is a log or a folder a run; `text` is how the user named it."""
-    folder = path.parent if path.suffix == ".parquet" else path
-    if (folder / "run.json").is_file():
-        raise ScenarioError(_about_run(folder, text))
-    if path.is_file() and (kind := log_type(path)):
-        raise ScenarioError(_about_log(path, text, kind))
-
-
-def log_type(path: Path) -> str:
-    """Return the type that a scenario gives to a log: swf, sacct, …; empty if it is not one."""
-    is_scenario = path.name.lower().removesuffix(".gz").endswith(_SCENARIO_ENDINGS)
-    return "" if is_scenario else recognise(path)
-
-
-def _about_log(path: Path, text: str, kind: str) -> str:
-    stem = path.name.removesuffix(".gz").rsplit(".", 1)[0] or "scenario"
-    workload = f"{{type: {kind}, path: {_yaml_text(text)}}}"
-    setting = shlex.quote(f"workload={workload}")
-    return (
-        f"{text}: this is a log, not a scenario. A scenario names the log and the policy; "
-        f"write {stem}.yaml beside it:\n\n"
-        f"    workload: {{type: {kind}, path: {_yaml_text(path.name)}}}\n"
-        "    policy: {order: fcfs, backfill: easy}\n\n"
-        f"and run that, or run the log at once in place of the quickstart's:\n\n"
-        f"    simkit run quickstart --set {setting} --set name={_name(stem)}"
-    )
-
-
-def _yaml_text(text: str) -> str:
-    """Return a path as YAML takes it, in quotes where it has signs that mean something there."""
-    plain = all(c.isalnum() or c in "/._-" for c in text)
-    return text if plain else "'" + text.replace("'", "''") + "'"
-
-
-def _name(stem: str) -> str:
-    """Return a name that a scenario may have."""
-    allowed = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in stem)
-    return allowed.strip("-.") or "mine"
-
-
-def _about_run(folder: Path, text: str) -> str:
-    name = scenario_of(folder)
-    again = f"its scenario is called {name!r}: run that" if name else "give the scenario that ran"
-    what = "this is a run folder" if folder == Path(text) else "this is a table of a run"
-    return (
-        f"{text}: {what}, not a scenario; {again}. The commands that read a run are verify, "
-        f"compare, plot and export: simkit verify {shlex.quote(str(folder))}"
-    )
-
 
 ScenarioSource = str | os.PathLike[str] | Mapping[str, Any] | Scenario
 
@@ -118,8 +49,8 @@ def simulate(
     """Run a scenario and return its results.
 
     Args:
-        scenario: a YAML file, the name of a bundled scenario, a mapping of the
-            same form, or a `Scenario`.
+        scenario: a YAML file, the name of a bundled scenario, a mapping of the same form, or a
+            `Scenario`.
         policy: an object with `reset` and `schedule` (or its class) in place of the scenario's;
             or a mapping as the scenario writes it, ``{"order": "sjf", "backfill": "easy"}``.
         seed: in place of the scenario's.
@@ -129,8 +60,8 @@ def simulate(
         processes: in place of the scenario's: objects with a method ``run(view)`` that yields
             events of SimPy, or generator functions of a view; see `SimulationView`.
         output: folder to write; None keeps the results in memory. A run of the same scenario that
-            is there is replaced when the new one is whole.
-        force: replace also another scenario's run there, or write beside other things.
+            is there is replaced when the new one is complete.
+        force: replace also another scenario's run there, or write next to other files.
         progress: show a progress bar if stderr is a terminal.
 
     Returns:
@@ -182,7 +113,7 @@ def _as_run(
     workload: Workload | None,
     processes: Sequence[ProcessLike] | None,
 ) -> Scenario:
-    """Return the scenario with what is really run in it, as `run.json` is to say it."""
+    """Return the scenario with what really runs in it, for `run.json`."""
     changes: dict[str, Any] = {}
     if policy is not None:
         kind = type(policy)

@@ -11,7 +11,7 @@ import pytest
 
 from simkit.cli.options import overrides
 from simkit.errors import ScenarioError
-from simkit.experiment.api import log_type, scenario_file
+from simkit.experiment.scenario_file import log_type, scenario_file
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
 

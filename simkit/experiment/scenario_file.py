@@ -1,0 +1,76 @@
+"""The scenario file that a user names; a log or a run folder given by mistake is refused."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Final
+
+from simkit.errors import ScenarioError
+from simkit.results.output_folder import scenario_of
+from simkit.scenario.bundled import find_scenario
+from simkit.scenario.workload import recognise
+
+_SCENARIO_ENDINGS: Final = (".yaml", ".yml", ".json")
+
+
+def scenario_file(text: str) -> Path:
+    """Return the scenario file that a user names: a path, or the name of a bundled scenario.
+
+    Raises ScenarioError for a word that is neither, and for a log or a run folder, with the command
+    that would use it.
+    """
+    path = find_scenario(text)
+    refuse_mistaken(path, text)
+    return path
+
+
+def refuse_mistaken(path: Path, text: str) -> None:
+    """Raise ScenarioError if a file is a log or a folder a run; `text` is how the user named it."""
+    folder = path.parent if path.suffix == ".parquet" else path
+    if (folder / "run.json").is_file():
+        raise ScenarioError(_about_run(folder, text))
+    if path.is_file() and (kind := log_type(path)):
+        raise ScenarioError(_about_log(path, text, kind))
+
+
+def log_type(path: Path) -> str:
+    """Return the type that a scenario gives to a log: swf, sacct, …; empty if it is not one."""
+    is_scenario = path.name.lower().removesuffix(".gz").endswith(_SCENARIO_ENDINGS)
+    return "" if is_scenario else recognise(path)
+
+
+def _about_log(path: Path, text: str, kind: str) -> str:
+    stem = path.name.removesuffix(".gz").rsplit(".", 1)[0] or "scenario"
+    workload = f"{{type: {kind}, path: {_yaml_text(text)}}}"
+    setting = shlex.quote(f"workload={workload}")
+    return (
+        f"{text}: this is a log, not a scenario. A scenario names the log and the policy; "
+        f"write {stem}.yaml next to it:\n\n"
+        f"    workload: {{type: {kind}, path: {_yaml_text(path.name)}}}\n"
+        "    policy: {order: fcfs, backfill: easy}\n\n"
+        "and run that, or run the log directly in the quickstart's scenario:\n\n"
+        f"    simkit run quickstart --set {setting} --set name={_name(stem)}"
+    )
+
+
+def _yaml_text(text: str) -> str:
+    """Return a path for YAML, quoted if it has special characters."""
+    plain = all(c.isalnum() or c in "/._-" for c in text)
+    return text if plain else "'" + text.replace("'", "''") + "'"
+
+
+def _name(stem: str) -> str:
+    """Return a name that a scenario may have."""
+    allowed = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in stem)
+    return allowed.strip("-.") or "mine"
+
+
+def _about_run(folder: Path, text: str) -> str:
+    name = scenario_of(folder)
+    again = f"its scenario is called {name!r}: run that" if name else "give the scenario that ran"
+    what = "this is a run folder" if folder == Path(text) else "this is a table of a run"
+    return (
+        f"{text}: {what}, not a scenario; {again}. The commands that read a run are verify, "
+        f"compare, plot and export: simkit verify {shlex.quote(str(folder))}"
+    )

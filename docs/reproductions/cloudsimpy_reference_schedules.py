@@ -1,8 +1,8 @@
-"""Replays chunks of the DeepJS table under CloudSimPy's rules and under simkit's own.
+"""Replay of chunks of the DeepJS table under CloudSimPy's rules and under simkit's own rules.
 
     python docs/reproductions/cloudsimpy_reference_schedules.py TABLE FOLDER
 
-TABLE is DeepJS's table of jobs, `cloudsimpy_jobs.csv.gz`. FOLDER holds CloudSimPy's schedules:
+TABLE is DeepJS's table of jobs, `cloudsimpy_jobs.csv.gz`. FOLDER contains CloudSimPy's schedules:
 `makespans_0_202.csv` (chunk, policy, makespan) and `placements_0_3.csv.gz` (chunk, policy, job_id,
 task_id, instance, machine, start, end). Prints rows of Markdown; the exit code is 1 if a makespan
 or a placement under CloudSimPy's rules differs from CloudSimPy's own.

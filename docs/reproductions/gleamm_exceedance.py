@@ -1,9 +1,9 @@
-"""For what share of the hours wind, sun and a battery carry a load: four places beside one figure.
+"""Share of the hours in which wind, solar and a battery supply a load, at four sites.
 
     python docs/reproductions/gleamm_exceedance.py FOLDER
 
-FOLDER holds power data under the names in `PLACES`. Writes the tables of gleamm-exceedance.md,
-between its marks, and gleamm-exceedance.svg beside it.
+FOLDER contains power data with the file names in `PLACES`. Writes the generated tables of
+gleamm-exceedance.md and the figure gleamm-exceedance.svg.
 """
 
 from __future__ import annotations

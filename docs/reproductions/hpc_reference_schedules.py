@@ -1,8 +1,8 @@
-"""Replays logs and compares every start with a reference schedule that was computed elsewhere.
+"""Replay of logs that compares every start time with an independent reference schedule.
 
     python docs/reproductions/hpc_reference_schedules.py FOLDER
 
-FOLDER holds a gzipped CSV for each log: the columns job_id, submit_time_s, run_time_s, processors
+FOLDER contains a gzipped CSV for each log, with the columns job_id, submit_time_s, run_time_s, processors
 and requested_time_s, and the starts start_fcfs_s, start_easy_s, start_sjf_s and start_sjf_easy_s.
 Prints a row of Markdown for each log and policy; the exit code is 1 if a start differs.
 """

@@ -1,12 +1,12 @@
-"""Heuristics on a pool that lives on wind and sun: the comparison of power-modulated.md.
+"""Comparison of heuristics on a pool powered by wind and solar, for power-modulated.md.
 
     python docs/reproductions/power_modulated.py FOLDER --rows rows.csv
     python docs/reproductions/power_modulated.py FOLDER --rows rows.csv --page
 
-FOLDER holds swf/ and power/ under the names in `power_modulated_setting` and `gleamm_exceedance`.
-The first form runs what is not yet in the rows and adds it, a row a run; it may be stopped at any
-time, and begins with one seed of everything, then the next. The second writes the page's tables
-and pictures and power-modulated.csv, the summary, from the rows.
+FOLDER contains swf/ and power/, with the file names in `power_modulated_setting` and
+`gleamm_exceedance`. The first command runs everything that is not yet in the rows, and adds one row
+per run. It can be stopped at any time. It finishes one seed of all cells before the next seed. The
+second command writes the page's tables and figures and the summary power-modulated.csv.
 """
 
 from __future__ import annotations

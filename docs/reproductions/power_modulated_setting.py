@@ -1,8 +1,8 @@
-"""The setting of the power-modulated comparison: logs, powers, pool, admission, policies.
+"""The setup of the power-modulated comparison: logs, power, pool, admission, policies.
 
-It is that of V. Venkataswamy, "Scheduling to Ensure Performance and Cost Effectiveness in
-Power-Modulated Datacenters" (dissertation, University of Virginia, 2023), chapters 5 and 6, as far
-as the text tells; the page says what was chosen where it does not.
+It follows V. Venkataswamy, "Scheduling to Ensure Performance and Cost Effectiveness in
+Power-Modulated Datacenters" (dissertation, University of Virginia, 2023), chapters 5 and 6. Where
+the text is incomplete, the page states the choice.
 """
 
 from __future__ import annotations

@@ -2,9 +2,10 @@
 
     python docs/reproductions/hpc_reference_schedules.py FOLDER
 
-FOLDER contains a gzipped CSV for each log, with the columns job_id, submit_time_s, run_time_s, processors
-and requested_time_s, and the starts start_fcfs_s, start_easy_s, start_sjf_s and start_sjf_easy_s.
-Prints a row of Markdown for each log and policy; the exit code is 1 if a start differs.
+FOLDER contains a gzipped CSV for each log, with the columns job_id, submit_time_s, run_time_s,
+processors and requested_time_s, and the starts start_fcfs_s, start_easy_s, start_sjf_s and
+start_sjf_easy_s. Prints a row of Markdown for each log and policy; the exit code is 1 if a start
+differs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a trace of power, carbon intensity or prices holds: span, step, gaps and size."""
+"""Facts about a trace of power, carbon intensity or prices: span, step, gaps and size."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from simkit.power.signal_zone import parse_zone
 from simkit.workload.facts import rows_facts
 
 GAPS_NAMED: Final = 5
-"""So many gaps are named, the longest first."""
+"""Number of gaps that are listed, the longest first."""
 
 
 def power_facts(trace: PowerTrace) -> dict[str, Any]:
-    """Return what a trace holds, as plain numbers and text.
+    """Return the facts about a trace, as plain numbers and text.
 
     Returns:
         unit, time_zone, sampling, label; values, step_s, span_s (to the end of the last interval,
         gaps included), first and last (times on the clock of the place); mean, min and max of the
         values in `unit`, negative (how many); gaps: count, total_s, longest_s, and the longest of
-        them with start and length_s; rows: what became of those of the file, None if unknown.
+        them with start and length_s; rows: counts of the file's rows by rule, None if unknown.
     """
     values = trace.value
     return {
@@ -47,7 +47,7 @@ def power_facts(trace: PowerTrace) -> dict[str, Any]:
 
 
 def _gaps(trace: PowerTrace) -> dict[str, Any]:
-    """Return where rows are missing: distances above `LONGEST_REGULAR_STEP` steps, less a step."""
+    """Return the gaps: distances above `LONGEST_REGULAR_STEP` steps, minus one step."""
     distance = np.diff(trace.time_s)
     rows: Ints = np.flatnonzero(distance > LONGEST_REGULAR_STEP * trace.step_s)
     lengths: Floats = distance[rows] - trace.step_s
@@ -67,7 +67,7 @@ def _gaps(trace: PowerTrace) -> dict[str, Any]:
 
 
 def _covered_until(trace: PowerTrace, row: int) -> float:
-    """Return where what a row tells ends: at its time if that is the end of its interval."""
+    """Return the end of a row's interval."""
     at_end = trace.sampling == "mean" and trace.label == "end"
     return float(trace.time_s[row]) + (0.0 if at_end else trace.step_s)
 

@@ -1,8 +1,7 @@
-"""What the public grid generates, emits and costs: EIA and ERCOT, Electricity Maps, and others."""
+"""Generation, carbon intensity and prices of public grids: EIA, ERCOT, Electricity Maps, others."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Final
@@ -25,19 +24,13 @@ EIA_SOURCES: Final = {
 """Our names of sources -> EIA's codes of energy sources."""
 
 
-@dataclass(frozen=True)
-class _CarbonLayout:
-    time: str
-    value: str
-
-
 _CARBON_LAYOUTS: Final = (
-    _CarbonLayout("timestamp", "avg_CI"),
-    _CarbonLayout("Datetime (UTC)", "Carbon intensity gCO₂eq/kWh (Life cycle)"),
-    _CarbonLayout("Time", "Carbon Intensity"),
+    ("timestamp", "avg_CI"),
+    ("Datetime (UTC)", "Carbon intensity gCO₂eq/kWh (Life cycle)"),
+    ("Time", "Carbon Intensity"),
 )
-"""Known files: generation and carbon by EIA's codes, Electricity Maps, and a series of two columns
-as made from ENTSO-E's data."""
+"""Columns (times, values) of known files: generation and carbon by EIA's codes, Electricity Maps,
+and two-column series made from ENTSO-E's data."""
 
 
 def read_generation(
@@ -54,15 +47,15 @@ def read_generation(
     Args:
         path: a CSV file with a column of times and some of ``WND SUN WAT OIL NG COL NUC OTH``.
         time: the column of times.
-        time_zone: None if the times say their distance from UTC.
+        time_zone: None if the times give their offset from UTC.
         site_zone: zone of the grid (ERCOT: ``America/Chicago``); None: `time_zone`, or UTC.
-        label: whether a time is the start or the end of its hour; such files do not say.
+        label: whether a time is the start or the end of its hour; the file does not say.
         unit: of the columns.
 
     Returns:
-        Name of a source, as in `EIA_SOURCES` -> its trace in W, of those that the file has.
+        Name of each source in the file, as in `EIA_SOURCES` -> its trace in W.
 
-    Raises TraceError if the file has none of them, or cannot be read.
+    Raises TraceError if the file has no such column, or cannot be read.
     """
     path = Path(path)
     names = head_lines(path, 1)[0]
@@ -101,19 +94,19 @@ def read_carbon(
             life-cycle intensity, ``Carbon Intensity``).
         time: the column of times; None: that of the layout.
         unit: of the values.
-        time_zone: see `power.read_power`.
-        site_zone: see there.
-        label: see there.
+        time_zone: see `read_power`.
+        site_zone: see `read_power`.
+        label: see `read_power`.
 
     Returns:
         The trace in gCO2/kWh.
 
-    Raises TraceError if no layout fits, or as `power.read_power` does.
+    Raises TraceError if no layout fits, or as `read_power` does.
     """
     path = Path(path)
     if column is None or time is None:
-        layout = _layout(path)
-        column, time = column or layout.value, time or layout.time
+        known_time, known_column = _layout(path)
+        column, time = column or known_column, time or known_time
     return read_power(
         path,
         column=column,
@@ -125,14 +118,14 @@ def read_carbon(
     )
 
 
-def _layout(path: Path) -> _CarbonLayout:
+def _layout(path: Path) -> tuple[str, str]:
     names = head_lines(path, 1)[0]
     for layout in _CARBON_LAYOUTS:
-        if layout.time in names and layout.value in names:
+        if {*layout} <= {*names}:
             return layout
-    known = "; ".join(f"{layout.time}, {layout.value}" for layout in _CARBON_LAYOUTS)
+    known = "; ".join(map(", ".join, _CARBON_LAYOUTS))
     raise TraceError(
-        f"{path}:1: columns {', '.join(filter(None, names))}, of no known layout of carbon "
+        f"{path}:1: columns {', '.join(filter(None, names))} match no known layout of carbon "
         f"intensity ({known}); name column and time"
     )
 
@@ -147,21 +140,10 @@ def read_price(
     site_zone: str | None = None,
     label: Label = "start",
 ) -> PowerTrace:
-    """Read a price of energy, which may be negative.
+    """Read a price of energy, which may be negative; return it in price/kWh.
 
-    Args:
-        path: the file.
-        column: the column of values.
-        unit: price/kWh or price/MWh; the currency is that of the file.
-        time: see `power.read_power`, as the others.
-        time_zone: see there.
-        site_zone: see there.
-        label: see there.
-
-    Returns:
-        The trace in price/kWh.
-
-    Raises TraceError as `power.read_power` does.
+    `unit` is price/kWh or price/MWh, in the currency of the file. For the rest and for errors see
+    `read_power`.
     """
     return read_power(
         path,

@@ -1,27 +1,21 @@
-"""Weather of the National Renewable Energy Laboratory: NSRDB (sun) and WIND Toolkit (wind).
-
-The libraries of the extra `power` are imported only where they are used.
-"""
+"""Weather of the National Renewable Energy Laboratory: NSRDB (sun) and WIND Toolkit (wind)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
-from warnings import catch_warnings, simplefilter
+from typing import Final
 
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.errors import SimkitError, TraceError
+from simkit.errors import TraceError
 from simkit.power.signal_trace import PowerTrace
 from simkit.power.signal_zone import fixed_zone
-from simkit.traces.power import KeptRows, keep_rows
+from simkit.traces.power.series import KeptRows, keep_rows
 from simkit.traces.power.table import Table, head_lines, read_table
 from simkit.traces.power.times import on_clock
 from simkit.workload import RowReport
@@ -37,7 +31,7 @@ class SolarWeather:
     """Sunshine at a place, (n,) each, read at instants."""
 
     name: str
-    """How messages call it."""
+    """Name for messages."""
     time_s: Floats
     """Ascending Unix times in s."""
     ghi_w_m2: Floats
@@ -47,7 +41,7 @@ class SolarWeather:
     dhi_w_m2: Floats
     """Diffuse irradiance on a horizontal plane."""
     temperature_c: Floats
-    """Of the air, 2 m above ground."""
+    """Air temperature 2 m above ground."""
     wind_m_s: Floats
     """Wind speed near the ground, which cools the modules."""
     latitude: float
@@ -55,11 +49,11 @@ class SolarWeather:
     longitude: float
     """Degrees, east above 0."""
     elevation_m: float
-    """Above the sea."""
+    """Height above sea level."""
     time_zone: str
-    """Of the place."""
+    """Zone of the place."""
     report: RowReport | None = None
-    """What became of the rows of the file."""
+    """Counts of the rows of the file, by rule."""
     inputs: tuple[Path, ...] = ()
     """The files read."""
 
@@ -71,18 +65,18 @@ class WindWeather:
     speed: PowerTrace
     """Wind speed in m/s, with its times and the report."""
     height_m: float
-    """Height above ground at which it was taken."""
+    """Height above ground at which the wind was measured."""
     temperature_c: Floats
-    """Of the air at that height; NaN where unknown."""
+    """Air temperature at that height; NaN where unknown."""
 
 
 def read_nsrdb(path: str | PathLike[str]) -> SolarWeather:
     """Read a file of the National Solar Radiation Database (PSM version 3), plain or gzipped.
 
-    Two lines tell the place and the units, the third names the columns. Times are the clock of the
-    zone that the file names, without daylight saving.
+    Two lines give the place and the units, the third names the columns. Times are in the zone that
+    the file names, without daylight saving.
 
-    Raises TraceError if the file is not so, or has none of the columns.
+    Raises TraceError if the file has another form or lacks a column.
     """
     path = Path(path)
     names, facts, _ = head_lines(path, 3)
@@ -111,11 +105,11 @@ def read_nsrdb(path: str | PathLike[str]) -> SolarWeather:
 def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
     """Read a file of the WIND Toolkit, plain or gzipped.
 
-    The first line tells the place (``SiteID,1247689,Site Timezone,-6,…``), the second names the
-    columns; the height is that of the column of wind speed. Times are the clock of the zone that
-    the file names, without daylight saving.
+    The first line gives the place (``SiteID,1247689,Site Timezone,-6,…``), the second names the
+    columns; the name of the wind speed column gives the height. Times are in the zone that the file
+    names, without daylight saving.
 
-    Raises TraceError if the file is not so.
+    Raises TraceError if the file has another form.
     """
     path = Path(path)
     facts, names = head_lines(path, 2)
@@ -152,13 +146,15 @@ def _at_height(names: Sequence[str], pattern: re.Pattern[str]) -> tuple[str, flo
 
 
 def _kept(table: Table, usable: Floats, zone: str) -> KeptRows:
-    """Return the rows whose date and values are whole, by time."""
+    """Return the rows with a complete date and all values, by time."""
     year, month, day, hour, minute = (table.numbers(name) for name in _DATE)
     naive = np.full(len(year), np.nan)
-    whole = np.isfinite(year + month + day + hour + minute)
-    months = (year[whole] - 1970) * 12 + month[whole] - 1
+    complete = np.isfinite(year + month + day + hour + minute)
+    months = (year[complete] - 1970) * 12 + month[complete] - 1
     first = months.astype("datetime64[M]").astype("datetime64[s]").astype(np.int64)
-    naive[whole] = first + (day[whole] - 1) * 86_400 + hour[whole] * 3600 + minute[whole] * 60
+    naive[complete] = (
+        first + (day[complete] - 1) * 86_400 + hour[complete] * 3600 + minute[complete] * 60
+    )
     return keep_rows(on_clock(naive, zone), usable, table.line, str(table.path))
 
 
@@ -167,27 +163,6 @@ def _number(place: dict[str, str], name: str, path: Path, line: int) -> float:
         return float(place[name])
     except (KeyError, ValueError):
         raise TraceError(
-            f"{path}:{line}: {name} is {place.get(name, 'missing')!r}; the head of such a file "
-            "gives it as a number: check which file it is"
+            f"{path}:{line}: {name} is {place.get(name, 'missing')!r}; the header of such a "
+            "file gives it as a number; check which file it is"
         ) from None
-
-
-def extra(name: str, purpose: str) -> Any:
-    """Return a module: pvlib, windpowerlib or what they rest on.
-
-    Raises SimkitError, beginning with `purpose`, if it is not installed.
-    """
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise SimkitError(
-            f"{purpose}: {name} is not installed; pip install 'simkit-cluster[power]'"
-        ) from error
-
-
-@contextmanager
-def deprecations_apart() -> Iterator[None]:
-    """Hide that these libraries use what pandas will drop one day: their authors' matter."""
-    with catch_warnings():
-        simplefilter("ignore", DeprecationWarning)
-        yield

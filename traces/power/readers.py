@@ -1,8 +1,7 @@
-"""The readers that a scenario names: each takes a file, numbers and words, and returns one trace.
+"""Readers that a scenario names: each takes a file, numbers and text, and returns one trace.
 
-They are the entry points of the group ``simkit.signals``. `power.read_power`,
-`power_grid.read_carbon` and `power_grid.read_price` are such readers themselves; what needs more
-than one step is put together here.
+They are the entry points of the group ``simkit.signals``. `read_power`, `grid.read_carbon` and
+`grid.read_price` are such readers themselves; the readers here combine several steps.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ from simkit.traces.power.wind import (
 )
 
 Part = Literal["solar", "wind", "both"]
-"""Which of a site's sources: one, or their sum."""
+"""One of a site's sources, or their sum."""
 
 _CUBIC: Final[dict[str, float]] = {"cut_in_m_s": 3.0, "rated_m_s": 11.0, "cut_out_m_s": 25.0}
-"""What `cubic_turbine` takes where nothing else is given."""
+"""Defaults of the generic curve."""
 
 
 def read_site_part(
@@ -47,24 +46,15 @@ def read_site_part(
     label: Label = "start",
     site_zone: str | None = None,
 ) -> PowerTrace:
-    """Read what a site like GLEAMM generates: a time, solar kW and wind kW in each row.
+    """Read the power of a site like GLEAMM's: a time, solar kW and wind kW in each row.
 
-    Args:
-        path: the file.
-        part: ``solar``, ``wind`` or their sum, ``both``; of the sum rows that lack one of the two
-            are left out.
-        time_zone: see `power.read_power`.
-        time: the column of times.
-        solar: the column of solar power.
-        wind: the column of wind power.
-        unit: of both.
-        label: see `power.read_power`.
-        site_zone: see there.
+    `part` is ``solar``, ``wind`` or their sum, ``both``; rows that lack one of the two are left
+    out of the sum. `time`, `solar` and `wind` name columns. For the rest see `read_power`.
 
-    Raises TraceError for an unknown part, or as `power.read_power` does.
+    Raises TraceError for an unknown part, or as `read_power` does.
     """
     if part not in get_args(Part):
-        raise TraceError(f"{path}: part {part!r} is none{did_you_mean(part, get_args(Part))}")
+        raise TraceError(f"{path}: part {part!r} is unknown{did_you_mean(part, get_args(Part))}")
     columns = {"solar": [solar], "wind": [wind], "both": [solar, wind]}[part]
     return read_total(
         path,
@@ -78,10 +68,7 @@ def read_site_part(
 
 
 def read_sample_part(*, part: Part = "both") -> PowerTrace:
-    """Read the generated year of wind and solar power bundled with simkit.
-
-    Args:
-        part: ``solar``, ``wind`` or their sum, ``both``.
+    """Read one source of the bundled sample year, or the sum of both.
 
     Raises TraceError for an unknown part.
     """
@@ -98,16 +85,7 @@ def read_nsrdb_solar(
     loss: float = SolarPlant.loss,
     per_degree: float = SolarPlant.per_degree,
 ) -> PowerTrace:
-    """Read sunshine from a file of the NSRDB and turn it into the power of a plant.
-
-    Args:
-        path: the file, see `power_nrel.read_nsrdb`.
-        rated_w: see `power_solar.SolarPlant`, as the others.
-        tilt_deg: see there.
-        azimuth_deg: see there.
-        inverter_w: see there.
-        loss: see there.
-        per_degree: see there.
+    """Compute the power of a `SolarPlant` from a file of the NSRDB (see `nrel.read_nsrdb`).
 
     Raises TraceError if the file or a number is wrong, SimkitError without pvlib.
     """
@@ -128,22 +106,22 @@ def read_wtk_wind(
     hub_height_m: float | None = None,
     shear_exponent: float = SHEAR_EXPONENT,
 ) -> PowerTrace:
-    """Read wind from a file of the WIND Toolkit and turn it into the power of turbines.
+    """Compute the power of turbines from a file of the WIND Toolkit.
 
     Args:
-        path: the file, see `power_nrel.read_wind_toolkit`.
+        path: the file, see `nrel.read_wind_toolkit`.
         turbine: a type, such as ``E-53/800``; None: a generic curve of `rated_w`.
-        curves: the table in which the type is, see `power_wind.read_turbine`; None: windpowerlib's.
-        rated_w: of a generic curve, see `power_wind.cubic_turbine`.
+        curves: the table that holds the type, see `wind.read_turbine`; None: windpowerlib's.
+        rated_w: of a generic curve, see `wind.cubic_turbine`.
         cut_in_m_s: of a generic curve; None: 3.
         rated_m_s: of a generic curve; None: 11.
         cut_out_m_s: of a generic curve; None: 25.
-        turbines: how many stand there.
-        hub_height_m: see `power_wind.wind_power`.
-        shear_exponent: see there.
+        turbines: number of turbines.
+        hub_height_m: see `wind.wind_power`.
+        shear_exponent: see `wind.wind_power`.
 
-    Raises TraceError if the file, a type or a number is wrong, SimkitError without windpowerlib
-    where its curve is asked for.
+    Raises TraceError if the file, a type or a number is wrong, SimkitError if a curve of
+    windpowerlib is needed and windpowerlib is not installed.
     """
     given = {
         "rated_w": rated_w,
@@ -173,18 +151,12 @@ def read_generation_of(
     label: Label = "start",
     unit: str = "MW",
 ) -> PowerTrace:
-    """Read what one source gives to a public grid.
+    """Read the power that one source generates for a public grid.
 
-    Args:
-        path: the file, see `power_grid.read_generation`.
-        source: wind, solar, hydro, oil, gas, coal, nuclear or other.
-        time: see `power_grid.read_generation`, as the others.
-        time_zone: see there.
-        site_zone: see there.
-        label: see there.
-        unit: see there.
+    `source` is wind, solar, hydro, oil, gas, coal, nuclear or other; for the rest see
+    `grid.read_generation`.
 
-    Raises TraceError if the file has no such source, or as `power_grid.read_generation` does.
+    Raises TraceError if the file has no such source, or as `grid.read_generation` does.
     """
     found = read_generation(
         path, time=time, time_zone=time_zone, site_zone=site_zone, label=label, unit=unit
@@ -200,7 +172,7 @@ def _turbine(
     generic: Mapping[str, float],
     place: str,
 ) -> TurbineCurve | str:
-    """Return a turbine of a table, the name of one of windpowerlib's, or a generic one."""
+    """Return a curve from a table, the name of one in windpowerlib, or a generic curve."""
     if turbine is None:
         if curves is not None or "rated_w" not in generic:
             raise TraceError(
@@ -210,7 +182,7 @@ def _turbine(
         return cubic_turbine(generic["rated_w"], **shape)
     if generic:
         raise TraceError(
-            f"{place}: turbine {turbine!r} has a curve of its own, and {', '.join(generic)} "
-            f"{'are' if len(generic) > 1 else 'is'} given for a generic one; take either out"
+            f"{place}: turbine {turbine!r} has its own curve, but {', '.join(generic)} "
+            f"{'are' if len(generic) > 1 else 'is'} given for a generic one; remove one of the two"
         )
     return turbine if curves is None else read_turbine(curves, turbine)

@@ -1,4 +1,4 @@
-"""The rules of readers of power and weather: their names and what they mean."""
+"""Names and meanings of the rules of the readers of power and weather."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ NEGATIVE: Final = "negative power"
 OTHER_LENGTH: Final = "interval of another length"
 
 MEANINGS: Final[dict[str, str]] = {
-    NO_TIME: "The time is empty or not of the file's form; the row is left out.",
-    SKIPPED_HOUR: "The clock of the time zone was put forward over this time, so it never was; the "
-    "row is left out. If there is one every spring, the file keeps standard time: declare a fixed "
-    "zone, such as UTC-06:00.",
-    NO_VALUE: "The value is empty or no finite number; the row is left out and leaves a gap.",
+    NO_TIME: "The time is empty or does not have the file's format; the row is left out.",
+    SKIPPED_HOUR: "The clock of the time zone was put forward over this time, so the time does "
+    "not exist; the row is left out. If this occurs every spring, the file keeps standard time: "
+    "declare a fixed zone, such as UTC-06:00.",
+    NO_VALUE: "The value is empty or not a finite number; the row is left out and leaves a gap.",
     REPEATED_TIME: "An earlier row has the same time; the first is kept.",
     UNSORTED: "The row comes after a later time; rows are sorted.",
-    SECOND_HOUR: "The clock was put back, and this is the second time that it shows this hour.",
-    OTHER_LENGTH: "The time to the next row (from the one before, where times are ends) is not the "
-    "regular step, and the row's energy is divided by it; next to a gap the step is taken.",
+    SECOND_HOUR: "The clock was put back, and the row is from the second time that it showed this "
+    "hour.",
+    OTHER_LENGTH: "The time to the next row (from the previous row, where times are ends) is not "
+    "the regular step; the row's energy is divided by it. Next to a gap the step is taken.",
     NEGATIVE: "The power is below 0, as of a plant that consumes at night; it is kept.",
 }
 """What each rule or note means, in a sentence."""

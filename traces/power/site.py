@@ -4,8 +4,8 @@ GLEAMM (Texas Tech University, near Lubbock) has 150 kW of solar modules and thr
 300 kVA; figure 4.2 of V. Venkataswamy's dissertation (University of Virginia, 2023) shows peaks of
 120 and 600 kW and how often the sum of 2019 exceeds a level. Here the sun is pvlib's clear sky at
 that latitude behind random clouds, the wind is a random Weibull wind through a generic turbine:
-the daily and yearly cycles and the persistence of weather are like those of such a place, but no
-hour of it ever was. A sample of it is bundled.
+the daily and yearly cycles and the persistence of weather are realistic for such a place, but no
+hour is measured. One generated year is bundled as a sample.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from simkit.power.signal_trace import PowerTrace
 from simkit.power.signal_zone import standard_offset_s
 from simkit.traces.files import written_whole
 from simkit.traces.power import SitePower, read_gleamm
-from simkit.traces.power.nrel import SolarWeather, deprecations_apart, extra
+from simkit.traces.power.libraries import deprecations_hidden, power_library
+from simkit.traces.power.nrel import SolarWeather
 from simkit.traces.power.solar import SolarPlant, plant_power
 from simkit.traces.power.wind import TurbineCurve, cubic_turbine
 
@@ -34,7 +35,7 @@ YEAR_S: Final = 365.25 * DAY_S
 
 CLOUD_SHARES: Final = (0.0, 0.08, 0.2, 0.4, 1.0)
 CLEARNESS: Final = (0.08, 0.3, 0.7, 0.96, 1.0)
-"""Share of the time -> irradiance as a share of a clear sky's: three hours in five are clear."""
+"""Share of the time -> irradiance relative to a clear sky: three hours in five are clear."""
 
 
 @dataclass(frozen=True)
@@ -48,22 +49,22 @@ class Site:
     elevation_m: float = 1010.0
     """Above the sea."""
     time_zone: str = "UTC-06:00"
-    """Of the place; the generated clock keeps its standard time all year."""
+    """Zone of the place; the generated times are in its standard time all year."""
     plant: SolarPlant = SolarPlant(rated_w=150_000.0, loss=0.19)  # noqa: RUF009 - frozen
-    """The modules; the loss is such that the peak is the figure's 120 kW."""
+    """The modules; the loss is chosen so that the peak is the figure's 120 kW."""
     turbine: TurbineCurve = cubic_turbine(200_000.0, cut_in_m_s=2.5, rated_m_s=10.5)  # noqa: RUF009
     """Of each wind turbine: a third of the 600 kW that the figure shows as the peak of three."""
     turbines: int = 3
-    """How many."""
+    """Number of turbines."""
     weibull_shape: float = 2.5
     """Of the wind speed at the hub."""
     weibull_scale_m_s: float = 10.0
-    """Of the wind speed at the hub, so that the year exceeds 250 kW as often as the figure's; the
-    mean speed is 0.89 of it."""
+    """Of the wind speed at the hub, chosen so that the year exceeds 250 kW as often as in the
+    figure; the mean speed is 0.89 times the scale."""
 
     @property
     def utc_offset_s(self) -> float:
-        """By how many seconds the place's standard time is ahead of UTC."""
+        """Seconds by which the place's standard time is ahead of UTC."""
         return standard_offset_s(self.time_zone, 0.0)
 
 
@@ -77,13 +78,13 @@ def generate_site(
     """Generate a calendar year of solar and wind power.
 
     Args:
-        rng: the generator; it is only spawned from, once for clouds and once for wind.
-        year: which one; its leap day and the sun's place follow from it.
+        rng: only spawned from, once for clouds and once for wind.
+        year: the calendar year; its leap day and the sun's position follow from it.
         step_s: length of the intervals in s, a divisor of an hour.
-        site: the place; None: the one like GLEAMM.
+        site: the place; None: the site like GLEAMM.
 
     Returns:
-        Solar and wind power in W: means of intervals that start at the times given.
+        Solar and wind power in W: means of intervals that start at the given times.
 
     Raises SimkitError without pvlib, TraceError if the step does not divide an hour.
     """
@@ -97,21 +98,21 @@ def generate_site(
     time = np.arange(first, after, step_s)
     clouds, wind = rng.spawn(2)
     middle = time + step_s / 2
-    with deprecations_apart():
-        solar = plant_power(draw_sun(middle, site, clouds, step_s), site.plant)
-    blown = site.turbines * site.turbine.power(draw_wind(middle, site, wind, step_s))
-    return SitePower(_trace(time, solar, site, "solar"), _trace(time, blown, site, "wind"))
+    with deprecations_hidden():
+        solar_w = plant_power(draw_sun(middle, site, clouds, step_s), site.plant)
+    wind_w = site.turbines * site.turbine.power(draw_wind(middle, site, wind, step_s))
+    return SitePower(_trace(time, solar_w, site, "solar"), _trace(time, wind_w, site, "wind"))
 
 
 def draw_sun(time_s: Floats, site: Site, rng: np.random.Generator, step_s: float) -> SolarWeather:
-    """Draw a clouded sky over a place.
+    """Draw the weather under a cloudy sky.
 
     The clear sky is Ineichen's (P. Ineichen and R. Perez, "A new airmass independent formulation
-    for the Linke turbidity coefficient", 2002) with a turbidity of 3; what clouds leave of it is
-    split into direct and diffuse after D. G. Erbs et al., "Estimation of the diffuse radiation
-    fraction for hourly, daily and monthly-average global radiation", 1982.
+    for the Linke turbidity coefficient", 2002) with a turbidity of 3; the irradiance below the
+    clouds is split into direct and diffuse after D. G. Erbs et al., "Estimation of the diffuse
+    radiation fraction for hourly, daily and monthly-average global radiation", 1982.
     """
-    pvlib, pd = extra("pvlib", "generated site"), extra("pandas", "generated site")
+    pvlib, pd = power_library("pvlib", "generated site"), power_library("pandas", "generated site")
     place = pvlib.location.Location(site.latitude, site.longitude, "UTC", site.elevation_m)
     times = pd.to_datetime(time_s, unit="s", utc=True)
     sun = place.get_solarposition(times)
@@ -137,8 +138,8 @@ def draw_sun(time_s: Floats, site: Site, rng: np.random.Generator, step_s: float
 def draw_wind(time_s: Floats, site: Site, rng: np.random.Generator, step_s: float) -> Floats:
     """Draw wind speeds at the hub in m/s: Weibull, stronger at night and in spring.
 
-    Weather fronts last for days, gusts for an hour: a sum of three autoregressive series gives
-    the order of the speeds, Weibull's distribution their size.
+    Weather fronts last for days, gusts for an hour: a sum of three autoregressive series ranks the
+    speeds, the Weibull distribution gives their sizes.
     """
     share = normal_shares(
         len(time_s),
@@ -158,14 +159,14 @@ def draw_wind(time_s: Floats, site: Site, rng: np.random.Generator, step_s: floa
 def normal_shares(
     number: int, *series: tuple[float, float], rng: np.random.Generator, step_s: float
 ) -> Floats:
-    """Return (number,) uniform shares in (0, 1), near one another where they are near in time.
+    """Return (number,) uniform shares in (0, 1) that are correlated in time.
 
     Args:
-        number: how many.
-        series: (time in s over which an autoregressive series forgets, its weight) each; the
-            squares of the weights sum to about 1.
-        rng: the generator.
-        step_s: distance of neighbours in s.
+        number: number of shares.
+        series: (time constant in s, weight) of each autoregressive series; the squares of the
+            weights sum to about 1.
+        rng: draws the shocks.
+        step_s: time between neighbours in s.
     """
     from scipy.signal import lfilter
     from scipy.special import ndtr
@@ -201,8 +202,8 @@ def _trace(time_s: Floats, power_w: Floats, site: Site, name: str) -> PowerTrace
     )
 
 
-SAMPLE: Final = "gleamm_like_2019.csv.gz"
-SEED: Final = 0
+_SAMPLE: Final = "gleamm_like_2019.csv.gz"
+_SEED: Final = 0
 
 
 def sample_site_path() -> Path:
@@ -210,18 +211,18 @@ def sample_site_path() -> Path:
 
     The times are starts of intervals on the clock UTC-06:00.
     """
-    return Path(str(resources.files("simkit.traces.samples").joinpath(SAMPLE)))
+    return Path(str(resources.files("simkit.traces.samples").joinpath(_SAMPLE)))
 
 
 def read_sample_site() -> SitePower:
-    """Read the sample."""
+    """Read the bundled sample."""
     return read_gleamm(sample_site_path(), time_zone=Site().time_zone)
 
 
 def write_sample_site(folder: Path) -> Path:
-    """Generate the sample anew into a folder and return its path; needs pvlib."""
+    """Generate the sample into a folder and return its path; needs pvlib."""
     site = Site()
-    power = generate_site(rng=np.random.default_rng(SEED), site=site)
+    power = generate_site(rng=np.random.default_rng(_SEED), site=site)
     clock = (power.solar.time_s + site.utc_offset_s).astype("datetime64[s]")
     rows = zip(
         np.datetime_as_string(clock, unit="m").tolist(),
@@ -229,7 +230,7 @@ def write_sample_site(folder: Path) -> Path:
         power.wind.value / 1000,
         strict=True,
     )
-    path = folder / SAMPLE
+    path = folder / _SAMPLE
     with written_whole(path) as stream:
         stream.write(b"time,solar_kw,wind_kw\n")
         for time, solar, wind in rows:

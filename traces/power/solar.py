@@ -10,12 +10,13 @@ from simkit.arrays import Floats
 from simkit.errors import TraceError
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import PowerTrace
-from simkit.traces.power.nrel import SolarWeather, deprecations_apart, extra
+from simkit.traces.power.libraries import deprecations_hidden, power_library
+from simkit.traces.power.nrel import SolarWeather
 
 
 @dataclass(frozen=True)
 class SolarPlant:
-    """A field of modules that do not move.
+    """A field of fixed modules.
 
     Raises TraceError if a number is out of its range.
     """
@@ -23,9 +24,9 @@ class SolarPlant:
     rated_w: float
     """Power of all modules under standard conditions (1000 W/m2, 25 degrees C), direct current."""
     tilt_deg: float = 25.0
-    """Against the ground; 0 lies flat."""
+    """Angle to the ground; 0 lies flat."""
     azimuth_deg: float = 180.0
-    """Direction the modules face, 180 is south."""
+    """Direction that the modules face; 180 is south."""
     inverter_w: float | None = None
     """Largest power of the inverters, direct current; None: `rated_w`."""
     loss: float = 0.14
@@ -70,7 +71,7 @@ def solar_power(weather: SolarWeather, plant: SolarPlant) -> PowerTrace:
 
     Raises SimkitError without pvlib.
     """
-    with deprecations_apart():
+    with deprecations_hidden():
         power = plant_power(weather, plant)
     return PowerTrace(
         time_s=weather.time_s,
@@ -86,7 +87,7 @@ def solar_power(weather: SolarWeather, plant: SolarPlant) -> PowerTrace:
 
 def plant_power(weather: SolarWeather, plant: SolarPlant) -> Floats:
     """Return the power in W at each of the weather's instants, (n,)."""
-    pvlib, pd = extra("pvlib", "solar power"), extra("pandas", "solar power")
+    pvlib, pd = power_library("pvlib", "solar power"), power_library("pandas", "solar power")
     times = pd.to_datetime(weather.time_s, unit="s", utc=True)
     sun = pvlib.solarposition.get_solarposition(
         times, weather.latitude, weather.longitude, weather.elevation_m

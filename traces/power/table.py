@@ -1,4 +1,4 @@
-"""Text tables of measured series: chosen columns by name, whatever else the file holds."""
+"""CSV tables of measured series, read as text: columns by name, below any number of head lines."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ class Table:
 
     path: Path
     columns: dict[str, pl.Series]
-    """Name -> (n,) words; empty ones are null."""
+    """Name -> (n,) fields; empty ones are null."""
     line: Ints
     """(n,) the line of each row."""
 
     def numbers(self, name: str) -> Floats:
-        """Return a column as numbers, (n,); NaN where a word is none."""
+        """Return a column as numbers, (n,); NaN where a field is not a number."""
         column = self.columns[name].cast(pl.Float64, strict=False)
         return column.fill_null(np.nan).to_numpy().astype(np.float64)
 
 
 def head_lines(path: Path, number: int) -> list[list[str]]:
-    """Return the words of the first lines of a file, split at commas."""
+    """Return the fields of the first lines of a file."""
     first = next(iter(text_blocks(path)), None)
     lines = first.text.decode("utf-8", "replace").splitlines() if first else []
     if len(lines) < number:
         raise TraceError(
-            f"{path}: {counted(len(lines), 'line')}, its head alone has {number}; check which file "
-            "it is"
+            f"{path}: {counted(len(lines), 'line')}, its header alone takes {number}; check which "
+            "file it is"
         )
     return [[word.strip(' "') for word in line.split(",")] for line in lines[:number]]
 
@@ -50,9 +50,10 @@ def read_table(path: Path, wanted: Sequence[str], *, header_line: int = 1) -> Ta
     Args:
         path: the file.
         wanted: names of columns.
-        header_line: the line with the names, from 1; what stands above is passed over.
+        header_line: the line with the names, from 1; lines above it are skipped.
 
-    Raises TraceError if a column is missing, a name is there twice, or the rows are no table.
+    Raises TraceError if a column is missing, a name occurs twice, or a row has too many
+    fields.
     """
     names = head_lines(path, header_line)[-1]
     chosen = [_position(name, names, path, header_line) for name in dict.fromkeys(wanted)]
@@ -91,7 +92,7 @@ def _misshapen(text: bytes, width: int, first_line: int, path: Path) -> TraceErr
         if (fields := row.count(b",") + 1) > width:
             return TraceError(
                 f"{path}:{number}: {counted(fields, 'field')}, the header has {width}; give every "
-                "line one field a column"
+                "line one field for each column"
             )
     return TraceError(
         f"{path}:{first_line}: not a table of {counted(width, 'column')}; check the file"

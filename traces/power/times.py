@@ -1,8 +1,8 @@
-"""Times in files of power and weather: from words to Unix times, daylight saving included.
+"""Times in files of power and weather: from text to Unix times, daylight saving included.
 
-A time is either complete (``2022-01-01 00:00:00+00:00``) or the reading of a clock, which means
-nothing without its time zone. In autumn such a clock shows an hour twice: the second time is told
-by the order of the rows. In spring it never shows an hour that some files hold all the same.
+A time is either complete (``2022-01-01 00:00:00+00:00``) or a clock reading, which means nothing
+without its time zone. In autumn such a clock shows an hour twice; the order of the rows tells the
+second time. In spring it skips an hour that some files contain all the same.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Instants(NamedTuple):
     """Instants of rows, (n,) each."""
 
     time_s: Floats
-    """Unix times; NaN where there is none."""
+    """Unix times; NaN where unknown."""
     skipped: Bools
     """The clock never showed this time."""
     second: Bools
@@ -37,16 +37,16 @@ class Instants(NamedTuple):
 def instants(
     words: pl.Series, time_zone: str | None, place: str, time_format: str | None = None
 ) -> Instants:
-    """Return the instants that words stand for.
+    """Parse times.
 
     Args:
         words: (n,) dates with times of day, in the order of the file.
-        time_zone: zone of the clock (see `signal_zone.parse_zone`); None if the words say it.
+        time_zone: zone of the clock (see `signal_zone.parse_zone`); None if the times contain it.
         place: file and column, for messages.
-        time_format: form of the words, as `datetime.strptime` has it; None: ISO 8601.
+        time_format: format of the times for `datetime.strptime`; None: ISO 8601.
 
-    Raises TraceError if no word is of that form, if a zone is needed and not declared, or declared
-    and in the words as well.
+    Raises TraceError if no time has that format, if a zone is needed and not declared, or if it is
+    declared and the times contain an offset.
     """
     naive, offset = _clock(words, time_format)
     if not np.isfinite(naive).any():
@@ -59,7 +59,7 @@ def instants(
     if known.any():
         if time_zone is not None:
             raise TraceError(
-                f"{place}: the times carry their own distance from UTC, but time_zone "
+                f"{place}: the times carry their own offset from UTC, but time_zone "
                 f"{time_zone!r} is declared; leave time_zone out"
             )
         return Instants(naive - offset, np.zeros(len(naive), bool), np.zeros(len(naive), bool))
@@ -78,8 +78,8 @@ def on_clock(naive_s: Floats, time_zone: str) -> Instants:
     """Return the instants at which a zone's clock shows given times.
 
     Args:
-        naive_s: (n,) what the clock shows, as seconds since 1970 if it were UTC; NaN is kept.
-        time_zone: of the clock.
+        naive_s: (n,) clock readings, in seconds since 1970 as if they were UTC; NaN is kept.
+        time_zone: zone of the clock.
     """
     zone = parse_zone(time_zone)
     # The offset is looked up a day before and a day after: where they agree there is no doubt.
@@ -98,7 +98,7 @@ def on_clock(naive_s: Floats, time_zone: str) -> Instants:
 
 
 def _offsets(hours: Floats, distance: int, zone: tzinfo) -> Floats:
-    """Return the zone's offset in s so many hours from each of the hours since 1970."""
+    """Return the zone's offset in s, `distance` hours from each of the hours since 1970."""
     days, row = np.unique((hours + distance) // 24, return_inverse=True)
     of_day = np.array([_day_offset(float(day), zone) for day in days])
     return of_day[row] if len(days) else np.zeros(1)
@@ -109,7 +109,7 @@ def _day_offset(day: float, zone: tzinfo) -> float:
 
 
 def _shows(time_s: Floats, naive_s: Floats, zone: tzinfo) -> Bools:
-    """Tell at which instants the clock does show a time."""
+    """Return at which instants the clock shows `naive_s`."""
     known = np.flatnonzero(np.isfinite(time_s))
     hours, row = np.unique(np.floor(time_s[known] / 900), return_inverse=True)
     offset = np.array([utc_offset_s(zone, quarter * 900.0) for quarter in hours.tolist()])
@@ -120,13 +120,13 @@ def _shows(time_s: Floats, naive_s: Floats, zone: tzinfo) -> Bools:
 
 
 def _highest_before(values: Floats) -> Floats:
-    """Return the largest of the values above each; minus infinity for the first."""
+    """Return the largest of the values before each; minus infinity for the first."""
     known = np.where(np.isfinite(values), values, -np.inf)
     return np.concatenate(([-np.inf], np.maximum.accumulate(known)[:-1]))
 
 
 def _clock(words: pl.Series, time_format: str | None) -> tuple[Floats, Floats]:
-    """Return what the clock shows (s since 1970, as if UTC) and its offset in s, NaN if unsaid."""
+    """Return clock readings (s since 1970, as if UTC) and their offsets in s, NaN if absent."""
     if time_format is not None:
         return _by_format(words, time_format)
     parts = words.str.extract_groups(_PARTS).struct.unnest()

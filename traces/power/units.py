@@ -1,4 +1,4 @@
-"""Units of power files: what a declared unit is in the units of simkit, and what a header says."""
+"""Units of power files: conversion to simkit's units, and the unit that a column name contains."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Unit:
     """A unit of a file."""
 
     name: str
-    """The unit of simkit that it becomes."""
+    """The unit of simkit that it is converted to."""
     factor: float
-    """Values are multiplied by it."""
+    """Factor of the conversion."""
     per_interval: bool = False
-    """An energy for each interval, which its length in s divides."""
+    """An energy for each interval, to be divided by its length in s."""
 
 
 _POWER: Final = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
@@ -43,7 +43,7 @@ UNITS: Final[dict[str, Unit]] = {
     "degC": Unit("degC", 1.0),
     "share": Unit("share", 1.0),
 }
-"""Declared unit -> unit of simkit. Prices keep their currency, whatever it is."""
+"""Declared unit -> unit of simkit. Prices keep their currency."""
 
 _BY_FOLDED_NAME = {name.casefold(): name for name in UNITS}
 _FOLDED_NAME = re.compile(
@@ -60,7 +60,7 @@ def unit_of(name: str, place: str) -> Unit:
 
 
 def near_name(name: str, known: Iterable[str]) -> str:
-    """Return a suggestion for a name that is not among those known, first by its letters alone."""
+    """Return a suggestion for an unknown name; one that differs only in case comes first."""
     names = list(known)
     for other in names:
         if other.casefold() == name.casefold():
@@ -69,14 +69,14 @@ def near_name(name: str, known: Iterable[str]) -> str:
 
 
 def named_unit(column: str) -> str | None:
-    """Return the unit that a column's name ends with or holds, such as kW in ``solar_kw``."""
+    """Return the last unit in a column's name, such as kW in ``solar_kw``."""
     folded = column.casefold().replace("₂", "2").replace("_", " ")
     found = _FOLDED_NAME.findall(folded)
     return _BY_FOLDED_NAME.get(found[-1].replace("eq", "")) if found else None
 
 
 def check_declared(column: str, unit: str, place: str) -> None:
-    """Raise TraceError if a column's name says another unit than is declared."""
+    """Raise TraceError if a column's name contains another unit than the declared one."""
     said = named_unit(column)
     if said is not None and UNITS[said] != unit_of(unit, place):
         raise TraceError(

@@ -13,16 +13,17 @@ from simkit.arrays import Floats
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import PowerTrace
-from simkit.traces.power.nrel import WindWeather, deprecations_apart, extra
+from simkit.traces.power.libraries import deprecations_hidden, power_library
+from simkit.traces.power.nrel import WindWeather
 from simkit.traces.power.table import head_lines, read_table
 
 SHEAR_EXPONENT: Final = 1 / 7
-"""Of Hellmann's power law over open land."""
+"""Exponent of Hellmann's power law over open land."""
 
 
 @dataclass(frozen=True)
 class TurbineCurve:
-    """What a turbine gives at a wind speed: points joined by straight lines, 0 beyond them.
+    """Power of a turbine by wind speed: points joined by straight lines, 0 beyond them.
 
     Raises TraceError unless speeds ascend from 0 m/s or above and powers are not negative.
     """
@@ -63,9 +64,9 @@ def cubic_turbine(
 
     Args:
         rated_w: power from the rated speed to the cut-out speed.
-        cut_in_m_s: below, the turbine stands still.
-        rated_m_s: from here on it is held at its rated power.
-        cut_out_m_s: above, it is turned out of the wind.
+        cut_in_m_s: below this speed the turbine stands still.
+        rated_m_s: from this speed on the power is `rated_w`.
+        cut_out_m_s: above this speed the turbine is turned out of the wind.
     """
     rising = np.linspace(cut_in_m_s, rated_m_s, 33)
     share = (rising**3 - cut_in_m_s**3) / (rated_m_s**3 - cut_in_m_s**3)
@@ -77,7 +78,7 @@ def cubic_turbine(
 
 
 def read_turbine(path: str | PathLike[str], turbine: str) -> TurbineCurve:
-    """Read a turbine's curve from a table of curves, as windpowerlib and the OEDB library have it.
+    """Read a turbine's curve from a table of curves in the form of windpowerlib and OEDB.
 
     Args:
         path: a CSV file: ``turbine_type`` and one column for each wind speed in m/s; power in W,
@@ -105,15 +106,15 @@ def library_turbine(turbine: str) -> TurbineCurve:
 
     Raises SimkitError without windpowerlib, TraceError if it knows no such turbine.
     """
-    library = extra("windpowerlib", "wind power")
-    # Of a name that it does not know the library makes a turbine without a curve.
-    with deprecations_apart():
+    library = power_library("windpowerlib", "wind power")
+    # For an unknown name the library makes a turbine without a curve.
+    with deprecations_hidden():
         types = library.get_turbine_types(print_out=False)
     known = types.loc[types["has_power_curve"], "turbine_type"].tolist()
     if turbine not in known:
         near = did_you_mean(turbine, known)
         raise TraceError(f"windpowerlib has no power curve of {turbine!r}{near}")
-    with deprecations_apart():
+    with deprecations_hidden():
         curve = library.WindTurbine(turbine_type=turbine, hub_height=100.0).power_curve
     return TurbineCurve(
         turbine,
@@ -134,19 +135,19 @@ def wind_power(
 
     The speed at the hub follows Hellmann's power law (G. Hellmann, "Über die Bewegung der Luft in
     den untersten Schichten der Atmosphäre", 1915): it grows with the height to the power of the
-    exponent. Losses in the wake of other turbines and of density are left out.
+    exponent. Wake losses and air density are not modelled.
 
     Args:
         weather: wind at one height.
         turbine: a curve, or the name of one in windpowerlib.
-        turbines: how many stand there.
-        hub_height_m: height of the hubs in m; None: that of the weather.
-        shear_exponent: of the power law.
+        turbines: number of turbines.
+        hub_height_m: height of the hubs in m; None: the height of the weather.
+        shear_exponent: exponent of the power law.
 
     Returns:
         The power of all turbines together in W, read at instants.
 
-    Raises TraceError if the turbine is unknown, or a number not above 0.
+    Raises TraceError if the turbine is unknown, or a number is not above 0.
     """
     height = weather.height_m if hub_height_m is None else hub_height_m
     if turbines < 1 or not 0 < height < np.inf:

@@ -280,7 +280,7 @@ def test_a_given_forecast_must_reach_the_horizon_after_the_last_job(csv):
         ({"zone": None}, "times without a time zone; declare zone: UTC"),
         (
             {"time": "utc"},
-            "the times carry their own distance from UTC, but zone 'UTC' is declared; leave zone out",
+            "the times carry their own offset from UTC, but zone 'UTC' is declared; leave zone out",
         ),
         # a column that is not there
         ({"column": "KW"}, "no column 'KW'; did you mean 'kw'?"),

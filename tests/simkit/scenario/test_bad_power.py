@@ -147,7 +147,7 @@ BY_THE_FILES = [
     # no zone; another zone than the times say
     (wind(csv(zone=None)), (f"{WIND}: ", "times without a time zone; declare zone: UTC")),
     (wind(csv(path="zoned.csv")),
-     ("the times carry their own distance from UTC, but zone 'UTC' is declared", "leave zone out")),
+     ("the times carry their own offset from UTC, but zone 'UTC' is declared", "leave zone out")),
     # a gap where none may be; one that is longer than may be
     (wind(csv(path="gap.csv")),
      ("gap.csv: kw: gaps from 2020-01-01 10:00 UTC for 06:00:00", "the rule allows none",

@@ -98,7 +98,7 @@ def test_columns_of_a_site_may_have_other_names(tmp_path):
     trace = read("gleamm", path, time_zone="UTC", site_zone="America/Chicago", **names)
     assert trace.value.tolist() == [3e6, 7e6]
     assert (trace.label, trace.time_zone, trace.step_s) == ("end", "America/Chicago", 3600)
-    assert "part 'sun' is none" in refused("gleamm", path, part="sun", time_zone="UTC", **names)
+    assert "part 'sun' is unknown" in refused("gleamm", path, part="sun", time_zone="UTC", **names)
 
 
 def test_the_sample_in_parts():
@@ -147,7 +147,7 @@ def test_a_turbine_of_a_table(wind, tmp_path):
         ({}, "no turbine is named; give turbine, or rated_w alone for a generic curve"),
         ({"cut_in_m_s": 3.0}, "no turbine is named"),
         ({"curves": "x.csv", "rated_w": 1e3}, "no turbine is named"),
-        ({"turbine": "T", "rated_w": 1e3}, "turbine 'T' has a curve of its own, and rated_w is"),
+        ({"turbine": "T", "rated_w": 1e3}, "turbine 'T' has its own curve, but rated_w is"),
         ({"rated_w": -1.0}, "powers of 0 or more"),
         ({"rated_w": 1e3, "cut_in_m_s": 12.0}, "ascending speeds"),
         ({"rated_w": 1e3, "turbines": 0}, "0 turbines"),

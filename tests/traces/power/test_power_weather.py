@@ -65,10 +65,10 @@ def test_nsrdb(file):
 @pytest.mark.parametrize(
     ("read", "text", "what"),
     [
-        (read_nsrdb, WIND, ":2: Time Zone is 'missing'; the head of such a file"),
+        (read_nsrdb, WIND, ":2: Time Zone is 'missing'; the header of such a file"),
         (read_wind_toolkit, SUN, ":1: Data Timezone is 'missing'"),
         (read_wind_toolkit, WIND.replace("wind speed", "wind"), ":2: no column 'wind speed at"),
-        (read_nsrdb, "a,b\n", "1 line, its head alone has 3"),
+        (read_nsrdb, "a,b\n", "1 line, its header alone takes 3"),
         (read_nsrdb, SUN.replace("GHI", "GHJ"), ":3: no column 'GHI'; did you mean"),
     ],
 )

@@ -1,0 +1,194 @@
+"""Columns of a power file as traces: the rules for rows, the order of times, units, energies.
+
+Rules, counted by name, decide which rows become values. Energies, such as kWh for each interval,
+become mean powers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.errors import TraceError
+from simkit.power.signal import WATT
+from simkit.power.signal_trace import Label, PowerTrace, Sampling, intervals
+from simkit.traces.power import rules
+from simkit.traces.power.table import Table, read_table
+from simkit.traces.power.times import Instants, instants
+from simkit.traces.power.units import check_declared, unit_of
+from simkit.traces.rigid_jobs import first_that_applies
+from simkit.traces.rules import Tally, summary
+from simkit.workload import RowReport
+
+_SAME_LENGTH: Final = 1e-6
+"""Share of the step by which an interval may differ: the last digits of a time."""
+
+
+class Clock(NamedTuple):
+    """The clock that wrote the times of a file."""
+
+    column: str
+    """The column of times."""
+    time_zone: str | None
+    """Its zone; None if the times or the column's name give it."""
+    time_format: str | None
+    """Format of the times for `datetime.strptime`; None: ISO 8601."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the numbers of a file mean; the file itself seldom says it."""
+
+    time_zone: str
+    """Zone of the place."""
+    label: Label = "start"
+    """Which end of its interval the time of a mean is."""
+    sampling: Sampling = "mean"
+    """``mean`` of an interval, or read at an ``instant``."""
+    step_s: float = 0.0
+    """Regular distance of the times in s; 0: the most frequent one."""
+
+
+class KeptRows(NamedTuple):
+    """Rows that passed the rules, by ascending time."""
+
+    row: Ints
+    """(k,) positions of the kept rows."""
+    time_s: Floats
+    """(k,) Unix times."""
+    report: RowReport
+    """Counts of all rows, by rule."""
+
+
+def keep_rows(
+    when: Instants, usable: Floats, line: Ints, name: str, *, power: bool = False
+) -> KeptRows:
+    """Apply the rules for rows.
+
+    Args:
+        when: instants of the rows.
+        usable: (n,) the value; or any number that is NaN where a needed value is missing.
+        line: (n,) lines, for the report.
+        name: file and column, for messages.
+        power: note negative values.
+
+    Raises TraceError if no row is left.
+    """
+    tally = Tally()
+    tally.read(len(line))
+    order = np.argsort(when.time_s, kind="stable")
+    repeated = np.zeros(len(line), dtype=bool)
+    repeated[order[1:]] = np.diff(when.time_s[order]) == 0
+    drops = {
+        rules.SKIPPED_HOUR: when.skipped,
+        rules.NO_TIME: ~np.isfinite(when.time_s),
+        rules.NO_VALUE: ~np.isfinite(usable),
+        rules.REPEATED_TIME: repeated,
+    }
+    kept = first_that_applies(drops, line, tally.drop)
+    latest = np.maximum.accumulate(np.where(kept, when.time_s, -np.inf))
+    tally.note(rules.UNSORTED, line[kept & (when.time_s < latest)])
+    tally.note(rules.SECOND_HOUR, line[kept & when.second])
+    if power:
+        tally.note(rules.NEGATIVE, line[kept & (usable < 0)])
+    tally.accept(int(np.count_nonzero(kept)))
+    rows = order[kept[order]]
+    if not len(rows):
+        raise TraceError(f"{name}: no row is left: {summary(tally.report)}; check the column")
+    return KeptRows(rows, when.time_s[rows], tally.report)
+
+
+class Sheet(NamedTuple):
+    """Columns of one unit with the instants of their rows, read from a file once."""
+
+    table: Table
+    when: Instants
+    unit: str
+    meaning: Meaning
+
+    def trace(self, *columns: str) -> PowerTrace:
+        """Return a column, or the sum of several, in the units of simkit.
+
+        Raises TraceError if no row is left or the unit is unknown.
+        """
+        path, line, meaning = self.table.path, self.table.line, self.meaning
+        name = f"{path}: {' + '.join(columns)}"
+        unit = unit_of(self.unit, name)
+        values = np.sum([self.table.numbers(column) for column in columns], axis=0)
+        kept = keep_rows(self.when, values, line, name, power=unit.name == WATT)
+        trace = PowerTrace(
+            time_s=kept.time_s,
+            value=values[kept.row] * unit.factor,
+            unit=unit.name,
+            time_zone=meaning.time_zone,
+            sampling=meaning.sampling,
+            label=meaning.label,
+            step_s=meaning.step_s,
+            name=name,
+            report=kept.report,
+            inputs=(path,),
+        )
+        return _power_of_energy(trace, line[kept.row]) if unit.per_interval else trace
+
+
+def open_sheet(
+    path: Path, columns: Sequence[str], unit: str, meaning: Meaning, clock: Clock
+) -> Sheet:
+    """Read columns of one unit and their times, after checking the declarations against the file.
+
+    Raises TraceError if the file cannot be read, something is undeclared, or a declaration
+    contradicts the file.
+    """
+    if not columns:
+        raise TraceError(f"{path}: no column is named; name at least one")
+    for column in columns:
+        check_declared(column, unit, str(path))
+    zone_in_name = "UTC" if re.search(r"(?:^|[\s()])UTC(?:$|[\s()])", clock.column) else None
+    zone = "UTC" if clock.time_zone is None else clock.time_zone
+    if zone_in_name and zone.upper() not in ("UTC", "GMT", "Z"):
+        raise TraceError(
+            f"{path}: column {clock.column!r} is in UTC, but time_zone {clock.time_zone!r} is "
+            "declared; leave time_zone out, and give the zone of the place as site_zone"
+        )
+    table = read_table(path, [clock.column, *columns])
+    when = instants(
+        table.columns[clock.column],
+        clock.time_zone or zone_in_name,
+        f"{path}: {clock.column}",
+        clock.time_format,
+    )
+    return Sheet(table, when, unit, meaning)
+
+
+def _power_of_energy(trace: PowerTrace, line: Ints) -> PowerTrace:
+    """Return the mean power of each interval, from the energy in it.
+
+    An interval lasts until the next row (from the previous row if times are ends), whatever its
+    length. Next to a gap, and at the end of the trace, it has the length of the regular step.
+    Intervals of another length than the step are noted in the trace's report.
+
+    Args:
+        trace: energies in J as its values.
+        line: (n,) the line of each row, for the report.
+
+    Raises TraceError for readings at an instant, which hold no energy.
+    """
+    if trace.sampling == "instant":
+        raise TraceError(
+            f"{trace.name}: an energy is that of an interval, not a reading at an instant; leave "
+            "sampling: instant out, or give the unit of a power"
+        )
+    starts, ends, energy_j = intervals(trace)
+    seconds = ends - starts
+    other = np.abs(seconds - trace.step_s) > _SAME_LENGTH * trace.step_s
+    if trace.report is not None:
+        tally = Tally()
+        tally.report = trace.report
+        tally.note(rules.OTHER_LENGTH, line[other])
+    return replace(trace, value=energy_j * (1 / seconds))

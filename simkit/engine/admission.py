@@ -1,4 +1,4 @@
-"""Admission: which submitted tasks a policy may see."""
+"""Admission: which submitted tasks a policy sees, and the backlog of those that it does not."""
 
 from __future__ import annotations
 
@@ -12,15 +12,12 @@ from simkit.errors import ScenarioError
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
 
-# MERGED Backlogs: the tasks that admission holds back, and which of them is let in next.
-
-
 AdmissionOrder = Literal["fifo", "qos", "value"]
 """Who goes first: the oldest, the highest quality of service, or the highest value."""
 
 
 class Backlog(Protocol):
-    """Tasks held back; those of `deque`'s methods that admission needs."""
+    """Tasks held back: the methods of `deque` that admission needs."""
 
     def append(self, task: Task, /) -> None:
         """Hold a task back."""
@@ -72,15 +69,13 @@ class RankedBacklog:
         return (-self._rank(task), task.index, task)
 
     def __contains__(self, task: object, /) -> bool:
-        """Tell whether a task is held back."""
         return task in self._held
 
     def __len__(self) -> int:
-        """Return how many are held back."""
         return len(self._held)
 
     def __iter__(self) -> Iterator[Task]:
-        """Go through them in the order in which they came."""
+        """Yield the tasks in the order in which they came."""
         return iter(self._held)
 
 
@@ -163,10 +158,10 @@ class Admission:
         return slots is None or (len(self._queue) < slots and not self.held)
 
     def _place_left(self, backlog: int) -> bool:
-        """Tell whether a newcomer finds a slot, or a place that those held back will leave."""
+        """Return whether a newcomer finds a slot, or a place that those held back will leave."""
         if not self._compares:
             return self._slot_for_newcomers()
-        slots = self.rule.slots or 0  # whoever compares has slots
+        slots = self.rule.slots or 0  # a rule that compares has slots
         return len(self._queue) + len(self.held) < slots + backlog
 
     def show(self, task: Task) -> None:
@@ -188,7 +183,7 @@ class Admission:
             self.refill()
 
     def has_room(self) -> bool:
-        """Tell whether a task is held back although a slot is free."""
+        """Return whether a task is held back although a slot is free."""
         slots = self.rule.slots
         return bool(self.held) and slots is not None and len(self._queue) < slots
 

@@ -1,4 +1,4 @@
-"""Bookkeeping: what has become of every task and job in the system, written down as records."""
+"""Bookkeeping: records what happens to every task and job in the system."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Bookkeeping:
     def end_allocation(
         self, allocation: Allocation, attempt: Attempt, now: float, outcome: int, executed_s: float
     ) -> None:
-        """Write down an allocation that ends now, and its task and job if that was all of them.
+        """Record an allocation that ends now, and its task and job if this was the last part.
 
         `executed_s` counts all segments of the attempt.
         """
@@ -201,7 +201,7 @@ class Bookkeeping:
             write([task.job_index, task.index, machine, first, count, number, start, now, outcome])
 
     def kill(self, task: Task, now: float, reason: str, executed_s: float) -> None:
-        """Write down that a task was ended for good; its allocations have been recorded."""
+        """Record that a task was ended for good; its allocations have been recorded."""
         record = self.records.setdefault(task, TaskRecord())
         record.killed = self._recorder.reason(reason)
         record.executed_s = executed_s
@@ -209,7 +209,7 @@ class Bookkeeping:
         self._end_task(task, record, now)
 
     def reject(self, row: int, tasks: Sequence[Task], now: float, reason: str) -> None:
-        """Write down that a job will not be run."""
+        """Record that a job will not be run."""
         number = self._recorder.reason(reason)
         self._recorder.events.append((now, "rejected", row, -1, -1, reason))
         for task in tasks:
@@ -228,7 +228,7 @@ class Bookkeeping:
             self.on_task_end(task, killed=bool(record.killed))
 
     def _end_job_of(self, task: Task, record: TaskRecord, now: float, status: int) -> None:
-        """Write down a task's job if this was the last of its tasks."""
+        """Record a task's job if this was the last of its tasks."""
         job = record.job
         if job is None:
             self.jobs_ended += 1
@@ -263,19 +263,19 @@ class Bookkeeping:
         ])  # fmt: skip
 
     def event(self, kind: str, task: Task, detail: str) -> None:
-        """Write down something that happens to a task now."""
+        """Record something that happens to a task now."""
         row = (self._events.now, kind, task.job_index, task.index, -1, detail)
         self._recorder.events.append(row)
 
     def capacity(
         self, machine: int, capacity: Mapping[str, float], facts: Mapping[str, object]
     ) -> None:
-        """Write down a machine's new capacity, with what it is due to."""
+        """Record a machine's new capacity and why it changed."""
         detail = json.dumps({"capacity": dict(capacity), **facts})
         self._recorder.events.append((self._events.now, "capacity", -1, -1, machine, detail))
 
     def close(self, unfinished: Collection[Task], in_progress: Container[Task]) -> None:
-        """Write down all that has not ended; those of `in_progress` run or are suspended."""
+        """Record everything that has not ended; tasks in `in_progress` run or are suspended."""
         jobs: dict[int, list[Task]] = {}
         for task in sorted(unfinished, key=lambda task: task.index):
             status = Status.RUNNING if task in in_progress else Status.WAITING

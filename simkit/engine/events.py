@@ -142,7 +142,7 @@ class EventLoop(simpy.Environment):
         yield  # for good
 
     def instants(self, complete: Callable[[Allocation, float], None]) -> Iterator[float]:
-        """Let everything happen that is due at an instant, and yield that instant; then the next.
+        """Run everything that is due at an instant and yield that instant; then the next.
 
         Ends when only background is left that is not worth waiting for. An exception that a SimPy
         process raises comes out here.

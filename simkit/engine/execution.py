@@ -224,7 +224,7 @@ class Execution:
         attempt.done_s = kept
 
     def resume(self, action: Resume) -> None:
-        """Let a suspended allocation run on."""
+        """Continue a suspended allocation."""
         allocation, on = action.allocation, action.on or action.allocation.on
         task, referee = allocation.task, self._system.referee
         if allocation not in self._system.suspended:

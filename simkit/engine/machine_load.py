@@ -83,7 +83,7 @@ class MachineLoad:
         return self._sum.value
 
     def set_standing(self, machine: int, watts: float) -> None:
-        """Let a machine's own power be another from now on."""
+        """Set the power that a machine draws without tasks, in W."""
         if watts != self._standing[machine]:
             self._sum.add(watts - self._standing[machine])
             self._standing[machine] = watts

@@ -1,7 +1,7 @@
-"""The machines that are on: as many as the power carries, less those that a policy turned off.
+"""Which machines are on: as many as the power carries, less those that a policy turned off.
 
-A machine that is to go off takes no new tasks, draws on while tasks drain on it, and then shuts
-down; one that is to come back boots first.
+A machine that must go off takes no new tasks, draws power while its tasks drain, and then shuts
+down. One that comes back boots first.
 """
 
 from __future__ import annotations
@@ -17,15 +17,9 @@ from simkit.power.machine_model import PowerModel
 from simkit.power.site import Supply
 from simkit.workload.capacity import SWITCHED_OFF, CapacityChange
 
-# MERGED A machine's switch: off, booting, on or shutting down, and what each of them draws.
-# MERGED
-# MERGED     off ──switch_on──▶ booting ──boot_s──▶ on ──switch_off──▶ shutting down ──shutdown_s──▶ off
-# MERGED
-# MERGED A plain object that takes times; whoever holds it calls `settle` at `next_change`.
-
 
 class Switch(Enum):
-    """Where a machine stands."""
+    """The state of a machine's switch."""
 
     OFF = "off"
     BOOTING = "booting"
@@ -34,7 +28,10 @@ class Switch(Enum):
 
 
 class MachinePower:
-    """The switch of one machine."""
+    """The switch of one machine, a plain object; call `settle` at `next_change`.
+
+    off ──switch_on──▶ booting ──boot_s──▶ on ──switch_off──▶ shutting down ──shutdown_s──▶ off
+    """
 
     __slots__ = ("model", "name", "next_change", "switch")
 
@@ -137,7 +134,7 @@ class MachineUnits:
         return (available_w - self._off_w) * (1.0 + _ROUNDING)
 
     def is_wanted(self, machine: int) -> bool:
-        """Tell whether a machine is on, or on the way there."""
+        """Return whether a machine is on, or on the way there."""
         return self._wanted[machine]
 
     def aim(
@@ -178,18 +175,18 @@ class MachineUnits:
         return changes
 
     def dismiss(self, machine: int, now: float) -> list[CapacityChange]:
-        """Let a machine that is not there be off; return what changes now."""
+        """Switch off a machine that is not in the cluster; return what changes now."""
         return [self._send_off(machine, now)] if self._wanted[machine] else []
 
     def _some_stay_off(self, useless: Collection[int]) -> bool:
-        """Tell whether a machine is off for want of power that would offer something."""
+        """Return whether a machine is off for want of power that would offer something."""
         return any(
             not wanted and not self._turned_off[row] and row not in useless
             for row, wanted in enumerate(self._wanted)
         )
 
     def may_return(self, machine: int) -> bool:
-        """Tell whether a machine comes on by itself when there is power for it."""
+        """Return whether a machine comes on by itself when there is power for it."""
         return not self._turned_off[machine]
 
     def joins_at(self, machine: int, now: float) -> float:
@@ -224,7 +221,7 @@ class MachineUnits:
         return self._call_back(machine, now)
 
     def settle(self, now: float, held: Floats) -> list[CapacityChange]:
-        """Let machines that have booted join, and those that are empty shut down.
+        """Add machines that have booted, and shut down drained ones that are empty.
 
         Args:
             now: in s.

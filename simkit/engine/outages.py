@@ -38,7 +38,7 @@ class Outages:
         system.events.at_each(groups, Rank.CAPACITY, self.take_place)
 
     def take_place(self, group: Sequence[CapacityChange]) -> None:
-        """Let all changes of an instant happen; only then is anything taken off."""
+        """Make all changes of an instant, then stop tasks that no longer fit."""
         self.change(group)
         if self.on_change is not None:
             self.on_change()
@@ -150,7 +150,7 @@ class RandomFailures:
         return bool(self._awaited)
 
     def _life(self, machine: int, rng: np.random.Generator) -> Generator[Event, None, None]:
-        """Let one machine fail and be repaired, for ever; a SimPy process."""
+        """Make one machine fail and be repaired, for ever; a SimPy process."""
         failures, events, outages = self._failures, self._system.events, self._outages
         while True:
             yield events.timeout(rng.exponential(failures.mtbf_s))

@@ -48,7 +48,7 @@ class Parents:
             self._children.pop(task, None)
 
     def ended(self, task: Task, *, killed: bool) -> None:
-        """Let the children go whose last parent this was; or kill them with it."""
+        """Release the children whose last parent this was, or kill them with it."""
         for child in self._children.pop(task, ()):
             if child not in self.held:
                 continue  # another parent was killed before

@@ -100,7 +100,7 @@ class PoolUnits:
         return self._changes(now)
 
     def settle(self, now: float) -> list[CapacityChange]:
-        """Let what has booted join; return what changes now."""
+        """Add what has booted; return what changes now."""
         while self._booting and self._booting[0][0] <= now:
             self.on += self._booting.popleft()[1]
         return self._changes(now)

@@ -1,4 +1,4 @@
-"""The capacity that foreseen power will carry, as steps that policies plan with."""
+"""The capacity that forecast power will carry, as steps that policies plan with; the forecasts."""
 
 from __future__ import annotations
 
@@ -134,9 +134,6 @@ def least_of_both(
             steps.append(CapacityStep(time_s, 0, difference))
             present = after
     return steps
-
-
-# MERGED What is foreseen of a site's power, and of the capacity that it will carry.
 
 
 StepsOf = Callable[[Sequence[float], Sequence[float]], list[CapacityStep]]

@@ -80,8 +80,8 @@ class SitePower:
 
 
 PATIENCE_S: Final = 366 * 86_400.0
-"""For so long tasks wait for power, or start over as it goes, without any job coming to its end:
-what has not ended within a year of sun and wind never will."""
+"""How long tasks wait for power, or start over as it goes, while no job ends: what has not ended
+within a year of sun and wind never will."""
 
 
 class PowerSupply:
@@ -173,7 +173,7 @@ class PowerSupply:
         self._happens()
 
     def _capacity_changes(self) -> None:
-        """Let power follow, once an instant: machines that are gone need none."""
+        """Have power follow, once an instant, since absent machines need none."""
         now = self._events.now
         if self._units is not None and now != self._followed_at:
             self._followed_at = now
@@ -183,7 +183,7 @@ class PowerSupply:
         self._happens()
 
     def _happens(self) -> None:
-        """Let power be what it is now, and what may run follow."""
+        """Bring power up to date, and what may run with it."""
         now = self._events.now
         self.energy.advance(now)
         changed = self.energy.read_signals(now)
@@ -198,7 +198,7 @@ class PowerSupply:
     # ---- capacity -------------------------------------------------------------------------------
 
     def _settled_units(self, now: float) -> list[CapacityChange]:
-        """Let boots and shutdowns end that are over."""
+        """Settle the boots and shutdowns that are over."""
         if self._pool is not None:
             return self._pool.settle(now)
         if self._units is not None and self._units.unsettled:
@@ -234,7 +234,7 @@ class PowerSupply:
         return changes
 
     def _machines_to_spare(self) -> tuple[Iterator[int], Iterator[int]]:
-        """Return machines without tasks, the last first; and those of victims, in their order."""
+        """Return machines without tasks, the last first; and the machines of victims, in order."""
         room, state = self._system.room, self._state
 
         def idle() -> Iterator[int]:
@@ -249,7 +249,7 @@ class PowerSupply:
         return idle(), busy()
 
     def _note_switches(self) -> None:
-        """Let the load know what machines draw by themselves, and be called for the next one."""
+        """Pass on what switched machines draw without tasks; set an alarm for the next change."""
         units = self._units
         assert units is not None
         for row in units.take_touched():

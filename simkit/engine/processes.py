@@ -1,4 +1,4 @@
-"""Processes of the user: SimPy processes that run beside the engine's own.
+"""User processes: SimPy processes that run alongside the engine's own.
 
     class Cooling:
         def run(self, view):
@@ -30,7 +30,7 @@ from simkit.seeds import stream
 from simkit.workload.capacity import SWITCHED_OFF, CapacityChange, WhenTaken
 
 PATIENCE_S: Final = 366 * 86_400.0
-"""For so long waiting tasks wait for machines that a process holds while nothing starts."""
+"""How long waiting tasks wait for machines that a process holds while nothing starts."""
 _RESERVED: Final = ("maintenance", "failure", "power")
 
 Steps = Generator[Event, Any, None]
@@ -38,7 +38,7 @@ Steps = Generator[Event, Any, None]
 
 @runtime_checkable
 class Process(Protocol):
-    """A process of the user; a generator function of one argument, the view, does as well."""
+    """A user process; a generator function of one argument, the view, works as well."""
 
     def run(self, view: SimulationView) -> Steps:
         """Yield `view.timeout(seconds)` or another event of SimPy, and act when it is over."""
@@ -187,7 +187,7 @@ class SimulationView:
 
 
 class Processes:
-    """Starts the processes of the user, and says whether waiting for them is worthwhile."""
+    """Starts the user processes, and says whether waiting for them is worthwhile."""
 
     def __init__(
         self,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 CHUNK = 32_768
 """Rows of a table that are held before they are handed on."""
 FLUSH_EVERY = 4096
-"""Decisions after which the recorder is asked to hand on what it holds."""
+"""Decisions between two calls of `flush`."""
 
 
 TABLES = ("jobs", "tasks", "allocations", "timeline", "events")
@@ -58,7 +58,7 @@ class Recorder:
     """
 
     keeps_timeline = True
-    """Whether the engine is to append to `timeline`."""
+    """Whether the engine appends to `timeline`."""
 
     def __init__(
         self,
@@ -170,8 +170,8 @@ class Recorder:
             "suspended_time_s": suspended,
             "lost_time_s": lost,
             "attempts": attempts.astype(np.int64),
-            "status": _words(status, STATUSES),
-            "reason": _words(reason, tuple(self._reasons)),
+            "status": _texts(status, STATUSES),
+            "reason": _texts(reason, tuple(self._reasons)),
             **{name: getattr(load, name)[at] for name in OF_JOBS if len(getattr(load, name))},
         }
         if "deadline_s" in columns:
@@ -203,7 +203,7 @@ class Recorder:
             "gang": load.gang[at],
             "start_time_s": start,
             "end_time_s": end,
-            "status": _words(status, STATUSES),
+            "status": _texts(status, STATUSES),
         }
         columns |= {name: load.request[at, r] for r, name in enumerate(load.resources)}
         return _frame(columns)
@@ -225,7 +225,7 @@ class Recorder:
             "attempt": attempt.astype(np.int64),
             "start_time_s": start,
             "end_time_s": end,
-            "outcome": _words(outcome, OUTCOMES),
+            "outcome": _texts(outcome, OUTCOMES),
         }
         return _frame(columns)
 
@@ -272,10 +272,10 @@ def _append(rows: array[float], *columns: Any) -> None:
     rows.frombytes(np.column_stack(columns).tobytes())
 
 
-def _words(numbers: Any, words: tuple[str, ...]) -> Any:
+def _texts(numbers: Any, texts: tuple[str, ...]) -> Any:
     import polars as pl
 
-    return pl.Series(words, dtype=pl.String).gather(pl.Series(numbers).cast(pl.UInt32))
+    return pl.Series(texts, dtype=pl.String).gather(pl.Series(numbers).cast(pl.UInt32))
 
 
 def _plain(value: Any) -> Any:

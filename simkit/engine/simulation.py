@@ -67,7 +67,7 @@ class Rules:
     admission: AdmissionRule = field(default_factory=AdmissionRule)
 
     def __post_init__(self) -> None:
-        """Raise ScenarioError for a walltime rule that does not exist, or a period that is none."""
+        """Raise ScenarioError for an unknown walltime rule or an impossible period."""
         for name in ("every", "step"):
             period = getattr(self, f"{name}_s")
             if period is not None and not 0 < float(time_on_grid(period)) < inf:
@@ -131,7 +131,7 @@ class Simulation:
         """Build the system; nothing runs yet.
 
         With a `site`, power decides what may run. An `observer` is told of jobs and allocations at
-        the times at which they come and go. `processes` run beside the engine's own and may take
+        the times at which they come and go. `processes` run alongside the engine's own and may take
         machines away.
 
         Raises ScenarioError if jobs ask for a resource that no machine has, or if a rule is wrong.
@@ -444,7 +444,7 @@ class Simulation:
     def close(self) -> None:
         """Close the books over everything that has not ended: it runs, or it waits.
 
-        Happens by itself after the last decision; whoever stops earlier calls it.
+        `decisions` calls it after the last one; call it yourself if you stop earlier.
         """
         if self._closed:
             return

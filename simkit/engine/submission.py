@@ -1,4 +1,4 @@
-"""Submission: the jobs of a workload become tasks, a block at a time, as their time comes."""
+"""Submission: the jobs of a workload become tasks, a block at a time, with what they are worth."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from simkit.policy.estimates import Predictor
 from simkit.policy.task import Task
 from simkit.workload import OF_JOBS, Workload
 from simkit.workload.cluster import Cluster, Partition
-
-# MERGED What policies are told of the worth of tasks: set on them as they are made.
 
 
 class TaskWorths:
@@ -44,7 +42,7 @@ class TaskWorths:
         return None
 
     def give(self, tasks: Sequence[Task], rows: slice, jobs: Ints) -> None:
-        """Tell the tasks of some rows; `jobs` is the row of each one's job."""
+        """Set the worth of the tasks in some rows; `jobs` is the row of each one's job."""
         load = self._workload
         columns = zip(
             tasks, _column(load.qos, jobs, 1.0), _column(load.deadline_s, jobs, np.inf),
@@ -232,7 +230,7 @@ class Submission:
         needed = task.instances if task.gang else 1
         if needed > room:
             return (
-                f"asks for {needed} x {_words(task.request, self._cluster.resources)} at once"
+                f"asks for {needed} x {_amounts(task.request, self._cluster.resources)} at once"
                 + (f", the machines hold {room}" if room else ", no machine can hold one")
             )
         if task.requested_time_s > partition.max_time_s:
@@ -251,5 +249,5 @@ class Submission:
 _NOWHERE = Partition("none", machines=())
 
 
-def _words(request: tuple[float, ...], resources: tuple[str, ...]) -> str:
+def _amounts(request: tuple[float, ...], resources: tuple[str, ...]) -> str:
     return ", ".join(f"{a:g} {name}" for a, name in zip(request, resources, strict=True) if a)

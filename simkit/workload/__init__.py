@@ -351,7 +351,7 @@ def _amounts(request: npt.ArrayLike) -> Floats:
 
 @dataclass
 class RowReport:
-    """What became of a trace's rows; every row read is accepted, repaired or dropped, once.
+    """How a trace's rows were read; every row read is accepted, repaired or dropped, once.
 
     ``read == accepted + sum(repaired) + sum(dropped)``: `accepted` rows came through unchanged, a
     row that several rules repaired counts under the first.
@@ -378,20 +378,20 @@ class RowReport:
         return [*self.dropped.items(), *self.repaired.items(), *self.notes.items()]
 
     def balanced(self) -> bool:
-        """Tell whether every row read is accounted for."""
+        """Return whether every row read is accounted for."""
         return self.read == self.jobs + sum(self.dropped.values())
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What a reader returns: the workload, what became of the rows, and the files read."""
+    """What a reader returns: the workload, how the rows were read, and the files."""
 
     workload: Workload
     report: RowReport
     """Of the rows that jobs and tasks are made of."""
     inputs: tuple[Path, ...] = ()
     tables: Mapping[str, RowReport] = field(default_factory=dict)
-    """Table → what became of its rows, for traces of several tables; `report` is among them."""
+    """Table → how its rows were read, for traces of several tables; `report` is among them."""
 
 
 def _value_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
@@ -408,7 +408,7 @@ def _value_rules(workload: Workload) -> dict[str, bool]:
     return {
         "qos must be above 0 and at most 1": bool(((qos > 0) & (qos <= 1)).all()),
         "values must be finite and at least 0": bool((np.isfinite(worths) & (worths >= 0)).all()),
-        "value_per_s needs the column value beside it": bool(
+        "value_per_s needs the column value": bool(
             len(workload.value) or not len(workload.value_per_s)
         ),
         "deadlines must be times, or infinite where there is none": bool((due > -np.inf).all()),

@@ -1,8 +1,9 @@
-"""The capacity of machines over time: what is installed, whether it is up, what others take.
+"""The capacity of machines over time, and the tables of a trace that say how it changes.
 
 A machine's capacity is what it brings while it is there and up, less what is taken of it by
 maintenance and by containers, and never less than nothing. Several things may go on at once: a
 window may begin on a machine that is down, a container may end on one that has left.
+`MachineEvents` and `Containers` hold such changes as a trace records them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from simkit.units import amount_on_grid, request_on_grid, time_on_grid
 from simkit.workload import RowReport
 
 WhenTaken = Literal["drain", "requeue", "suspend"]
-"""What becomes of tasks on capacity that is taken away: they run on to their end; they start over
+"""What happens to tasks on capacity that is taken away: they run to their end; they start over
 from the queue; they are suspended with their work kept."""
 
 ChangeKind = Literal["join", "leave", "down", "up", "take", "give", "limit"]
@@ -100,7 +101,7 @@ class MachineCapacity:
                 self._limit[machine] = change.amount
 
     def is_up(self, machine: int) -> bool:
-        """Tell whether a machine is there and has no fault."""
+        """Return whether a machine is there and has no fault."""
         return bool(self._there[machine] and not self._faults[machine])
 
     def of(self, machine: int) -> list[float]:
@@ -117,16 +118,13 @@ class MachineCapacity:
         return left
 
     def is_there(self, machine: int) -> bool:
-        """Tell whether a machine has joined and not left."""
+        """Return whether a machine has joined and not left."""
         return bool(self._there[machine])
 
     def is_sound(self, machine: int) -> bool:
-        """Tell whether a machine would offer anything if it were on."""
+        """Return whether a machine would offer anything if it were on."""
         sound = self._there[machine] and not self._faults[machine] - {SWITCHED_OFF}
         return bool(sound and (self.installed[machine] > self._taken[machine]).any())
-
-
-# MERGED Machine events: which machines join a cluster, leave it and fail, when, and their sizes.
 
 
 KINDS: Final = ("add", "remove", "softerror", "harderror")
@@ -149,7 +147,7 @@ class MachineEvents:
     capacity: Floats
     """(E, R) at least 0: of an add what the machine brings, of any other event what it had."""
     report: RowReport = field(default_factory=RowReport)
-    """What became of the rows that were read."""
+    """How the rows were read."""
     inputs: tuple[Path, ...] = ()
     """The files read."""
 
@@ -192,9 +190,6 @@ class MachineEvents:
         return joined
 
 
-# MERGED Containers: long-running services, each of which holds part of a machine.
-
-
 @dataclass(frozen=True)
 class Containers:
     """Services on machines in the order of creation, as columns: C containers, R resources."""
@@ -212,7 +207,7 @@ class Containers:
     request: Floats
     """(C, R) what a container holds of each resource, at least 0."""
     report: RowReport = field(default_factory=RowReport)
-    """What became of the rows that were read; a container may come of two, creation and end."""
+    """How the rows were read; a container may come of two, creation and end."""
     inputs: tuple[Path, ...] = ()
     """The files read."""
 

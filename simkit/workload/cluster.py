@@ -116,7 +116,7 @@ class Cluster:
     inputs: tuple[Path, ...] = ()
     """Files that the cluster was read from."""
     reports: Mapping[str, RowReport] = field(default_factory=dict)
-    """What became of the rows of the tables that it was read from."""
+    """How the rows of its tables were read."""
     _fit_counts: dict[tuple[object, ...], int] = field(
         default_factory=dict, repr=False, compare=False
     )

@@ -87,7 +87,7 @@ def offered_load(workload: Workload, capacity: dict[str, float]) -> dict[str, fl
 
 
 def rows_facts(report: RowReport) -> dict[str, Any]:
-    """Return what became of a table's rows, by rule."""
+    """Return how a table's rows were read, by rule."""
     return {
         "rows": report.read,
         "accepted": report.accepted,

@@ -28,7 +28,7 @@ def find_cycle(first_parent: Ints, parent: Ints) -> Sequence[int]:
     """Return the rows of a cycle, each a parent of the next; empty if there is none.
 
     Tasks all of whose parents are out of the way are taken away until none is left (Kahn,
-    "Topological sorting of large networks", 1962). What is left has a parent that is left, too, so
+    "Topological sorting of large networks", 1962). What is left has a parent that is left, so
     that following parents must come back to where it was.
     """
     if not len(parent):

@@ -191,7 +191,7 @@ def cap_processors(workload: Workload, most: int) -> Workload:
 def scale_run_times(workload: Workload, factor: float) -> Workload:
     """Return the workload with run times and requested times multiplied by `factor`.
 
-    Submit times stay, so that the offered load is multiplied, too; deadlines stay where they are.
+    Submit times stay, so the offered load is multiplied as well; deadlines stay where they are.
 
     Raises TraceError if the factor is not a finite number above 0.
     """

@@ -1,7 +1,7 @@
-"""First derivatives of a perceptron, both ways, by hand: quicker than a graph for two layers.
+"""First derivatives of a perceptron, forward and backward, without automatic differentiation.
 
-The weights have the names that `perceptron` gives them; as one vector they are laid end to end, in
-this order: each layer's weight, then its bias, the first layer first.
+For two layers this is quicker than a graph. The weights have the names that `perceptron` gives
+them. As one vector they are concatenated layer by layer, each weight before its bias.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats
+from simkit.learners.nn.input_layers import PLAIN, FirstLayer, Stored
 from simkit.learners.nn.perceptron import (
     Array,
     Weights,
@@ -24,43 +23,10 @@ from simkit.learners.nn.perceptron import (
 )
 
 Vector = Floats
-Stored = npt.NDArray[Any]
-
-
-class FirstLayer(Protocol):
-    """The product of stored observations with the first weight; see `input_layers`."""
-
-    def table(self, weight: Array, /) -> Array:
-        """Return a weight (K, hidden) as `product` wants it."""
-
-    def product(self, stored: Stored, table: Array, /) -> Array:
-        """Return (N, hidden): the observations times the weight."""
-
-    def gradient(self, stored: Stored, cotangent: Array, /) -> Array:
-        """Return (K, hidden): the observations, transposed, times a cotangent (N, hidden)."""
-
-
-class PlainLayer:
-    """The first layer of observations that are stored as the (N, K) numbers they are."""
-
-    def table(self, weight: Array) -> Array:
-        """Return the weight."""
-        return weight
-
-    def product(self, stored: Stored, table: Array) -> Array:
-        result: Array = stored @ table
-        return result
-
-    def gradient(self, stored: Stored, cotangent: Array) -> Array:
-        result: Array = stored.T @ cotangent
-        return result
-
-
-PLAIN = PlainLayer()
 
 
 def glorot(rng: np.random.Generator, sizes: tuple[int, ...]) -> Weights:
-    """Draw weights for layers of these sizes, from the inputs' number to the outputs'.
+    """Draw weights for layers of these sizes, inputs first and outputs last.
 
     Normal with variance 2 / (in + out), biases 0 (Glorot and Bengio, "Understanding the
     difficulty of training deep feedforward neural networks", 2010); float32.
@@ -75,12 +41,12 @@ def glorot(rng: np.random.Generator, sizes: tuple[int, ...]) -> Weights:
 
 
 def as_vector(arrays: Mapping[str, Array]) -> Vector:
-    """Return named arrays laid end to end, (P,) float64."""
+    """Return named arrays as one vector, (P,) float64."""
     return np.concatenate([arrays[name].ravel() for name in _names(arrays)]).astype(np.float64)
 
 
 def as_named(vector: Vector, like: Mapping[str, Array]) -> Weights:
-    """Return a vector's parts in the names, shapes and types of other arrays."""
+    """Split a vector into arrays with the names, shapes and types of `like`."""
     names = _names(like)
     ends = np.cumsum([like[name].size for name in names])[:-1]
     parts = zip(names, np.split(vector, ends), strict=True)
@@ -88,17 +54,17 @@ def as_named(vector: Vector, like: Mapping[str, Array]) -> Weights:
 
 
 def _names(arrays: Mapping[str, Array]) -> list[str]:
-    """Return the names in the order of the layers, whatever that of the mapping."""
+    """Return the names in the order of the layers; the mapping's order does not matter."""
     return [name for layer in range(len(arrays) // 2) for name in weight_names(layer)]
 
 
 def moved(weights: Mapping[str, Array], change: Vector) -> Weights:
-    """Return the weights after a change, in their own types."""
+    """Return the weights after a change; types stay the same."""
     return as_named(as_vector(weights) + change, weights)
 
 
 class LinearisedPerceptron:
-    """A perceptron at a batch of inputs, linearised at its present weights."""
+    """A perceptron at a batch of inputs, linearised at its current weights."""
 
     def __init__(
         self, weights: Mapping[str, Array], stored: Stored, first: FirstLayer = PLAIN
@@ -107,23 +73,23 @@ class LinearisedPerceptron:
 
         Args:
             weights: by name, in the order of the layers.
-            stored: (N, F) observations, as the first layer keeps them.
-            first: the first layer's product with them.
+            stored: (N, F) observations, as the first layer stores them.
+            first: multiplies them with the first weight.
         """
         self._weights = weights
         self._layers = layers_of(weights)
         self._stored, self._first = stored, first
         flow = first.product(stored, first.table(self._layers[0][0])) + self._layers[0][1]
         self._hidden: list[Array] = []
-        """What each layer but the last gives, (N, its width)."""
+        """Output of each hidden layer, (N, its width)."""
         for matrix, bias in self._layers[1:]:
             self._hidden.append(np.maximum(flow, 0))
             flow = self._hidden[-1] @ matrix + bias
         self.outputs: Array = flow
-        """(N, out) what the last layer gives."""
+        """(N, out) output of the last layer."""
 
     def forward(self, direction: Vector) -> Array:
-        """Return how the outputs change, (N, out), along a direction (P,) of the weights."""
+        """Return the derivative of the outputs, (N, out), along a direction (P,) of the weights."""
         (d_matrix, d_bias), *changes = layers_of(as_named(direction, self._weights))
         moving = self._first.product(self._stored, self._first.table(d_matrix)) + d_bias
         for (matrix, _), (d_matrix, d_bias), hidden in zip(
@@ -162,18 +128,18 @@ class LinearisedPolicy(LinearisedPerceptron):
         Args:
             weights: by name.
             stored: (N, F).
-            allowed: (N, A), the actions that may be taken, one at least; None: all.
-            first: the first layer's product.
+            allowed: (N, A) the actions that may be taken, at least one in each row; None: all.
+            first: as for `LinearisedPerceptron`.
         """
         super().__init__(weights, stored, first)
         self._allowed = allowed
 
     @cached_property
     def log_probabilities(self) -> Array:
-        """(N, A) of the actions; -inf for those that may not be taken."""
+        """(N, A) log-probabilities of the actions; -inf for masked ones."""
         return masked_log_softmax(self.outputs, self._allowed)
 
     @cached_property
     def probabilities(self) -> Array:
-        """(N, A) of the actions; 0 for those that may not be taken."""
+        """(N, A) probabilities of the actions; 0 for masked ones."""
         return np.exp(self.log_probabilities)

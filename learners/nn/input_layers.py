@@ -1,7 +1,7 @@
-"""What a learner's network looks at: how observations are kept, and the first layer's products.
+"""First layers: how a learner stores observations, and their product with the first weight.
 
-A learner keeps some hundred thousand observations of an iteration. An `InputLayer` keeps what is
-needed of each, and multiplies it with the first layer's weights; `table_layer` has the one for
+A learner stores hundreds of thousands of observations per iteration. An `InputLayer` stores only
+what is needed of each, and multiplies it with the first layer's weight; `table_layer` does so for
 images.
 """
 
@@ -23,33 +23,56 @@ from simkit.learning.slotted import Slotted, SlottedView
 Stored = npt.NDArray[Any]
 
 
-class InputLayer(Protocol):
-    """The first layer's product with observations of K numbers, which it keeps its own way."""
+class FirstLayer(Protocol):
+    """The product of stored observations with the first weight, and its derivative."""
+
+    def table(self, weight: Array, /) -> Array:
+        """Return a weight (K, hidden) in the form that `product` needs; once per change of it."""
+
+    def product(self, stored: Stored, table: Array, /) -> Array:
+        """Return (N, hidden): the observations times the weight."""
+
+    def gradient(self, stored: Stored, cotangent: Array, /) -> Array:
+        """Return (K, hidden): the observations, transposed, times a cotangent (N, hidden)."""
+
+
+class PlainLayer:
+    """The first layer of observations that are stored as (N, K) numbers: a dense product."""
+
+    def table(self, weight: Array) -> Array:
+        """Return the weight."""
+        return weight
+
+    def product(self, stored: Stored, table: Array) -> Array:
+        result: Array = stored @ table
+        return result
+
+    def gradient(self, stored: Stored, cotangent: Array) -> Array:
+        result: Array = stored.T.astype(cotangent.dtype, copy=False) @ cotangent
+        return result
+
+
+PLAIN = PlainLayer()
+
+
+class InputLayer(FirstLayer, Protocol):
+    """A first layer that stores observations of K numbers in its own format."""
 
     inputs: int
     """K."""
 
     def stored(self, view: SlottedView) -> Stored:
-        """Return (A, F): what is kept of A observations."""
-
-    def table(self, weight: Array) -> Array:
-        """Return a weight (K, hidden) as `product` wants it; made once for each change of it."""
+        """Return (A, F): the stored form of A observations."""
 
     def matrix(self, stored: Stored, dtype: npt.DTypeLike) -> Array | sparse.csr_array:
-        """Return (A, rows): how often each of the table's rows is in each observation."""
+        """Return (A, rows): how often each row of the table is in each observation."""
 
     def fold(self, slopes: Array) -> Array:
         """Return (K, hidden) by the weight, of a derivative (rows, hidden) by the table."""
 
-    def product(self, stored: Stored, table: Array) -> Array:
-        """Return (A, hidden): the observations times the weight."""
 
-    def gradient(self, stored: Stored, cotangent: Array) -> Array:
-        """Return (K, hidden): the observations, transposed, times a cotangent (A, hidden)."""
-
-
-class CompactLayer:
-    """The first layer of a perceptron that looks at the compact observation: a plain product."""
+class CompactLayer(PlainLayer):
+    """The first layer for the compact observation: a dense product."""
 
     def __init__(self, model: Slotted) -> None:
         self._model = model
@@ -59,10 +82,6 @@ class CompactLayer:
         """Return (A, K) float32."""
         return deeprm_compact(view, self._model)
 
-    def table(self, weight: Array) -> Array:
-        """Return the weight."""
-        return weight
-
     def matrix(self, stored: Stored, dtype: npt.DTypeLike) -> Array:
         """Return the observations."""
         return stored.astype(dtype, copy=False)
@@ -70,14 +89,6 @@ class CompactLayer:
     def fold(self, slopes: Array) -> Array:
         """Return the derivative."""
         return slopes
-
-    def product(self, stored: Stored, table: Array) -> Array:
-        result: Array = stored @ table
-        return result
-
-    def gradient(self, stored: Stored, cotangent: Array) -> Array:
-        result: Array = stored.T.astype(cotangent.dtype, copy=False) @ cotangent
-        return result
 
 
 LAYERS: Mapping[str, Callable[[Slotted], InputLayer]] = {

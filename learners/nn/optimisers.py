@@ -1,6 +1,6 @@
-"""Optimisers over named arrays, NumPy's or torch's: rmsprop and Adam, uphill.
+"""Optimisers for named arrays of NumPy or torch, rmsprop and Adam, which maximise.
 
-They change the weights in place, and their whole state can be saved and set again.
+They change the weights in place. Their whole state can be saved and restored.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ OptimiserName = Literal["rmsprop", "adam"]
 
 
 class Optimiser(Protocol):
-    """Moves weights uphill, along gradients, by a rule with a memory."""
+    """Moves weights along gradients, for ascent, and remembers moments of the gradients."""
 
     def ascend(self, weights: Arrays, gradient: Arrays) -> None:
         """Change the weights in place.
 
         Args:
             weights: arrays by name.
-            gradient: of what is to grow, the same names and shapes.
+            gradient: of the objective to maximise, with the same names and shapes.
         """
 
     def state(self) -> dict[str, Any]:
-        """Return what is remembered, by name.
+        """Return the state by name.
 
-        Arrays, ``mean_square.layers.0.weight``; and ``steps``, an int, where it counts.
+        Arrays such as ``mean_square.layers.0.weight``; Adam adds ``steps``, an int.
         """
 
     def restore(self, state: Arrays) -> None:
-        """Go on from what `state` returned; its arrays are copied."""
+        """Restore what `state` returned; arrays are copied."""
 
 
 class RmsProp:
     """Steps over the root of a moving mean of squares (Tieleman and Hinton, lecture 6.5, 2012).
 
-    The small number is added under the root, as DeepRM's own program does.
+    `epsilon` is added under the root, as in DeepRM's original program.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class RmsProp:
         return {f"mean_square.{name}": +array for name, array in self._mean_square.items()}
 
     def restore(self, state: Arrays) -> None:
-        self._mean_square = _part(state, "mean_square.")
+        self._mean_square = with_prefix(state, "mean_square.")
 
 
 class Adam:
-    """Steps along a moving mean over the root of one of squares, both without bias.
+    """Steps along a moving mean over the root of a moving mean of squares, both bias-corrected.
 
     Kingma and Ba, "Adam: a method for stochastic optimization" (2015), algorithm 1.
     """
@@ -103,8 +103,8 @@ class Adam:
 
     def restore(self, state: Arrays) -> None:
         self._steps = int(state["steps"])
-        self._mean = _part(state, "mean.")
-        self._mean_square = _part(state, "mean_square.")
+        self._mean = with_prefix(state, "mean.")
+        self._mean_square = with_prefix(state, "mean_square.")
 
 
 def make_optimiser(name: str, learning_rate: float) -> Optimiser:
@@ -120,8 +120,8 @@ def make_optimiser(name: str, learning_rate: float) -> Optimiser:
     return kinds[name](learning_rate)
 
 
-def _part(state: Arrays, prefix: str) -> dict[str, Any]:
-    """Return copies of the arrays whose names begin so, without that beginning."""
+def with_prefix(state: Arrays, prefix: str) -> dict[str, Any]:
+    """Return copies of the values whose names have a prefix, by name without the prefix."""
     return {
         name.removeprefix(prefix): +array
         for name, array in state.items()

@@ -1,9 +1,9 @@
 """Sofia's observation as a few numbers, and its product with a weight as sums from tables.
 
-A slot's column is one number in its first rows, so that its product with a weight is that number
-times a sum of the weight's first rows; the backlog's ones are the same. The sums are worked out
-once for each change of the weight. Of the 1,380 numbers of the study's state 151 are left to keep,
-as small integers, and 141 rows to add.
+A slot's column repeats one number in its first rows, so its product with a weight is that number
+times the sum of the weight's first rows. The same holds for the backlog's ones. The sums are
+calculated once for each change of the weight. Instead of the 1,380 numbers of the study's state,
+151 small integers are stored, and 141 rows are added.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from simkit.learners.nn.derivatives import Stored
+from simkit.learners.nn.input_layers import Stored
 from simkit.learners.nn.perceptron import Array
+from simkit.learners.nn.table_layer import sums_from
 from simkit.learning.observe_sofia import sofia_schema
 from simkit.learning.slotted import Slotted, SlottedView
 
 
 class SofiaLayer:
-    """The first layer of a perceptron that looks at Sofia's observation; see `input_layers`.
+    """The first layer for Sofia's observation, an `InputLayer`.
 
     A table's rows are, in this order: the weights of the occupied columns, (H, R); for each
     resource and slot the sums of its first 0 … H weights, (R, M, H + 1); likewise for the backlog's
@@ -94,8 +95,8 @@ class SofiaLayer:
         held, slots, backlog = self._parts(weight)
         held[...] = of_held.reshape(held.shape) * scale[:, None]
         runs = of_sums[: self._backlog].reshape(*slots.shape[:2], model.horizon + 1, hidden)
-        slots[...] = _sums_from(runs, 2) * scale[:, None, None, None]
-        backlog[...] = _sums_from(of_sums[self._backlog :], 0)
+        slots[...] = sums_from(runs, 2)[:, :, 1:] * scale[:, None, None, None]
+        backlog[...] = sums_from(of_sums[self._backlog :], 0)[1:]
         columns = model.backlog_columns
         rows = weight.reshape(model.horizon, -1, hidden)
         shown = np.zeros((model.horizon * columns, hidden), dtype)
@@ -137,9 +138,3 @@ def _sums_to(array: Array, axis: int) -> Array:
     """Return the sums of the first 0, 1, … entries of an axis."""
     none = np.zeros_like(np.take(array, [0], axis))
     return np.concatenate((none, np.cumsum(array, axis=axis)), axis=axis)
-
-
-def _sums_from(array: Array, axis: int) -> Array:
-    """Return the sums from each entry but the first to the end: `_sums_to` transposed."""
-    kept = np.delete(array, 0, axis)
-    return np.flip(np.flip(kept, axis).cumsum(axis), axis)

@@ -1,11 +1,11 @@
 """DeepRM's image without its pixels: the first layer as sums of rows of prefix-sum tables.
 
-The image is made of rectangles of ones that grow from one corner: so many units of a row, so many
-rows and columns of a slot. What a rectangle adds to a hidden unit is a sum of weights over it, and
-all such sums stand in a table that cumulative sums fill (Crow, "Summed-area tables for texture
-mapping", 1984). An image of 4,480 pixels is then 62 rows of the tables: their numbers are all that
-is stored, and the product with the weights is a sparse one. What is learned is the same as with
-the pixels of `simkit.learning.observe_deeprm.deeprm_image`.
+The image consists of rectangles of ones that grow from one corner: some units of a row, some rows
+and columns of a slot. A rectangle adds the sum of the weights over it to a hidden unit, and
+cumulative sums fill a table of all such sums (Crow, "Summed-area tables for texture mapping",
+1984). An image of 4,480 pixels is then 62 rows of the tables. Only their numbers are stored, and
+the product with the weights is sparse. The result is the same as with the pixels of
+`simkit.learning.observe_deeprm.deeprm_image`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Stored = npt.NDArray[np.integer]
 
 
 class TableLayer:
-    """The first layer of a perceptron that looks at DeepRM's image."""
+    """The first layer for DeepRM's image, an `InputLayer`."""
 
     def __init__(self, model: Slotted) -> None:
         """Lay out the tables, end to end.
@@ -57,7 +57,7 @@ class TableLayer:
             parts.append(length * (units + 1) + view.size[..., r] + self._slots[r])  # (A, M)
         parts.append(np.minimum(view.backlog, model.backlog_shown)[:, None] + self._backlog)
         parts.append(view.since_arrival[:, None] + self._since)
-        # image by image in memory, as the sparse product wants them; views have it the other way
+        # contiguous by image, as the sparse product needs; views are contiguous by replica
         stored = np.concatenate(parts, axis=1, dtype=self._stored_type, casting="unsafe")
         return np.ascontiguousarray(stored)
 
@@ -90,10 +90,10 @@ class TableLayer:
         weight = np.zeros((self.inputs, hidden), dtype)
         pixels = weight.reshape(model.horizon, -1, hidden)
         for held, slots, wide, shapes in self._blocks(slopes, pixels):
-            wide[...] = _sums_from(held, 1)[:, 1:]
-            shapes[...] = _sums_from(_sums_from(slots, 1), 2)[:, 1:, 1:]
+            wide[...] = sums_from(held, 1)[:, 1:]
+            shapes[...] = sums_from(sums_from(slots, 1), 2)[:, 1:, 1:]
         shown = np.zeros((model.horizon * self._backlog_columns, hidden), dtype)
-        shown[: model.backlog_shown] = _sums_from(slopes[self._backlog + 1 : self._since], 0)
+        shown[: model.backlog_shown] = sums_from(slopes[self._backlog + 1 : self._since], 0)
         pixels[:, -1 - self._backlog_columns : -1] = shown.reshape(model.horizon, -1, hidden)
         pixels[:, -1] = self._shares(dtype) @ slopes[self._since :]
         return weight
@@ -117,7 +117,7 @@ class TableLayer:
         return blocks
 
     def _shares(self, dtype: npt.DTypeLike) -> Array:
-        """Return (memory + 1,) what the last column of the image holds for each number of steps."""
+        """Return (memory + 1,) the value of the image's last column for each number of steps."""
         return (np.arange(self._model.memory + 1) / self._model.memory).astype(dtype)
 
     def matrix(self, stored: Stored, dtype: npt.DTypeLike) -> sparse.csr_array:
@@ -131,12 +131,12 @@ class TableLayer:
 
 
 def _side_by_side(pixels: Array, column: int, units: int, blocks: int) -> Array:
-    """Return (blocks, H, units, hidden): blocks of columns from one on; it shares the memory."""
+    """Return (blocks, H, units, hidden): blocks of columns from `column` on, a view."""
     part = pixels[:, column : column + blocks * units]
     apart = part.reshape(len(pixels), blocks, units, -1)  # splitting an axis copies nothing
     return apart.swapaxes(0, 1)
 
 
-def _sums_from(array: Array, axis: int) -> Array:
-    """Return the sums from each place of an axis to its end."""
+def sums_from(array: Array, axis: int) -> Array:
+    """Return the sums from each entry of an axis to its end."""
     return np.flip(np.flip(array, axis).cumsum(axis), axis)

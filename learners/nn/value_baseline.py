@@ -1,10 +1,10 @@
-"""A value network: what return to expect from an observation, as a baseline for the gradient.
+"""A value network: predicts the return from an observation, as a baseline for the gradient.
 
-The alternative to the mean over rollouts at the same decision: it needs no second rollout of the
-same jobs, and tells good luck from good moves within one; Mao et al., "Resource management with
-deep reinforcement learning" (2016), section 6, name it as their next step. A perceptron of one
-hidden layer is fitted by least squares, with Adam, to the returns that were seen. It learns them in
-units of their own spread, so that one learning rate serves returns of any size.
+This is the alternative to the mean over rollouts at the same decision. It needs no second rollout
+of the same jobs, and separates luck from good actions within one rollout. Mao et al., "Resource
+management with deep reinforcement learning" (2016), section 6, name it as their next step. A
+perceptron with one hidden layer is fitted to the returns by least squares, with Adam. The returns
+are scaled by their standard deviation, so that one learning rate suits returns of any size.
 """
 
 from __future__ import annotations
@@ -15,23 +15,17 @@ from typing import Any
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.learners.nn.derivatives import (
-    PLAIN,
-    FirstLayer,
-    LinearisedPerceptron,
-    Stored,
-    as_named,
-    glorot,
-)
-from simkit.learners.nn.optimisers import Adam
+from simkit.learners.nn.derivatives import LinearisedPerceptron, as_named, glorot
+from simkit.learners.nn.input_layers import PLAIN, FirstLayer, Stored
+from simkit.learners.nn.optimisers import Adam, with_prefix
 from simkit.learners.nn.perceptron import Array
 
 CHUNK = 8192
-"""Observations whose values are worked out at a time."""
+"""Observations per chunk of a prediction."""
 
 
 class ValueBaseline:
-    """Predicts returns from observations, and learns from those that came."""
+    """Predicts returns from observations, and learns from observed returns."""
 
     def __init__(
         self,
@@ -48,13 +42,13 @@ class ValueBaseline:
 
         Args:
             inputs: numbers in an observation.
-            rng: draws the weights now and the order of samples later; the caller keeps it, and
-                saves it with the rest.
+            rng: draws the weights now and the order of samples later; `state` does not include
+                it, so the caller must save it.
             hidden: size of the hidden layer.
             learning_rate: of Adam.
-            epochs: how often a fit goes through its samples.
-            batch: samples a step of Adam.
-            first: the first layer's product with observations as they are stored.
+            epochs: passes over the samples per fit.
+            batch: samples per step of Adam.
+            first: multiplies stored observations with the first weight.
         """
         self.epochs = epochs
         self.batch = batch
@@ -70,7 +64,7 @@ class ValueBaseline:
         """Return the expected returns (N,), in the unit of the returns; 0 before any fit.
 
         Args:
-            stored: (N, F) observations as the first layer keeps them; float32 without one.
+            stored: (N, F) observations as the first layer stores them; by default float32.
         """
         if not self._fitted:
             return np.zeros(len(stored))
@@ -82,17 +76,19 @@ class ValueBaseline:
         return self._mean + self._spread * scaled
 
     def fit(self, stored: Stored, returns: Array) -> float:
-        """Learn from N samples; return the share of their variance that was foreseen before.
+        """Learn from N samples; return the explained variance of the prediction before the fit.
 
-        That share (explained variance) is 1 for a perfect forecast, 0 for one as good as the
-        mean, and below 0 for a worse one.
+        It is 1 for a perfect prediction, 0 for one as good as the mean, and negative for a worse
+        one.
 
         Args:
-            stored: (N, F) likewise, N at least 1.
-            returns: (N,) what came, in any unit.
+            stored: (N, F) as for `predict`, N at least 1.
+            returns: (N,) observed returns, in any unit.
         """
         variance = float(np.var(returns))
-        foreseen = 1 - float(np.var(returns - self.predict(stored))) / variance if variance else 0.0
+        explained = (
+            1 - float(np.var(returns - self.predict(stored))) / variance if variance else 0.0
+        )
         self._rescale(float(returns.mean()), variance**0.5)
         wanted = ((returns - self._mean) / self._spread).astype(np.float32)
         for _ in range(self.epochs):
@@ -101,17 +97,17 @@ class ValueBaseline:
                 rows = order[k : k + self.batch]
                 self._learn(stored[rows], wanted[rows])
         self._fitted = True
-        return foreseen
+        return explained
 
     def _learn(self, stored: Stored, wanted: Array) -> None:
         """Do one step of Adam on the mean squared error."""
         here = LinearisedPerceptron(self._weights, stored, self._first)
-        error = wanted[:, None] - here.outputs  # (N, 1): uphill is towards what is wanted
+        error = wanted[:, None] - here.outputs  # (N, 1) the direction of ascent
         slope = here.backward(error * np.float32(2 / len(stored)))
         self._optimiser.ascend(self._weights, as_named(slope, self._weights))
 
     def _rescale(self, mean: float, spread: float) -> None:
-        """Take new units, slowly, and change the last layer so that the forecasts stay.
+        """Move mean and spread slowly, and change the last layer so that predictions stay the same.
 
         van Hasselt et al., "Learning values across many orders of magnitude" (2016).
         """
@@ -127,21 +123,16 @@ class ValueBaseline:
         self._mean, self._spread = new_mean, new_spread
 
     def state(self) -> dict[str, Any]:
-        """Return all that is learned: arrays by name, and numbers; not the generator."""
+        """Return the learned state, arrays by name and numbers; without the generator."""
         units = {"mean": self._mean, "spread": self._spread, "fitted": self._fitted}
         weights = {f"weights.{name}": array.copy() for name, array in self._weights.items()}
         memory = {f"adam.{name}": value for name, value in self._optimiser.state().items()}
         return units | weights | memory
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state` returned."""
+        """Restore what `state` returned."""
         self._mean, self._spread = float(state["mean"]), float(state["spread"])
         self._fitted = bool(state["fitted"])
         for name, array in self._weights.items():
             array[...] = state[f"weights.{name}"]
-        adam = {
-            name.removeprefix("adam."): value
-            for name, value in state.items()
-            if name.startswith("adam.")
-        }
-        self._optimiser.restore(adam)
+        self._optimiser.restore(with_prefix(state, "adam."))

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.learners.nn.derivatives import LinearisedPolicy, Stored, as_vector, moved
+from simkit.learners.nn.derivatives import LinearisedPolicy, as_vector, moved
+from simkit.learners.nn.input_layers import Stored
 from simkit.learners.nn.natural_gradient import Outcome, Trust, divergence, natural_step
 from simkit.learners.nn.optimisers import Optimiser
 from simkit.learners.nn.perceptron import Array, entropies, masked_log_softmax

@@ -1,4 +1,4 @@
-"""Rollouts keep every decision, in order, with what was seen, drawn and earned."""
+"""Rollouts keep every decision in order; returns and baselines are calculated from them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ import pytest
 
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.rollouts import chooser, play, roll_out
+from simkit.learners.lockstep.rollouts import (
+    chooser,
+    decision_means,
+    play,
+    rewards_to_go,
+    roll_out,
+)
 from simkit.learners.nn.input_layers import make_input_layer
 from simkit.learners.nn.perceptron import small_weights
 from simkit.learners.nn.policy_network import PolicyNetwork
@@ -29,7 +35,7 @@ def network(observation: str = "deeprm-compact", deviation: float = 0.05) -> Pol
 
 
 @pytest.mark.parametrize("mask", [False, True])
-def test_what_is_kept_replays_to_the_same_rewards_and_observations(mask: bool) -> None:
+def test_a_replay_gives_the_same_rewards_and_observations(mask: bool) -> None:
     game, policy = Lockstep(MODEL, sets(4), 3), network()
     kept = roll_out(game, policy, np.random.default_rng(0), mask=mask)
     again = Lockstep(MODEL, sets(4), 3)
@@ -65,16 +71,61 @@ def test_playing_draws_as_rolling_out_does() -> None:
     assert total == pytest.approx(kept.rewards.sum(axis=0))
 
 
-def test_a_policy_of_the_likeliest_action_draws_nothing() -> None:
+def test_a_greedy_policy_draws_nothing() -> None:
     rng, policy = np.random.default_rng(0), network()
     before = rng.bit_generator.state
     game = Lockstep(MODEL, sets(2), 2, limit=60)
     play(game, chooser(policy, game, rng, choose="greedy"))
     assert rng.bit_generator.state == before
-    assert np.array_equal(game.start[0], game.start[1])  # two games of a set go alike
+    assert np.array_equal(game.start[0], game.start[1])  # two games of a set are equal
 
 
 def test_sets_without_jobs_have_no_decisions() -> None:
     empty = JobSets.empty(2, 1, 2)
     kept = roll_out(Lockstep(MODEL, empty, 3), network(), np.random.default_rng(0))
     assert (len(kept.actions), kept.rewards.shape) == (0, (0, 6))
+
+
+REWARDS = np.array([[-1.0, 0.0], [0.0, -2.0], [-3.0, 0.0]])  # (decision, episode)
+
+CASES = [
+    (1.0, [[-4, -2], [-3, -2], [-3, 0]]),
+    (0.5, [[-1.75, -1], [-1.5, -2], [-3, 0]]),
+    (0.0, [[-1, 0], [0, -2], [-3, 0]]),
+]
+
+
+@pytest.mark.parametrize(("discount", "expected"), CASES)
+def test_returns_sum_later_rewards(discount: float, expected: list[list[float]]) -> None:
+    assert rewards_to_go(REWARDS, discount).tolist() == expected
+
+
+def test_an_almost_undiscounted_return_is_almost_the_undiscounted_one() -> None:
+    """Two ways of summing, one for a discount of 1 and one for all others."""
+    rewards = np.random.default_rng(0).normal(size=(50, 7))
+    assert rewards_to_go(rewards, 1 - 1e-12) == pytest.approx(rewards_to_go(rewards))
+
+
+def test_rewards_are_not_changed() -> None:
+    before = REWARDS.copy()
+    rewards_to_go(REWARDS, 0.9)
+    assert (before == REWARDS).all()
+
+
+def test_rollouts_of_a_set_share_the_mean_and_ended_ones_count_as_0() -> None:
+    returns = np.array(
+        [  # two rollouts of set 0, two of set 1
+            [-4.0, -2.0, -10.0, -20.0],
+            [-3.0, 0.0, 0.0, -8.0],  # the second and third rollout are over
+        ]
+    )
+    assert decision_means(returns, 2).tolist() == [[-3, -3, -15, -15], [-1.5, -1.5, -4, -4]]
+
+
+def test_a_single_rollout_has_no_advantage() -> None:
+    returns = np.random.default_rng(0).normal(size=(5, 3))
+    assert (decision_means(returns, 1) == returns).all()
+
+
+def test_without_a_decision_there_is_no_mean() -> None:
+    assert decision_means(np.zeros((0, 6)), 2).shape == (0, 6)

@@ -1,14 +1,26 @@
-"""A perceptron by names: NumPy and torch agree, and weights that do not fit are refused."""
+"""A perceptron by names: NumPy and torch agree, bad shapes are refused, masks are respected."""
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from simkit.errors import RunError
-from simkit.learners.nn.perceptron import layers_of, logits, sizes_of, small_weights
+from simkit.learners.nn.perceptron import (
+    entropies,
+    layers_of,
+    logits,
+    masked_log_softmax,
+    sample,
+    sizes_of,
+    small_weights,
+)
 
 
 @pytest.mark.parametrize("sizes", [[5, 3], [5, 4, 3], [5, 4, 4, 3]])
@@ -32,19 +44,74 @@ def test_first_weights_are_small_and_deterministic() -> None:
     assert all(array.dtype == np.float32 for array in weights.values())
 
 
-MISFITS = [
-    # a layer is missing
-    ({"layers.0.weight": (2, 3), "layers.0.bias": (3,), "layers.2.weight": (3, 1), "layers.2.bias": (1,)}, "no layer left out"),
-    # nothing at all
+MISFITS = [  # (widths of weights and biases by layer, message)
+    ({0: (2, 3, 3), 2: (3, 1, 1)}, "no layer left out"),  # layer 1 is missing
     ({}, "missing"),
-    # the bias is not as wide as its weight
-    ({"layers.0.weight": (2, 3), "layers.0.bias": (4,)}, r"layer 0 .*\(2, 3\).*\(4,\)"),
-    # the second layer takes other inputs than the first gives
-    ({"layers.0.weight": (2, 3), "layers.0.bias": (3,), "layers.1.weight": (5, 1), "layers.1.bias": (1,)}, r"layer 1 .*must be \(3, out\)"),
-]  # fmt: skip
+    ({0: (2, 3, 4)}, r"layer 0 .*\(2, 3\).*\(4,\)"),  # the bias is wider than its weight
+    ({0: (2, 3, 3), 1: (5, 1, 1)}, r"layer 1 .*must be \(3, out\)"),  # 5 inputs after 3 outputs
+]
 
 
-@pytest.mark.parametrize(("shapes", "text"), MISFITS)
-def test_weights_that_do_not_fit_are_refused(shapes: dict[str, tuple[int, ...]], text: str) -> None:
+@pytest.mark.parametrize(("layers", "text"), MISFITS)
+def test_weights_that_do_not_fit_are_refused(
+    layers: dict[int, tuple[int, int, int]], text: str
+) -> None:
+    weights = {}
+    for layer, (rows, columns, bias) in layers.items():
+        weights[f"layers.{layer}.weight"] = np.zeros((rows, columns))
+        weights[f"layers.{layer}.bias"] = np.zeros(bias)
     with pytest.raises(RunError, match=text):
-        sizes_of({name: np.zeros(shape) for name, shape in shapes.items()})
+        sizes_of(weights)
+
+
+LOGITS = arrays(np.float64, (6, 4), elements=st.floats(-700, 700))
+ALLOWED = arrays(np.bool_, (6, 4)).map(lambda mask: mask | (np.arange(4) == 3))
+
+
+@given(LOGITS, ALLOWED)
+def test_probabilities_are_those_of_the_allowed_actions(
+    logits: np.ndarray, allowed: np.ndarray
+) -> None:
+    p = np.exp(masked_log_softmax(logits, allowed))
+    assert np.allclose(p.sum(axis=1), 1)
+    assert (p[~allowed] == 0).all()
+    for row in range(len(logits)):
+        alone = np.exp(masked_log_softmax(logits[row, allowed[row]]))
+        assert np.allclose(p[row, allowed[row]], alone)
+
+
+@given(LOGITS, ALLOWED, st.integers(0, 2**32))
+def test_a_masked_action_is_never_drawn(logits: np.ndarray, allowed: np.ndarray, seed: int) -> None:
+    actions = sample(masked_log_softmax(logits, allowed), np.random.default_rng(seed))
+    assert allowed[np.arange(6), actions].all()
+
+
+class FixedGenerator:
+    """A generator that always returns the same number."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def random(self, size: int) -> np.ndarray:
+        return np.full(size, self.number)
+
+
+@pytest.mark.parametrize("number", [0.0, 0.5, 1 - 2**-53])
+def test_a_draw_at_either_end_is_an_allowed_action(number: float) -> None:
+    allowed = np.array([[False, True, True, False]])
+    log_p = masked_log_softmax(np.zeros((1, 4), np.float32), allowed)
+    assert sample(log_p, FixedGenerator(number))[0] in (1, 2)  # type: ignore[arg-type]
+
+
+def test_draws_have_the_frequencies_of_the_probabilities() -> None:
+    p = np.array([0.1, 0.0, 0.6, 0.3])
+    with np.errstate(divide="ignore"):
+        log_p = np.broadcast_to(np.log(p), (40_000, 4))
+    drawn = sample(log_p, np.random.default_rng(0))
+    assert np.bincount(drawn, minlength=4) / 40_000 == pytest.approx(p, abs=0.01)
+
+
+def test_entropy_is_that_of_the_allowed_actions() -> None:
+    logits = np.zeros((2, 4))
+    allowed = np.array([[True] * 4, [False, True, False, True]])
+    assert entropies(masked_log_softmax(logits, allowed)) == pytest.approx([log(4), log(2)])

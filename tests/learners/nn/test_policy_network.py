@@ -1,7 +1,9 @@
-"""The gradient by hand is torch's, on the dense perceptron."""
+"""Gradients are those of torch on the dense perceptron; `TorchNetwork` does the same by torch."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,24 +11,40 @@ import pytest
 
 from simkit.errors import ScenarioError
 from simkit.learners.nn import policy_network
-from simkit.learners.nn.input_layers import make_input_layer
+from simkit.learners.nn.input_layers import InputLayer, make_input_layer
 from simkit.learners.nn.perceptron import small_weights
-from simkit.learners.nn.policy_network import PolicyNetwork
+from simkit.learners.nn.policy_network import (
+    PolicyNetwork,
+    TorchNetwork,
+    check_device,
+    make_network,
+)
+from simkit.learners.nn.sofia_layer import SofiaLayer
 from simkit.learning.observe_deeprm import deeprm_compact, deeprm_image
 from simkit.learning.slotted import Slotted, SlottedView
+from simkit.scenario.bundled import scenario_path
+from simkit.scenario.file import load_scenario
+from simkit.training.train import train
 
 MODEL = Slotted()
 DRAWN = {"deeprm-image": deeprm_image, "deeprm-compact": deeprm_compact}
+LAYERS = {
+    "deeprm-image": lambda: make_input_layer("deeprm-image", MODEL)[0],
+    "deeprm-compact": lambda: make_input_layer("deeprm-compact", MODEL)[0],
+    "sofia-units": lambda: SofiaLayer(MODEL, shares=False),
+    "sofia-shares": lambda: SofiaLayer(MODEL, shares=True),
+}
 
 
-def view(rows: int) -> SlottedView:
+def view(rows: int, since: Sequence[int]) -> SlottedView:
     rng = np.random.default_rng(5)
     length = rng.integers(0, 16, (rows, 10))
-    size = rng.integers(1, 11, (rows, 10, 2)) * (length > 0)[..., None]
-    occupied = rng.integers(0, 11, (rows, 20, 2))
-    # shares of 1 and 0 alone are the same in single and double precision
     return SlottedView(
-        occupied, length, size, rng.integers(0, 61, rows), 10 * rng.integers(0, 2, rows)
+        occupied=rng.integers(0, 11, (rows, 20, 2)),
+        length=length,
+        size=rng.integers(1, 11, (rows, 10, 2)) * (length > 0)[..., None],
+        backlog=rng.integers(0, 61, rows),
+        since_arrival=rng.choice(since, rows),
     )
 
 
@@ -43,13 +61,13 @@ def test_logits_and_gradient_are_those_of_torch(
     assert first.inputs == schema.size
     drawn = small_weights(np.random.default_rng(1), [first.inputs, *hidden, 11], deviation=0.3)
     weights = {name: array.astype(np.float64) for name, array in drawn.items()}
-    network, stored = PolicyNetwork(first, weights), first.stored(view(30))
+    # shares of 0 and 1 are the same in single and double precision
+    seen = view(30, since=[0, 10])
+    network, stored = PolicyNetwork(first, weights), first.stored(seen)
     slope = np.random.default_rng(2).normal(size=(30, 11))
 
     leaves = {n: torch.from_numpy(w.copy()).requires_grad_() for n, w in weights.items()}
-    pixels = torch.from_numpy(
-        DRAWN[observation](view(30), MODEL).reshape(30, -1).astype(np.float64)
-    )
+    pixels = torch.from_numpy(DRAWN[observation](seen, MODEL).reshape(30, -1).astype(np.float64))
     dense = torch_logits(leaves, pixels)
     (dense * torch.from_numpy(slope)).sum().backward()
 
@@ -61,7 +79,7 @@ def test_logits_and_gradient_are_those_of_torch(
 def test_changed_weights_count_after_a_refresh() -> None:
     first, _ = make_input_layer("deeprm-image", MODEL)
     weights = small_weights(np.random.default_rng(1), [first.inputs, 4, 11])
-    network, stored = PolicyNetwork(first, weights), first.stored(view(3))
+    network, stored = PolicyNetwork(first, weights), first.stored(view(3, since=[0, 10]))
     before = network.logits(stored)
     weights["layers.0.weight"] += 1
     network.refresh()
@@ -72,3 +90,69 @@ def test_changed_weights_count_after_a_refresh() -> None:
 def test_an_unknown_observation_is_refused_with_the_nearest() -> None:
     with pytest.raises(ScenarioError, match="did you mean 'deeprm-image'"):
         make_input_layer("deeprm-imag", MODEL)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("hidden", [[20], [8, 6]])
+def test_logits_and_gradient_are_those_of_numpy(name: str, hidden: list[int]) -> None:
+    pytest.importorskip("torch")
+    first: InputLayer = LAYERS[name]()
+    drawn = small_weights(np.random.default_rng(1), [first.inputs, *hidden, 11], deviation=0.3)
+    weights = {name: array.astype(np.float64) for name, array in drawn.items()}
+    mine, theirs = make_network(first, weights, "cpu"), TorchNetwork(first, weights, "cpu")
+    stored, slope = (
+        first.stored(view(30, since=range(11))),
+        np.random.default_rng(2).normal(size=(30, 11)),
+    )
+
+    assert theirs.logits(stored) == pytest.approx(mine.logits(stored), abs=1e-9)
+    expected = mine.gradient(stored, slope)
+    for name, found in theirs.gradient(stored, slope).items():
+        assert found == pytest.approx(expected[name], abs=1e-9), name
+
+    weights["layers.0.weight"] += 1
+    for network in (mine, theirs):
+        network.refresh()
+    assert theirs.logits(stored) == pytest.approx(mine.logits(stored), abs=1e-9)
+
+
+@pytest.mark.parametrize("learner", ["deeprm", "sofia"])
+def test_training_by_torch_equals_numpy_up_to_rounding(
+    learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch")
+    sets = {"job_sets": 2, "rollouts": 2, "held_out_sets": 2}
+    scenario = load_scenario(
+        scenario_path(learner),
+        overrides={"learn": {"learner": learner, "iterations": 2, "arguments": sets}},
+    )
+    for_cpu = train(scenario, tmp_path / "numpy").rows
+    monkeypatch.setattr(f"simkit.learners.{learner}.check_device", lambda _device: [])
+    monkeypatch.setattr(
+        f"simkit.learners.{learner}.make_network",
+        lambda first, weights, _device: TorchNetwork(first, weights, "cpu"),
+    )
+    for_gpu = train(scenario, tmp_path / "torch", device="cuda").rows
+    assert [row["return"] for row in for_gpu if "return" in row] == pytest.approx(
+        [row["return"] for row in for_cpu if "return" in row],
+        rel=0.05,  # a last digit may change an action that is drawn, and all that follows
+    )
+
+
+def test_an_unavailable_device_is_refused_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert check_device("cpu") == []
+    with monkeypatch.context() as patch:
+        patch.setattr(policy_network, "find_spec", lambda _name: None)
+        assert check_device("cuda") == [
+            "device: 'cuda' needs torch: pip install 'simkit-cluster[learn]'"
+        ]
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    (problem,) = check_device("cuda")
+    assert "finds no 'cuda' here; leave --device out" in problem
+    for learner in ("deeprm", "sofia"):
+        scenario = load_scenario(scenario_path(learner), overrides={"learn": {"learner": learner}})
+        with pytest.raises(ScenarioError, match="finds no 'cuda'"):
+            train(scenario, "never", device="cuda")

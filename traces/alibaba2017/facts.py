@@ -1,4 +1,4 @@
-"""What an Alibaba trace of 2017 holds: the first answers about its tables, as plain numbers."""
+"""Facts about the tables of an Alibaba trace of 2017, as plain numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from simkit.workload.capacity import Containers, MachineEvents
 from simkit.workload.facts import offered_load, rows_facts, spread, workload_facts
 
 SIZES: Final = 5
-"""How many sizes of machines are listed, the most frequent first."""
+"""Number of machine sizes that are listed, the most frequent first."""
 _USAGE: Final[Mapping[str, tuple[Subject, tuple[str, ...]]]] = {
     "server_usage": ("machines", ("machine_id", "cpu_percent", "mem_percent")),
     "container_usage": ("containers", ("container_id", "cpu_percent", "mem_percent")),
@@ -27,7 +27,7 @@ _USAGE: Final[Mapping[str, tuple[Subject, tuple[str, ...]]]] = {
 
 
 def trace_facts(path: str | PathLike[str], trace: Trace | None) -> dict[str, Any]:
-    """Return what a person would first ask of the trace, from those of its tables that are there.
+    """Return the facts about a trace, from those of its tables that exist.
 
     Args:
         path: as for `tables_there`.

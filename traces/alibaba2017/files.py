@@ -17,7 +17,7 @@ from typing import IO, Final
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Ints
+from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
 from simkit.traces.alibaba2017.layout import COLUMNS, NAMES_OF_2018, TABLES, looks_like_2018
 from simkit.traces.files import BLOCK_BYTES, LONGEST_LINE_BYTES, Block, opened, text_blocks
@@ -60,7 +60,7 @@ def find_tables(path: Path, table: str) -> dict[str, TableFile]:
     """
     if path.is_dir():
         found = _in_folder(path)
-    elif _is_archive(path):
+    elif _has_tar_header(path):
         found = _in_archive(path)
     else:
         name = _stem(path.name, _PLAIN)
@@ -102,8 +102,8 @@ def _stem(name: str, endings: tuple[str, ...]) -> str:
     return name.removesuffix(max((e for e in endings if name.endswith(e)), key=len, default=""))
 
 
-def _is_archive(path: Path) -> bool:
-    """Tell tar archives by content; what is no file, or cannot be unpacked, is an error."""
+def _has_tar_header(path: Path) -> bool:
+    """Return whether the content is a tar archive; raise if the file cannot be read."""
     with opened(path) as stream:
         try:
             return stream.read(512)[257:262] == b"ustar"
@@ -113,7 +113,7 @@ def _is_archive(path: Path) -> bool:
 
 @contextmanager
 def _archive(path: Path) -> Iterator[tarfile.TarFile]:
-    """Open an archive to be gone through once, from start to end."""
+    """Open an archive, to be read once from start to end."""
     with opened(path) as stream:
         try:
             with tarfile.open(fileobj=stream, mode="r|") as archive:
@@ -129,7 +129,7 @@ def _lines(stream: IO[bytes], place: str) -> Iterator[Block]:
     line, rest = 1, b""
     while piece := stream.read(BLOCK_BYTES):
         if b"\0" in piece:
-            raise TraceError(f"{place}:{line}: holds zero bytes from here on, so it is no text")
+            raise TraceError(f"{place}:{line}: holds zero bytes from here on, so it is not text")
         lines, newline, tail = piece.rpartition(b"\n")
         if newline:
             block = Block(line, b"".join((rest, lines, newline)))
@@ -179,6 +179,16 @@ def table_rows(file: TableFile, table: str, columns: Sequence[str]) -> Iterator[
                 text, line = text.partition(b"\n")[2], line[1:]
         if len(line):
             yield _parsed(text, line, table, columns, file)
+
+
+def numbers(rows: pl.DataFrame, name: str) -> Floats:
+    """Return a column of numbers, NaN where a field is empty."""
+    return rows[name].fill_null(np.nan).to_numpy()
+
+
+def lower_text(rows: pl.DataFrame, name: str) -> pl.Series:
+    """Return a column of text in lower case, "" where a field is empty."""
+    return rows[name].fill_null("").str.strip_chars().str.to_lowercase()
 
 
 def scan_table(file: TableFile, table: str) -> pl.LazyFrame:

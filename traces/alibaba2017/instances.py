@@ -1,7 +1,7 @@
 """The table batch_instance: the run time of every instance whose successful attempt it shows.
 
-The table has a row for every attempt and no instance ids: that an attempt was retried is told by
-its status, or by seq_no below total_seq_no. The attempts that ended well, in the order of their
+The table has a row for every attempt and no instance ids: a retried attempt shows by its
+status, or by seq_no below total_seq_no. The attempts that ended well, in the order of their
 start, are the instances of their task.
 """
 
@@ -18,7 +18,7 @@ from pydantic import Field, model_serializer, model_validator
 from simkit.arrays import Bools, Floats, Ints
 from simkit.scenario.types import BrokenRulesError, Section
 from simkit.traces.alibaba2017 import rules as names
-from simkit.traces.alibaba2017.files import LINE, TableFile, table_rows
+from simkit.traces.alibaba2017.files import LINE, TableFile, lower_text, numbers, table_rows
 from simkit.traces.alibaba2017.rules import Rules
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, GrowingColumn, first_that_applies
 from simkit.traces.rules import Tally
@@ -95,23 +95,20 @@ class _Attempts:
     """The columns of a block of batch_instance, NaN where a field is empty."""
 
     def __init__(self, rows: pl.DataFrame, index: pl.DataFrame) -> None:
-        def numbers(name: str) -> Floats:
-            return rows[name].fill_null(np.nan).to_numpy()
-
         self.line: Ints = rows[LINE].to_numpy()
-        self.start, self.end = numbers("start_time_s"), numbers("end_time_s")
-        self.job, self.task_id = numbers("job_id"), numbers("task_id")
-        self.machine = numbers("machine_id")
-        self.seq, self.total = numbers("seq_no"), numbers("total_seq_no")
+        self.start, self.end = numbers(rows, "start_time_s"), numbers(rows, "end_time_s")
+        self.job, self.task_id = numbers(rows, "job_id"), numbers(rows, "task_id")
+        self.machine = numbers(rows, "machine_id")
+        self.seq, self.total = numbers(rows, "seq_no"), numbers(rows, "total_seq_no")
         self.run = self.end - self.start
-        self.status = rows["status"].fill_null("").str.strip_chars().str.to_lowercase()
+        self.status = lower_text(rows, "status")
         found = rows.select("job_id", "task_id").join(
             index, on=["job_id", "task_id"], how="left", maintain_order="left"
         )
         self.task: Ints = found["task"].fill_null(_UNKNOWN).to_numpy()
 
     def has(self, statuses: tuple[str, ...]) -> Bools:
-        """Tell which rows have one of these statuses."""
+        """Return which rows have one of these statuses."""
         mask: Bools = self.status.is_in(list(statuses)).to_numpy()
         return mask
 
@@ -140,9 +137,8 @@ class _Attempts:
 
 
 def _by_task(columns: dict[str, npt.NDArray[Any]], instances: Ints, tally: Tally) -> InstanceTimes:
-    """Sort the instances by task and start, and leave out what a task did not plan."""
-    order = ("task", "start", "run", "line")
-    frame = pl.DataFrame({name: columns.pop(name) for name in order}).sort(order)
+    """Sort the instances by task and start; leave out those that a task did not plan."""
+    frame = pl.DataFrame({name: columns.pop(name) for name in _KEPT_COLUMNS}).sort(_KEPT_COLUMNS)
     task, line = frame["task"].to_numpy(), frame["line"].to_numpy()
     counts = np.bincount(task, minlength=len(instances)).astype(np.int64)
     begin = np.cumsum(counts) - counts

@@ -14,7 +14,14 @@ import polars as pl
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError, did_you_mean
 from simkit.traces.alibaba2017 import rules as names
-from simkit.traces.alibaba2017.files import LINE, TableFile, find_tables, table_rows
+from simkit.traces.alibaba2017.files import (
+    LINE,
+    TableFile,
+    find_tables,
+    lower_text,
+    numbers,
+    table_rows,
+)
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, first_that_applies
 from simkit.traces.rules import Tally, summary
 from simkit.workload.capacity import KINDS, Containers, MachineEvents
@@ -80,14 +87,10 @@ class _Events:
     """The columns of server_event, NaN where a field is empty."""
 
     def __init__(self, rows: pl.DataFrame, resources: Sequence[str]) -> None:
-        def numbers(name: str) -> Floats:
-            return rows[name].fill_null(np.nan).to_numpy()
-
         self.line: Ints = rows[LINE].to_numpy()
-        self.time, self.machine = numbers("time_s"), numbers("machine_id")
-        kind = rows["event"].fill_null("").str.strip_chars().str.to_lowercase()
-        self.kind: npt.NDArray[Any] = kind.to_numpy().astype(object)
-        self.capacity = np.column_stack([numbers(name) for name in resources])
+        self.time, self.machine = numbers(rows, "time_s"), numbers(rows, "machine_id")
+        self.kind: npt.NDArray[Any] = lower_text(rows, "event").to_numpy().astype(object)
+        self.capacity = np.column_stack([numbers(rows, name) for name in resources])
 
     def judge(self, tally: Tally) -> Ints:
         """Count the rows to leave out; return the others in the order of time."""
@@ -106,11 +109,7 @@ class _Events:
         left = first_that_applies(drops, line, tally.drop)
         strange: Bools = left & ~np.isin(machine, machine[left & is_add])
         tally.drop(names.UNKNOWN_MACHINE, line[strange])
-        kept = np.flatnonzero(left & ~strange)
-        time = self.time[kept]
-        tally.note(names.EVENT_ORDER, line[kept][time < np.maximum.accumulate(time)])
-        ordered: Ints = kept[np.argsort(time, kind="stable")]
-        return ordered
+        return _by_time(np.flatnonzero(left & ~strange), self.time, line, tally)
 
     def held(self, kept: Ints, tally: Tally) -> Floats:
         """Return (E, R) what the machine of each event has.
@@ -141,8 +140,14 @@ class _Events:
         return capacity
 
 
+def _by_time(kept: Ints, time_s: Floats, line: Ints, tally: Tally) -> Ints:
+    """Return the kept rows in the order of time; note those out of order."""
+    time = time_s[kept]
+    tally.note(names.EVENT_ORDER, line[kept][time < np.maximum.accumulate(time)])
+    return np.asarray(kept[np.argsort(time, kind="stable")])
+
+
 _COLUMNS: Final = ("time_s", "event", "container_id", "machine_id", *AMOUNTS)
-_EVENTS: Final = {"create": True, "remove": False}
 
 
 def read_containers(
@@ -192,16 +197,13 @@ class _ContainerEvents:
     """The columns of container_event, NaN where a field is empty."""
 
     def __init__(self, rows: pl.DataFrame, resources: Sequence[str]) -> None:
-        def numbers(name: str) -> Floats:
-            return rows[name].fill_null(np.nan).to_numpy()
-
         self.line: Ints = rows[LINE].to_numpy()
-        self.time, self.container = numbers("time_s"), numbers("container_id")
-        self.machine = numbers("machine_id")
-        kind = rows["event"].fill_null("").str.strip_chars().str.to_lowercase()
+        self.time, self.container = numbers(rows, "time_s"), numbers(rows, "container_id")
+        self.machine = numbers(rows, "machine_id")
+        kind = lower_text(rows, "event")
         self.is_create: Bools = (kind == "create").to_numpy()
-        self.known: Bools = kind.is_in(list(_EVENTS)).to_numpy()
-        self.request = np.column_stack([numbers(name) for name in resources])
+        self.known: Bools = kind.is_in(["create", "remove"]).to_numpy()
+        self.request = np.column_stack([numbers(rows, name) for name in resources])
 
     def judge(self, tally: Tally) -> Ints:
         """Count the rows to leave out; return the others in the order of time."""
@@ -219,10 +221,7 @@ class _ContainerEvents:
         }
         tally.read(len(line))
         kept = np.flatnonzero(first_that_applies(drops, line, tally.drop))
-        time = self.time[kept]
-        tally.note(names.EVENT_ORDER, line[kept][time < np.maximum.accumulate(time)])
-        ordered: Ints = kept[np.argsort(time, kind="stable")]
-        return ordered
+        return _by_time(kept, self.time, line, tally)
 
     def note_machines(self, kept: Ints, file: TableFile, tally: Tally) -> None:
         """Note creations on machines that the table of machines does not have."""

@@ -11,7 +11,7 @@ import polars as pl
 from simkit.arrays import Bools, Floats, Ints
 from simkit.traces import rules
 from simkit.traces.alibaba2017 import rules as names
-from simkit.traces.alibaba2017.files import LINE, TableFile, table_rows
+from simkit.traces.alibaba2017.files import LINE, TableFile, lower_text, numbers, table_rows
 from simkit.traces.alibaba2017.layout import CPU_PER_CORE
 from simkit.traces.alibaba2017.rules import Rules
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, first_that_applies
@@ -77,25 +77,24 @@ class _Table:
     """The columns of batch_task as numbers, NaN where a field is empty."""
 
     def __init__(self, rows: pl.DataFrame) -> None:
-        def numbers(name: str) -> Floats:
-            return rows[name].fill_null(np.nan).to_numpy()
-
         self.line: Ints = rows[LINE].to_numpy()
-        self.create, self.end = numbers("create_time_s"), numbers("end_time_s")
-        self.job, self.task = numbers("job_id"), numbers("task_id")
-        self.instances = numbers("instances")
+        self.create, self.end = numbers(rows, "create_time_s"), numbers(rows, "end_time_s")
+        self.job, self.task = numbers(rows, "job_id"), numbers(rows, "task_id")
+        self.instances = numbers(rows, "instances")
         self.run = self.end - self.create
-        self.request = np.column_stack((numbers("plan_cpu") / CPU_PER_CORE, numbers("plan_mem")))
-        self.status = rows["status"].fill_null("").str.strip_chars().str.to_lowercase()
+        self.request = np.column_stack(
+            (numbers(rows, "plan_cpu") / CPU_PER_CORE, numbers(rows, "plan_mem"))
+        )
+        self.status = lower_text(rows, "status")
         self.unusable = self._unusable(rows)
 
     def has(self, *statuses: str) -> Bools:
-        """Tell which rows have one of these statuses."""
+        """Return which rows have one of these statuses."""
         mask: Bools = self.status.is_in(list(statuses)).to_numpy()
         return mask
 
     def _unusable(self, rows: pl.DataFrame) -> Bools:
-        """Tell which rows hold values that no rule could make sense of; empty ones are not here."""
+        """Return which rows hold values that no rule can use; empty fields do not count."""
         bad = ~(np.abs(self.create) <= LARGEST / 2)  # as late as a workload may submit
         for values in (self.end, self.instances, *self.request.T):
             bad |= np.abs(values) >= LARGEST

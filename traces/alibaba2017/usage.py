@@ -16,7 +16,6 @@ from simkit.workload import RowReport
 
 Subject = Literal["machines", "containers", "instances"]
 
-
 _TABLES: Final = {
     "machines": "server_usage",
     "containers": "container_usage",

@@ -1,7 +1,7 @@
 """Job sets: many small workloads of a slotted model side by side, as arrays in steps and units.
 
-A learner plays the same few dozen jobs over and over, in a hundred sets at once. A job set is a row
-here: its jobs in order of arrival, then padding, of length 0, if other sets have more jobs.
+A learner plays the same few dozen jobs repeatedly, in about a hundred sets at once. A job set is
+one row: its jobs in order of arrival, then padding of length 0 if other sets have more jobs.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class JobSets:
     enter: Ints
     """(S, J) step in which a job arrives, ascending along a row."""
     length: Ints
-    """(S, J) steps that it takes; 0: padding, which ends the row."""
+    """(S, J) steps that the job takes; 0: padding, at the end of a row."""
     size: Ints
-    """(S, J, R) units that it holds."""
+    """(S, J, R) units that the job holds."""
 
     def __post_init__(self) -> None:
-        """Raise ScenarioError for arrays that do not agree, or rows that are out of order."""
+        """Raise ScenarioError for arrays of different shapes, or rows out of order."""
         shape = self.length.shape
         if len(shape) != 2 or self.enter.shape != shape or self.size.shape[:-1] != shape:
             raise ScenarioError(
@@ -74,11 +74,11 @@ class JobSets:
         """Return workloads as job sets, one a row.
 
         The workload's resources are the model's, in this order. A job is one task without parents;
-        all its instances together are its size.
+        its size is the sum over its instances.
 
         Raises ScenarioError, for all workloads at once, if a job has several tasks or is a bag of
         instances, or if times are not whole steps or requests not whole units: the lock-step
-        environment knows only whole steps, so it would play another workload.
+        environment has whole steps only, so it would play another workload.
         """
         rows, problems = [], []
         for number, workload in enumerate(workloads):
@@ -99,7 +99,7 @@ class JobSets:
             sets.enter[row, : len(enter)] = enter
             sets.length[row, : len(enter)] = length
             sets.size[row, : len(enter)] = size
-        return cls(sets.enter, sets.length, sets.size)  # checked with its jobs in place
+        return cls(sets.enter, sets.length, sets.size)  # checked with the jobs in place
 
     @classmethod
     def empty(cls, sets: int, jobs: int, resources: int) -> JobSets:

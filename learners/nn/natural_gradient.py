@@ -35,11 +35,11 @@ class Solution:
     x: Vector
     """(P,) the solution."""
     image: Vector
-    """(P,) A x, as the iteration knows it, without another product."""
+    """(P,) A x, from the iteration, without another product."""
     residual: float
-    """||b - A x|| / ||b||; 0 where b is 0."""
+    """||b - A x|| / ||b||; 0 if b is 0."""
     products: int
-    """How many products with A it took."""
+    """Number of products with A."""
 
 
 def conjugate_gradient(
@@ -78,15 +78,15 @@ def conjugate_gradient(
 
 
 SHORTER = 0.7
-"""What a step is shortened by: its KL is about halved."""
+"""Factor that shortens a step; its KL is about halved."""
 
 
 class Tangent(Protocol):
-    """A softmax policy at a batch of N observations, linearised at its present weights."""
+    """A softmax policy at a batch of N observations, linearised at its current weights."""
 
     @property
     def probabilities(self) -> Array:
-        """(N, A) of the actions; 0 for those that may not be taken."""
+        """(N, A) probabilities of the actions; 0 for masked ones."""
 
     def forward(self, direction: Vector, /) -> Array:
         """Return J v, (N, A): how the logits change along a direction (P,) of the weights."""
@@ -97,7 +97,7 @@ class Tangent(Protocol):
 
 @dataclass(frozen=True)
 class Trust:
-    """How far a step may go, and how well its direction is solved for."""
+    """Bound on a step, and the accuracy of its direction."""
 
     kl: float = 0.01
     """Bound on the mean Kullback-Leibler divergence from the old policy to the new, in nats."""
@@ -108,15 +108,15 @@ class Trust:
     tolerance: float = 1e-4
     """Conjugate gradients end when their residual is this share of the gradient."""
     backtracks: int = 12
-    """How often a step that breaks the bound or gains nothing is shortened; then it is given up."""
+    """How often a step that breaks the bound or gains nothing is shortened before giving up."""
 
 
 @dataclass(frozen=True)
 class NaturalStep:
-    """A step of the weights, and what is known of it."""
+    """A step of the weights, with its measurements."""
 
     change: Vector
-    """(P,) to be added to the weights; 0 where no step kept the bound and gained."""
+    """(P,) to be added to the weights; 0 if no step kept the bound and gained."""
     kl: float
     """Measured divergence from the old policy to the new, in nats; at most the bound."""
     gain: float
@@ -126,7 +126,7 @@ class NaturalStep:
     products: int
     """Products with F."""
     residual: float
-    """What conjugate gradients left of the gradient, as a share."""
+    """Residual of the conjugate gradients, as a share of the gradient."""
 
 
 Outcome = Callable[[Vector], tuple[float, float]]
@@ -157,9 +157,9 @@ def natural_step(
 
     Args:
         gradient: (P,) of the objective, for ascent.
-        tangent: the policy on the observations that F is taken over: a sample of those behind the
-            gradient, since F is a mean that few observations tell well enough.
-        outcome: measures a step on observations, those of the tangent or more.
+        tangent: the policy on the observations that F is averaged over; a sample of the gradient's
+            observations is enough.
+        outcome: measures a step on the tangent's observations or more.
         trust: the bound and the effort.
     """
     trust = trust or Trust()
@@ -184,8 +184,8 @@ def divergence(old: Array, new: Array) -> float:
     """Return the mean KL divergence in nats between rows of log-probabilities, old to new.
 
     Args:
-        old: (N, A) log-probabilities; -inf for actions that may not be taken.
-        new: (N, A) likewise, with the same actions left out.
+        old: (N, A) log-probabilities; -inf for masked actions.
+        new: (N, A) likewise, with the same actions masked.
     """
     p = np.exp(old)
     with np.errstate(invalid="ignore"):

@@ -67,7 +67,7 @@ def small_weights(
 ) -> Weights:
     """Draw weights from a normal distribution about 0, biases 0; float32.
 
-    So small, the first policy is all but uniform, as DeepRM begins.
+    Weights so small make the first policy almost uniform, as in DeepRM.
 
     Args:
         rng: the generator.
@@ -101,7 +101,7 @@ def masked_log_softmax(logits: Array, allowed: Bools | None = None) -> Array:
 
     Args:
         logits: (…, A) finite numbers.
-        allowed: (…, A) which actions may be taken, one at least in each row; None: all.
+        allowed: (…, A) which actions may be taken, at least one in each row; None: all.
 
     Returns:
         (…, A) log-probabilities of the logits' type; -inf where not allowed.
@@ -123,7 +123,7 @@ def sample(log_probabilities: Array, rng: np.random.Generator) -> Ints:
     below = np.exp(log_probabilities, dtype=np.float64).cumsum(axis=1)
     drawn = rng.random(len(below)) * below[:, -1]
     actions = (below <= drawn[:, None]).sum(axis=1)
-    # rounding may put a draw on the very end of the range, past the last action that is allowed
+    # rounding may put a draw at the end of the range, past the last allowed action
     limited: Ints = np.minimum(actions, (below < below[:, -1:]).sum(axis=1))
     return limited
 

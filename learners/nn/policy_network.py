@@ -1,4 +1,4 @@
-"""A perceptron that gives logits of actions, with its gradient worked out by hand.
+"""A perceptron for the logits of actions, with its gradient written by hand.
 
 For two layers on a CPU that is several times quicker than a graph, and the first layer can be a
 sparse one (`table_layer`). Tests hold it equal to torch's gradient of the dense perceptron. On a
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 CHUNK = 16_384
-"""Observations whose gradient is worked out at a time: their intermediate arrays fit the caches."""
+"""Observations per chunk of a gradient, so that intermediate arrays fit the caches."""
 
 
 class PolicyNetwork:
@@ -76,7 +76,7 @@ class PolicyNetwork:
                 flow = (flow @ self._layers[layer][0].T) * (into > 0)
 
     def _hidden(self, stored: Stored) -> list[Array]:
-        """Return what each hidden layer gives, (A, its width)."""
+        """Return the output of each hidden layer, (A, its width)."""
         flow = self.first.product(stored, self._table)
         flow += self._layers[0][1]
         hidden = [np.maximum(flow, 0, out=flow)]
@@ -144,14 +144,14 @@ class TorchNetwork(PolicyNetwork):
                 flow = (flow @ self._there[layer][0].T) * (flows[layer] > 0)
 
     def _flows(self, stored: Stored) -> list[Tensor]:
-        """Return what goes into each layer: the observations, then what each hidden layer gives."""
+        """Return the input of each layer: the observations, then the hidden layers' outputs."""
         flows = [self._matrix(stored)]
         for weight, bias in self._there[:-1]:
             flows.append((flows[-1] @ weight + bias).relu())
         return flows
 
     def _matrix(self, stored: Stored) -> Tensor:
-        """Return (A, rows) of the first layer, dense: it travels as the sparse one that it is."""
+        """Return (A, rows) of the first layer, dense on the device; it is sent sparse."""
         matrix = self.first.matrix(stored, self._table.dtype)
         if isinstance(matrix, np.ndarray):
             return self._sent(matrix)

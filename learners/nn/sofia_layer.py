@@ -34,12 +34,12 @@ class SofiaLayer:
             [1 / units if shares else 1 for units in model.capacity], np.float32
         )  # (R,)
         self._held = model.horizon * model.resources
-        """Where a table's sums begin."""
+        """Row of a table at which the sums begin."""
         runs = model.resources * model.slots
         self._begins = np.arange(runs) * (model.horizon + 1)
-        """(R * M,) where each slot's sums begin, after those."""
+        """(R * M,) where each slot's sums begin, counted from `_held`."""
         self._backlog = runs * (model.horizon + 1)
-        """Where the backlog's sums begin, after those."""
+        """Where the backlog's sums begin, counted from `_held`."""
         most = max(*model.capacity, model.horizon, model.backlog_shown)
         self._type = np.int16 if most <= np.iinfo(np.int16).max else np.int32
 

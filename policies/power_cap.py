@@ -1,8 +1,8 @@
 """EASY backfilling under a power cap; and which running tasks stop first when power falls.
 
-EASY as in `simkit.policies.easy`, with power as a further resource. Power-capped backfilling: M. Etinski,
-J. Corbalan, J. Labarta and M. Valero, "Optimizing job performance under a given power constraint
-in HPC centers" (2010).
+EASY as in `simkit.policies.easy`, with power as a further resource. Power-capped backfilling:
+M. Etinski, J. Corbalan, J. Labarta and M. Valero, "Optimizing job performance under a given power
+constraint in HPC centers" (2010).
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ def waiting_at_end(metrics: Mapping[str, Any]) -> int:
 
 
 def waiting_warning(run: Run) -> str:
-    """Return a warning about jobs that wait at the end of a run, with a likely cause; or nothing."""
+    """Return a warning about jobs that wait at the end of a run, with a likely cause, or empty."""
     waiting = waiting_at_end(run.metrics)
     if not waiting:
         return ""

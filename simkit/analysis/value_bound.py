@@ -138,7 +138,7 @@ def bound_of_run(
 
     Args:
         run: a run whose jobs have a value, each with one task that starts as a whole.
-        window: (start, end) in s; default: from the first submission to the timeline's last instant.
+        window: (start, end) in s; default: from the first submit to the timeline's last instant.
         step_s: length of a slot in s.
         in_time: which jobs earn their value: jobs that end before their quality of service is
             violated, jobs that end by their deadline, or (None) all that finish.

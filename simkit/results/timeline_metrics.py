@@ -182,7 +182,7 @@ def _offered_loads(
 
 
 def _unsuccessful_share(allocations: pl.LazyFrame) -> tuple[Metric, int]:
-    """Return the share of held instance-seconds that were lost or killed, and the number of rows."""
+    """Return the share of held instance-seconds lost or killed, and the number of rows."""
     held = pl.col("count") * (pl.col("end_time_s") - pl.col("start_time_s"))
     vain = pl.when(pl.col("outcome").is_in(["lost", "killed"])).then(held).otherwise(0.0)
     rows, running, total, wasted = 0, 0, 0.0, 0.0

@@ -168,7 +168,7 @@ def table_rows(file: TableFile, table: str, columns: Sequence[str]) -> Iterator[
     An empty field is null. A header line, CRLF, quotes and empty lines are tolerated.
 
     Raises TraceError, with the line, for a row with more or fewer fields than the table has, for
-    a field that should be a number and is none, and for a table of cluster-trace-v2018.
+    a field that should be a number and is not, and for a table of cluster-trace-v2018.
     """
     started = False
     for block in file.blocks():
@@ -195,8 +195,8 @@ def scan_table(file: TableFile, table: str) -> pl.LazyFrame:
     """Return a table for lazy work: ids Int64, numbers Float64, text String, no line numbers.
 
     Rows are read when the frame is collected, a block at a time and only the columns asked for,
-    so that a query collected with ``engine="streaming"`` needs little memory however long the
-    table is. Errors of the file are raised then, too, as `table_rows` does.
+    so a query collected with ``engine="streaming"`` needs little memory however long the table
+    is. Collecting also raises the errors of the file, as `table_rows` does.
     """
     from polars.io.plugins import register_io_source
 
@@ -274,7 +274,7 @@ def _parsed(
 def _parsed_slowly(
     text: bytes, line: Ints, table: str, columns: Sequence[str], file: TableFile
 ) -> pl.DataFrame:
-    """Read fields as text, then as numbers; the first that is none is named."""
+    """Read fields as text, then as numbers; the error names the first that is not a number."""
     kinds = COLUMNS[table]
     rows = [row.split(",") for row in text.decode("utf-8", "replace").split("\n")[:-1]]
     if any(len(row) != len(kinds) for row in rows):
@@ -309,7 +309,7 @@ def _misshapen(text: bytes, line: Ints, table: str, file: TableFile) -> TraceErr
 
 def _not_a_number(place: str, table: str, position: int, fields: list[str]) -> TraceError:
     name, value = list(COLUMNS[table])[position], fields[position].strip()[:40]
-    remedy = "write numbers, and nothing where there is none"
+    remedy = "write numbers, or leave the field empty"
     if looks_like_2018(table, fields):
         remedy = "this is a table of cluster-trace-v2018, give v2017's"
     return TraceError(

@@ -77,7 +77,7 @@ MEANINGS: Final[dict[str, str]] = {
     FAILED: "The task's status is Failed or Cancelled; left out (rule `failed`).",
     UNKNOWN_STATUS: "The status is unknown; left out.",
     EARLY: "The task was created before the trace's zero (rule `early`).",
-    NO_END: "The end time is 0 or empty: there is none; left out.",
+    NO_END: "The end time is 0 or empty; left out.",
     NEGATIVE_RUN: "The task ends before it is created (rule `negative_run`).",
     ZERO_RUN: "The task ends in the second in which it is created; left out (rule `zero_run`).",
     NO_INSTANCES: "The task has no instances, or a number that is not whole; left out.",
@@ -90,7 +90,7 @@ MEANINGS: Final[dict[str, str]] = {
     INSTANCE_FAILED: "The attempt failed, was cancelled or was interrupted (a backup instance): "
     "its run time is not that of the instance; left out.",
     RETRIED: "A later attempt followed (seq_no is below total_seq_no); left out (rule `retries`).",
-    NO_START: "The start time is 0 or empty: there is none; left out.",
+    NO_START: "The start time is 0 or empty; left out.",
     NEGATIVE_ATTEMPT: "The instance ends before it starts; left out.",
     UNKNOWN_TASK: "batch_task has no row of this job and task; left out.",
     TASK_LEFT_OUT: "The rules left out the task of this instance, so it is left out with it.",

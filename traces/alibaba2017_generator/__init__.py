@@ -1,10 +1,10 @@
 """Generates traces like Alibaba's cluster-trace-v2017: all six tables in the official layout.
 
-Jobs, tasks, machines and mean run times of instances follow the published tables; what is not
-published is assumed; the module `model` says which is which.
-The known problems of the trace occur at their own rates: tasks that wait, run or failed, end times
-of 0 or before the creation, empty requests, negative times, rows without order or job, errors with
-capacity 0. It is no model of a scheduler: where instances run is spread evenly.
+Jobs, tasks, machines and mean run times of instances follow the published tables; the rest is
+assumed. The module `model` says which is which. The known problems of the trace occur at the rates
+of the trace: tasks that wait, run or failed, end times of 0 or before the creation, empty requests,
+negative times, rows out of order or without a job, errors with capacity 0. The generator does not
+model a scheduler: instances are spread evenly over the machines.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from simkit.traces.alibaba2017_generator.usage import draw_usage, usage_edges
 
 
 class TableWriter:
-    """Takes rows for the tables of the trace, in any order of tables, and counts them."""
+    """Writes rows to the tables of the trace, in any order of tables, and counts them."""
 
     def __init__(self, streams: dict[str, BinaryIO]) -> None:
         self._streams = streams
@@ -52,13 +52,13 @@ class TableWriter:
 
 @contextmanager
 def written_tables(folder: Path, *, packed: bool) -> Iterator[TableWriter]:
-    """Open a folder of tables for writing; if anything fails, nothing is left of it.
+    """Open a folder of tables for writing; if anything fails, nothing remains.
 
     Args:
         folder: absent, or empty.
         packed: gzip the tables (without time stamps: equal content, equal bytes).
 
-    Raises TraceError if the folder holds things, or cannot be written.
+    Raises TraceError if the folder is not empty, or cannot be written.
     """
     _refuse_full(folder)
     folder = folder.absolute()
@@ -71,7 +71,7 @@ def written_tables(folder: Path, *, packed: bool) -> Iterator[TableWriter]:
             yield TableWriter(
                 {name: _opened(unfinished, name, files, packed=packed) for name in COLUMNS}
             )
-        if place == folder:  # somebody's working folder, perhaps: it is filled, not replaced
+        if place == folder:  # perhaps somebody's working folder: fill it, do not replace it
             for path in unfinished.iterdir():
                 path.rename(folder / path.name)
         else:
@@ -82,7 +82,7 @@ def written_tables(folder: Path, *, packed: bool) -> Iterator[TableWriter]:
             "make room"
         ) from None
     finally:
-        shutil.rmtree(unfinished, ignore_errors=True)  # renamed, or of no use
+        shutil.rmtree(unfinished, ignore_errors=True)  # renamed already, or incomplete
 
 
 def _opened(folder: Path, table: str, files: ExitStack, *, packed: bool) -> BinaryIO:
@@ -104,7 +104,7 @@ def _refuse_full(folder: Path) -> None:
         if entries:
             more = ", …" * (len(entries) > 3)
             raise TraceError(
-                f"{folder}: holds other things ({', '.join(entries[:3])}{more}); name a new or an "
+                f"{folder}: is not empty ({', '.join(entries[:3])}{more}); name a new or an "
                 "empty folder for the tables"
             )
     elif folder.exists() or folder.is_symlink():
@@ -130,19 +130,19 @@ def generate_alibaba2017(
 ) -> dict[str, int]:
     """Write a folder with the tables of a generated trace; return the number of rows of each.
 
-    The jobs spread over the 61,000 s in which the trace's were created, however many they are, so
-    that fewer jobs on as many machines mean less load. Tables are written in pieces: memory does
-    not grow with the instances. Equal arguments give equal bytes.
+    However many jobs there are, they spread over the 61,000 s in which the trace's jobs were
+    created: fewer jobs on as many machines mean less load. Tables are written in pieces, so memory
+    does not grow with the instances. Equal arguments give equal bytes.
 
     Args:
         folder: absent, or empty; it appears when all tables are written.
-        jobs: how many, at least 1; the trace has 12,951 with 11.9 million instances.
-        machines: how many, at least 1; default: as many for the jobs as the trace has (1,313 for
-            12,951), but at least 5.
+        jobs: number of jobs, at least 1; the trace has 12,951 with 11.9 million instances.
+        machines: number of machines, at least 1; default: in the proportion of the trace (1,313 for
+            12,951 jobs), but at least 5.
         usage_interval_s: length of the intervals of server_usage and container_usage, in s, 60 to
             43,200; a divisor of 43,200 covers all twelve disclosed hours. The trace has 300.
         packed: write ``.csv.gz`` instead of ``.csv``.
-        rng: the generator; it is only spawned from.
+        rng: only spawned from.
         progress: called after each piece of batch_instance.
 
     Raises TraceError for arguments out of their range, and if the folder cannot be written.
@@ -155,7 +155,7 @@ def generate_alibaba2017(
 
 
 def default_machines(jobs: int) -> int:
-    """Return how many machines the trace has for so many jobs, but at least `FEWEST_MACHINES`."""
+    """Return the machines for so many jobs in the trace, but at least `FEWEST_MACHINES`."""
     return max(FEWEST_MACHINES, round(jobs * MACHINES / JOBS))
 
 
@@ -182,7 +182,7 @@ def _write(
     rng: np.random.Generator,
     progress: Progress | None,
 ) -> None:
-    """Draw and write all tables, each from a stream of its own."""
+    """Draw and write all tables, each from a separate random stream."""
     tasks_rng, instances_rng, machines_rng, containers_rng, usage_rng = rng.spawn(5)
     site = draw_machines(machines, machines_rng)
     tables.add("server_event", site.frame())

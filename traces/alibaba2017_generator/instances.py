@@ -1,9 +1,9 @@
 """Generated instances: the table batch_instance, a row for every attempt.
 
-An instance's last attempt ends within its task, the last of all at the task's end; attempts before
-it lie one after the other between the task's creation and the last attempt. Which machine runs an
-instance is no model of a scheduler: the instances of a task go round the machines from a random
-one on, and an attempt that follows another runs on the next machine.
+The last attempt of each instance ends within its task; one of them ends with the task. Earlier
+attempts follow each other between the task's creation and the last attempt. Placement does not
+model a scheduler: the instances of a task visit the machines in turn, from a random one on, and
+each further attempt runs on the next machine.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class Attempts:
 
 
 def draw_attempts(tasks: Tasks, machines: int, rng: np.random.Generator) -> Iterator[Attempts]:
-    """Yield the attempts of all instances, some tasks at a time, and at last those of nobody.
+    """Yield the attempts of all instances, some tasks at a time, and finally those without a job.
 
     Args:
         tasks: the tasks.
-        machines: their number M; ids are 1 … M.
+        machines: the number M of machines; ids are 1 … M.
         rng: the generator.
     """
     before = np.cumsum(tasks.instances) - tasks.instances
@@ -98,12 +98,9 @@ def draw_attempts(tasks: Tasks, machines: int, rng: np.random.Generator) -> Iter
 
 
 def run_shares(instances: Ints, wall_s: Ints, rng: np.random.Generator) -> Floats:
-    """Return (T,) mean run times of instances as a share of their tasks' wall times.
+    """Return (T,) mean run times of instances as a share of their tasks' wall times `wall_s`.
 
-    Args:
-        instances: (T,) their numbers.
-        wall_s: (T,) wall times of the tasks.
-        rng: the generator.
+    `instances` has the (T,) number of instances of each task.
     """
     level = rng.random(len(instances))
     share = np.ones(len(instances))
@@ -126,7 +123,7 @@ class _Instances:
     run_s: Ints
     attempts: Ints
     machine: Ints
-    """(I,) where the first attempt runs, to be taken modulo the number of machines."""
+    """(I,) machine of the first attempt, modulo the number of machines."""
 
 
 def _of_tasks(tasks: Tasks, chosen: Ints, machines: int, rng: np.random.Generator) -> Attempts:

@@ -86,16 +86,11 @@ def _numbers(values: Floats) -> pl.Series:
 class BatchLoad:
     """Sums what batch instances use of each machine, as means over intervals of time.
 
-    The use of an instance is even over its run; attempts of which no end is known are left out.
+    The use of an instance is even over its run; attempts without a known end are left out.
     """
 
     def __init__(self, machines: int, edges_s: Floats) -> None:
-        """Begin with nothing.
-
-        Args:
-            machines: M.
-            edges_s: (K + 1,) ascending: where K intervals begin and end.
-        """
+        """Start empty; `edges_s` are the (K + 1,) ascending bounds of the K intervals."""
         self._machines, self._edges = machines, edges_s
         self._sums = np.zeros((2, 2, machines, len(edges_s) + 1))
 
@@ -122,7 +117,7 @@ class BatchLoad:
 
 @dataclass(frozen=True)
 class GeneratedContainers:
-    """C containers with ids 1 … C, sorted by machine; each has cores of its own."""
+    """C containers with ids 1 … C, sorted by machine; no core is shared."""
 
     machine: Ints
     cpu: Ints
@@ -134,7 +129,7 @@ class GeneratedContainers:
     end_s: Ints
     """(C,) when it was removed; after the day's end: not within the trace."""
     hidden: Bools
-    """(C,) it has no row in container_event, only usage."""
+    """(C,) whether it has no row in container_event, only usage."""
 
     def __len__(self) -> int:
         """Return C."""
@@ -164,7 +159,7 @@ class GeneratedContainers:
 
 
 def draw_containers(machines: GeneratedMachines, rng: np.random.Generator) -> GeneratedContainers:
-    """Draw the containers of all machines; what would fill a machine too much is left out."""
+    """Draw the containers of all machines; those that would overfill a machine are left out."""
     counts = rng.poisson(model.CONTAINERS_PER_MACHINE, len(machines))
     owner = np.repeat(np.arange(len(machines)), counts)
     cpu, mem = _drawn(model.CONTAINER_CPU, owner, rng), _drawn(model.CONTAINER_MEM, owner, rng)
@@ -191,7 +186,7 @@ def _drawn(
 
 
 def _running_sum(held: Floats, counts: Ints) -> Floats:
-    """Return the sums within each machine, up to and with each container."""
+    """Return the sums within each machine, each container included."""
     total = np.concatenate(([0.0], np.cumsum(held)))
     begin = total[np.cumsum(counts) - counts]
     return np.asarray(total[1:] - np.repeat(begin, counts))
@@ -207,7 +202,7 @@ def _lifetimes(containers: int, rng: np.random.Generator) -> tuple[Ints, Ints]:
 
 
 def _cpu_sets(owner: Ints, cpu: Ints, rng: np.random.Generator) -> list[str]:
-    """Give each container cores of its own: both threads of each, n and n + 32 of 64."""
+    """Give each container separate cores: both threads of each, n and n + 32 of 64."""
     half = model.CORES // 2
     sets: list[str] = []
     pairs, machine = np.empty(0, np.int64), -1

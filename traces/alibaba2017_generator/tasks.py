@@ -79,7 +79,7 @@ def draw_tasks(jobs: int, rng: np.random.Generator) -> GeneratedTasks:
     create = _arrivals(jobs, times_rng)[owner] + _later(size, owner, times_rng)
     create[create == 0] = 1  # the trace has no task created at 0, which would mean: before it
     cpu = _cpu(jobs, owner, tasks_rng)
-    wall[create + wall == 0] -= 1  # an end of 0 would mean that there is none
+    wall[create + wall == 0] -= 1  # an end of 0 would mean: no end
     end = create + wall
     end[_happens(model.END_ZERO, status, tasks_rng)] = 0
     early = _happens(model.ENDS_EARLY, status, tasks_rng)

@@ -1,7 +1,7 @@
 """Generated usage: the tables server_usage and container_usage.
 
-A machine uses what its containers and batch instances use, and a little for its own system. How
-much containers use of what they hold is assumed: a level of their own, a swing over the day, noise.
+A machine uses what its containers and batch instances use, and a little for its system. How much
+containers use of their requests is assumed: a level for each, a swing over the day, and noise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from simkit.traces.alibaba2017_generator.machines import (
 from simkit.traces.alibaba2017_generator.model import DAY_S
 
 _SYSTEM_CPU: Final = (0.5, 2.0)
-"""Cores that a machine's own system uses."""
+"""Cores that the system of a machine uses."""
 _SYSTEM_MEM: Final = 0.05
 _SWING: Final = 0.3
 _PEAK_S: Final = 50_000
@@ -38,7 +38,7 @@ def usage_edges(interval_s: int) -> Floats:
 
 @dataclass(frozen=True)
 class _Levels:
-    """What is a container's own, (C,) each."""
+    """Levels of usage of each container, (C,) each."""
 
     cpu: Floats
     mem: Floats

@@ -53,7 +53,7 @@ WRONG = [
     (("x", "--usage-interval", "soon"), 2, "--usage-interval: 'soon' is not a duration"),
     (("x", "--usage-interval", "90.5s"), 2, "90.5s is not in whole seconds"),
     (("x", "--usage-interval", "2s"), 3, "must be a whole number from 60 to 43200"),
-    (("full", "--jobs", 1), 3, "holds other things (mine)"),
+    (("full", "--jobs", 1), 3, "is not empty (mine)"),
 ]
 
 

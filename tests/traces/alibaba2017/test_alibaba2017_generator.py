@@ -553,7 +553,7 @@ def test_all_wrong_arguments_are_told_at_once(tmp_path):
 
 def test_a_folder_with_things_in_it_is_left_alone(tmp_path):
     (tmp_path / "mine.txt").write_text("precious")
-    with pytest.raises(TraceError, match=r"holds other things \(mine.txt\); name a new"):
+    with pytest.raises(TraceError, match=r"is not empty \(mine.txt\); name a new"):
         generate(tmp_path)
     with pytest.raises(TraceError, match="is a file; name a new"):
         generate(tmp_path / "mine.txt")

@@ -53,14 +53,14 @@ _TAKES_ANYWAY = 0.2  # how often CloudSimPy's random fitness takes a pair withou
 class CloudSimPy:
     """CloudSimPy, with one of its heuristics.
 
-    - ``first-fit``: the next instance goes to the *last* machine on which anything fits, and is of the
-      first task that fits there.
-    - ``tetris``: the pair with the largest product of free and requested cpu and memory, in the trace's
-      own units; ties go to the first machine, then to the first task.
+    - ``first-fit``: the next instance goes to the *last* machine on which anything fits, and is of
+      the first task that fits there.
+    - ``tetris``: the pair with the largest product of free and requested cpu and memory, in the
+      trace's own units; ties go to the first machine, then to the first task.
     - ``sjf``: the task with the shortest estimate that fits anywhere, on the first machine.
     - ``ljf``: the same with the longest estimate.
-    - ``random``: goes through the pairs by machine, then task, and takes each with probability 0.2; if
-      it took none, it takes any of them.
+    - ``random``: goes through the pairs by machine, then task, and takes each with probability 0.2;
+      if it took none, it takes any of them.
 
     A task that does not fit blocks nobody. There are no gangs, partitions or suspensions.
 

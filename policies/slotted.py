@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from math import floor, isfinite
 from typing import Literal, get_args
 
@@ -46,12 +46,13 @@ from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Action, State, SystemInfo
 from simkit.units import parse_duration
 
-SLOTS, HORIZON, STEP = 10, 20, "1s"
-"""DeepRM's dimensions."""
+Reserve = Literal["none", "best", "rest"]
+"""Which tasks may be placed into the future."""
 
 
+@dataclass(eq=False, kw_only=True)
 class SlottedPolicy(ABC):
-    """Follows the slotted model; what it does in it, `choose` says.
+    """Follows the slotted model, with DeepRM's dimensions by default; `choose` picks the slot.
 
     Args:
         slots: waiting tasks that are seen; those of the scenario's `admission`.
@@ -63,17 +64,14 @@ class SlottedPolicy(ABC):
     cluster that is not one pool.
     """
 
-    def __init__(
-        self,
-        *,
-        slots: int = SLOTS,
-        horizon: int = HORIZON,
-        step: str | float = STEP,
-        unit: Sequence[float] | None = None,
-    ) -> None:
-        self.slots, self.horizon, self.step, self.unit = slots, horizon, step, unit
-        # Whose capacity is the cluster's, and known in `reset`.
-        self._model = _model(slots, horizon, step, unit)
+    slots: int = 10
+    horizon: int = 20
+    step: str | float = "1s"
+    unit: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        # The capacity is that of the cluster, known in `reset`.
+        self._model = _model(self.slots, self.horizon, self.step, self.unit)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         unit = tuple(self.unit) if self.unit else (1.0,) * len(info.resources)
@@ -107,7 +105,7 @@ class SlottedPolicy(ABC):
 
 
 def _model(slots: int, horizon: int, step: str | float, unit: Sequence[float] | None) -> Slotted:
-    """Return the dimensions; raise ScenarioError, all problems at once, if they are none."""
+    """Return the dimensions; raise ScenarioError, all problems at once, if they are wrong."""
     problems: list[str] = []
     try:
         step_s = parse_duration(step)
@@ -125,10 +123,7 @@ def _model(slots: int, horizon: int, step: str | float, unit: Sequence[float] | 
     return model
 
 
-Reserve = Literal["none", "best", "rest"]
-"""Which tasks may be placed into the future."""
-
-
+@dataclass(eq=False)
 class ScoredSlots(SlottedPolicy):
     """The base of those that place the best scored task first.
 
@@ -139,19 +134,14 @@ class ScoredSlots(SlottedPolicy):
     Raises ScenarioError for another word, and as `SlottedPolicy` does.
     """
 
-    def __init__(
-        self,
-        reserve: Reserve = "none",
-        *,
-        slots: int = SLOTS,
-        horizon: int = HORIZON,
-        step: str | float = STEP,
-        unit: Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(slots=slots, horizon=horizon, step=step, unit=unit)
-        if reserve not in get_args(Reserve):
-            raise ScenarioError(f"slotted policy: reserve is {reserve!r}; it is none, best or rest")
-        self.reserve = reserve
+    reserve: Reserve = "none"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reserve not in get_args(Reserve):
+            raise ScenarioError(
+                f"slotted policy: reserve is {self.reserve!r}; it is none, best or rest"
+            )
 
     @abstractmethod
     def score(self, length: int, size: Sequence[int], free: Sequence[int]) -> float:
@@ -203,6 +193,7 @@ class SlottedPacker(ScoredSlots):
         return float(_alignment(size, free))
 
 
+@dataclass(eq=False)
 class SlottedTetris(ScoredSlots):
     """Alignment and shortness: knob · alignment + (1 − knob) / length.
 
@@ -217,20 +208,14 @@ class SlottedTetris(ScoredSlots):
     Raises ScenarioError for a knob outside [0, 1], and as `ScoredSlots` does.
     """
 
-    def __init__(
-        self,
-        knob: float = 0.0005,
-        reserve: Reserve = "none",
-        *,
-        slots: int = SLOTS,
-        horizon: int = HORIZON,
-        step: str | float = STEP,
-        unit: Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(reserve, slots=slots, horizon=horizon, step=step, unit=unit)
+    knob: float = 0.0005
+    reserve: Reserve = field(default="none", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        knob = self.knob
         if not (isinstance(knob, (int, float)) and isfinite(knob) and 0 <= knob <= 1):
             raise ScenarioError(f"slotted tetris: knob is {knob!r}; it must lie from 0 to 1")
-        self.knob = knob
 
     def score(self, length: int, size: Sequence[int], free: Sequence[int]) -> float:
         return self.knob * _alignment(size, free) + (1.0 - self.knob) * (1.0 / length)
@@ -253,6 +238,7 @@ def _alignment(size: Sequence[int], free: Sequence[int]) -> int:
     return sum([asked * left for asked, left in zip(size, free, strict=True)])
 
 
+@dataclass(eq=False)
 class SlottedHeadroom(SlottedSJF):
     """The shortest task first; a long one only if enough stays free next to it.
 
@@ -269,31 +255,24 @@ class SlottedHeadroom(SlottedSJF):
         patience: steps after which a long task is treated as a short one.
         slots, horizon, step, unit: as for `SlottedPolicy`.
 
-    Raises ScenarioError, all problems at once, for numbers that are none.
+    Raises ScenarioError, all problems at once, for numbers outside their ranges.
     """
 
-    def __init__(
-        self,
-        headroom: int = 3,
-        long: int = 4,
-        patience: int = 50,
-        *,
-        slots: int = SLOTS,
-        horizon: int = HORIZON,
-        step: str | float = STEP,
-        unit: Sequence[float] | None = None,
-    ) -> None:
-        super().__init__(slots=slots, horizon=horizon, step=step, unit=unit)
-        limits = (("headroom", headroom, 0), ("long", long, 1), ("patience", patience, 0))
+    headroom: int = 3
+    long: int = 4
+    patience: int = 50
+    reserve: Reserve = field(default="none", init=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         wrong = [
             f"slotted headroom: {name} is {value!r}; it is a whole number, at least {least}"
-            for name, value, least in limits
+            for name, least in (("headroom", 0), ("long", 1), ("patience", 0))
+            for value in (getattr(self, name),)
             if isinstance(value, bool) or not isinstance(value, int) or value < least
         ]
         if wrong:
             raise ScenarioError(wrong)
-        self.headroom, self.long, self.patience = headroom, long, patience
-        self._now = 0.0
 
     def schedule(self, state: State) -> Iterator[Action]:
         self._now = state.now

@@ -18,17 +18,19 @@ A. B. Yoo, M. A. Jette and M. Grondona, "SLURM: Simple Linux utility for resourc
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isfinite, log
 
 import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
+from simkit.policies.value_orders import duration_s
 from simkit.policy import State, SystemInfo
 from simkit.policy.task import Allocation
-from simkit.units import parse_duration
 
 
+@dataclass(eq=False, kw_only=True)
 class Multifactor:
     """Highest priority first; ties go by submission.
 
@@ -43,24 +45,25 @@ class Multifactor:
     Raises ScenarioError for a weight that is no finite number and a duration that is not positive.
     """
 
-    def __init__(
-        self,
-        *,
-        age: float = 1.0,
-        size: float = 1.0,
-        fair_share: float = 1.0,
-        max_age: str | float = "7d",
-        half_life: str | float = "7d",
-        favor_small: bool = False,
-    ) -> None:
-        self.age = _weight("age", age)
-        self.size = _weight("size", size)
-        self.fair_share = _weight("fair_share", fair_share)
-        self.max_age = max_age
-        self.half_life = half_life
-        self.favor_small = favor_small
-        self._max_age_s = _positive("max_age", max_age)
-        self._half_life_s = _positive("half_life", half_life)
+    age: float = 1.0
+    size: float = 1.0
+    fair_share: float = 1.0
+    max_age: str | float = "7d"
+    half_life: str | float = "7d"
+    favor_small: bool = False
+
+    def __post_init__(self) -> None:
+        for name, weight in (
+            ("age", self.age),
+            ("size", self.size),
+            ("fair_share", self.fair_share),
+        ):
+            if not isinstance(weight, (int, float)) or not isfinite(weight):
+                raise ScenarioError(
+                    f"order multifactor: {name} is {weight!r}; it must be a finite number"
+                )
+        self._max_age_s = duration_s("order multifactor: max_age", self.max_age)
+        self._half_life_s = duration_s("order multifactor: half_life", self.half_life)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run."""
@@ -153,19 +156,3 @@ class _Account:
         else:  # the start of something that was noticed late
             self._used += amount / decay * -float(np.expm1(-decay * (self._time_s - at)))
         self._rate += amount
-
-
-def _weight(name: str, value: float) -> float:
-    if not isinstance(value, (int, float)) or not isfinite(value):
-        raise ScenarioError(f"order multifactor: {name} is {value!r}; it must be a finite number")
-    return value
-
-
-def _positive(name: str, value: str | float) -> float:
-    try:
-        seconds = parse_duration(value)
-    except ValueError as error:
-        raise ScenarioError(f"order multifactor: {name}: {error}") from None
-    if seconds <= 0:
-        raise ScenarioError(f"order multifactor: {name} is {value!r}; it must be positive")
-    return seconds

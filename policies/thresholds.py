@@ -8,6 +8,7 @@ cloud" (2021).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from math import inf, isfinite
@@ -106,22 +107,11 @@ class LowSignal:
         return now + power.step_s * (1.0 + float(low[0])) if len(low) else inf
 
 
-def carbon_threshold(
-    at_most: float | None = None,
-    percentile: float | None = None,
-    max_delay: str | float = "24h",
-) -> LowSignal:
-    """Return the rule that lets tasks wait for a low carbon intensity of the grid, in g/kWh."""
-    return LowSignal("carbon", at_most, percentile, max_delay)
+carbon_threshold = partial(LowSignal, "carbon")
+"""The rule that lets tasks wait for a low carbon intensity of the grid, in g/kWh."""
 
-
-def price_threshold(
-    at_most: float | None = None,
-    percentile: float | None = None,
-    max_delay: str | float = "24h",
-) -> LowSignal:
-    """Return the rule that lets tasks wait for a low price of the grid, per kWh."""
-    return LowSignal("price", at_most, percentile, max_delay)
+price_threshold = partial(LowSignal, "price")
+"""The rule that lets tasks wait for a low price of the grid, per kWh."""
 
 
 class ThresholdPolicy(OrderedPolicy):

@@ -28,8 +28,6 @@ class Backlog(Protocol):
     def remove(self, task: Task, /) -> None:
         """Take out any task; ValueError if it is not there."""
 
-    def __contains__(self, task: object, /) -> bool: ...
-
     def __len__(self) -> int: ...
 
     def __iter__(self) -> Iterator[Task]: ...
@@ -67,9 +65,6 @@ class RankedBacklog:
 
     def _entry(self, task: Task) -> tuple[float, int, Task]:
         return (-self._rank(task), task.index, task)
-
-    def __contains__(self, task: object, /) -> bool:
-        return task in self._held
 
     def __len__(self) -> int:
         return len(self._held)
@@ -171,10 +166,11 @@ class Admission:
 
     def withdraw(self, task: Task) -> bool:
         """Take a task out of the backlog; return whether it was there."""
-        if task in self.held:
+        try:
             self.held.remove(task)
-            return True
-        return False
+        except ValueError:
+            return False
+        return True
 
     def leave(self, task: Task) -> None:
         """Take a task out of the queue, and refill its slot if the rule says at once."""

@@ -1,5 +1,8 @@
 """Machine fitness by room: first, best and worst fit, at random, spread out, stacked.
 
+The first four are placement rules as well: their `order` puts the machines that have room in
+order; the engine fills each with as many instances as fit before it goes on to the next.
+
 Shares of a machine's capacity leave out resources of which it has none.
 """
 
@@ -24,36 +27,40 @@ class FirstFit(MachineFitness):
         """See `MachineFitness.scores`; all alike, so that rows settle it."""
         return np.zeros(len(free))
 
+    def order(self, task: Task, free: Floats, capacity: Floats, fitting: Ints) -> Ints:
+        return fitting
+
 
 class BestFit(MachineFitness):
     """The machine with the least left over: keeps large gaps for large tasks.
 
     What is free of each resource that the task asks for counts as a share of the largest machine's
-    capacity, and the shares are added up, as for `simkit.policies.placement.BestFit`.
+    capacity (at the start of the run; in `order` now), and the shares are added up. Ties go by row.
     """
 
     fills = True
+    _sign = -1.0
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run: note the largest machine's capacity, resource by resource."""
         self._largest = info.capacity.max(axis=0)
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        return -self._left_over(task, free)
-
-    def _left_over(self, task: Task, free: Floats) -> Floats:
         asked = np.flatnonzero(task.request)
-        left: Floats = (free[:, asked] / self._largest[asked]).sum(axis=1)
-        return left
+        scores: Floats = self._sign * (free[:, asked] / self._largest[asked]).sum(axis=1)
+        return scores
+
+    def order(self, task: Task, free: Floats, capacity: Floats, fitting: Ints) -> Ints:
+        asked = np.flatnonzero(task.request)
+        shares = free[np.ix_(fitting, asked)] / capacity[:, asked].max(axis=0)
+        return fitting[np.argsort(-self._sign * shares.sum(axis=1), kind="stable")]
 
 
 class WorstFit(BestFit):
-    """The machine with the most left over; measured as for `BestFit`."""
+    """The machine with the most left over: spreads tasks. Measured as for `BestFit`."""
 
     fills = False
-
-    def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        return self._left_over(task, free)
+    _sign = 1.0
 
 
 class Spread(MachineFitness):
@@ -77,7 +84,10 @@ class Stack(MachineFitness):
 
 
 class Random(MachineFitness):
-    """A machine drawn anew for each instance, all that have room alike; the seed settles it."""
+    """A machine drawn anew for each instance, all that have room alike; the seed settles it.
+
+    As a placement rule, the machines in random order, drawn anew each time.
+    """
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run with a stream that nothing else of the policy draws from."""
@@ -86,6 +96,9 @@ class Random(MachineFitness):
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
         """See `MachineFitness.scores`; a draw."""
         return self._rng.random(len(free))
+
+    def order(self, task: Task, free: Floats, capacity: Floats, fitting: Ints) -> Ints:
+        return self._rng.permutation(fitting)
 
     def split(self, task: Task, free: Floats, capacity: Floats, counts: Ints, needed: int) -> Split:
         """See `MachineFitness.split`.

@@ -13,9 +13,9 @@ from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError
 from simkit.policies.changing_orders import WFP3
 from simkit.policies.conservative import Conservative, ConservativePolicy
+from simkit.policies.fitness import BestFit, WorstFit
+from simkit.policies.fitness import Random as RandomPlacement
 from simkit.policies.orderings import FCFS, SJF, Random
-from simkit.policies.placement import BestFit, WorstFit
-from simkit.policies.placement import Random as RandomPlacement
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance, Partition

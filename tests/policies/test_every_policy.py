@@ -10,7 +10,7 @@ import pytest
 
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
-from simkit.policies import changing_orders, multifactor, orderings, placement, value_orders
+from simkit.policies import changing_orders, fitness, multifactor, orderings, value_orders
 from simkit.policies import orderings as bag_orders
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
@@ -51,10 +51,10 @@ NEED_POWER = {
     "backfill.price-threshold",
 }
 PLACEMENTS = {
-    "first-fit": placement.FirstFit,
-    "best-fit": placement.BestFit,
-    "worst-fit": placement.WorstFit,
-    "random": placement.Random,
+    "first-fit": fitness.FirstFit,
+    "best-fit": fitness.BestFit,
+    "worst-fit": fitness.WorstFit,
+    "random": fitness.Random,
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.policies.placement import BestFit, FirstFit, Random, WorstFit
+from simkit.policies.fitness import BestFit, FirstFit, Random, WorstFit
 from simkit.policy import SystemInfo
 from simkit.policy.room import MachineRoom
 from simkit.policy.task import Task

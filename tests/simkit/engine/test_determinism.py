@@ -11,9 +11,9 @@ import pytest
 
 from simkit.engine.simulation import Rules
 from simkit.policies.easy import Easy
+from simkit.policies.fitness import Random as RandomPlacement
 from simkit.policies.multifactor import Multifactor
 from simkit.policies.orderings import FCFS, Random
-from simkit.policies.placement import Random as RandomPlacement
 from simkit.policy.estimates import Perturbed
 from simkit.policy.ordered import OrderedPolicy
 from simkit.traces.models.lublin import generate_lublin
@@ -28,7 +28,7 @@ from simkit.workload.cluster import Cluster, Maintenance
 from simkit.policy.estimates import Perturbed
 from simkit.policies.easy import Easy
 from simkit.policies.multifactor import Multifactor
-from simkit.policies.placement import Random
+from simkit.policies.fitness import Random
 from simkit.policy.ordered import OrderedPolicy
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation

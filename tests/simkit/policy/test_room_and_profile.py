@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.policies.placement import BestFit, WorstFit
+from simkit.policies.fitness import BestFit, WorstFit
 from simkit.policy import State, SystemInfo
 from simkit.policy.profile import MachineProfile, PoolProfile
 from simkit.policy.queue import TaskQueue

@@ -1,4 +1,4 @@
-"""The policy API: what a policy sees and what it may do.
+"""The policy API: what a policy sees and what it may do; policies/ has the policies themselves.
 
 A policy is called at every decision instant with a `State`. It is a generator: time stands still
 until it returns, each action is applied at once, and the state shows the effect.

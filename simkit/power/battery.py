@@ -1,5 +1,7 @@
 """A battery: stores energy within its state of charge and C-rate.
 
+`Battery.limits` says what may flow; a controller keeps to it, and `Battery.run` refuses more.
+
 `BatteryFacts` are its size, limits and losses, which never change; `Battery` is its state. Like a
 tank with two taps and a small leak: power is constant between two events, so the content follows a
 closed form, and the instant at which the tank is full or empty is computed, not searched for. With

@@ -1,4 +1,7 @@
-"""Messages for pydantic's errors: the path in the scenario, what is wrong, the remedy."""
+"""Messages for pydantic's errors: the path in the scenario, what is wrong, the remedy.
+
+`file.Document.error_lines` adds the file and the line, which `yaml_lines` knows.
+"""
 
 from __future__ import annotations
 

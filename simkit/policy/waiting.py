@@ -20,8 +20,8 @@ class WaitingTasks:
     submission. Slots of tasks that have gone are taken up again when half of them are empty.
     """
 
-    __slots__ = ("_alive", "_dead", "_end", "_gangs", "_index", "_key", "_least", "_partition",
-                 "_priority", "_request", "_slots", "_sorted", "_tasks")  # fmt: skip
+    __slots__ = ("_alive", "_dead", "_end", "_index", "_key", "_least", "_partition",
+                 "_priority", "_request", "_slots", "_sorted", "_tasks", "gangs")  # fmt: skip
 
     def __init__(self, resources: int) -> None:
         # A row a resource: compared as a whole. Infinite in empty slots, where nothing ever fits.
@@ -35,14 +35,10 @@ class WaitingTasks:
         self._slots: dict[int, int] = {}  # task's index → slot
         self._end = 0
         self._dead = 0
-        self._gangs = 0
+        self.gangs = 0
+        """Number of gangs of several instances."""
         self._sorted = True
         self._least = [0.0] * resources  # nobody asks for less; a bound, to save looks in vain
-
-    @property
-    def gangs(self) -> int:
-        """Number of gangs of several instances."""
-        return self._gangs
 
     def __len__(self) -> int:
         """Return the number of tasks."""
@@ -63,7 +59,7 @@ class WaitingTasks:
         self._alive[: self._end] = False
         self._tasks.clear()
         self._slots.clear()
-        self._end = self._dead = self._gangs = 0
+        self._end = self._dead = self.gangs = 0
         self._sorted = True
 
     def add(self, tasks: Sequence[Task], keys: Sequence[float]) -> None:
@@ -90,7 +86,7 @@ class WaitingTasks:
         self._partition[slot] = task.partition
         self._alive[slot] = True
         self._key[slot] = key
-        self._gangs += task.gang and task.instances > 1
+        self.gangs += task.gang and task.instances > 1
         self._sorted = self._sorted and (slot == 0 or self._place(slot - 1) < self._place(slot))
 
     def _place(self, slot: int) -> tuple[float, float, float]:
@@ -104,7 +100,7 @@ class WaitingTasks:
         self._alive[slot] = False
         self._request[:, slot] = np.inf
         self._dead += 1
-        self._gangs -= task.gang and task.instances > 1
+        self.gangs -= task.gang and task.instances > 1
 
     def order_by(self, index: Floats, keys: Floats) -> None:
         """Give tasks other numbers: `keys` of the tasks of these indices, ascending, (n,) each."""

@@ -115,7 +115,57 @@ class WeightedRewards(Reward):
             part.ended(time_s, task, killed=killed)
 
 
-class InSystemReward(Reward):
+class AccruingReward(Reward):
+    """A reward that grows at a rate which changes only when something is observed."""
+
+    def begin(self, workload: Workload, info: SystemInfo) -> None:
+        self._rate = ExactSum()  # per second
+        self._since, self._accrued = -inf, 0.0
+
+    def collect(self, time_s: float) -> float:
+        self._advance(time_s)
+        accrued, self._accrued = self._accrued, 0.0
+        return accrued
+
+    def _reward_per_s(self) -> float:
+        return self._rate.value
+
+    def _advance(self, time_s: float) -> None:
+        if time_s > self._since:
+            if rate := self._reward_per_s():
+                self._accrued += rate * (time_s - self._since)
+            self._since = time_s
+
+
+class JobReward(AccruingReward):
+    """A reward that depends on when jobs end: with the last of their tasks."""
+
+    def begin(self, workload: Workload, info: SystemInfo) -> None:
+        super().begin(workload, info)
+        self._left: dict[int, int] = {}  # tasks that have not ended, of jobs of several
+
+    @abstractmethod
+    def job_ended(self, time_s: float, job: int) -> None:
+        """Observe that the last task of a job has ended, finished or killed."""
+
+    def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
+        if len(tasks) > 1:
+            self._left[tasks[0].job_index] = len(tasks)
+
+    def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
+        self._left.pop(tasks[0].job_index, None)
+
+    def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
+        job = task.job_index
+        if job in self._left:
+            self._left[job] -= 1
+            if self._left[job]:
+                return
+            del self._left[job]
+        self.job_ended(time_s, job)
+
+
+class InSystemReward(JobReward):
     """Minus the weighted time that jobs spend in the system.
 
     Costs per second are added up as jobs come and go, so that a decision takes no longer with many
@@ -123,11 +173,9 @@ class InSystemReward(Reward):
     """
 
     def begin(self, workload: Workload, info: SystemInfo) -> None:
+        super().begin(workload, info)
         self._cost_per_s: list[float] = self.costs_per_s(workload).tolist()
-        self._left: dict[int, int] = {}  # tasks that have not ended, of jobs of several
         self._jobs = 0  # in the system
-        self._rate = ExactSum()  # of their costs, per second
-        self._since, self._accrued = -inf, 0.0
 
     @abstractmethod
     def costs_per_s(self, workload: Workload) -> Floats:
@@ -137,45 +185,26 @@ class InSystemReward(Reward):
         """Return the cost per second now."""
         return self._rate.value
 
-    def collect(self, time_s: float) -> float:
-        self._advance(time_s)
-        accrued, self._accrued = self._accrued, 0.0
-        return accrued
+    def _reward_per_s(self) -> float:
+        return -self.rate() if self._jobs else 0.0
 
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
         self._advance(time_s)
-        job = tasks[0].job_index
-        if len(tasks) > 1:
-            self._left[job] = len(tasks)
+        super().submitted(time_s, tasks)
         self._jobs += 1
-        self._rate.add(self._cost_per_s[job])
+        self._rate.add(self._cost_per_s[tasks[0].job_index])
 
     def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
-        self._left.pop(tasks[0].job_index, None)
-        self._leave(time_s, tasks[0].job_index)
+        super().rejected(time_s, tasks)
+        self.job_ended(time_s, tasks[0].job_index)
 
-    def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
-        job = task.job_index
-        if job in self._left:
-            self._left[job] -= 1
-            if self._left[job]:
-                return
-            del self._left[job]
-        self._leave(time_s, job)
-
-    def _leave(self, time_s: float, job: int) -> None:
+    def job_ended(self, time_s: float, job: int) -> None:
         self._advance(time_s)
         self._jobs -= 1
         if self._jobs:
             self._rate.add(-self._cost_per_s[job])
         else:
             self._rate = ExactSum()  # empty, so exactly 0
-
-    def _advance(self, time_s: float) -> None:
-        if time_s > self._since:
-            if self._jobs:
-                self._accrued -= self.rate() * (time_s - self._since)
-            self._since = time_s
 
 
 class SlowdownReward(InSystemReward):
@@ -240,7 +269,7 @@ def job_run_time_s(workload: Workload) -> Floats:
     return run
 
 
-class ValueReward(Reward):
+class ValueReward(JobReward):
     """The sum of the values of jobs that finish in time; late, killed and rejected jobs pay none.
 
     In time: by its deadline, and by submit + run time / quality of service, where the workload has
@@ -248,6 +277,7 @@ class ValueReward(Reward):
     """
 
     def begin(self, workload: Workload, info: SystemInfo) -> None:
+        super().begin(workload, info)
         if len(workload) and not len(workload.value):
             raise ScenarioError(
                 "reward 'value': the jobs have no value; add a section `value` with prices, "
@@ -260,37 +290,21 @@ class ValueReward(Reward):
             due = np.minimum(due, workload.submit_time_s + job_run_time_s(workload) / workload.qos)
         self._due_s: list[float] = due.tolist()
         self._value: list[float] = workload.value.tolist()
-        self._left: dict[int, int] = {}  # tasks that have not ended, of jobs of several
         self._spoilt: set[int] = set()  # jobs of which a task was killed
-        self._accrued = 0.0
-
-    def collect(self, time_s: float) -> float:
-        accrued, self._accrued = self._accrued, 0.0
-        return accrued
-
-    def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
-        if len(tasks) > 1:
-            self._left[tasks[0].job_index] = len(tasks)
-
-    def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
-        self._left.pop(tasks[0].job_index, None)
 
     def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
-        job = task.job_index
         if killed:
-            self._spoilt.add(job)
-        if job in self._left:
-            self._left[job] -= 1
-            if self._left[job]:
-                return
-            del self._left[job]
+            self._spoilt.add(task.job_index)
+        super().ended(time_s, task, killed=killed)
+
+    def job_ended(self, time_s: float, job: int) -> None:
         if job in self._spoilt:
             self._spoilt.discard(job)
         elif time_s <= self._due_s[job]:
             self._accrued += self._value[job]
 
 
-class UtilisationReward(Reward):
+class UtilisationReward(AccruingReward):
     """The integral of the share of capacity in use, a mean over the resources.
 
     The sum over a run is that of (end - start) * mean over resources of (held / capacity) over all
@@ -305,18 +319,12 @@ class UtilisationReward(Reward):
         self.time_unit_s = _positive("time_unit_s", time_unit_s)
 
     def begin(self, workload: Workload, info: SystemInfo) -> None:
+        super().begin(workload, info)
         capacity = info.capacity.sum(axis=0)
         there = capacity > 0
         shares = np.zeros(len(capacity))
         shares[there] = 1.0 / (capacity[there] * max(there.sum(), 1) * self.time_unit_s)
         self._shares: list[float] = shares.tolist()  # (R,) reward per unit held and second
-        self._rate = ExactSum()
-        self._since, self._accrued = -inf, 0.0
-
-    def collect(self, time_s: float) -> float:
-        self._advance(time_s)
-        accrued, self._accrued = self._accrued, 0.0
-        return accrued
 
     def started(self, time_s: float, allocation: Allocation) -> None:
         self._advance(time_s)
@@ -328,12 +336,6 @@ class UtilisationReward(Reward):
 
     def _share(self, allocation: Allocation) -> float:
         return sum([a * s for a, s in zip(allocation.held, self._shares, strict=True)])
-
-    def _advance(self, time_s: float) -> None:
-        if time_s > self._since:
-            if rate := self._rate.value:
-                self._accrued += rate * (time_s - self._since)
-            self._since = time_s
 
 
 REWARDS: Mapping[str, type[Reward]] = {

@@ -74,6 +74,12 @@ class AtLoad:
     best_withholding: str
     gain_over_withholding: RatioEstimate
 
+    @property
+    def best_tetris(self) -> str:
+        """The best of Tetris with any knob that does not reserve."""
+        knobs = [label for label in OPPONENTS if label.startswith("Tetris") and label in self.means]
+        return min(knobs, key=self.means.__getitem__)
+
 
 def at_load(
     judged: pl.DataFrame, load: int, setting: DeepRMSetting, metric: str = "slowdown"

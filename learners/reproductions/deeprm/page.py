@@ -8,6 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
+from simkit.learners.reproductions.common import markdown
 from simkit.learners.reproductions.deeprm.figures import (
     OPPONENTS,
     AtLoad,
@@ -100,11 +101,7 @@ def _claims(
     shown = [by_load[load] for load in CLAIMED if load in by_load]
     gains = "; ".join(f"{f.load} %: {_percent(f.gain)}" for f in shown)
     over_rule = "; ".join(f"{f.load} %: {_percent(f.gain_over_withholding)}" for f in shown)
-    tetris = min(
-        m
-        for label, m in by_load[70].means.items()
-        if label.startswith("Tetris ") and "," not in label
-    )
+    tetris = by_load[70].means[by_load[70].best_tetris]
     below = first_below(_of(curves, [DeepRMRun(70, s) for s in range(setting.seeds)]), tetris)
     goals = (
         f"Trained for slowdown: slowdown {at_130.agent}, completion time "
@@ -143,8 +140,8 @@ def _claims(
 
 def _loads(found: Sequence[AtLoad]) -> str:
     rows = [
-        (f"{f.load} %", _plain(f, "SJF"), _plain(f, "Packer"), f"{f.means[_tetris(f)]:.2f} ({_tetris(f)[7:]})",
-         _plain(f, "Random"), str(f.agent), _seeds(f), "–".join(_trained(f)), f"{_percent(f.gain)}",
+        (f"{f.load} %", _plain(f, "SJF"), _plain(f, "Packer"), f"{f.means[f.best_tetris]:.2f} ({f.best_tetris[7:]})",
+         _plain(f, "Random"), str(f.agent), ", ".join(_plain(f, name) for name in f.agents), "–".join(_trained(f)), f"{_percent(f.gain)}",
          str(sum(f.unfinished[a] for a in f.agents)))
         for f in found
     ]  # fmt: skip
@@ -160,7 +157,7 @@ def _loads(found: Sequence[AtLoad]) -> str:
 
 
 def _objectives(slowdown: AtLoad, completion: AtLoad) -> str:
-    labels = ["SJF", "Packer", _tetris(slowdown), "Random"]
+    labels = ["SJF", "Packer", slowdown.best_tetris, "Random"]
     rows = [(label, _plain(slowdown, label), f"{completion.means[label]:.1f}") for label in labels]
     for name, agents in (("slowdown", slowdown.agents), ("completion time", completion.agents)):
         rows.append((f"DeepRM for {name}", f"{_mean_of(slowdown, agents):.2f}",
@@ -259,29 +256,16 @@ def _setting(setting: DeepRMSetting) -> str:
 def _table(found: Sequence[AtLoad]) -> pl.DataFrame:
     return pl.DataFrame(
         [
-            {
-                "load": f.load,
-                "label": label,
-                "mean_slowdown": mean,
-                "unfinished": f.unfinished[label],
-            }
+            {"load": f.load, "label": label, "mean_slowdown": mean,
+             "unfinished": f.unfinished[label]}
             for f in found
             for label, mean in f.means.items()
         ]
-    )
+    )  # fmt: skip
 
 
 def _of(curves: pl.DataFrame, tasks: Iterable[DeepRMRun]) -> pl.DataFrame:
     return curves.filter(curves["training"].is_in([task.name for task in tasks]))
-
-
-def _tetris(found: AtLoad) -> str:
-    knobs = [label for label in found.means if label.startswith("Tetris ") and "," not in label]
-    return min(knobs, key=found.means.__getitem__)
-
-
-def _seeds(found: AtLoad) -> str:
-    return ", ".join(f"{found.means[name]:.2f}" for name in found.agents)
 
 
 def _trained(found: AtLoad) -> list[str]:
@@ -309,5 +293,4 @@ def _share(part: int, lengths: dict[int, int]) -> str:
 
 
 def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown([head, ["---"] * len(head), *rows])

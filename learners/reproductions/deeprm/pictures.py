@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from simkit.analysis.plot_style import COLOURS, save_picture
+from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.deeprm.figures import AtLoad, Withheld
 
 if TYPE_CHECKING:
@@ -24,23 +25,14 @@ def draw_all(
     save_picture(folder / "deeprm-withheld.svg", lambda: _withheld(withheld))
 
 
-def _figure(width: float = 8.0, height: float = 3.8) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
 def _loads(found: Sequence[AtLoad]) -> Figure:
-    figure = _figure()
+    figure = empty_figure()
     axes = figure.subplots()
     x = [f.load for f in found]
     lines: dict[str, list[float]] = {
         "Packer": [f.means["Packer"] for f in found],
         "SJF": [f.means["SJF"] for f in found],
-        "best Tetris": [min(m for label, m in f.means.items() if _is_tetris(label)) for f in found],
+        "best Tetris": [f.means[f.best_tetris] for f in found],
         "best withholding rule": [f.means[f.best_withholding] for f in found],
         "DeepRM": [f.agent.value for f in found],
     }
@@ -55,12 +47,8 @@ def _loads(found: Sequence[AtLoad]) -> Figure:
     return figure
 
 
-def _is_tetris(label: str) -> bool:
-    return label.startswith("Tetris ") and "," not in label
-
-
 def _learning(curves: pl.DataFrame) -> Figure:
-    figure = _figure()
+    figure = empty_figure()
     left, right = figure.subplots(1, 2)
     for number, (load, rows) in enumerate(_by_load(curves)):
         for (name,), one in rows.group_by("training", maintain_order=True):
@@ -68,10 +56,9 @@ def _learning(curves: pl.DataFrame) -> Figure:
             style: dict[str, Any] = {"color": COLOURS[number % len(COLOURS)], "linewidth": 1.1}
             if "fixed" in str(name):
                 style["linestyle"] = "--"
-            label = (
-                f"{load} %" if str(name).endswith("seed0") and "fixed" not in str(name) else None
-            )
-            left.plot(looks["iteration"], looks["held_out_slowdown"], label=label, **style)
+            elif str(name).endswith("seed0"):
+                style["label"] = f"{load} %"
+            left.plot(looks["iteration"], looks["held_out_slowdown"], **style)
     left.set(xlabel="iteration", ylabel="slowdown on unseen job sets", yscale="log")
     left.set_yticks([1.5, 2, 3, 5, 9], labels=["1.5", "2", "3", "5", "9"])
     left.minorticks_off()
@@ -90,7 +77,7 @@ def _by_load(curves: pl.DataFrame) -> list[tuple[int, pl.DataFrame]]:
 
 
 def _withheld(found: Withheld) -> Figure:
-    figure = _figure()
+    figure = empty_figure()
     left, right = figure.subplots(1, 2)
     lengths = sorted(found.present)
     total = max(sum(found.lengths.values()), 1)

@@ -16,13 +16,13 @@ from typing import Any
 
 import polars as pl
 
+from simkit.learners.reproductions.common import keep, train_in
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
 from simkit.training.candidates import Candidate
 from simkit.training.evaluate import evaluate
 from simkit.training.reproduction import Workplace
-from simkit.training.workers import train_all
 
 RATES = {
     10: 0.0542, 30: 0.1626, 50: 0.2710, 70: 0.379, 90: 0.4878, 110: 0.596, 130: 0.705,
@@ -141,10 +141,7 @@ def scenario_of(task: DeepRMRun, setting: DeepRMSetting) -> Scenario:
 
 def train_missing(place: Workplace, setting: DeepRMSetting) -> None:
     """Do all trainings that are not complete yet."""
-    folder = place.work / "trainings"
-    folder.mkdir(exist_ok=True)
-    todo = [(scenario_of(task, setting), folder / task.name) for task in tasks(setting)]
-    train_all(todo, workers=place.workers, say=place.say)
+    train_in(place, [scenario_of(task, setting) for task in tasks(setting)])
 
 
 def agents_for(load: int, setting: DeepRMSetting) -> list[DeepRMRun]:
@@ -184,9 +181,7 @@ def judge_all(place: Workplace, setting: DeepRMSetting) -> pl.DataFrame:
         everyone = list(candidates(load, setting, place.work / "trainings"))
         path = folder / f"{load}-{_digest(load, setting, everyone)}.parquet"
         if not path.exists():
-            part = path.with_suffix(".part")
-            _judge(place, load, setting, everyone).write_parquet(part)
-            part.replace(path)
+            keep(path, _judge(place, load, setting, everyone).write_parquet)
             place.say(f"judged at {load} %")
         tables.append(pl.read_parquet(path))
     return pl.concat(tables, how="diagonal_relaxed")

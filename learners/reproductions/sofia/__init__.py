@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from simkit.learners.reproductions.common import keep
 from simkit.learners.reproductions.sofia.curves import Cost, Curve, costs
 from simkit.learners.reproductions.sofia.judge import judge_all, scores
 from simkit.learners.reproductions.sofia.page import write_page
@@ -57,9 +58,8 @@ def _costs(place: Workplace, setting: SofiaSetting) -> Mapping[str, Cost]:
     path = place.work / "costs.json"
     if not path.exists():
         found = costs(scenario_at(RATE, setting), setting.arguments, iterations=setting.timed)
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps({name: asdict(cost) for name, cost in found.items()}), "utf-8")
-        part.replace(path)
+        text = json.dumps({name: asdict(cost) for name, cost in found.items()})
+        keep(path, lambda part: part.write_text(text, "utf-8"))
         place.say("timed the updates")
     kept = json.loads(path.read_text("utf-8"))
     return {name: Cost(**cost) for name, cost in kept.items()}

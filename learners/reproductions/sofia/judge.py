@@ -20,6 +20,7 @@ from simkit.arrays import Floats
 from simkit.errors import RunError, SimkitError
 from simkit.experiment import carry_out, prepare
 from simkit.experiment.sweep import Executor, InProcess, LocalProcesses, PlannedRun, SweepOutcome
+from simkit.learners.reproductions.common import keep, with_bounds
 from simkit.learners.reproductions.sofia.study import (
     METHODS,
     RATE,
@@ -85,9 +86,7 @@ def judge_all(
             path = folder / f"{rate:g}-{label.replace(', ', '-').replace(' ', '-')}.parquet"
             if not path.exists():
                 rows = _play(scenario_at(rate, setting), label, policy, batches, executor)
-                part = path.with_suffix(".part")
-                pl.DataFrame([{"rate": rate, **row} for row in rows]).write_parquet(part)
-                part.replace(path)
+                keep(path, pl.DataFrame([{"rate": rate, **row} for row in rows]).write_parquet)
             tables.append(pl.read_parquet(path))
         place.say(f"judged at a rate of {rate:g}")
     table = pl.concat(tables)
@@ -160,10 +159,7 @@ class MeanEstimate:
     interval: Interval
 
     def __str__(self) -> str:
-        low, high = self.interval.low, self.interval.high
-        if low is None or high is None:
-            return f"{self.value:.2f}"
-        return f"{self.value:.2f} ({low:.2f} to {high:.2f})"
+        return with_bounds(self.value, self.interval.low, self.interval.high)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from simkit.analysis.plot_style import COLOURS, SOFT
+from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.sofia.curves import Curve, band, smooth
 from simkit.learners.reproductions.sofia.judge import PACKER, REFERENCE, MeanEstimate, Score
 from simkit.learners.reproductions.sofia.study import METHODS, RATE
@@ -18,11 +19,7 @@ if TYPE_CHECKING:
 SHOWN = ("SJF", REFERENCE, "Packer", PACKER)
 """Heuristics whose lines go over the rates."""
 BARS = (*SHOWN, "Tetris 0.00002", "Random")
-
-
-def colours() -> dict[str, str]:
-    """Return method → its colour, the same in all pictures."""
-    return dict(zip(METHODS, COLOURS, strict=False))
+METHOD_COLOURS = dict(zip(METHODS, COLOURS, strict=False))
 
 
 def draw_curves(curves: Mapping[str, Sequence[Curve]], lines: Mapping[str, float]) -> Figure:
@@ -32,11 +29,11 @@ def draw_curves(curves: Mapping[str, Sequence[Curve]], lines: Mapping[str, float
         curves: by method, a seed each.
         lines: label → slowdown of heuristics, dashed across.
     """
-    figure = _figure(10.4, 4.6)
+    figure = empty_figure(10.4, 4.6)
     left, right = figure.subplots(1, 2)
     for axes, of in ((left, "slowdown"), (right, "returns")):
         for method, some in curves.items():
-            _draw_method(axes, some, of, colours()[method], METHODS[method].label)
+            _draw_method(axes, some, of, METHOD_COLOURS[method], METHODS[method].label)
         axes.set_xlabel("samples, million decisions")
         axes.set_xlim(left=0)
     for number, (label, value) in enumerate(lines.items()):
@@ -68,15 +65,11 @@ def _draw_method(axes: Any, curves: Sequence[Curve], of: str, colour: str, label
 
 def draw_figure_4(scores: Sequence[Score]) -> Figure:
     """Draw both counts at the study's rate as bars, and the slowdown of all jobs over the rate."""
-    figure = _figure(10.4, 5.0)
+    figure = empty_figure(10.4, 5.0)
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
-    _draw_bars(left, [score for score in scores if score.rate == RATE and _in_bars(score)])
+    _draw_bars(left, [s for s in scores if s.rate == RATE and (s.seeds or s.label in BARS)])
     _draw_rates(right, scores)
     return figure
-
-
-def _in_bars(score: Score) -> bool:
-    return bool(score.seeds) or score.label in BARS
 
 
 def _draw_bars(axes: Any, scores: Sequence[Score]) -> None:
@@ -106,9 +99,8 @@ def _draw_bars(axes: Any, scores: Sequence[Score]) -> None:
 def _draw_rates(axes: Any, scores: Sequence[Score]) -> None:
     """Draw the slowdown of all jobs over the probability of a job at a position."""
     labels = [method.label for method in METHODS.values()]
-    known = dict(zip(labels, colours().values(), strict=True))
-    spare = iter(zip(SHOWN, (COLOURS[4], COLOURS[5], COLOURS[3], COLOURS[2]), strict=True))
-    known |= dict(spare)
+    known = dict(zip(labels, METHOD_COLOURS.values(), strict=True))
+    known |= dict(zip(SHOWN, (COLOURS[4], COLOURS[5], COLOURS[3], COLOURS[2]), strict=True))
     for label, colour in known.items():
         mine = sorted((s for s in scores if s.label == label), key=lambda score: score.rate)
         if len(mine) < 2:
@@ -135,12 +127,3 @@ def _errors(values: Sequence[MeanEstimate]) -> Any:
     middle = np.array([one.value for one in values])
     low, high = np.array(bounds).T
     return np.maximum(np.stack((middle - low, high - middle)), 0)
-
-
-def _figure(width: float, height: float) -> Figure:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure

@@ -16,13 +16,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from simkit.learners.reproductions.common import train_in
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.file import load_scenario
 from simkit.training.folder import Row
 from simkit.training.reproduction import Workplace
 from simkit.training.train import train
-from simkit.training.workers import train_all
 
 RATE: Final = 0.7
 """Probability of a job at each position for which agents are trained, as in the study."""
@@ -129,14 +129,16 @@ def train_missing(place: Workplace, setting: SofiaSetting) -> dict[str, list[Sof
     found: dict[str, list[SofiaRun]] = {}
     for order in ORDER:
         group = [name for name in order if name in setting.methods]
-        _train(place, setting, [task for name in group for task in _pilots(name)])
+        train_in(place, [scenario_of(t, setting) for name in group for t in _pilots(name)])
         for name in group:
             rate = _best_rate(place, setting, name)
             tasks = [SofiaRun(name, rate, seed) for seed in range(setting.seeds)]
             if not any(tasks[0].name == known[0].name for known in found.values()):
                 found[name] = tasks
         several = [found[name] for name in group if name in found]
-        _train(place, setting, [task for seed in zip(*several, strict=True) for task in seed])
+        train_in(
+            place, [scenario_of(t, setting) for seed in zip(*several, strict=True) for t in seed]
+        )
     return found
 
 
@@ -173,10 +175,3 @@ def _end(rows: Iterable[Row]) -> float:
     """Return the mean of the last looks."""
     looks = [row["held_out_slowdown"] for row in rows if "held_out_slowdown" in row]
     return float(np.mean(looks[-LOOKS:]))
-
-
-def _train(place: Workplace, setting: SofiaSetting, tasks: list[SofiaRun]) -> None:
-    folder = trainings(place)
-    folder.mkdir(exist_ok=True)
-    todo = [(scenario_of(task, setting), folder / task.name) for task in tasks]
-    train_all(todo, workers=place.workers, say=place.say)

@@ -9,6 +9,7 @@ import numpy as np
 
 from simkit.analysis.intervals import seed_interval
 from simkit.arrays import Floats
+from simkit.learners.reproductions.common import markdown, with_bounds
 from simkit.learners.reproductions.sofia.curves import Cost, Curve, Saving, saving
 from simkit.learners.reproductions.sofia.judge import CUT, GREEDY, PACKER, REFERENCE, Score
 from simkit.learners.reproductions.sofia.study import METHODS, RATE, SofiaSetting
@@ -87,7 +88,7 @@ def claims(results: Results) -> str:
             f"{_mean(c.returns[-1] for c in natural):,.0f} trained.",
         ),
     )  # fmt: skip
-    return markdown(("the paper", "its program", "measured here"), rows, left=3)
+    return _table(("the paper", "its program", "measured here"), rows, left=3)
 
 
 def pilots(results: Results) -> str:
@@ -110,7 +111,7 @@ def ends(results: Results) -> str:
         rate = curves[0].task.rate
         rows.append((
             METHODS[method].label, "–" if rate is None else f"{rate:g}",
-            f"{_mean(c.slowdown[0] for c in curves):.2f}", over_seeds(last),
+            f"{_mean(c.slowdown[0] for c in curves):.2f}", _over_seeds(last),
             ", ".join(f"{end:.2f}" for end in last), f"{_mean(c.end_return for c in curves):,.0f}",
             f"{decisions / 1e6:.2f}",
         ))  # fmt: skip
@@ -118,7 +119,7 @@ def ends(results: Results) -> str:
         "method", "rate", "slowdown untrained", "trained", "by seed", "return trained",
         "million decisions",
     )  # fmt: skip
-    return markdown(head, rows)
+    return _table(head, rows)
 
 
 def levels(results: Results) -> str:
@@ -135,7 +136,7 @@ def levels(results: Results) -> str:
             some = "" if len(known) == len(taken) else f" ({len(known)} of {len(taken)})"
             cells.append(f"{np.mean(known) / 1000:,.0f}{some}" if known else "–")
         rows.append((METHODS[method].label, *cells))
-    return markdown(("method", *(f"{level:.1f}" for level in marks)), rows)
+    return _table(("method", *(f"{level:.1f}" for level in marks)), rows)
 
 
 def savings(results: Results) -> str:
@@ -147,13 +148,11 @@ def savings(results: Results) -> str:
             by_seed = ", ".join(f"{share:.2f}" for share in found.shares)
             ahead = f"{found.ends_better} of {len(found.shares)}"
             rows.append((METHODS[method].label, _share(found), by_seed, ahead))
-    return markdown(("other method", "geometric mean", "by seed", "ends at least as well"), rows)
+    return _table(("other method", "geometric mean", "by seed", "ends at least as well"), rows)
 
 
 def _share(found: Saving) -> str:
-    if found.bounds is None:
-        return f"{found.mean:.2f}"
-    return f"{found.mean:.2f} ({found.bounds[0]:.2f} to {found.bounds[1]:.2f})"
+    return with_bounds(found.mean, *(found.bounds or (None, None)))
 
 
 def cost(results: Results) -> str:
@@ -165,7 +164,7 @@ def cost(results: Results) -> str:
         for name, cost in results.costs.items()
     ]  # fmt: skip
     head = ("update", "s an iteration", "decisions", "µs a decision", "ratio", "ratio a decision")
-    return markdown(head, rows)
+    return _table(head, rows)
 
 
 def figure_4(results: Results, rate: float = RATE) -> str:
@@ -181,7 +180,7 @@ def figure_4(results: Results, rate: float = RATE) -> str:
         "", "all jobs", "less SJF, reserving", f"finished in {CUT} steps", "their share",
         "all jobs, by seed",
     )  # fmt: skip
-    return markdown(head, rows)
+    return _table(head, rows)
 
 
 def orders(results: Results) -> str:
@@ -198,7 +197,7 @@ def orders(results: Results) -> str:
             rows.append((f"{rate:g}", f"{100 * scored[name].done_at_cut:.0f} %",
                          _in_order(all_jobs), _in_order(at_cut)))  # fmt: skip
     head = ("rate", f"agent's share in {CUT} steps", "all jobs", f"finished in {CUT} steps")
-    return markdown(head, rows, left=4)
+    return _table(head, rows, left=4)
 
 
 def _in_order(values: Mapping[str, float]) -> str:
@@ -213,7 +212,7 @@ def rates(results: Results) -> str:
     known = {(score.rate, score.label): score.everyone.value for score in results.scores}
     labels = [score.label for score in results.scores if score.rate == some[0]]
     rows = [(label, *(f"{known[rate, label]:.2f}" for rate in some)) for label in labels]
-    return markdown(("", *(f"{rate:g}" for rate in some)), rows)
+    return _table(("", *(f"{rate:g}" for rate in some)), rows)
 
 
 def loads(results: Results) -> str:
@@ -226,22 +225,20 @@ def loads(results: Results) -> str:
         "method", "all steps, first iteration", "last iteration", f"step {CUT}, first iteration",
         "last iteration",
     )  # fmt: skip
-    return markdown(head, rows)
+    return _table(head, rows)
 
 
 def _mean(values: Iterable[float]) -> float:
     return float(np.mean(list(values)))
 
 
-def over_seeds(values: Floats) -> str:
+def _over_seeds(values: Floats) -> str:
     """Return a mean over seeds with its interval."""
-    found, mean = seed_interval(values), float(values.mean())
-    if found.low is None or found.high is None:
-        return f"{mean:.2f}"
-    return f"{mean:.2f} ({found.low:.2f} to {found.high:.2f})"
+    found = seed_interval(values)
+    return with_bounds(float(values.mean()), found.low, found.high)
 
 
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
     """Return a Markdown table with its first columns aligned to the left."""
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * left + "---:|" * (len(head) - left)]
-    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+    rule = "|" + "---|" * left + "---:|" * (len(head) - left)
+    return "\n".join((markdown([head]), rule, markdown(rows)))

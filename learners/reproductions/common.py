@@ -1,0 +1,51 @@
+"""Helpers of the reproductions: Markdown tables, figures, and results that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from simkit.scenario import Scenario
+from simkit.training.reproduction import Workplace
+from simkit.training.workers import train_all
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def markdown(rows: Iterable[Sequence[str]]) -> str:
+    """Return rows of a Markdown table."""
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def with_bounds(value: float, low: float | None, high: float | None) -> str:
+    """Return ``1.20 (1.10 to 1.30)``, or the value alone without an interval."""
+    return (
+        f"{value:.2f}" if low is None or high is None else f"{value:.2f} ({low:.2f} to {high:.2f})"
+    )
+
+
+def empty_figure(width: float = 8.0, height: float = 3.8) -> Figure:
+    """Return an empty figure, in inches; imports matplotlib, which is optional."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def keep(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file under a temporary name and rename it, so that it is complete if it exists."""
+    part = path.with_suffix(".part")
+    write(part)
+    part.replace(path)
+
+
+def train_in(place: Workplace, scenarios: Iterable[Scenario]) -> None:
+    """Do the trainings that are not complete yet, each in the folder of its scenario's name."""
+    folder = place.work / "trainings"
+    folder.mkdir(exist_ok=True)
+    todo = [(scenario, folder / scenario.name) for scenario in scenarios]
+    train_all(todo, workers=place.workers, say=place.say)

@@ -264,7 +264,9 @@ class ReadyPoolPolicy(OrderedPolicy):
             yield from self._resume(state)
         if freed or due or state.arrived:
             yield from self._fill(state)
-            yield from self._wake(state)
+            self._note_next(state)
+        # Asked again even if nothing changed: an earlier time may have been the one asked for.
+        yield from self._wake_at(state, self._next_s)
 
     def _fill(self, state: State) -> Iterator[Place]:
         """Give slots to the tasks of the ready pool, the first in order first."""
@@ -348,12 +350,11 @@ class ReadyPoolPolicy(OrderedPolicy):
         self.plan.hold(piece)
         self._held_s.append(piece.start_s)
 
-    def _wake(self, state: State) -> Iterator[WakeAt]:
-        """Ask for a decision when the first that has no slot may get one."""
+    def _note_next(self, state: State) -> None:
+        """Note when the first task without a slot may get one, or a place that is kept begins."""
         asked = (*self._retry_s.values(), *self._held_s)
         later = [time for time in asked if time > state.now]
         self._next_s = min(later, default=inf)
-        yield from self._wake_at(state, self._next_s)
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""

@@ -1,7 +1,8 @@
-"""What holds for all tests: one thread a process, hypothesis profiles, long tests first."""
+"""What holds for all tests: one thread a process, hypothesis profiles, order, collection."""
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
@@ -21,3 +22,9 @@ settings.load_profile("small")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the tests marked `long` first, so that no worker is left with one at the end."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+def pytest_collection_finish() -> None:
+    """Keep thousands of collected tests out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()

@@ -114,6 +114,7 @@ def _no_interface(missing: tuple[str, ...]) -> BrokenRule:
 
 def _findings(make: Callable[[], Policy], seed: int) -> Iterator[BrokenRule]:
     """Yield every finding; several may concern one rule."""
+    kept: list[tuple[Policy, Trial]] = []  # the policies too, or nothing would be held
     for case in cases(seed):
         policy, other = make(), make()
         first, finding = _try(policy, case, seed)
@@ -124,9 +125,13 @@ def _findings(make: Callable[[], Policy], seed: int) -> Iterator[BrokenRule]:
         # `forgets` can only be checked of a repeatable policy. Of a policy that cannot be copied,
         # `other` is the same object, so it has to forget at once.
         finding = _differs(first, other, "forgets" if other is policy else "repeatable", seed)
-        finding = finding or _differs(first, policy, "forgets", seed) or _held(policy, first, seed)
+        finding = finding or _differs(first, policy, "forgets", seed)
         if finding is not None:
             yield finding
+            continue
+        _reset_for_another_run(policy, case, seed)
+        kept.append((policy, first))
+    yield from _held(trial for _, trial in kept)
 
 
 _REMEDIES = {
@@ -173,21 +178,23 @@ def _starved(trial: Trial) -> Iterator[BrokenRule]:
         )
 
 
-def _held(policy: Policy, earlier: Trial, seed: int) -> BrokenRule | None:
-    """Return a finding if the policy, reset for another run, keeps objects of the earlier one."""
-    case = earlier.case
+def _reset_for_another_run(policy: Policy, case: Case, seed: int) -> None:
     recorder = Recorder(case.workload, case.cluster.resources, Trial(case, seed))
     other = Simulation(case.workload, case.cluster, recorder)
     policy.reset(other.info, stream(seed, "policy"))
-    gc.collect()
-    kinds = {type(held).__name__ for ref in earlier.shown if (held := ref()) is not None}
-    if not kinds:
-        return None
-    return BrokenRule(
-        "lets-go",
-        f"after reset it still keeps objects of an earlier run of {case.name!r} "
-        f"({', '.join(sorted(kinds))}); forget them in reset",
-    )
+
+
+def _held(earlier: Iterable[Trial]) -> Iterator[BrokenRule]:
+    """Yield a finding for each run whose objects live on, though its policy has been reset."""
+    gc.collect()  # once for all runs: it takes long in a large process
+    for trial in earlier:
+        kinds = {type(held).__name__ for ref in trial.shown if (held := ref()) is not None}
+        if kinds:
+            yield BrokenRule(
+                "lets-go",
+                f"after reset it still keeps objects of an earlier run of {trial.case.name!r} "
+                f"({', '.join(sorted(kinds))}); forget them in reset",
+            )
 
 
 # --- a trial: one run of a policy through a case

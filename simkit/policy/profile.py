@@ -41,7 +41,7 @@ def make_profile(
     Args:
         room: free amounts now.
         now: the instant, in s.
-        releases: the running allocations with their expected ends.
+        releases: the running allocations with their expected ends, soonest first.
         steps: changes of capacity that are known ahead.
         reservations: places that are kept for a later start.
     """
@@ -55,9 +55,7 @@ def make_profile(
             changes.append((start_s, [-amount for amount in held]))
             changes.append((start_s + max(task.estimate_s, TIME_GRID), held))
         return PoolProfile(now, room.total_free(), changes)
-    profile = MachineProfile(now, room)
-    for end, _, allocation in releases:
-        profile.give(allocation.on, allocation.task.request, max(end, soon), inf)
+    profile = MachineProfile(now, room, releases)
     for step in steps:
         profile.give(((step.machine, 1),), step.change, max(step.time_s, now), inf)
     for task, on, start_s in reservations:
@@ -278,13 +276,28 @@ class PoolProfile(Profile):
 
 
 class MachineProfile(Profile):
-    """Any number of machines and resources."""
+    """Any number of machines and resources.
+
+    Args:
+        now: the instant from which on it holds, in s.
+        room: free amounts now.
+        releases: what ends, soonest first.
+    """
 
     __slots__ = ("_free", "_room")
 
-    def __init__(self, now: float, room: Room) -> None:
+    def __init__(self, now: float, room: Room, releases: Sequence[Release] = ()) -> None:
         super().__init__(now)
-        self._free: Floats = room.free().copy()[None]  # (steps, M, R)
+        times, soon = self._times, now + TIME_GRID
+        free, steps = room.free().copy(), []
+        for end, _, allocation in releases:
+            if (time := max(end, soon)) > times[-1]:
+                steps.append(free.copy())
+                times.append(time)
+            request = np.array(allocation.task.request)
+            for machine, count in allocation.on:
+                free[machine] += request * count
+        self._free: Floats = np.array([*steps, free])  # (steps, M, R)
         self._room = room
 
     def earliest(

@@ -103,6 +103,16 @@ def test_the_kept_plan_is_the_one_made_anew(simulate, job_columns, jobs, order, 
     assert kept.starts == anew.starts
 
 
+def test_a_decision_is_asked_for_also_behind_one_that_changes_nothing(simulate, job_columns):
+    # The first ends at 6 s, not 40 s. Until then a decision at 10 s was wanted; now the last of
+    # the four, whose slot begins at 42 s, comes within the horizon of 30 s at 12 s.
+    columns = job_columns([(0, 6, 4, 40), (0, 24, 4, 24), (0, 12, 4, 12), (0, 5, 4, 5)])
+    run = simulate(ReadyPoolPolicy(FCFS(), 30.0), columns, 4)
+    assert run.starts == [0, 6, 30, 42]
+    reserved = run["events"].filter(pl.col("kind") == "reserved")
+    assert dict(reserved.select("job_id", "time_s").rows()) == {2: 6.0, 3: 12.0}
+
+
 def test_a_slot_beyond_the_horizon_is_not_taken(simulate, job_columns):
     # All need the whole pool; the horizon lets the second be scheduled, not the third, which so
     # stays in the ready pool until a shorter one that comes later has overtaken it.

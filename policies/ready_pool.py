@@ -28,7 +28,7 @@ import numpy as np
 
 from simkit.policies.power_cap import victims_by
 from simkit.policies.value_orders import duration_s
-from simkit.policy import Action, Place, Resume, State, SystemInfo, WakeAt
+from simkit.policy import Action, Place, Resume, State, SystemInfo
 from simkit.policy.ordered import ChangingOrder, Order, OrderedPolicy, resumptions
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule

@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 # one stamp for each set of extras: a second call installs nothing
 STAMP = $(VENV)/.installed-
 INPUTS := pyproject.toml constraints.txt
+# many of the tests start simkit, which would compile its files each time
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test check format lint types docs slow benchmarks clean
 

@@ -47,40 +47,32 @@ if TYPE_CHECKING:
     from simkit.workload import Workload as Workload
     from simkit.workload.cluster import Cluster as Cluster
 
-_PLACES = {
-    "simulate": "experiment.api",
-    "BatteryFacts": "power.battery",
-    "Cluster": "workload.cluster",
-    "compare_runs": "analysis.compare",
-    "SimkitError": "errors",
-    "carry_out": "experiment",
-    "prepare": "experiment",
-    "plot_compare": "analysis.plot",
-    "plot_run": "analysis.plot",
-    "Grid": "power.grid",
-    "Place": "policy",
-    "Policy": "policy",
-    "State": "policy",
-    "OrderedPolicy": "policy.ordered",
-    "check_policy": "experiment.check_policy",
-    "PowerModel": "power.machine_model",
-    "Run": "results.run_folder",
-    "open_run": "results.run_folder",
-    "Scenario": "scenario",
-    "load_scenario": "scenario.file",
-    "Rules": "engine.simulation",
-    "Simulation": "engine.simulation",
-    "Site": "power.site",
-    "Source": "power.site",
-    "Supply": "power.site",
-    "run_sweep": "experiment.sweep",
-    "Task": "policy.task",
-    "bound_of_run": "analysis.value_bound",
-    "verify_run": "verify",
-    "Trace": "workload",
-    "Workload": "workload",
+_NAMES = {
+    "analysis.compare": "compare_runs",
+    "analysis.plot": "plot_compare plot_run",
+    "analysis.value_bound": "bound_of_run",
+    "engine.simulation": "Rules Simulation",
+    "errors": "SimkitError",
+    "experiment": "carry_out prepare",
+    "experiment.api": "simulate",
+    "experiment.check_policy": "check_policy",
+    "experiment.sweep": "run_sweep",
+    "policy": "Place Policy State",
+    "policy.ordered": "OrderedPolicy",
+    "policy.task": "Task",
+    "power.battery": "BatteryFacts",
+    "power.grid": "Grid",
+    "power.machine_model": "PowerModel",
+    "power.site": "Site Source Supply",
+    "results.run_folder": "Run open_run",
+    "scenario": "Scenario",
+    "scenario.file": "load_scenario",
+    "verify": "verify_run",
+    "workload": "Trace Workload",
+    "workload.cluster": "Cluster",
 }
-"""Public name → the module that defines it."""
+"""Module → its public names."""
+_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(["__version__", *_PLACES])
 

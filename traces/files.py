@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -98,25 +98,33 @@ def text_blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     Raises TraceError, with the last whole line, if the file is missing, unreadable, binary, packed
     otherwise, or if its gzip data end early.
     """
-    line, rest = 1, b""
     with opened(path) as stream:
-        while piece := _read(stream, block_bytes, path, line):
-            if line == 1 and not rest:
-                piece = piece.removeprefix(_BYTE_ORDER_MARK)
-                _refuse_binary(piece, _CONTROL, path, line)
-            _refuse_binary(piece, b"\0", path, line)
-            lines, newline, tail = piece.rpartition(b"\n")
-            if newline:
-                block = Block(line, b"".join((rest, lines, newline)))
-                yield block
-                line, rest = line + block.text.count(b"\n"), tail
-            else:
-                rest += tail
-            if len(rest) > LONGEST_LINE_BYTES:
-                raise TraceError(
-                    f"{path}:{line}: no line end in {LONGEST_LINE_BYTES >> 20} MiB, so this is no "
-                    "log of lines; check which file it is"
-                )
+        yield from whole_line_blocks(_pieces(stream, block_bytes, path), str(path))
+
+
+def whole_line_blocks(pieces: Iterable[bytes], place: str) -> Iterator[Block]:
+    """Yield the whole lines of a text that comes in pieces.
+
+    Raises TraceError, which names `place` and the line, if it is binary or a line has no end.
+    """
+    line, rest = 1, b""
+    for piece in pieces:
+        if line == 1 and not rest:
+            piece = piece.removeprefix(_BYTE_ORDER_MARK)
+            _refuse_binary(piece, _CONTROL, place, line)
+        _refuse_binary(piece, b"\0", place, line)
+        lines, newline, tail = piece.rpartition(b"\n")
+        if newline:
+            block = Block(line, b"".join((rest, lines, newline)))
+            yield block
+            line, rest = line + block.text.count(b"\n"), tail
+        else:
+            rest += tail
+        if len(rest) > LONGEST_LINE_BYTES:
+            raise TraceError(
+                f"{place}:{line}: no line end in {LONGEST_LINE_BYTES >> 20} MiB, so this is no "
+                "log of lines; check which file it is"
+            )
     if rest:
         yield Block(line, rest + b"\n")
 
@@ -148,9 +156,10 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             yield raw
 
 
-def _read(stream: IO[bytes], size: int, path: Path, line: int) -> bytes:
+def _pieces(stream: IO[bytes], size: int, path: Path) -> Iterator[bytes]:
     try:
-        return stream.read(size)
+        while piece := stream.read(size):
+            yield piece
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         lines = whole_lines(path)
         reached = "this is the last whole line" if lines else "no line is whole"
@@ -159,15 +168,15 @@ def _read(stream: IO[bytes], size: int, path: Path, line: int) -> bytes:
             "fetch or copy the file again"
         ) from None
     except OSError as error:
-        raise TraceError(f"{path}:{line}: reading failed: {error}; check the disk") from None
+        raise TraceError(f"{path}: reading failed: {error}; check the disk") from None
 
 
-def _refuse_binary(piece: bytes, control: bytes, path: Path, line: int) -> None:
+def _refuse_binary(piece: bytes, control: bytes, place: str, line: int) -> None:
     if len(piece) == len(piece.translate(None, control)):
         return
     position = next(i for i, byte in enumerate(piece) if byte in control)
     raise TraceError(
-        f"{path}:{line + piece.count(10, 0, position)}: byte 0x{piece[position]:02x} does not "
+        f"{place}:{line + piece.count(10, 0, position)}: byte 0x{piece[position]:02x} does not "
         "occur in text, so this is a binary file; give the log as text, plain or gzipped"
     )
 

@@ -34,7 +34,7 @@ from simkit.power.signal_steps import Steps
 from simkit.power.site import Foresight, Site, Source, Supply
 from simkit.scenario.value import Gpus, Value
 from simkit.seeds import stream
-from simkit.traces.models.rare import generate_rare
+from simkit.traces.models.rare import RareModel
 from simkit.traces.power import SitePower
 from simkit.traces.swf import read_swf
 from simkit.units import HOUR_S
@@ -125,7 +125,8 @@ def workload(name: str, rate: float, seed: int, jobs: int | None, units: int, fo
     """
     if name == "synthetic":
         rng = stream(seed, "workload")
-        drawn = generate_rare(jobs=jobs or 10_000, units=units, offered_load=rate, rng=rng).workload
+        model = RareModel.of(jobs=jobs or 10_000, units=units, offered_load=rate)
+        drawn = model.generate(rng).workload
         return valued(replace(drawn, epoch_s=_AT, time_zone="America/Chicago"),
                       WORTH.model_copy(update={"gpu": None}), seed)  # fmt: skip
     drawn = log_of(name, folder)

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from simkit.errors import PolicyError, ScenarioError
-from simkit.exact_sum import ExactSum
 from simkit.power.ranges import EFFICIENCY, NOT_NEGATIVE, POSITIVE, SHARE, Range, range_problems
 from simkit.units import DAY_S, HOUR_S, TIME_GRID
 
@@ -186,28 +185,11 @@ class Battery:
         self._at_top_j = 2.0 * TIME_GRID * facts.charge_efficiency * facts.most_charge_w
         falls_w = self._drain * facts.most_discharge_w + self._leak * facts.capacity_j
         self._at_bottom_j = 2.0 * TIME_GRID * falls_w
-        self._charged, self._discharged = ExactSum(), ExactSum()
-        self._converted, self._leaked = ExactSum(), ExactSum()
 
     @property
     def soc(self) -> float:
         """State of charge, 0..1."""
         return self.energy_j / self.facts.capacity_j
-
-    @property
-    def charged_j(self) -> float:
-        """Energy that went in at the terminals, in J."""
-        return self._charged.value
-
-    @property
-    def discharged_j(self) -> float:
-        """Energy that came out at the terminals, in J."""
-        return self._discharged.value
-
-    @property
-    def losses_j(self) -> float:
-        """Energy lost by the efficiencies and by self-discharge, in J."""
-        return self._converted.value + self._leaked.value
 
     def limits(self, until: float | None = None) -> Limits:
         """Return the largest powers that may flow now and can be held until a time in s.
@@ -276,17 +258,10 @@ class Battery:
         content out of its window before `until`. Stop at `next_event`.
         """
         span = self._span(until)
-        gain = self._gain(power_w)
-        after = self._content_after(gain, span)
+        after = self._content_after(self._gain(power_w), span)
         self._refuse(power_w, until, after)
-        after = min(max(after, 0.0), self.facts.capacity_j)  # rounding alone
-        if self._leak:
-            self._leaked.add(gain * span - (after - self.energy_j))
-        if power_w:
-            energy_j = power_w * span
-            (self._charged if power_w > 0 else self._discharged).add(abs(energy_j))
-            self._converted.add(energy_j - gain * span)
-        self.energy_j, self.time_s = after, until
+        self.energy_j = min(max(after, 0.0), self.facts.capacity_j)  # rounding alone
+        self.time_s = until
 
     def _span(self, until: float) -> float:
         if not until >= self.time_s:
@@ -342,9 +317,8 @@ class Battery:
         """Return the content in J after a power into the store has been held."""
         if not self._leak:
             return self.energy_j + gain * span
-        reach = (
-            -math.expm1(-self._leak * span) / self._leak
-        )  # no difference from g/λ, which is huge
+        # This form avoids the difference from gain / leak, which is huge.
+        reach = -math.expm1(-self._leak * span) / self._leak
         return self.energy_j + (gain - self._leak * self.energy_j) * reach
 
     def _refuse(self, power_w: float, until: float, after: float) -> None:

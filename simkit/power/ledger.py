@@ -10,7 +10,7 @@ closes as well as one step does. Tables at regular intervals are made from the r
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
@@ -170,11 +170,3 @@ class Ledger:
 def _total_name(rate: str) -> str:
     """Return ``load_j`` of ``load_w``, ``carbon_g`` of ``carbon_g_per_s``."""
     return f"{rate[:-2]}_j" if rate.endswith("_w") else rate.removesuffix("_per_s")
-
-
-def imbalance(totals: Mapping[str, float]) -> float:
-    """Return the share of the energy by which a ledger's totals fail to balance."""
-    energies = [totals[_total_name(name)] for name in POWERS]
-    flowing = max(math.fsum(energies[:4]), math.fsum(energies[4:]))
-    miss = math.fsum([*energies[:4], *(-energy for energy in energies[4:])])
-    return abs(miss) / flowing if flowing else 0.0

@@ -20,6 +20,7 @@ from simkit.scenario.bundled import agent_files
 from simkit.scenario.policy import AgentPolicy
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, Partition
+from simkit.workload.facts import rows_facts
 
 _PACKAGES = ("numpy", "polars", "pyarrow", "pydantic", "scipy", "simpy")
 """Distributions whose versions are recorded besides simkit's."""
@@ -90,13 +91,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 def _rows(report: RowReport) -> dict[str, Any]:
     """Return the counts of a table's rows: ``read = accepted + repaired + dropped``."""
-    return {
-        "read": report.read,
-        "accepted": report.accepted,
-        "repaired": dict(report.repaired),
-        "dropped": dict(report.dropped),
-        "notes": dict(report.notes),
-    }
+    facts = rows_facts(report)
+    return {"read": facts.pop("rows"), **facts}
 
 
 def _cluster(cluster: Cluster, workload: Workload) -> dict[str, Any]:

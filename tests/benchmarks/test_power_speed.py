@@ -15,6 +15,7 @@ import time
 import numpy as np
 import polars as pl
 import pytest
+from energy_meter import imbalance
 
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
@@ -23,7 +24,6 @@ from simkit.policies.orderings import FCFS
 from simkit.policy.ordered import OrderedPolicy
 from simkit.power.battery import BatteryFacts
 from simkit.power.grid import Grid
-from simkit.power.ledger import imbalance
 from simkit.power.machine_model import PowerModel
 from simkit.power.signal import PRICE
 from simkit.power.signal_steps import Steps

@@ -27,7 +27,7 @@ from simkit.power.signal_levels import Levels
 from simkit.power.site import Foresight, Site, Source, Supply
 from simkit.scenario.value import Value
 from simkit.seeds import stream
-from simkit.traces.models.rare import generate_rare
+from simkit.traces.models.rare import RareModel
 from simkit.workload.cluster import Cluster
 
 HOUR_S = 3600.0
@@ -67,7 +67,7 @@ def replay(order, seed, *, jobs=600, share=1.0, pools="five of 149", largest=UNI
         largest: the most units of a resource that a job asks for.
     """
     rng = stream(seed, "workload")
-    drawn = generate_rare(jobs=jobs, units=UNITS, max_units=largest, offered_load=1.2, rng=rng)
+    drawn = RareModel.of(jobs=jobs, units=UNITS, max_units=largest, offered_load=1.2).generate(rng)
     jobs = valued(drawn.workload, Value(), seed)
     cluster, tables = Cluster.pool({"processors": UNITS, "gpu": UNITS}), Tables()
     rules, site = Rules(admission=POOLS[pools]), None if share == 1 else levels(share, seed)

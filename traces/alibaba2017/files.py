@@ -10,9 +10,10 @@ import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -20,7 +21,7 @@ import polars as pl
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
 from simkit.traces.alibaba2017.layout import COLUMNS, NAMES_OF_2018, TABLES, looks_like_2018
-from simkit.traces.files import BLOCK_BYTES, LONGEST_LINE_BYTES, Block, opened, text_blocks
+from simkit.traces.files import BLOCK_BYTES, Block, opened, text_blocks, whole_line_blocks
 
 _PLAIN: Final = (".csv", ".csv.gz")
 _ARCHIVES: Final = (".tar.gz", ".tgz", ".tar")
@@ -45,7 +46,8 @@ class TableFile:
         with _archive(self.path) as archive:
             for member in archive:
                 if member.name == self.member and (stream := archive.extractfile(member)):
-                    yield from _lines(stream, str(self))
+                    pieces = iter(partial(stream.read, BLOCK_BYTES), b"")
+                    yield from whole_line_blocks(pieces, str(self))
                     return
 
 
@@ -122,27 +124,6 @@ def _archive(path: Path) -> Iterator[tarfile.TarFile]:
             raise TraceError(
                 f"{path}: the archive is cut off or damaged ({error}); fetch or copy it again"
             ) from None
-
-
-def _lines(stream: IO[bytes], place: str) -> Iterator[Block]:
-    """Yield whole lines of an archive's member."""
-    line, rest = 1, b""
-    while piece := stream.read(BLOCK_BYTES):
-        if b"\0" in piece:
-            raise TraceError(f"{place}:{line}: holds zero bytes from here on, so it is not text")
-        lines, newline, tail = piece.rpartition(b"\n")
-        if newline:
-            block = Block(line, b"".join((rest, lines, newline)))
-            yield block
-            line, rest = line + block.text.count(b"\n"), tail
-        else:
-            rest += tail
-        if len(rest) > LONGEST_LINE_BYTES:
-            raise TraceError(
-                f"{place}:{line}: no line end in {LONGEST_LINE_BYTES >> 20} MiB; check the file"
-            )
-    if rest:
-        yield Block(line, rest + b"\n")
 
 
 def _missing(path: Path, table: str, found: dict[str, TableFile]) -> TraceError:

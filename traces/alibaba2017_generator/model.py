@@ -59,17 +59,6 @@ class Marginal:
         """Return the whole numbers at these levels: those of whole knots have their exact share."""
         return np.ceil(self.at(level) - 1e-9).astype(np.int64)
 
-    def share_upto(self, value: float) -> float:
-        """Return which share of all is at most `value`."""
-        values, shares = np.array(self.knots).T
-        last = np.searchsorted(values, value, side="right") - 1
-        if last < 0:
-            return 0.0
-        if last == len(values) - 1 or values[last] == value:
-            return float(shares[last])
-        rows = slice(last, last + 2)
-        return float(np.interp(np.log1p(value), np.log1p(values[rows]), shares[rows]))
-
 
 _FITTED: Final[dict[str, Any]] = json.loads(
     resources.files(__package__).joinpath("fitted.json").read_text(encoding="utf-8")

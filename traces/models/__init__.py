@@ -13,7 +13,7 @@ mean run time). The load is that of the model; one log's own load scatters aroun
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -70,7 +70,7 @@ class MemorylessModel(RigidModel):
         return self.offered_load * self.processors / ((least + most) / 2 * mean_run_time_s)
 
     def generate(self, rng: np.random.Generator) -> Trace:
-        """Draw arrivals, run times, sizes and users, each from a stream of its own."""
+        """Draw arrivals, run times, sizes and users, each from a separate stream."""
         law, step, (least, most) = self.law(), self.step(), self.sizes or (1, self.processors)
         if step is not None:
             law = law.on_steps(step)
@@ -180,26 +180,3 @@ class BimodalModel(SpreadModel):
 
 def _law(run_times: str, mean_s: float) -> RunTimes:
     return Exponential(mean_s) if run_times == "exponential" else Uniform(mean_s, mean_s)
-
-
-def generate_poisson(*, rng: np.random.Generator, **arguments: Any) -> Trace:
-    """Generate jobs by `PoissonModel`, whose fields are the arguments; `rng` is only spawned from.
-
-    Raises TraceError if an argument is out of its range.
-    """
-    return PoissonModel.of(**arguments).generate(rng)
-
-
-def generate_bernoulli(*, rng: np.random.Generator, **arguments: Any) -> Trace:
-    """Generate jobs by `BernoulliModel`; see `generate_poisson`."""
-    return BernoulliModel.of(**arguments).generate(rng)
-
-
-def generate_uniform(*, rng: np.random.Generator, **arguments: Any) -> Trace:
-    """Generate jobs by `UniformModel`; see `generate_poisson`."""
-    return UniformModel.of(**arguments).generate(rng)
-
-
-def generate_bimodal(*, rng: np.random.Generator, **arguments: Any) -> Trace:
-    """Generate jobs by `BimodalModel`; see `generate_poisson`."""
-    return BimodalModel.of(**arguments).generate(rng)

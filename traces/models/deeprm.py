@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from threading import Lock
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -107,6 +107,10 @@ class DeepRMModel(LoadModel):
 
     def generate(self, rng: np.random.Generator) -> Trace:
         """Draw one job set, the first of those of `draw_sets`, or take the `original_set`.
+
+        Jobs have one instance, with ``cpu`` and ``mem``. They are submitted at the beginnings of
+        their steps, and their requested time is their run time. The load is that of the model, on
+        either resource: 1.845 * `rate` with all defaults.
 
         Raises TraceError as `arrival_rate` does, NoJobsError if no job arrives at all.
         """
@@ -216,15 +220,3 @@ class _Sets:
 
 
 _sets = lru_cache(maxsize=8)(_Sets)  # set after set is asked for; to draw them all takes 30 ms
-
-
-def generate_deeprm(*, rng: np.random.Generator, **arguments: Any) -> Trace:
-    """Generate one job set by `DeepRMModel`, whose fields are the arguments.
-
-    Jobs have one instance, with ``cpu`` and ``mem``; they are submitted at the beginnings of their
-    steps, and their requested time is their run time. The load is that of the model, on either
-    resource: 1.845 * `rate` with all defaults.
-
-    Raises TraceError if an argument is out of its range, NoJobsError if no job arrives at all.
-    """
-    return DeepRMModel.of(**arguments).generate(rng)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -179,7 +179,15 @@ class LublinModel(RigidModel):
     """Which of the published parameters; both: batch and interactive jobs mixed."""
 
     def generate(self, rng: np.random.Generator) -> Trace:
-        """Draw sizes, run times, arrivals and users, each from a stream of its own."""
+        """Draw sizes, run times, arrivals and users, each from a separate stream.
+
+        The trace's zero is a midnight. Submit and run times are whole seconds, as in the authors'
+        program. `offered_load` is the sum of processors times run time over `processors` times the
+        last submit time. One factor on all gaps reaches it (but for the rounding to seconds), and
+        the daily cycle stays; None keeps the published gaps, and a longer log begins with the
+        shorter. With ``kind="both"`` each class has separate arrivals and a queue number
+        (0 interactive, 1 batch).
+        """
         jobs, load = self.jobs, self.offered_load
         sizes_rng, runs_rng, arrivals_rng, users_rng = rng.spawn(4)
         arrivals = _Arrivals(jobs, _MODELS[self.kind], arrivals_rng)
@@ -190,25 +198,6 @@ class LublinModel(RigidModel):
             sizes, runs = sizes[order], runs[order]
         submit = np.floor(arrivals.submit_time_s, out=arrivals.submit_time_s)
         return self.rigid_jobs(submit, runs, sizes, arrivals.queue, users_rng)
-
-
-def generate_lublin(*, rng: np.random.Generator, **arguments: Any) -> Trace:
-    """Generate a workload by the model of Lublin and Feitelson (2003).
-
-    The trace's zero is a midnight. Submit and run times are whole seconds, as in the authors'
-    program. Unless `offered_load` is given, a longer log begins with the shorter.
-
-    Args:
-        rng: the generator; it is only spawned from.
-        arguments: the fields of `LublinModel`. `offered_load` is the sum of processors times run
-            time over `processors` times the last submit time: one factor on all gaps reaches it
-            (but for the rounding to seconds), and the daily cycle stays; None keeps the published
-            gaps. With ``kind="both"`` each class has arrivals of its own and a queue number (0
-            interactive, 1 batch).
-
-    Raises TraceError if an argument is out of its range.
-    """
-    return LublinModel.of(**arguments).generate(rng)
 
 
 class _Arrivals:

@@ -16,7 +16,7 @@ independently; everything is spread evenly. What the text leaves open, and what 
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from pydantic import model_validator
@@ -70,7 +70,7 @@ class RareModel(LoadModel):
         return self
 
     def generate(self, rng: np.random.Generator) -> Trace:
-        """Draw arrivals, run times, demands and requested times, each from a stream of its own.
+        """Draw arrivals, run times, demands and requested times, each from a separate stream.
 
         Jobs have one instance that asks for ``processors`` and ``gpu``; values and qualities of
         service are given by the scenario's section `value`.
@@ -121,11 +121,3 @@ class RareModel(LoadModel):
             for bounds in (self.short_steps, self.long_steps)
         )
         return np.where(is_short, of_short, of_long)
-
-
-def generate_rare(*, rng: np.random.Generator, **arguments: Any) -> Trace:
-    """Generate jobs by `RareModel`, whose fields are the arguments; `rng` is only spawned from.
-
-    Raises TraceError if an argument is out of its range.
-    """
-    return RareModel.of(**arguments).generate(rng)

@@ -10,7 +10,7 @@ other (a quarter to half, and 5 to 10 %, of its r = 50). All are spread evenly.
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from pydantic import model_validator
@@ -56,7 +56,11 @@ class SofiaModel(WorkloadModel):
         return self
 
     def generate(self, rng: np.random.Generator) -> Trace:
-        """Draw one batch, the first of those of `draw_sets`; TraceError if there is no job."""
+        """Draw one batch, the first that `draw_sets` draws.
+
+        Jobs have one instance, with ``cpu`` and ``mem``. All are submitted at 0 s, and their
+        requested time is their run time. Raises TraceError if there is no job.
+        """
         enter, length, size = (column[0] for column in self.draw_sets(rng, 1))
         there = length > 0
         if not there.any():
@@ -81,14 +85,3 @@ class SofiaModel(WorkloadModel):
         size = np.stack((np.where(first, much, little), np.where(first, little, much)), axis=-1)
         at_once = np.zeros(self.positions, np.int64)
         return DrawnSets.gathered(there < self.rate, at_once, length, size)
-
-
-def generate_sofia(*, rng: np.random.Generator, **arguments: Any) -> Trace:
-    """Generate one batch by `SofiaModel`, whose fields are the arguments.
-
-    Jobs have one instance, with ``cpu`` and ``mem``; all are submitted at 0 s, and their requested
-    time is their run time.
-
-    Raises TraceError if an argument is out of its range, or there is no job at all.
-    """
-    return SofiaModel.of(**arguments).generate(rng)

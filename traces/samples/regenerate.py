@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from simkit.traces.models.lublin import generate_lublin
+from simkit.traces.models.lublin import LublinModel
 from simkit.traces.swf import write_swf
 from simkit.workload import Trace
 
@@ -18,9 +18,9 @@ def lublin_1000() -> Trace:
     At this load FCFS keeps a job waiting for 9.4 hours on average and EASY for 1.4.
     """
     rng = np.random.default_rng(1)
-    return generate_lublin(
-        jobs=1000, processors=128, offered_load=0.6, users=20, estimates="modal", rng=rng
-    )
+    return LublinModel.of(
+        jobs=1000, processors=128, offered_load=0.6, users=20, estimates="modal"
+    ).generate(rng)
 
 
 def regenerate(folder: Path) -> Path:

@@ -10,7 +10,7 @@ import pytest
 from simkit.errors import ScenarioError
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learning.slotted import Slotted
-from simkit.traces.models.deeprm import DeepRMModel, generate_deeprm
+from simkit.traces.models.deeprm import DeepRMModel
 from simkit.workload import Workload
 
 
@@ -56,7 +56,7 @@ class TestOf:
     @pytest.mark.parametrize("step_s", [1.0, 0.1, 60.0])  # 0.1 s is not on the grid of times
     def test_a_drawn_set_and_its_workload_are_the_same_jobs(self, step_s):
         drawn = JobSets(*DeepRMModel.of(rate=0.4).draw_sets(np.random.default_rng(3), 2))
-        trace = generate_deeprm(rate=0.4, step_s=step_s, rng=np.random.default_rng(3))
+        trace = DeepRMModel.of(rate=0.4, step_s=step_s).generate(np.random.default_rng(3))
         found = JobSets.of([trace.workload], Slotted(step_s=step_s))
         jobs = drawn.jobs[0]
         for name in ("enter", "length", "size"):

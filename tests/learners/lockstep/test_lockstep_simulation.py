@@ -20,7 +20,7 @@ from simkit.learning.reward import make_reward
 from simkit.learning.slotted import Slotted
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy.estimates import Actual
-from simkit.traces.models.deeprm import generate_deeprm
+from simkit.traces.models.deeprm import DeepRMModel
 from simkit.units import time_on_grid
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
@@ -121,5 +121,5 @@ def test_small_sets(jobs, backlog, step_s, seed):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_deeprm_at_130_percent(seed):
-    trace = generate_deeprm(offered_load=1.3, rng=np.random.default_rng(seed))
+    trace = DeepRMModel.of(offered_load=1.3).generate(np.random.default_rng(seed))
     assert_equal_runs(Slotted(), trace.workload, np.random.default_rng(seed))

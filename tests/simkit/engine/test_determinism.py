@@ -16,7 +16,7 @@ from simkit.policies.multifactor import Multifactor
 from simkit.policies.orderings import FCFS, Random
 from simkit.policy.estimates import Perturbed
 from simkit.policy.ordered import OrderedPolicy
-from simkit.traces.models.lublin import generate_lublin
+from simkit.traces.models.lublin import LublinModel
 from simkit.workload.cluster import Cluster, Maintenance
 
 TABLES = ("jobs", "tasks", "allocations", "timeline", "events")
@@ -32,14 +32,14 @@ from simkit.policies.fitness import Random
 from simkit.policy.ordered import OrderedPolicy
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
-from simkit.traces.models.lublin import generate_lublin
+from simkit.traces.models.lublin import LublinModel
 
 class Sink:
     digest = hashlib.sha256()
     def write(self, table, rows):
         self.digest.update(table.encode() + rows.write_csv().encode())
 
-load = generate_lublin(jobs=300, processors=64, rng=np.random.default_rng(1)).workload
+load = LublinModel.of(jobs=300, processors=64).generate(np.random.default_rng(1)).workload
 windows = (Maintenance(40000.0, 60000.0, 1, (16.0,), "requeue"),)
 cluster = Cluster(("processors",), ("a", "b"), np.array([[32.0], [32.0]]), maintenance=windows)
 sink = Sink()
@@ -53,7 +53,7 @@ print(hash("simkit"), sink.digest.hexdigest())
 
 @pytest.fixture(scope="module")
 def workload():
-    return generate_lublin(jobs=200, processors=64, rng=np.random.default_rng(2)).workload
+    return LublinModel.of(jobs=200, processors=64).generate(np.random.default_rng(2)).workload
 
 
 def run_all(simulate, workload, policy, seed):

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+from energy_meter import MeteredBattery, imbalance
 
 from simkit.errors import PolicyError
 from simkit.policies.easy import Easy
@@ -21,7 +22,6 @@ from simkit.power.battery import BatteryFacts
 from simkit.power.controller import SourceOrder
 from simkit.power.forecast import NoisyForecast, PerfectForecast, Persistence
 from simkit.power.grid import Grid
-from simkit.power.ledger import imbalance
 from simkit.power.machine_model import ConstantPue, PowerModel
 from simkit.power.signal_steps import Steps
 from simkit.power.site import Checkpoints, Foresight, Site, Source, Supply
@@ -348,7 +348,8 @@ def test_what_lies_beyond_a_forecast_changes_no_decision_before(
 # ---- the account -------------------------------------------------------------------------------
 
 
-def test_the_ledger_closes_whatever_happens(simulate, rigid):
+def test_the_ledger_closes_whatever_happens(simulate, rigid, monkeypatch):
+    monkeypatch.setattr("simkit.power.system.Battery", MeteredBattery)
     rng = np.random.default_rng(3)
     signal = sun(*rng.integers(0, 12, 50) * 100.0, every=37.0)
     jobs = rigid(*[
@@ -457,7 +458,8 @@ def test_of_a_bag_no_more_is_stopped_than_is_short(simulate, greedy, running, pi
     assert run.rows("allocations", "count start_time_s end_time_s outcome") == pieces
 
 
-def test_a_level_that_leaks_away_does_not_stop_time(simulate, rigid, fcfs):
+def test_a_level_that_leaks_away_does_not_stop_time(simulate, rigid, fcfs, monkeypatch):
+    monkeypatch.setattr("simkit.power.system.Battery", MeteredBattery)
     battery = BatteryFacts(1e6, 1, 1, initial_soc=0.7, self_discharge_per_day=0.02)
     run = simulate(
         fcfs, rigid((0, 86400, 1)), 10,

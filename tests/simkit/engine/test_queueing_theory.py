@@ -20,7 +20,7 @@ from simkit.engine.simulation import Simulation
 from simkit.policies.orderings import FCFS
 from simkit.policy.ordered import OrderedPolicy
 from simkit.seeds import stream
-from simkit.traces.models import generate_poisson
+from simkit.traces.models import PoissonModel
 from simkit.workload.cluster import Cluster
 
 JOBS, BATCHES, MEAN_S = 60_000, 30, 1000.0
@@ -39,10 +39,8 @@ class Tables:
 
 def waits(servers: int, load: float, run_times: str, seed: int) -> npt.NDArray[np.float64]:
     """Return the waits of Poisson arrivals of one-processor jobs, the first tenth left out."""
-    trace = generate_poisson(
-        jobs=JOBS, processors=servers, offered_load=load, run_times=run_times, mean_run_time_s=MEAN_S,
-        rng=stream(seed, "theory"),
-    )  # fmt: skip
+    trace = PoissonModel.of(
+        jobs=JOBS, processors=servers, offered_load=load, run_times=run_times, mean_run_time_s=MEAN_S).generate(stream(seed, "theory"))  # fmt: skip
     tables = Tables()
     recorder = Recorder(trace.workload, ("processors",), tables)
     cluster = Cluster.pool({"processors": servers})

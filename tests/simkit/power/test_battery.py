@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from energy_meter import MeteredBattery
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,8 +16,8 @@ KWH = 3.6e6
 TICK = 2.0**-20
 
 
-def battery(**facts: float) -> Battery:
-    return Battery(BatteryFacts(**{"capacity_j": 10 * KWH, "initial_soc": 0.5} | facts))
+def battery(**facts: float) -> MeteredBattery:
+    return MeteredBattery(BatteryFacts(**{"capacity_j": 10 * KWH, "initial_soc": 0.5} | facts))
 
 
 # 10 kWh, half full; powers in kW that may be held for 2 h
@@ -192,7 +193,7 @@ def test_energy_in_is_energy_out_and_losses_and_stored(
     facts: BatteryFacts, wishes: list[tuple[float, int]]
 ) -> None:
     """Whatever share of its limits one asks for, stopping at its events."""
-    cell = Battery(facts, hold_s=600.0)
+    cell = MeteredBattery(facts, hold_s=600.0)
     first, time = cell.energy_j, 0.0
     for share, span in wishes:
         time += span

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 import pytest
+from energy_meter import MeteredBattery, imbalance
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ from simkit.exact_sum import ExactSum, RunningSums
 from simkit.power.battery import Battery, BatteryFacts
 from simkit.power.controller import SetPoints, SiteState, SourceOrder, check_set_points
 from simkit.power.grid import GridOffer
-from simkit.power.ledger import Ledger, imbalance
+from simkit.power.ledger import Ledger
 from simkit.power.ledger_rows import COLUMNS, RATES, Flows, first_wrong, share_out
 from simkit.power.stored_energy import BatteryRows, Footprint, StoredEnergy
 from simkit.records import ENERGY, POWER
@@ -245,14 +246,14 @@ def test_what_leaves_a_leaking_store_does_not_depend_on_the_steps() -> None:
     assert left[1] == pytest.approx(left[0], rel=1e-11)
 
 
-def simulated_days(days: int, seed: int) -> tuple[Ledger, Battery, StoredEnergy, Collected]:
+def simulated_days(days: int, seed: int) -> tuple[Ledger, MeteredBattery, StoredEnergy, Collected]:
     """Settle a site of random weather, load, prices and grid limits, event by event."""
     rng = np.random.default_rng(seed)
     facts = BatteryFacts(
         300 * KWH, charge_efficiency=0.93, discharge_efficiency=0.95, floor=0.1,
         self_discharge_per_day=0.01, initial_soc=0.6,
     )  # fmt: skip
-    battery, sink = Battery(facts), Collected()
+    battery, sink = MeteredBattery(facts), Collected()
     stored = StoredEnergy(battery.energy_j, facts.self_discharge_per_s)
     ledger = Ledger(stored=stored, on_rows=sink.chunks.append)
     controller = SourceOrder(reserve=0.3, peak_w=1.5e5, charge_below_price=0.1)

@@ -13,7 +13,7 @@ from simkit.experiment import carry_out, prepare
 from simkit.experiment.workload import valued
 from simkit.results.digest import RunDigest
 from simkit.scenario import Scenario
-from simkit.traces.models import generate_uniform
+from simkit.traces.models import UniformModel
 from simkit.verify import verify_run
 
 SCENARIO = {
@@ -29,8 +29,8 @@ SCENARIO = {
 
 def run_in(folder: Path, **changes) -> Path:
     scenario = Scenario.model_validate(SCENARIO | changes)
-    trace = generate_uniform(
-        jobs=60, processors=8, offered_load=1.5, estimates="modal", rng=np.random.default_rng(0)
+    trace = UniformModel.of(jobs=60, processors=8, offered_load=1.5, estimates="modal").generate(
+        np.random.default_rng(0)
     )
     load = valued(trace.workload, scenario.value, scenario.seed) if scenario.value else None
     carry_out(prepare(scenario, workload=load or trace.workload), folder)

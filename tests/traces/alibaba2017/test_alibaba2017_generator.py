@@ -76,7 +76,6 @@ def tasks():
 def test_a_marginal_gives_its_knots_their_shares():
     fitted = Marginal(((1, 0.5), (2, 0.75), (100, 1)))
     assert fitted.whole_at(np.array([0, 0.5, 0.51, 0.75, 0.76, 1])).tolist() == [1, 1, 2, 2, 3, 100]
-    assert [fitted.share_upto(value) for value in (0.5, 1, 2, 100, 101)] == [0, 0.5, 0.75, 1, 1]
     held = Marginal(((1, 0), (2, 0.2), (2, 0.6), (3, 1)))  # 2 stands for 40 %
     assert held.at(np.array([0.2, 0.4, 0.6])) == pytest.approx([2, 2, 2])
 
@@ -85,8 +84,10 @@ def test_a_marginal_gives_its_knots_their_shares():
 def test_a_share_leads_to_a_value_and_back(level):
     fitted = model.INSTANCES_PER_TASK
     value = int(fitted.whole_at(np.array([level]))[0])
-    assert fitted.share_upto(value - 1) <= level + 1e-9
-    assert level <= fitted.share_upto(value) + 1e-9
+    values, shares = np.log1p(np.array(fitted.knots).T[0]), np.array(fitted.knots).T[1]
+    below, reached = np.interp(np.log1p([value - 1, value]), values, shares)
+    assert (below if value - 1 >= fitted.knots[0][0] else 0) <= level + 1e-9
+    assert level <= reached + 1e-9
 
 
 # ---- the tables of a generated trace ------------------------------------------------------------

@@ -124,7 +124,7 @@ BROKEN = [
     (archive(batch_task=TASKS * 9999)[:-600], ": the archive is cut off or damaged"),
     (archive(server_event=SERVERS), ": no table batch_task; it has server_event;"),
     (archive(batch_task=f"{TASK}\n1,2\n"), ":trace_201708/batch_task.csv:2: 2 fields"),
-    (archive(batch_task="1,\0"), ":trace_201708/batch_task.csv:1: holds zero bytes"),
+    (archive(batch_task="1,\0"), ":trace_201708/batch_task.csv:1: byte 0x00 does not occur"),
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from simkit.errors import TraceError
 from simkit.scenario.workload import WorkloadSection
-from simkit.traces.models.deeprm import DeepRMModel, generate_deeprm
+from simkit.traces.models.deeprm import DeepRMModel
 
 DEFAULT = Path(__file__).resolve().parents[4] / "shared" / "oracle"
 ORACLE = Path(os.environ.get("SIMKIT_ORACLE", DEFAULT)) / "deeprm"
@@ -25,7 +25,7 @@ def drawn(seed=0, **choices):
 
 def made(seed=0, **choices):
     choices = choices if {"rate", "offered_load"} & set(choices) else {"rate": 0.4} | choices
-    return generate_deeprm(**choices, rng=np.random.default_rng(seed)).workload
+    return DeepRMModel.of(**choices).generate(np.random.default_rng(seed)).workload
 
 
 class TestLaws:

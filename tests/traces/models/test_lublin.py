@@ -18,7 +18,7 @@ from simkit.traces.models.lublin import (
     BATCH_JOBS,
     INTERACTIVE_JOBS,
     DailyClock,
-    generate_lublin,
+    LublinModel,
 )
 from simkit.workload import JOB_COLUMNS, Workload
 
@@ -28,7 +28,7 @@ LOG = DATA / "swf" / "lublin_256.swf.gz"
 
 def lublin(seed: int = 0, **choices) -> Workload:
     choices = {"jobs": 2000, "processors": 128} | choices
-    return generate_lublin(**choices, rng=np.random.default_rng(seed)).workload
+    return LublinModel.of(**choices).generate(np.random.default_rng(seed)).workload
 
 
 def is_power_of_two(sizes):
@@ -202,7 +202,7 @@ class TestStreams:
         assert same(lublin(jobs=jobs, **choices), long.take(np.arange(jobs)))
 
     def test_report(self):
-        trace = generate_lublin(jobs=7, processors=8, rng=np.random.default_rng())
+        trace = LublinModel.of(jobs=7, processors=8).generate(np.random.default_rng())
         assert trace.report.read == trace.report.accepted == len(trace.workload) == 7
         assert trace.workload.capacity == {"processors": 8.0}
         assert trace.workload.gang.all()

@@ -10,19 +10,19 @@ from scipy.stats import kstest
 
 from simkit.errors import TraceError
 from simkit.traces.models import (
-    generate_bernoulli,
-    generate_bimodal,
-    generate_poisson,
-    generate_uniform,
+    BernoulliModel,
+    BimodalModel,
+    PoissonModel,
+    UniformModel,
 )
 from simkit.traces.models.laws import bernoulli_arrivals, poisson_arrivals
 
-GENERATORS = (generate_poisson, generate_bernoulli, generate_uniform, generate_bimodal)
+MODELS = (PoissonModel, BernoulliModel, UniformModel, BimodalModel)
 
 
-def made(generate, seed=0, **choices):
+def made(model, seed=0, **choices):
     choices = {"jobs": 20_000, "processors": 10} | choices
-    return generate(**choices, rng=np.random.default_rng(seed)).workload
+    return model.of(**choices).generate(np.random.default_rng(seed)).workload
 
 
 class TestArrivals:
@@ -45,37 +45,37 @@ class TestArrivals:
 
 
 class TestLoad:
-    @pytest.mark.parametrize("generate", GENERATORS)
-    def test_load_is_met_on_average(self, generate):
-        workload = made(generate, offered_load=0.7, sizes=(1, 4))
+    @pytest.mark.parametrize("model", MODELS)
+    def test_load_is_met_on_average(self, model):
+        workload = made(model, offered_load=0.7, sizes=(1, 4))
         area = (workload.instances * workload.run_time_s).sum()
         assert area / 10 / workload.submit_time_s[-1] == pytest.approx(0.7, rel=0.05)
 
-    @pytest.mark.parametrize("generate", GENERATORS)
-    def test_load_changes_arrivals_alone(self, generate):
-        low, high = (made(generate, offered_load=load) for load in (0.2, 0.4))
+    @pytest.mark.parametrize("model", MODELS)
+    def test_load_changes_arrivals_alone(self, model):
+        low, high = (made(model, offered_load=load) for load in (0.2, 0.4))
         assert (low.run_time_s == high.run_time_s).all()
         assert (low.instances == high.instances).all()
         assert high.submit_time_s[-1] < low.submit_time_s[-1]
 
     def test_rate_is_taken_as_given(self):
-        workload = made(generate_poisson, rate_per_s=0.01)
+        workload = made(PoissonModel, rate_per_s=0.01)
         assert 20_000 / workload.submit_time_s[-1] == pytest.approx(0.01, rel=0.03)
 
 
 class TestRunTimes:
     def test_exponential(self):
-        runs = made(generate_poisson, offered_load=0.5, mean_run_time_s=100).run_time_s
+        runs = made(PoissonModel, offered_load=0.5, mean_run_time_s=100).run_time_s
         assert kstest(runs, "expon", args=(0, 100)).statistic < 0.014
 
     def test_constant(self):
         runs = made(
-            generate_poisson, offered_load=0.5, run_times="constant", mean_run_time_s=7
+            PoissonModel, offered_load=0.5, run_times="constant", mean_run_time_s=7
         ).run_time_s
         assert (runs == 7).all()
 
     def test_uniform(self):
-        workload = made(generate_uniform, offered_load=0.5, run_time_s=(20, 50))
+        workload = made(UniformModel, offered_load=0.5, run_time_s=(20, 50))
         assert kstest(workload.run_time_s, "uniform", args=(20, 30)).statistic < 0.014
         assert np.bincount(workload.instances, minlength=11)[1:] == pytest.approx(
             np.full(10, 2000), rel=0.1
@@ -83,7 +83,7 @@ class TestRunTimes:
 
     def test_bimodal(self):
         runs = made(
-            generate_bimodal, offered_load=0.5, short_share=0.9, short_run_time_s=(1, 3),
+            BimodalModel, offered_load=0.5, short_share=0.9, short_run_time_s=(1, 3),
             long_run_time_s=(10, 15),
         ).run_time_s  # fmt: skip
         short = runs <= 3
@@ -92,18 +92,18 @@ class TestRunTimes:
         assert runs.max() <= 15
 
     @pytest.mark.parametrize(
-        ("generate", "choices", "mean_s"),
+        ("model", "choices", "mean_s"),
         [
-            (generate_bernoulli, {"mean_run_time_s": 30.0}, 30),  # geometric
-            (generate_uniform, {"arrivals": "bernoulli", "run_time_s": (12, 48)}, 30),  # 20, …, 40
-            (generate_bimodal, {
+            (BernoulliModel, {"mean_run_time_s": 30.0}, 30),  # geometric
+            (UniformModel, {"arrivals": "bernoulli", "run_time_s": (12, 48)}, 30),  # 20, …, 40
+            (BimodalModel, {
                 "arrivals": "bernoulli", "short_share": 0.5,
                 "short_run_time_s": (10, 30), "long_run_time_s": (40, 40),
             }, 30),
         ],
     )  # fmt: skip
-    def test_steps_make_all_times_whole(self, generate, choices, mean_s):
-        workload = made(generate, offered_load=0.1, step_s=10, sizes=(1, 1), **choices)
+    def test_steps_make_all_times_whole(self, model, choices, mean_s):
+        workload = made(model, offered_load=0.1, step_s=10, sizes=(1, 1), **choices)
         for times in (workload.submit_time_s, workload.run_time_s):
             assert (times % 10 == 0).all()
         assert workload.run_time_s.min() >= 10
@@ -111,46 +111,46 @@ class TestRunTimes:
 
 
 class TestStreams:
-    @pytest.mark.parametrize("generate", GENERATORS)
-    def test_users_and_estimates_change_nothing_else(self, generate):
-        plain, full = made(generate, offered_load=0.5), made(
-            generate, offered_load=0.5, users=5, estimates="modal"
+    @pytest.mark.parametrize("model", MODELS)
+    def test_users_and_estimates_change_nothing_else(self, model):
+        plain, full = made(model, offered_load=0.5), made(
+            model, offered_load=0.5, users=5, estimates="modal"
         )  # fmt: skip
         for name in ("submit_time_s", "run_time_s", "instances"):
             assert (getattr(plain, name) == getattr(full, name)).all()
         assert (plain.requested_time_s == plain.run_time_s).all()
         assert set(full.user) == {1, 2, 3, 4, 5}
 
-    @pytest.mark.parametrize("generate", GENERATORS)
+    @pytest.mark.parametrize("model", MODELS)
     @given(jobs=st.integers(1, 20_000))
-    def test_a_longer_log_begins_with_the_shorter(self, generate, jobs):
-        long, short = made(generate, offered_load=0.5), made(generate, offered_load=0.5, jobs=jobs)
+    def test_a_longer_log_begins_with_the_shorter(self, model, jobs):
+        long, short = made(model, offered_load=0.5), made(model, offered_load=0.5, jobs=jobs)
         for name in ("submit_time_s", "run_time_s", "instances"):
             assert (getattr(long, name)[:jobs] == getattr(short, name)).all()
 
 
 @pytest.mark.parametrize(
-    ("generate", "wrong", "message"),
+    ("model", "wrong", "message"),
     [
-        (generate_poisson, {}, "needs offered_load or rate_per_s, and neither is there"),
-        (generate_poisson, {"offered_load": 1, "rate_per_s": 1}, "needs offered_load or rate_per_s, and both are there"),
-        (generate_bernoulli, {}, "needs offered_load or probability, and neither is there"),
-        (generate_poisson, {"offered_load": -1}, "offered_load: must be more than 0, not -1"),
-        (generate_poisson, {"offered_load": 1, "sizes": (1, 11)}, "sizes.1: must be at most the machine's 10, not 11"),
-        (generate_poisson, {"offered_load": 1, "run_times": "const"}, "did you mean 'constant'"),
-        (generate_poisson, {"offered_load": 1, "mean_run_time_s": 0}, "mean_run_time_s: must be more than 0, not 0"),
-        (generate_uniform, {"offered_load": 1, "run_time_s": (5, 2)}, "run_time_s: the least (5) is above the most (2)"),
-        (generate_uniform, {"offered_load": 1, "run_time_s": (0, 0)}, "run_time_s.0: must be more than 0, not 0"),
-        (generate_uniform, {"offered_load": 1, "arrivals": "poison"}, "did you mean 'poisson'"),
-        (generate_bimodal, {"offered_load": 1, "short_share": 1.5}, "short_share: must be at most 1, not 1.5"),
+        (PoissonModel, {}, "needs offered_load or rate_per_s, and neither is there"),
+        (PoissonModel, {"offered_load": 1, "rate_per_s": 1}, "needs offered_load or rate_per_s, and both are there"),
+        (BernoulliModel, {}, "needs offered_load or probability, and neither is there"),
+        (PoissonModel, {"offered_load": -1}, "offered_load: must be more than 0, not -1"),
+        (PoissonModel, {"offered_load": 1, "sizes": (1, 11)}, "sizes.1: must be at most the machine's 10, not 11"),
+        (PoissonModel, {"offered_load": 1, "run_times": "const"}, "did you mean 'constant'"),
+        (PoissonModel, {"offered_load": 1, "mean_run_time_s": 0}, "mean_run_time_s: must be more than 0, not 0"),
+        (UniformModel, {"offered_load": 1, "run_time_s": (5, 2)}, "run_time_s: the least (5) is above the most (2)"),
+        (UniformModel, {"offered_load": 1, "run_time_s": (0, 0)}, "run_time_s.0: must be more than 0, not 0"),
+        (UniformModel, {"offered_load": 1, "arrivals": "poison"}, "did you mean 'poisson'"),
+        (BimodalModel, {"offered_load": 1, "short_share": 1.5}, "short_share: must be at most 1, not 1.5"),
         # ten processors of jobs of a minute need more than one job a minute
-        (generate_bernoulli, {"offered_load": 1, "mean_run_time_s": 60}, "lower the load or shorten"),
-        (generate_bernoulli, {"offered_load": 0.1, "mean_run_time_s": 5}, "below the time step"),
-        (generate_uniform, {"offered_load": 0.1, "arrivals": "bernoulli", "run_time_s": (61, 119)},
+        (BernoulliModel, {"offered_load": 1, "mean_run_time_s": 60}, "lower the load or shorten"),
+        (BernoulliModel, {"offered_load": 0.1, "mean_run_time_s": 5}, "below the time step"),
+        (UniformModel, {"offered_load": 0.1, "arrivals": "bernoulli", "run_time_s": (61, 119)},
          "hold no whole multiple"),
     ],
 )  # fmt: skip
-def test_wrong_arguments_name_value_and_rule(generate, wrong, message):
+def test_wrong_arguments_name_value_and_rule(model, wrong, message):
     with pytest.raises(TraceError) as error:
-        made(generate, **wrong)
+        made(model, **wrong)
     assert message in str(error.value)

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from simkit.errors import TraceError
-from simkit.traces.models.rare import generate_rare
+from simkit.traces.models.rare import RareModel
 
 
 def made(seed=0, **choices):
     choices = {"jobs": 20_000, "offered_load": 1.0} | choices
-    return generate_rare(**choices, rng=np.random.default_rng(seed)).workload
+    return RareModel.of(**choices).generate(np.random.default_rng(seed)).workload
 
 
 def test_means_are_those_of_the_dissertation():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import TraceError
-from simkit.traces.models.sofia import SofiaModel, generate_sofia
+from simkit.traces.models.sofia import SofiaModel
 
 
 def test_jobs_are_as_the_study_draws_them() -> None:
@@ -47,7 +47,7 @@ def test_more_sets_begin_with_the_same_ones() -> None:
 
 
 def test_a_workload_is_the_first_of_the_sets() -> None:
-    workload = generate_sofia(step_s=60.0, rng=np.random.default_rng(4)).workload
+    workload = SofiaModel.of(step_s=60.0).generate(np.random.default_rng(4)).workload
     _, length, size = (
         column[0] for column in SofiaModel.of().draw_sets(np.random.default_rng(4), 1)
     )
@@ -72,4 +72,4 @@ WRONG = [
 @pytest.mark.parametrize(("arguments", "text"), WRONG)
 def test_what_is_refused(arguments: dict[str, object], text: str) -> None:
     with pytest.raises(TraceError, match=re.escape(text)):
-        generate_sofia(**arguments, rng=np.random.default_rng(0))  # type: ignore[arg-type]
+        SofiaModel.of(**arguments).generate(np.random.default_rng(0))  # type: ignore[arg-type]

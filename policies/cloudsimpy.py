@@ -103,7 +103,7 @@ class CloudSimPy:
         yield from self._release(state)
         if not self._tasks:
             return
-        room = _Room(self._tasks, self._free, self._rng)
+        room = _Tick(self._tasks, self._free, self._rng)
         if room.anything():
             _RULES[self.fitness](room)
             for task, on in room.placed.items():
@@ -170,7 +170,7 @@ class CloudSimPy:
             self._free[machine] = row
 
 
-class _Room:
+class _Tick:
     """What CloudSimPy sees free at a tick, and what its tasks ask for.
 
     `free`, (M, R), changes with every placement.
@@ -209,15 +209,15 @@ class _Room:
         on[machine] = on.get(machine, 0) + count
 
 
-def _first_fit(room: _Room) -> None:
+def _first_fit(room: _Tick) -> None:
     """Fill the last machine, task by task, before the one before it."""
     for machine in reversed(range(len(room.free))):
         while len(tasks := room.fitting(machine)):
             room.place(machine, int(tasks[0]))
 
 
-def _by_estimate(sign: float) -> Callable[[_Room], None]:
-    def rule(room: _Room) -> None:
+def _by_estimate(sign: float) -> Callable[[_Tick], None]:
+    def rule(room: _Tick) -> None:
         for task in np.argsort(sign * room.estimate_s, kind="stable").tolist():
             fits = (room.request[task] <= room.free).all(axis=1)
             for machine in np.flatnonzero(fits).tolist():
@@ -227,7 +227,7 @@ def _by_estimate(sign: float) -> Callable[[_Room], None]:
     return rule
 
 
-def _tetris(room: _Room) -> None:
+def _tetris(room: _Tick) -> None:
     """Place the best pair, again and again; the best on each machine is kept until it changes."""
     best = [_best_task(room, machine) for machine in range(len(room.free))]
     while True:
@@ -241,7 +241,7 @@ def _tetris(room: _Room) -> None:
                 best[other] = _best_task(room, other)
 
 
-def _best_task(room: _Room, machine: int) -> tuple[float, int]:
+def _best_task(room: _Tick, machine: int) -> tuple[float, int]:
     """Return the score and row of the best task on a machine; (-inf, -1) if none fits."""
     tasks = room.fitting(machine)
     if not len(tasks):
@@ -254,7 +254,7 @@ def _best_task(room: _Room, machine: int) -> tuple[float, int]:
     return float(scores[first]), int(tasks[first])
 
 
-def _random(room: _Room) -> None:
+def _random(room: _Tick) -> None:
     by_machine = [room.fitting(machine) for machine in range(len(room.free))]
     while pairs := sum(map(len, by_machine)):
         chosen = int(room.rng.geometric(_TAKES_ANYWAY)) - 1
@@ -288,7 +288,7 @@ def _before_rounding(amount: float) -> float:
     return next((g for g in guesses if amount <= g < amount + AMOUNT_GRID), amount)
 
 
-_RULES: dict[str, Callable[[_Room], None]] = {
+_RULES: dict[str, Callable[[_Tick], None]] = {
     "first-fit": _first_fit,
     "tetris": _tetris,
     "sjf": _by_estimate(1.0),

@@ -83,7 +83,7 @@ class Stack(MachineFitness):
         return -_free_share(free, capacity)
 
 
-class Random(MachineFitness):
+class RandomFit(MachineFitness):
     """A machine drawn anew for each instance, all that have room alike; the seed settles it.
 
     As a placement rule, the machines in random order, drawn anew each time.

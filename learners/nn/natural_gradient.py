@@ -129,7 +129,7 @@ class NaturalStep:
     """Residual of the conjugate gradients, as a share of the gradient."""
 
 
-Outcome = Callable[[Vector], tuple[float, float]]
+StepEffect = Callable[[Vector], tuple[float, float]]
 """Maps a change of the weights to (KL from the old policy in nats, gain of the objective)."""
 
 
@@ -147,7 +147,7 @@ def fisher_product(tangent: Tangent, damping: float = 0.0) -> Product:
 
 
 def natural_step(
-    gradient: Vector, tangent: Tangent, outcome: Outcome, trust: Trust | None = None
+    gradient: Vector, tangent: Tangent, outcome: StepEffect, trust: Trust | None = None
 ) -> NaturalStep:
     """Return a step along (F + damping I)^-1 g that keeps the KL bound and gains.
 

@@ -14,7 +14,7 @@ import numpy as np
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.nn.derivatives import LinearisedPolicy, as_vector, moved
 from simkit.learners.nn.input_layers import Stored
-from simkit.learners.nn.natural_gradient import Outcome, Trust, divergence, natural_step
+from simkit.learners.nn.natural_gradient import StepEffect, Trust, divergence, natural_step
 from simkit.learners.nn.optimisers import Optimiser
 from simkit.learners.nn.perceptron import Array, entropies, masked_log_softmax
 from simkit.learners.nn.policy_network import PolicyNetwork
@@ -109,7 +109,7 @@ class Updates:
             "products": float(done.products), "residual": done.residual,
         }  # fmt: skip
 
-    def _measure(self, some: Batch, here: LinearisedPolicy) -> Outcome:
+    def _measure(self, some: Batch, here: LinearisedPolicy) -> StepEffect:
         """Return a function that measures the KL and the gain of a change of the weights."""
         old = here.log_probabilities
         weight, before = self._arguments.entropy, entropies(old).mean()

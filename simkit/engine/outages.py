@@ -111,7 +111,7 @@ _FAILURE = "failure"
 _FAULT = -1  # the number of a random fault; a machine has one at a time
 
 
-class RandomFailures:
+class MachineFailures:
     """Machines fail and are repaired at random for as long as anything else happens.
 
     Every machine draws from a stream of its own, so that its failures are the same whatever the

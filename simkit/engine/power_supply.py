@@ -33,7 +33,7 @@ from simkit.workload.capacity import CapacityChange
 from simkit.workload.cluster import CapacityStep
 
 
-class SitePower:
+class SitePowerView:
     """The site as policies see it: implements `simkit.policy.power_view.PowerState`."""
 
     def __init__(self, supply: PowerSupply) -> None:
@@ -111,7 +111,7 @@ class PowerSupply:
 
     def _join(self, system: System) -> None:
         """Show the site to policies, and begin to follow its signals."""
-        system.state.power = SitePower(self)
+        system.state.power = SitePowerView(self)
         if self._site.foresight is not None and self._site.supply.limit != "none":
             system.state.foresee = self._foreseen_steps
             system.state.note_constraints()

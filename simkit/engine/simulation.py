@@ -22,7 +22,7 @@ from simkit.engine.admission import AdmissionRule
 from simkit.engine.events import Event, Rank
 from simkit.engine.execution import Execution
 from simkit.engine.observer import Observer
-from simkit.engine.outages import Outages, RandomFailures
+from simkit.engine.outages import MachineFailures, Outages
 from simkit.engine.parents import Parents
 from simkit.engine.power_supply import PowerSupply, least_valuable_first
 from simkit.engine.processes import Processes, ProcessLike
@@ -44,7 +44,7 @@ from simkit.policy import (
     SwitchOn,
     WakeAt,
 )
-from simkit.policy.estimates import Predictor, Requested, start_predictor
+from simkit.policy.estimates import Predictor, Requested
 from simkit.policy.task import Allocation, Task
 from simkit.power.site import Site
 from simkit.seeds import stream
@@ -139,7 +139,7 @@ class Simulation:
         self.rules = rules or Rules()
         self.recorder = recorder
         self._predictor = predictor or Requested()
-        start_predictor(self._predictor, workload, seed)
+        self._predictor.reset(workload, stream(seed, "predictor"))
         self._system = system = System(
             workload, cluster, recorder, self._predictor, self.rules.admission, observer
         )
@@ -176,7 +176,7 @@ class Simulation:
         system, failures = self._system, self._system.cluster.failures
         outages = Outages(system, self._execution)
         if failures is not None:
-            RandomFailures(system, failures, stream(seed, "failures"), outages)
+            MachineFailures(system, failures, stream(seed, "failures"), outages)
         if site is not None:
             self.power = PowerSupply(system, site, self._execution, outages)
         if processes:

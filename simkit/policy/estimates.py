@@ -9,7 +9,6 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
-from simkit.seeds import stream
 from simkit.units import time_on_grid
 from simkit.workload import Workload
 
@@ -54,14 +53,6 @@ class Requested:
 
     def on_end(self, user: int, run_time_s: float) -> None:
         pass
-
-
-def start_predictor(predictor: Predictor, workload: Workload, seed: int) -> None:
-    """Begin a run of a predictor, which gets its own random stream."""
-    if isinstance(predictor, Requested) and type(predictor).reset is Requested.reset:
-        predictor._workload = workload  # it draws nothing, and a stream costs time
-    else:
-        predictor.reset(workload, stream(seed, "predictor"))
 
 
 class Actual(Requested):

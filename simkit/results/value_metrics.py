@@ -22,7 +22,7 @@ from simkit.workload import OF_JOBS
 
 
 @dataclass
-class _Tally:
+class _JobSums:
     """Counts and sums over jobs."""
 
     submitted: int = 0
@@ -100,10 +100,10 @@ def value_metrics(
     return found
 
 
-def _tally(jobs: pl.LazyFrame, window: RunWindow, there: Collection[str], end_s: float) -> _Tally:
+def _tally(jobs: pl.LazyFrame, window: RunWindow, there: Collection[str], end_s: float) -> _JobSums:
     """Count and add up the window's jobs; `end_s` is the run's last instant."""
     columns = ["status", "submit_time_s", "end_time_s", "trace_run_time_s", *there]
-    tally = _Tally()
+    tally = _JobSums()
     for rows in batches(jobs, [pl.col(name) for name in columns], window):
         status = rows["status"].to_numpy()
         finished, rejected = status == "finished", status == "rejected"
@@ -151,7 +151,7 @@ def _held_s(
     return float(np.maximum(table["end_time_s"].to_numpy() - begun, 0.0).sum())
 
 
-def _value_and_ratio(tally: _Tally, window: RunWindow, there: Collection[str]) -> list[Metric]:
+def _value_and_ratio(tally: _JobSums, window: RunWindow, there: Collection[str]) -> list[Metric]:
     """Return the value of finished jobs, and its share of the value of all jobs."""
     sums = {"value": tally.earned, "by_last_submit": tally.earned_early}
     if "qos" in there:

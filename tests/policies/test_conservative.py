@@ -13,8 +13,7 @@ from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError
 from simkit.policies.changing_orders import WFP3
 from simkit.policies.conservative import Conservative, ConservativePolicy
-from simkit.policies.fitness import BestFit, WorstFit
-from simkit.policies.fitness import Random as RandomPlacement
+from simkit.policies.fitness import BestFit, RandomFit, WorstFit
 from simkit.policies.orderings import FCFS, SJF, Random
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
@@ -249,7 +248,7 @@ def mixed_workload(seed, jobs=40):
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
-@pytest.mark.parametrize("rule", [None, BestFit, WorstFit, RandomPlacement])
+@pytest.mark.parametrize("rule", [None, BestFit, WorstFit, RandomFit])
 def test_promises_are_kept_on_every_kind_of_cluster(cluster, rule, simulate):
     for seed in range(3):
         policy = Promises(FCFS(), rule and rule())

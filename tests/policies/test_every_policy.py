@@ -54,7 +54,7 @@ PLACEMENTS = {
     "first-fit": fitness.FirstFit,
     "best-fit": fitness.BestFit,
     "worst-fit": fitness.WorstFit,
-    "random": fitness.Random,
+    "random": fitness.RandomFit,
 }
 
 

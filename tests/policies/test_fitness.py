@@ -22,7 +22,7 @@ MACHINES = {
     "first-fit": fitness.FirstFit,
     "best-fit": fitness.BestFit,
     "worst-fit": fitness.WorstFit,
-    "random": fitness.Random,
+    "random": fitness.RandomFit,
     "spread": fitness.Spread,
     "stack": fitness.Stack,
     "dot-product": packing.DotProduct,
@@ -86,10 +86,10 @@ def counts_dealt(member, needed, seed=0):
 
 
 def test_random_draws_a_machine_for_each_instance():
-    assert counts_dealt(fitness.Random(), 14) == [4, 4, 4, 2]  # all there is
-    one = [counts_dealt(fitness.Random(), 1, seed).index(1) for seed in range(400)]
+    assert counts_dealt(fitness.RandomFit(), 14) == [4, 4, 4, 2]  # all there is
+    one = [counts_dealt(fitness.RandomFit(), 1, seed).index(1) for seed in range(400)]
     assert np.bincount(one).min() > 70  # 100 each are expected
-    assert counts_dealt(fitness.Random(), 9, 3) == counts_dealt(fitness.Random(), 9, 3)
+    assert counts_dealt(fitness.RandomFit(), 9, 3) == counts_dealt(fitness.RandomFit(), 9, 3)
 
 
 def bags(*rows, arrivals=None):

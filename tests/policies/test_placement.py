@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from simkit.policies.fitness import BestFit, FirstFit, Random, WorstFit
+from simkit.policies.fitness import BestFit, FirstFit, RandomFit, WorstFit
 from simkit.policy import SystemInfo
 from simkit.policy.room import MachineRoom
 from simkit.policy.task import Task
@@ -47,7 +47,7 @@ def test_order_of_machines(rule, request_, fitting, expected):
     assert order_of(begun(rule()), request_, fitting) == expected
 
 
-@pytest.mark.parametrize("rule", [FirstFit, BestFit, WorstFit, Random])
+@pytest.mark.parametrize("rule", [FirstFit, BestFit, WorstFit, RandomFit])
 def test_instances_go_where_the_rule_says_and_no_more_than_fit(rule):
     task = Task(0, 0, 0.0, (1.0, 4.0), instances=5)
     chosen = begun(rule())
@@ -55,13 +55,13 @@ def test_instances_go_where_the_rule_says_and_no_more_than_fit(rule):
     assert sum(count for _, count in on) == 5
     for machine, count in on:
         assert (np.array(task.request) * count <= FREE[machine]).all()
-    if rule is not Random:
+    if rule is not RandomFit:
         assert [m for m, _ in on] == order_of(chosen, task.request, [0, 1, 2])[: len(on)]
 
 
 def test_random_draws_every_order_and_follows_the_seed():
     def draws(seed):
-        rule = begun(Random(), seed)
+        rule = begun(RandomFit(), seed)
         return [tuple(order_of(rule, (1.0, 0.0), [0, 1, 2])) for _ in range(200)]
 
     assert len(set(draws(0))) == 6

@@ -30,13 +30,13 @@ from simkit.traces.alibaba2017.files import (
 )
 from simkit.traces.alibaba2017.instances import (
     Durations,
-    InstanceTimes,
+    InstanceRuns,
     read_instance_times,
     task_index,
 )
 from simkit.traces.alibaba2017.layout import TABLES
 from simkit.traces.alibaba2017.machines import machine_events, read_containers, read_machine_events
-from simkit.traces.alibaba2017.rules import Rules
+from simkit.traces.alibaba2017.rules import RowRules
 from simkit.traces.alibaba2017.tasks import Tasks, read_tasks
 from simkit.traces.alibaba2017.usage import read_usage, usage_report
 from simkit.traces.rules import RULES, Tally, summary
@@ -54,7 +54,7 @@ class Alibaba2017Trace(TraceFormat):
 
     path: FileOrFolder
     """The folder of the tables, its archive, or batch_task alone; relative to the scenario file."""
-    rules: Rules = Field(default_factory=Rules)
+    rules: RowRules = Field(default_factory=RowRules)
     """What to do with known problems, where it differs from the defaults: {running: keep}."""
     durations: Durations = Field("task", validate_default=True)
     """Run times where batch_instance is missing: task, share, or {type: share, share: 0.5}."""
@@ -132,7 +132,7 @@ def read_alibaba2017(path: str | PathLike[str], **arguments: Any) -> Trace:
         path: a folder with the tables (``batch_task.csv``, ``.csv.gz``, or an archive that holds
             them), a ``.tar.gz`` or ``.tgz`` archive, or the single table batch_task (then no
             other table is looked for).
-        arguments: the other fields of `Alibaba2017Trace`: `rules` (see `rules.Rules`), `durations`
+        arguments: the other fields of `Alibaba2017Trace`: `rules` (see `RowRules`), `durations`
             (see `instances.Durations`), `instances`.
 
     Returns:
@@ -168,7 +168,7 @@ def _workload(tasks: Tasks, model: Durations) -> tuple[Workload, Ints]:
     return workload, order
 
 
-def _with_instance_times(workload: Workload, times: InstanceTimes, rows: Tally) -> Workload:
+def _with_instance_times(workload: Workload, times: InstanceRuns, rows: Tally) -> Workload:
     """Give every instance its run time; those not shown take their task's mean, and are noted."""
     shown = times.known > 0
     if not shown.any():
@@ -190,7 +190,7 @@ def _with_instance_times(workload: Workload, times: InstanceTimes, rows: Tally) 
     return workload.with_columns(run_time_s=mean, instance_run_time_s=run)
 
 
-def _positions(workload: Workload, times: InstanceTimes) -> Ints:
+def _positions(workload: Workload, times: InstanceRuns) -> Ints:
     """Return where the shown instances stand among all: the first ones of their tasks."""
     planned = np.cumsum(workload.instances) - workload.instances
     begun = np.cumsum(times.known) - times.known

@@ -19,7 +19,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.scenario.types import BrokenRulesError, Section
 from simkit.traces.alibaba2017 import rules as names
 from simkit.traces.alibaba2017.files import LINE, TableFile, lower_text, numbers, table_rows
-from simkit.traces.alibaba2017.rules import Rules
+from simkit.traces.alibaba2017.rules import RowRules
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, GrowingColumn, first_that_applies
 from simkit.traces.rules import Tally
 
@@ -35,7 +35,7 @@ _KEPT_COLUMNS: Final = ("task", "start", "run", "line")
 
 
 @dataclass(frozen=True)
-class InstanceTimes:
+class InstanceRuns:
     """Run times of single instances, where the table shows them; T tasks."""
 
     known: Ints
@@ -48,10 +48,10 @@ def read_instance_times(
     file: TableFile,
     index: pl.DataFrame,
     instances: Ints,
-    chosen: Rules,
+    chosen: RowRules,
     machines: npt.NDArray[Any] | None,
     tally: Tally,
-) -> InstanceTimes:
+) -> InstanceRuns:
     """Read batch_instance and apply the rules, each row counted under the first that holds.
 
     What is kept of a row takes some 16 bytes, so that 12 million rows cost a few hundred megabytes.
@@ -68,7 +68,7 @@ def read_instance_times(
     """
     columns = {name: GrowingColumn() for name in _KEPT_COLUMNS}
     for rows in table_rows(file, "batch_instance", _COLUMNS):
-        attempts = _Attempts(rows, index)
+        attempts = _InstanceRows(rows, index)
         kept = attempts.judge(chosen, tally)
         for name in _KEPT_COLUMNS:
             columns[name].append(getattr(attempts, name)[kept])
@@ -91,7 +91,7 @@ def task_index(kept: tuple[Ints, Ints], left_out: tuple[Ints, Ints]) -> pl.DataF
     return frame.unique(["job_id", "task_id"], keep="first", maintain_order=True)
 
 
-class _Attempts:
+class _InstanceRows:
     """The columns of a block of batch_instance, NaN where a field is empty."""
 
     def __init__(self, rows: pl.DataFrame, index: pl.DataFrame) -> None:
@@ -112,7 +112,7 @@ class _Attempts:
         mask: Bools = self.status.is_in(list(statuses)).to_numpy()
         return mask
 
-    def judge(self, chosen: Rules, tally: Tally) -> Ints:
+    def judge(self, chosen: RowRules, tally: Tally) -> Ints:
         """Count the rows that are left out; return those that are instances of kept tasks."""
         unusable = (np.abs(self.start) >= LARGEST) | (np.abs(self.end) >= LARGEST)
         unusable |= (np.abs(self.job) >= LARGEST_ID) | (np.abs(self.task_id) >= LARGEST_ID)
@@ -136,7 +136,7 @@ class _Attempts:
         return np.flatnonzero(first_that_applies(masks, self.line, tally.drop))
 
 
-def _by_task(columns: dict[str, npt.NDArray[Any]], instances: Ints, tally: Tally) -> InstanceTimes:
+def _by_task(columns: dict[str, npt.NDArray[Any]], instances: Ints, tally: Tally) -> InstanceRuns:
     """Sort the instances by task and start; leave out those that a task did not plan."""
     frame = pl.DataFrame({name: columns.pop(name) for name in _KEPT_COLUMNS}).sort(_KEPT_COLUMNS)
     task, line = frame["task"].to_numpy(), frame["line"].to_numpy()
@@ -146,7 +146,7 @@ def _by_task(columns: dict[str, npt.NDArray[Any]], instances: Ints, tally: Tally
     tally.drop(names.SURPLUS, np.sort(line[~planned]).astype(np.int64))
     tally.accept(int(np.count_nonzero(planned)))
     run = frame["run"].to_numpy()[planned].astype(np.float64)
-    return InstanceTimes(np.minimum(counts, instances), run)
+    return InstanceRuns(np.minimum(counts, instances), run)
 
 
 SHARES: Final = (

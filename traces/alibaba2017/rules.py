@@ -116,7 +116,7 @@ MEANINGS: Final[dict[str, str]] = {
 """What each rule or note means, in a sentence."""
 
 
-class Rules(Section):
+class RowRules(Section):
     """What to do with known problems of the trace."""
 
     waiting: Literal["drop", "keep"] = "drop"

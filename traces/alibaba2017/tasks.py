@@ -13,7 +13,7 @@ from simkit.traces import rules
 from simkit.traces.alibaba2017 import rules as names
 from simkit.traces.alibaba2017.files import LINE, TableFile, lower_text, numbers, table_rows
 from simkit.traces.alibaba2017.layout import CPU_PER_CORE
-from simkit.traces.alibaba2017.rules import Rules
+from simkit.traces.alibaba2017.rules import RowRules
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, first_that_applies
 from simkit.traces.rules import Tally
 
@@ -42,7 +42,7 @@ class Tasks:
     """Job and task ids of the rows that the rules left out."""
 
 
-def read_tasks(file: TableFile, chosen: Rules, tally: Tally) -> Tasks:
+def read_tasks(file: TableFile, chosen: RowRules, tally: Tally) -> Tasks:
     """Read batch_task and apply the rules, each row counted in `tally` under the first that holds.
 
     Raises TraceError, with the line, if the file is no such table.
@@ -53,7 +53,7 @@ def read_tasks(file: TableFile, chosen: Rules, tally: Tally) -> Tasks:
         return Tasks(none, none, none, empty, empty, none, np.empty((0, 2)), (none, none))
     rows = pl.concat(blocks)
     tally.read(rows.height)
-    table = _Table(rows)
+    table = _TaskRows(rows)
     left = table.drop(chosen, tally)
     kept = np.flatnonzero(left)
     _count_repairs(table, kept, chosen, tally)
@@ -73,7 +73,7 @@ def read_tasks(file: TableFile, chosen: Rules, tally: Tally) -> Tasks:
     return tasks
 
 
-class _Table:
+class _TaskRows:
     """The columns of batch_task as numbers, NaN where a field is empty."""
 
     def __init__(self, rows: pl.DataFrame) -> None:
@@ -105,7 +105,7 @@ class _Table:
         bad |= (self.request < 0).any(axis=1)
         return bad
 
-    def drop(self, chosen: Rules, tally: Tally) -> Bools:
+    def drop(self, chosen: RowRules, tally: Tally) -> Bools:
         """Count the rows to leave out, and return which are left."""
         nothing = np.zeros(len(self.line), dtype=bool)
         no_end = np.isnan(self.end) | (self.end == 0)
@@ -132,7 +132,7 @@ class _Table:
         return left
 
 
-def _count_repairs(table: _Table, kept: Ints, chosen: Rules, tally: Tally) -> None:
+def _count_repairs(table: _TaskRows, kept: Ints, chosen: RowRules, tally: Tally) -> None:
     early = table.create[kept] < 0
     repairs = {
         names.EARLY: early & (chosen.early == "zero"),

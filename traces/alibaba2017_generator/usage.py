@@ -37,7 +37,7 @@ def usage_edges(interval_s: int) -> Floats:
 
 
 @dataclass(frozen=True)
-class _Levels:
+class _UsageLevels:
     """Levels of usage of each container, (C,) each."""
 
     cpu: Floats
@@ -56,7 +56,7 @@ def draw_usage(
 ) -> Iterator[tuple[pl.DataFrame, pl.DataFrame]]:
     """Yield the rows of server_usage and of container_usage, one interval at a time."""
     size = len(containers)
-    levels = _Levels(
+    levels = _UsageLevels(
         cpu=np.minimum(rng.lognormal(np.log(8), 0.7, size), 80),
         mem=rng.uniform(30, 95, size),
         disk=rng.uniform(1, 40, size),
@@ -80,7 +80,7 @@ def _of_containers(
     time: int,
     here: Bools,
     containers: GeneratedContainers,
-    levels: _Levels,
+    levels: _UsageLevels,
     rng: np.random.Generator,
 ) -> tuple[Floats, Floats, pl.DataFrame]:
     """Return cpu and memory in percent, and the rows of the containers that are there."""

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from simkit.learners.reproductions.common import keep
-from simkit.learners.reproductions.sofia.curves import Cost, Curve, costs
+from simkit.learners.reproductions.sofia.curves import Cost, TrainingCurve, costs
 from simkit.learners.reproductions.sofia.judge import judge_all, scores
 from simkit.learners.reproductions.sofia.page import write_page
 from simkit.learners.reproductions.sofia.study import (
@@ -40,7 +40,7 @@ def carry_out(place: Workplace, setting: SofiaSetting) -> Path:
     judged = judge_all(place, setting, agents)
     place.say("writing the page")
     curves = {
-        method: [Curve.of(task, rows_of(place, setting, task)) for task in tasks]
+        method: [TrainingCurve.of(task, rows_of(place, setting, task)) for task in tasks]
         for method, tasks in agents.items()
     }
     results = Results(

@@ -21,7 +21,7 @@ GRID: Final = 80
 
 
 @dataclass(frozen=True)
-class Curve:
+class TrainingCurve:
     """The judgements on the held-out batches in one training."""
 
     task: SofiaRun
@@ -39,7 +39,7 @@ class Curve:
     """The same for the step at which the study reads it; 0 for batches that are done."""
 
     @classmethod
-    def of(cls, task: SofiaRun, rows: Sequence[Row]) -> Curve:
+    def of(cls, task: SofiaRun, rows: Sequence[Row]) -> TrainingCurve:
         """Return the curve of a training's rows; the first row is before all iterations."""
         taken = np.cumsum([row.get("decisions", 0.0) for row in rows])
         looks = [number for number, row in enumerate(rows) if "held_out_slowdown" in row]
@@ -116,7 +116,7 @@ class Band:
     """(P,)"""
 
 
-def band(curves: Sequence[Curve], of: str = "slowdown") -> Band:
+def band(curves: Sequence[TrainingCurve], of: str = "slowdown") -> Band:
     """Return the mean of the smoothed curves, up to the shortest's end, with 95 % intervals."""
     decisions = np.linspace(0, min(curve.decisions[-1] for curve in curves), GRID)
     values = np.array(
@@ -154,7 +154,7 @@ class Saving:
         return float(np.exp(found.low)), float(np.exp(found.high))
 
 
-def saving(one: Sequence[Curve], other: Sequence[Curve]) -> Saving:
+def saving(one: Sequence[TrainingCurve], other: Sequence[TrainingCurve]) -> Saving:
     """Return how many samples one method needs to the same return as another.
 
     Seed by seed: the level is the worse of the two returns that the trainings end with, and each

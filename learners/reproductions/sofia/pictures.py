@@ -9,7 +9,7 @@ import numpy as np
 
 from simkit.analysis.plot_style import COLOURS, SOFT
 from simkit.learners.reproductions.common import empty_figure
-from simkit.learners.reproductions.sofia.curves import Curve, band, smooth
+from simkit.learners.reproductions.sofia.curves import TrainingCurve, band, smooth
 from simkit.learners.reproductions.sofia.judge import PACKER, REFERENCE, MeanEstimate, Score
 from simkit.learners.reproductions.sofia.study import METHODS, RATE
 
@@ -22,7 +22,9 @@ BARS = (*SHOWN, "Tetris 0.00002", "Random")
 METHOD_COLOURS = dict(zip(METHODS, COLOURS, strict=False))
 
 
-def draw_curves(curves: Mapping[str, Sequence[Curve]], lines: Mapping[str, float]) -> Figure:
+def draw_curves(
+    curves: Mapping[str, Sequence[TrainingCurve]], lines: Mapping[str, float]
+) -> Figure:
     """Draw held-out slowdown and return over the samples, a band and thin lines a method.
 
     Args:
@@ -49,7 +51,9 @@ def draw_curves(curves: Mapping[str, Sequence[Curve]], lines: Mapping[str, float
     return figure
 
 
-def _draw_method(axes: Any, curves: Sequence[Curve], of: str, colour: str, label: str) -> None:
+def _draw_method(
+    axes: Any, curves: Sequence[TrainingCurve], of: str, colour: str, label: str
+) -> None:
     for curve in curves:
         axes.plot(
             curve.decisions / 1e6, smooth(getattr(curve, of)), color=colour, linewidth=0.6,

@@ -10,7 +10,7 @@ import numpy as np
 from simkit.analysis.intervals import seed_interval
 from simkit.arrays import Floats
 from simkit.learners.reproductions.common import markdown, with_bounds
-from simkit.learners.reproductions.sofia.curves import Cost, Curve, Saving, saving
+from simkit.learners.reproductions.sofia.curves import Cost, Saving, TrainingCurve, saving
 from simkit.learners.reproductions.sofia.judge import CUT, GREEDY, PACKER, REFERENCE, Score
 from simkit.learners.reproductions.sofia.study import METHODS, RATE, SofiaSetting
 
@@ -20,7 +20,7 @@ class Results:
     """The content of the page."""
 
     setting: SofiaSetting
-    curves: Mapping[str, Sequence[Curve]]
+    curves: Mapping[str, Sequence[TrainingCurve]]
     """Method → a curve for each seed; at least the natural gradient's and Adam's."""
     pilots: Mapping[str, Mapping[float, float]]
     """Method → learning rate → held-out slowdown at the pilot's end."""

@@ -12,7 +12,7 @@ import pytest
 
 from simkit.analysis.intervals import Interval
 from simkit.learners.reproductions.sofia import carry_out
-from simkit.learners.reproductions.sofia.curves import Curve, band, saving, smooth
+from simkit.learners.reproductions.sofia.curves import TrainingCurve, band, saving, smooth
 from simkit.learners.reproductions.sofia.judge import (
     CUT,
     GREEDY,
@@ -37,11 +37,11 @@ TINY = SofiaSetting(
 )  # fmt: skip
 
 
-def curve(slowdown: list[float], method: str = "natural", seed: int = 0) -> Curve:
+def curve(slowdown: list[float], method: str = "natural", seed: int = 0) -> TrainingCurve:
     """Return a curve with a look every 100 decisions, whose return is minus its slowdown."""
     values, looks = np.array(slowdown, float), np.arange(len(slowdown), dtype=float)
     task = SofiaRun(method, None, seed)
-    return Curve(task, looks, 100 * looks, values, -values, (1.0, 1.0), (0.0, 0.0))
+    return TrainingCurve(task, looks, 100 * looks, values, -values, (1.0, 1.0), (0.0, 0.0))
 
 
 def score(label: str, everyone: float, at_cut: float, *, done: float = 1.0) -> Score:
@@ -63,7 +63,7 @@ def test_rows_become_a_curve_of_samples() -> None:
         {"iteration": 2.0, "decisions": 80.0, "load": 1.0, "last_load": 0.25,
          "held_out_slowdown": 7.0, "held_out_return": -70.0},
     ]  # fmt: skip
-    found = Curve.of(SofiaRun("natural", None, 1), rows)
+    found = TrainingCurve.of(SofiaRun("natural", None, 1), rows)
     assert found.decisions.tolist() == [0, 150]
     assert found.load == (1.1, 1.0)
     assert found.load_at_cut == (0.5, 0.25)
@@ -117,16 +117,16 @@ DOCS = Path(__file__).parents[3] / "docs" / "reproductions"
 
 
 @pytest.fixture
-def published() -> dict[str, list[Curve]]:
+def published() -> dict[str, list[TrainingCurve]]:
     """Return the curves of the committed table, by method."""
     names = {method.label: name for name, method in METHODS.items()}
-    found: dict[str, list[Curve]] = {}
+    found: dict[str, list[TrainingCurve]] = {}
     table = pl.read_csv(DOCS / "sofia-curves.csv")
     for (label, seed), rows in table.group_by("method", "seed", maintain_order=True):
         columns = ("iteration", "decisions", "held_out_slowdown", "held_out_return")
         values = [rows[name].to_numpy().astype(float) for name in columns]
         run = SofiaRun(names[str(label)], None, int(str(seed)))
-        found.setdefault(names[str(label)], []).append(Curve(run, *values, (0, 0), (0, 0)))
+        found.setdefault(names[str(label)], []).append(TrainingCurve(run, *values, (0, 0), (0, 0)))
     return found
 
 
@@ -134,7 +134,7 @@ def test_the_published_result_is_on_the_page() -> None:
     assert RESULT in (DOCS / "sofia.md").read_text("utf-8")
 
 
-def test_the_result_quotes_the_learning_curves(published: dict[str, list[Curve]]) -> None:
+def test_the_result_quotes_the_learning_curves(published: dict[str, list[TrainingCurve]]) -> None:
     natural, text = published["natural"], " ".join(RESULT.split())
     fell = [f"{100 * (1 - one.end / one.slowdown[0]):.0f} %" for one in natural]
     assert f"in all 3 trainings, by {fell[0]}, {fell[1]} and {fell[2]}" in text

@@ -11,7 +11,7 @@ import pytest
 
 from simkit.engine.simulation import Rules
 from simkit.policies.easy import Easy
-from simkit.policies.fitness import Random as RandomPlacement
+from simkit.policies.fitness import RandomFit
 from simkit.policies.multifactor import Multifactor
 from simkit.policies.orderings import FCFS, Random
 from simkit.policy.estimates import Perturbed
@@ -28,7 +28,7 @@ from simkit.workload.cluster import Cluster, Maintenance
 from simkit.policy.estimates import Perturbed
 from simkit.policies.easy import Easy
 from simkit.policies.multifactor import Multifactor
-from simkit.policies.fitness import Random
+from simkit.policies.fitness import RandomFit
 from simkit.policy.ordered import OrderedPolicy
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
@@ -46,7 +46,7 @@ sink = Sink()
 simulation = Simulation(
     load, cluster, Recorder(load, ("processors",), sink), predictor=Perturbed(), seed=3
 )
-simulation.run(OrderedPolicy(Multifactor(), Easy(), Random()), seed=3)
+simulation.run(OrderedPolicy(Multifactor(), Easy(), RandomFit()), seed=3)
 print(hash("simkit"), sink.digest.hexdigest())
 """
 
@@ -68,7 +68,7 @@ def run_all(simulate, workload, policy, seed):
 
 @pytest.mark.parametrize("order", [FCFS, Random, Multifactor])
 def test_one_seed_one_result(order, simulate, workload):
-    policy = OrderedPolicy(order(), Easy(), RandomPlacement())
+    policy = OrderedPolicy(order(), Easy(), RandomFit())
     first, again = (run_all(simulate, workload, policy, 5) for _ in range(2))
     other = run_all(simulate, workload, policy, 6)
     for table in TABLES:

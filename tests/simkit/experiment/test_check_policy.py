@@ -13,7 +13,7 @@ from simkit.experiment.check_policy import BrokenRule, check_policy
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
 from simkit.policies.fitness import BestFit
-from simkit.policies.fitness import Random as RandomPlacement
+from simkit.policies.fitness import RandomFit
 from simkit.policies.multifactor import Multifactor
 from simkit.policies.orderings import FCFS, SJF, Random
 from simkit.policy import Cancel, Kill, Place, Suspend, WakeAt
@@ -104,7 +104,7 @@ class HoldsALock(Good):
         HoldsALock(),
         OrderedPolicy(FCFS()),
         OrderedPolicy(SJF(), Easy(), BestFit()),
-        OrderedPolicy(Random(), Easy(), RandomPlacement()),
+        OrderedPolicy(Random(), Easy(), RandomFit()),
         OrderedPolicy(Multifactor(), Easy()),
         Conservative().compose(FCFS(), None),
     ],

@@ -22,15 +22,16 @@ from simkit.scenario import power as power_side
 from simkit.scenario import signals as signal
 from simkit.scenario import types as kinds
 from simkit.scenario import workload as logs
+from simkit.scenario.kinds import Family, Kind
+from simkit.traces.power.series import TableSignal
 
 Part = tuple[str, str, type[BaseModel], type[BaseModel] | None]
 """(heading, dotted place, model, the model whose keys have been told before)."""
 
 
-def _kinds() -> Iterator[Part]:
+def _workloads() -> Iterator[Part]:
     """Yield every kind of workload that is installed, formats of traces first, and its sections."""
-    found = sorted(logs.kinds().items(), key=lambda kind: _rank(kind[1]))
-    for name, kind in found:
+    for name, kind in _ranked(logs.WORKLOADS, logs.TraceFormat, logs.WorkloadModel):
         yield f"workload: type {name}", "workload", kind, logs.WorkloadSource
         for key, field in kind.model_fields.items():
             inner = field.annotation
@@ -39,9 +40,22 @@ def _kinds() -> Iterator[Part]:
                 yield f"workload.{key}: of type {name}", f"workload.{key}", inner, None
 
 
-def _rank(kind: type[logs.WorkloadSource]) -> int:
-    orders = (logs.TraceFormat, logs.WorkloadModel)
-    return next((n for n, base in enumerate(orders) if issubclass(kind, base)), len(orders))
+def _signals(*, recorded_ones: bool) -> Iterator[Part]:
+    """Yield the kinds of signals that are installed."""
+    bases = (TableSignal, recorded.RecordedSignal, recorded.SignalSource)
+    for name, kind in _ranked(recorded.SIGNALS, *bases):
+        if issubclass(kind, recorded.RecordedSignal) is recorded_ones:
+            base = next(base for base in bases if issubclass(kind, base))
+            yield f"signal: type {name}", "any signal", kind, base
+
+
+def _ranked(family: Family[Any], *bases: type[Kind]) -> list[tuple[str, type[Kind]]]:
+    """Return name and class of the kinds of a family; those of the first base come first."""
+
+    def rank(kind: type[Kind]) -> int:
+        return next((n for n, base in enumerate(bases) if issubclass(kind, base)), len(bases))
+
+    return sorted(family.classes().items(), key=lambda found: rank(found[1]))
 
 
 SECTIONS: tuple[Part, ...] = (
@@ -50,7 +64,7 @@ SECTIONS: tuple[Part, ...] = (
     ("workload.window", "workload.window", logs.Window, None),
     ("workload.resample", "workload.resample", logs.Resample, None),
     ("workload.target_load", "workload.target_load", logs.TargetLoad, None),
-    *_kinds(),
+    *_workloads(),
     ("value", "value", value.Value, None),
     ("value.qos: type two-classes", "value.qos", value.TwoClasses, None),
     ("value.qos: type fixed", "value.qos", value.FixedQuality, None),
@@ -108,27 +122,10 @@ POWER: tuple[Part, ...] = (
     ),
     ("power.forecast: type noisy", "power.forecast", forecast.NoisySection, forecast.ForecastBase),
     ("power.forecast: type given", "power.forecast", forecast.GivenSection, forecast.ForecastBase),
-    ("signal: type constant", "any signal", signal.ConstantSignal, None),
-    ("signal: type schedule", "any signal", signal.ScheduleSignal, None),
-    ("signal: type levels", "any signal", signal.LevelsSignal, None),
-    ("signal: type sum", "any signal", signal.SumSignal, None),
-    ("signal: type scaled", "any signal", signal.ScaledSignal, None),
-    ("signal: from a file", "any signal", recorded.FileSignal, None),
+    *_signals(recorded_ones=False),
+    ("signal: from a table", "any signal", TableSignal, None),
     ("signal: gaps", "any signal's gaps", recorded.GapRule, None),
-    ("signal: type csv", "any signal", recorded.CsvSignal, recorded.FileSignal),
-    ("signal: type gleamm", "any signal", recorded.GleammSignal, recorded.FileSignal),
-    ("signal: type gleamm-sample", "any signal", recorded.SampleSignal, recorded.RecordedSignal),
-    ("signal: type nsrdb", "any signal", recorded.NsrdbSignal, recorded.RecordedSignal),
-    (
-        "signal: type wind-toolkit",
-        "any signal",
-        recorded.WindToolkitSignal,
-        recorded.RecordedSignal,
-    ),
-    ("signal: type generation", "any signal", recorded.GenerationSignal, recorded.FileSignal),
-    ("signal: type carbon", "any signal", recorded.CarbonSignal, recorded.FileSignal),
-    ("signal: type price", "any signal", recorded.PriceSignal, recorded.FileSignal),
-    ("signal: type plugin", "any signal", recorded.PluginSignal, recorded.RecordedSignal),
+    *_signals(recorded_ones=True),
 )
 """What `power` says."""
 
@@ -178,7 +175,7 @@ def power() -> str:
 
 def _section(heading: str, place: str, model: type[BaseModel], base: type[BaseModel] | None) -> str:
     told = base.model_fields.keys() - {"type"} if base else set()
-    if base is logs.WorkloadSource:
+    if base is not None and issubclass(base, Kind):
         told |= {"type"}  # the heading says it
     rows = [row for key, row in _rows(model) if key not in told]
     where = f" Place: `{place}`." if place and place != heading else ""

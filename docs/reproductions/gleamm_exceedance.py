@@ -27,8 +27,10 @@ from simkit.power.signal import Signal, Sum
 from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_trace import PowerTrace
 from simkit.traces.power import SitePower, read_power
-from simkit.traces.power.readers import read_generation_of, read_nsrdb_solar, read_wtk_wind
+from simkit.traces.power.grid import GenerationSignal
 from simkit.traces.power.site import Site, read_sample_site
+from simkit.traces.power.solar import NsrdbSignal
+from simkit.traces.power.wind import WindToolkitSignal
 
 Floats = npt.NDArray[np.float64]
 
@@ -75,25 +77,25 @@ def dallas(folder: Path) -> SitePower:
     site = Site()
     # the same curve as the generated site's: 200 kW, 2.5 and 10.5 m/s
     return SitePower(
-        read_nsrdb_solar(
-            folder / "NSRDB_dallas_701624_32.77_-96.82_2012.csv.gz",
+        NsrdbSignal.of(
+            path=folder / "NSRDB_dallas_701624_32.77_-96.82_2012.csv.gz",
             rated_w=site.plant.rated_w,
             loss=site.plant.loss,
-        ),
-        read_wtk_wind(
-            folder / "WTK_dallas_1247689_32.79_-96.79_2012.csv.gz",
+        ).read(),
+        WindToolkitSignal.of(
+            path=folder / "WTK_dallas_1247689_32.79_-96.79_2012.csv.gz",
             rated_w=site.turbine.rated_w,
             cut_in_m_s=2.5,
             rated_m_s=10.5,
             turbines=site.turbines,
-        ),
+        ).read(),
     )
 
 
 def illinois(folder: Path) -> SitePower:
     """Return what a solar farm and a wind farm in Illinois gave, measured, at the site's size."""
     solar, wind = (
-        read_power(folder / name, column="kw", unit="kW", time_zone="UTC-06:00", label=label)
+        read_power(folder / name, column="kw", unit="kW", zone="UTC-06:00", label=label)
         for name, label in (("solarfarm_data.csv.gz", "start"), ("railsplitter_data.csv.gz", "end"))
     )
     return _at_peaks(solar, wind)
@@ -102,7 +104,7 @@ def illinois(folder: Path) -> SitePower:
 def ercot(folder: Path) -> SitePower:
     """Return what all plants of Texas gave to the grid in 2022, at the site's size."""
     file = folder / "ERCO_2022_generation_carbon.csv.gz"
-    return _at_peaks(*(read_generation_of(file, source=name) for name in PEAKS_W))
+    return _at_peaks(*(GenerationSignal.of(path=file, source=name).read() for name in PEAKS_W))
 
 
 PLACES: Mapping[str, Callable[[Path], SitePower]] = {

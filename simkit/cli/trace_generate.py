@@ -127,9 +127,10 @@ def _generate_log(
     from simkit.experiment.workload import read_trace
     from simkit.scenario.file import load_scenario
     from simkit.scenario.overrides import parse_overrides
-    from simkit.scenario.workload import WorkloadModel, kinds
+    from simkit.scenario.workload import WORKLOADS, WorkloadModel
 
-    models = {name: kind for name, kind in kinds().items() if issubclass(kind, WorkloadModel)}
+    kinds = WORKLOADS.classes().items()
+    models = {name: kind for name, kind in kinds if issubclass(kind, WorkloadModel)}
     if model not in models:
         known = ", ".join([*models, TABLES])
         raise typer.BadParameter(f"{model!r} is not a model; known: {known}")

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -43,9 +42,6 @@ from simkit.scenario.types import Section
 from simkit.text import counted
 from simkit.units import DAY_S
 from simkit.workload import RowReport, Workload
-
-_READER_ARGUMENTS: Final = re.compile(r"(?<![\w./-])(?:(time_zone)|(longest|step)_s)(?![\w./-])")
-"""Arguments of readers whose keys in a scenario have other names."""
 
 
 class Quantity(NamedTuple):
@@ -85,7 +81,7 @@ class Findings:
             own = f"{place.rpartition('.')[2]}: "
             self.problems += [
                 line if line.startswith(place) else f"{place}: {line.removeprefix(own)}"
-                for line in _in_scenario_keys(str(error)).splitlines()
+                for line in str(error).splitlines()
             ]
 
     def raise_problems(self) -> None:
@@ -161,7 +157,9 @@ class SignalBuilder:
             case ScaledSignal():
                 inner = self.make(section.signal, f"{place}.signal", quantity)
                 return Scaled(inner, section.factor)
-        return self._recorded(section, place, quantity, peak_w, mean_w)
+            case RecordedSignal():
+                return self._recorded(section, place, quantity, peak_w, mean_w)
+        raise PluginError(f"{section.type!r} is not a RecordedSignal; derive its class from that")
 
     def seeds(self, place: str) -> list[int]:
         """Return the seed of the random stream of a place; see `simkit.seeds`."""
@@ -249,10 +247,7 @@ def read_signal_file(keys: Mapping[str, Any]) -> PowerTrace:
         raise ScenarioError(
             f"type: a {signal.type} signal is not read from a file; name a type that is"
         )
-    try:
-        return _read(signal)
-    except TraceError as error:
-        raise TraceError(_in_scenario_keys(str(error))) from error
+    return _read(signal)
 
 
 class _Place(Section):
@@ -262,21 +257,15 @@ class _Place(Section):
 
 
 def _read(section: RecordedSignal) -> PowerTrace:
-    """Read the trace of a recorded signal with the reader that it names."""
-    name = section.reader_name
-    reader = plugins.find("simkit.signals", name)
-    trace = plugins.instantiate(f"the reader {name!r}", reader, section.reader_arguments())
+    """Read the trace of a recorded signal; PluginError if its reader returns something else."""
+    trace = section.read()
     if not isinstance(trace, PowerTrace):
         raise PluginError(
-            f"the reader {name!r} returned a {type(trace).__name__}; a reader of signals returns "
-            "a simkit.power.signal_trace.PowerTrace"
+            f"the reader {getattr(section, 'reader', section.type)!r} returned a "
+            f"{type(trace).__name__}; a reader of signals returns a "
+            "simkit.power.signal_trace.PowerTrace"
         )
     return trace
-
-
-def _in_scenario_keys(text: str) -> str:
-    """Return a reader's message with the scenario's keys in place of its arguments."""
-    return _READER_ARGUMENTS.sub(lambda found: found[2] or "zone", text)
 
 
 def _at_least(value: float, quantity: Quantity) -> float:

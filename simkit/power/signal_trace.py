@@ -116,7 +116,7 @@ def _usual_step(trace: PowerTrace) -> float:
     if len(trace) < 2:
         raise TraceError(
             f"{trace.name}: the step cannot be found from a single row{_dropped(trace.report)}; "
-            "give step_s, the length of an interval"
+            "give step, the length of an interval"
         )
     steps, counts = np.unique(np.diff(trace.time_s), return_counts=True)
     return float(steps[np.argmax(counts)])
@@ -242,6 +242,6 @@ def _too_long(trace: PowerTrace, gaps: Gaps, spans: list[tuple[float, float]]) -
     limit = (
         "the rule allows none; fill them with the rule hold, interpolate or zero"
         if gaps.rule == "error"
-        else f"gaps up to {format_duration(gaps.longest_s)} are allowed; raise longest_s"
+        else f"gaps up to {format_duration(gaps.longest_s)} are allowed; raise longest"
     )
     return TraceError(f"{trace.name}: gaps {', '.join(named)}{more}; {limit}, or fix the file")

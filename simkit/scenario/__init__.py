@@ -16,10 +16,12 @@ from pydantic.json_schema import models_json_schema
 
 from simkit.errors import ScenarioError
 from simkit.scenario.cluster import ClusterSection
+from simkit.scenario.kinds import Family
 from simkit.scenario.learn import Learn
 from simkit.scenario.policy import COMPAT_PERIODS, EstimatorChoice, PolicySection
 from simkit.scenario.power import Power
 from simkit.scenario.process import ProcessSection
+from simkit.scenario.recorded import SIGNALS
 from simkit.scenario.references import FiniteJson
 from simkit.scenario.types import (
     BrokenRulesError,
@@ -30,7 +32,7 @@ from simkit.scenario.types import (
     Section,
 )
 from simkit.scenario.value import Value
-from simkit.scenario.workload import WorkloadSection, kinds
+from simkit.scenario.workload import WORKLOADS, WorkloadSection
 
 
 class AdmissionSection(Section):
@@ -175,20 +177,24 @@ def scenario_hash(scenario: Scenario) -> str:
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a scenario file, for editors."""
-    models: dict[str, type[Section]] = {"": Scenario, **kinds()}
-    refs, schema = models_json_schema([(model, "validation") for model in models.values()])
+    families: tuple[Family[Any], ...] = (WORKLOADS, SIGNALS)
+    models: list[type[Section]] = [Scenario]
+    for family in families:
+        models += [family.base, *family.classes().values()]
+    refs, schema = models_json_schema([(model, "validation") for model in models])
     parts = schema["$defs"]
-    workloads = {name: refs[model, "validation"]["$ref"] for name, model in models.items() if name}
-    for name, ref in workloads.items():
-        own = parts[ref.rpartition("/")[2]]
-        own["properties"]["type"] = {"const": name, "description": own.get("description", "")}
-    parts.pop("WorkloadSource")
+    names = {model: refs[model, "validation"]["$ref"].rpartition("/")[2] for model in models}
+    for family in families:
+        kinds = {name: names[kind] for name, kind in family.classes().items()}
+        for name, part in kinds.items():
+            own = parts[part]
+            own["properties"]["type"] = {"const": name, "description": own.get("description", "")}
+        mapping = {name: f"#/$defs/{part}" for name, part in kinds.items()}
+        parts[names[family.base]] = {
+            "discriminator": {"propertyName": "type", "mapping": mapping},
+            "oneOf": [{"$ref": ref} for ref in mapping.values()],
+        }
     scenario = parts.pop("Scenario")
-    scenario["properties"]["workload"] |= {
-        "discriminator": {"propertyName": "type", "mapping": workloads},
-        "oneOf": [{"$ref": ref} for ref in workloads.values()],
-    }
-    scenario["properties"]["workload"].pop("$ref", None)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$defs": parts, **scenario}
 
 

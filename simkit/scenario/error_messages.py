@@ -122,23 +122,23 @@ class Location:
 
 def _models_in(field: FieldInfo) -> dict[str, type[BaseModel]]:
     """Return tag → model of the models in a field's type; the tags are pydantic's loc."""
-    parts = (field.annotation, *field.metadata)
-    for part in parts:
-        if hasattr(part, "models"):  # a mark that knows them
-            return dict(part.models())
-    return {tag: model for part in parts for tag, model in _tagged(part, "")}
+    return dict(_models_among((field.annotation, *field.metadata), ""))
 
 
-def _tagged(kind: Any, tag: str) -> Iterator[tuple[str, type[BaseModel]]]:
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        field = kind.model_fields.get("type")
-        literal = get_args(field.annotation) if field else ()
-        yield (str(literal[0]) if literal else tag or kind.__name__), kind
+def _models_among(parts: tuple[Any, ...], tag: str) -> Iterator[tuple[str, type[BaseModel]]]:
+    family = next((part for part in parts if hasattr(part, "classes")), None)
+    if family is not None:  # it stands next to the base class of its models
+        yield from family.classes().items()
         return
-    args = get_args(kind)
-    tags = [arg.tag for arg in args if isinstance(arg, Tag)]
-    for arg in args:
-        yield from _tagged(arg, tags[0] if tags else tag)
+    tags = [part.tag for part in parts if isinstance(part, Tag)]
+    tag = tags[0] if tags else tag
+    for part in parts:
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            field = part.model_fields.get("type")
+            literal = get_args(field.annotation) if field else ()
+            yield (str(literal[0]) if literal else tag or part.__name__), part
+        else:
+            yield from _models_among(get_args(part), tag)
 
 
 def _problems(details: ErrorDetails, location: Location) -> Iterator[Problem]:

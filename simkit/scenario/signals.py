@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -19,6 +19,7 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
+    SerializeAsAny,
     WithJsonSchema,
     model_serializer,
     model_validator,
@@ -27,19 +28,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from simkit.errors import TraceError
 from simkit.power.signal_schedule import weekly
-from simkit.scenario.recorded import (
-    CarbonSignal,
-    CsvSignal,
-    GenerationSignal,
-    GleammSignal,
-    NsrdbSignal,
-    PluginSignal,
-    PriceSignal,
-    SampleSignal,
-    WindToolkitSignal,
-    Zone,
-)
-from simkit.scenario.types import BrokenRulesError, Many, PositiveDuration, Section
+from simkit.scenario.recorded import SIGNALS, SignalSource, Zone
+from simkit.scenario.types import BrokenRulesError, Many, PositiveDuration
 from simkit.units import DAY_S, parse_duration
 
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -99,89 +89,6 @@ DayPattern = Annotated[dict[float, float], BeforeValidator(_of_day), WithJsonSch
 """Time of day (7:00) → the value from then on."""
 
 
-class ConstantSignal(Section):
-    """The same value always; a plain number means the same."""
-
-    type: Literal["constant"] = "constant"
-    """The same value always; a plain number means the same."""
-    value: Finite
-    """In the unit of the place."""
-
-    @model_serializer(mode="plain")
-    def _number(self) -> float:
-        return self.value
-
-
-class ScheduleSignal(Section):
-    """A pattern of the day or the week on the local clock, such as a tariff."""
-
-    type: Literal["schedule"]
-    """A pattern of the day or the week on the local clock, such as a tariff."""
-    day: DayPattern | None = None
-    """Time of day → the value from then on: {7:00: 0.3, 22:00: 0.1}; or give `week`."""
-    week: Annotated[dict[str, DayPattern], AfterValidator(_known_days)] | None = None
-    """mon … sun, weekdays or weekend → times of day with values."""
-    zone: Zone | None = None
-    """Time zone of the clock; null: that of the run's site, see `power.align`, else UTC."""
-
-    @model_validator(mode="after")
-    def _one_pattern(self) -> Self:
-        if (self.day is None) == (self.week is None):
-            raise ValueError("needs either day or week; give one of the two")
-        return self
-
-
-class LevelsSignal(Section):
-    """A random supply: in each step high with some probability, else low; steps are independent.
-
-    V. Venkataswamy's dissertation on power-modulated datacenters (2023) calls it power_avail_rate.
-    """
-
-    type: Literal["levels"]
-    """Random levels: in each step high with some probability, else low; seeded."""
-    high_w: AtLeastZero
-    """The high level, in the unit of the place."""
-    low_w: AtLeastZero
-    """The low level, likewise."""
-    high_share: Share = 0.9
-    """Probability of the high level in a step."""
-    step: PositiveDuration = 3600.0
-    """Length of a step; steps begin at the run's zero."""
-
-    @model_validator(mode="after")
-    def _low_is_lower(self) -> Self:
-        if self.low_w > self.high_w:
-            text = f"must be at most high_w, {self.high_w:g}, not {self.low_w:g}"
-            raise BrokenRulesError([(("low_w",), text)])
-        return self
-
-
-class SumSignal(Section):
-    """The sum of signals."""
-
-    type: Literal["sum"]
-    """The sum of signals."""
-    signals: Many[Signal]
-    """What is added."""
-
-    @model_validator(mode="after")
-    def _adds_something(self) -> Self:
-        if not self.signals:
-            raise BrokenRulesError([(("signals",), "is empty; give at least one signal")])
-        return self
-
-
-class ScaledSignal(Section):
-    """A signal times a factor."""
-
-    type: Literal["scaled"]
-    """A signal times a factor."""
-    signal: Signal
-    """What is scaled."""
-    factor: AtLeastZero
-    """The factor."""
-
-
 @dataclass(frozen=True)
 class NumberIsConstant:
     """Marks a signal, so that a plain number becomes a constant one."""
@@ -204,30 +111,81 @@ class NumberIsConstant:
         return {"type": "constant", "value": value} if number else value
 
 
-Signal = Annotated[
-    Annotated[
-        ConstantSignal
-        | ScheduleSignal
-        | LevelsSignal
-        | SumSignal
-        | ScaledSignal
-        | CsvSignal
-        | GleammSignal
-        | SampleSignal
-        | NsrdbSignal
-        | WindToolkitSignal
-        | GenerationSignal
-        | CarbonSignal
-        | PriceSignal
-        | PluginSignal,
-        Field(discriminator="type"),
-    ],
-    NumberIsConstant(),
-]
+Signal = Annotated[SerializeAsAny[SignalSource], SIGNALS, NumberIsConstant()]
 """Every kind of signal, distinguished by `type`; a number is a constant."""
 
-SumSignal.model_rebuild()
-ScaledSignal.model_rebuild()
+
+class ConstantSignal(SignalSource):
+    """The same value always; a plain number means the same."""
+
+    value: Finite
+    """In the unit of the place."""
+
+    @model_serializer(mode="plain")
+    def _number(self) -> float:
+        return self.value
+
+
+class ScheduleSignal(SignalSource):
+    """A pattern of the day or the week on the local clock, such as a tariff."""
+
+    day: DayPattern | None = None
+    """Time of day → the value from then on: {7:00: 0.3, 22:00: 0.1}; or give `week`."""
+    week: Annotated[dict[str, DayPattern], AfterValidator(_known_days)] | None = None
+    """mon … sun, weekdays or weekend → times of day with values."""
+    zone: Zone | None = None
+    """Time zone of the clock; null: that of the run's site, see `power.align`, else UTC."""
+
+    @model_validator(mode="after")
+    def _one_pattern(self) -> Self:
+        if (self.day is None) == (self.week is None):
+            raise ValueError("needs either day or week; give one of the two")
+        return self
+
+
+class LevelsSignal(SignalSource):
+    """A random supply: in each step high with some probability, else low; steps are independent.
+
+    V. Venkataswamy's dissertation on power-modulated datacenters (2023) calls it power_avail_rate.
+    """
+
+    high_w: AtLeastZero
+    """The high level, in the unit of the place."""
+    low_w: AtLeastZero
+    """The low level, likewise."""
+    high_share: Share = 0.9
+    """Probability of the high level in a step."""
+    step: PositiveDuration = 3600.0
+    """Length of a step; steps begin at the run's zero."""
+
+    @model_validator(mode="after")
+    def _low_is_lower(self) -> Self:
+        if self.low_w > self.high_w:
+            text = f"must be at most high_w, {self.high_w:g}, not {self.low_w:g}"
+            raise BrokenRulesError([(("low_w",), text)])
+        return self
+
+
+class SumSignal(SignalSource):
+    """The sum of signals."""
+
+    signals: Many[Signal]
+    """What is added."""
+
+    @model_validator(mode="after")
+    def _adds_something(self) -> Self:
+        if not self.signals:
+            raise BrokenRulesError([(("signals",), "is empty; give at least one signal")])
+        return self
+
+
+class ScaledSignal(SignalSource):
+    """A signal times a factor."""
+
+    signal: Signal
+    """What is scaled."""
+    factor: AtLeastZero
+    """The factor."""
 
 
 def _not_negative(signal: Signal) -> Signal:

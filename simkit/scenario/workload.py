@@ -1,9 +1,7 @@
 """The scenario's `workload`: which jobs arrive, and the base classes of trace formats and models.
 
-A kind of workload is a class: its fields are the keys that a scenario gives, the text under a field
-is its documentation, and a method returns the jobs. An entry point ``NAME = module:Class`` in the
-group ``simkit.readers`` makes it ``workload: {type: NAME, …}``; no other list names it. The how-to
-"Add a trace format" shows one.
+Kinds of workload (see `kinds`) are entry points of the group ``simkit.readers``. The how-to "Add a
+trace format" shows one.
 """
 
 from __future__ import annotations
@@ -19,23 +17,13 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Self
 
 import numpy as np
-from pydantic import (
-    Field,
-    GetCoreSchemaHandler,
-    SerializeAsAny,
-    ValidationError,
-    ValidationInfo,
-    model_validator,
-)
-from pydantic_core import core_schema
+from pydantic import Field, SerializeAsAny, model_validator
 
 from simkit import plugins
-from simkit.errors import PluginError, TraceError, did_you_mean
-from simkit.plugins import instantiate
-from simkit.scenario.error_messages import problems_of, shown
+from simkit.errors import PluginError, TraceError
+from simkit.scenario.kinds import Family, Kind
 from simkit.scenario.references import Arguments, File, ReaderName
 from simkit.scenario.types import (
-    BrokenRulesError,
     Count,
     Instant,
     Jobs,
@@ -46,8 +34,6 @@ from simkit.scenario.types import (
 )
 from simkit.workload import RowReport, Trace
 
-GROUP: Final = "simkit.readers"
-"""The group of entry points that holds the kinds of workload."""
 BINARY: Final = "\0"
 """Stands for the first line of what is not text."""
 
@@ -84,11 +70,11 @@ class TargetLoad(Section):
     """Processors of the machine that it is the load of."""
 
 
-class WorkloadSource(Section):
+class WorkloadSource(Kind):
     """What every kind of workload takes."""
 
-    type: str
-    """The kind of workload."""
+    in_python = "simkit.workload.transform"
+
     window: Window | None = None
     """The part that is simulated; absent: all of it."""
     load: Positive = 1.0
@@ -122,28 +108,6 @@ class WorkloadSource(Section):
         """Return the keys of this kind alone, without those that every kind takes."""
         keys = type(self).model_fields.keys() - WorkloadSource.model_fields.keys()
         return {key: getattr(self, key) for key in type(self).model_fields if key in keys}
-
-    @classmethod
-    def of(cls, **arguments: Any) -> Self:
-        """Return the source with these arguments, as a scenario's author would write them.
-
-        Raises TraceError, for all of them at once, if one is unknown, missing or out of its range,
-        and for the keys that a scenario alone applies, such as `load`.
-        """
-        problems = [
-            f"{name}: is applied by a scenario; from Python use simkit.workload.transform"
-            for name in WorkloadSource.model_fields.keys() & arguments.keys() - {"type"}
-        ]
-        try:
-            made = cls.model_validate({"type": ""} | arguments)
-        except ValidationError as error:
-            problems += [
-                f"{'.'.join(map(str, problem.path))}: {problem.text}".removeprefix(": ")
-                for problem in problems_of(error, cls)
-            ]
-        if problems:
-            raise TraceError("\n".join(problems))
-        return made
 
 
 class TraceFormat(WorkloadSource):
@@ -202,6 +166,10 @@ class WorkloadModel(WorkloadSource):
         return self.generate(rng)
 
 
+WORKLOADS = Family(WorkloadSource, "simkit.readers", "workload")  # type: ignore[type-abstract]
+"""The kinds of workload that are installed."""
+
+
 class PluginWorkload(WorkloadSource):
     """A custom reader: a function in a file, or of an installed package."""
 
@@ -213,17 +181,12 @@ class PluginWorkload(WorkloadSource):
     @property
     def is_drawn(self) -> bool:
         """Whether the reader takes a generator `rng`."""
-        return _takes_generator(plugins.find(GROUP, self.reader))
+        return _takes_generator(plugins.find(WORKLOADS.group, self.reader))
 
     def trace(self, rng: np.random.Generator) -> Trace:
         """Call the reader: a function, or a subclass of `WorkloadSource`."""
-        reader: Any = plugins.find(GROUP, self.reader)
-        arguments: dict[str, Any] = dict(self.args)
-        if _is_source(reader):
-            reader = reader.of
-        elif _takes_generator(reader):
-            arguments["rng"] = rng
-        made = instantiate(f"workload: the reader {self.reader!r}", reader, arguments)
+        arguments = self.args | ({"rng": rng} if self.is_drawn else {})
+        made = WORKLOADS.call(self.reader, arguments, f"workload: the reader {self.reader!r}")
         made = made.trace(rng) if isinstance(made, WorkloadSource) else made
         if not isinstance(made, Trace):
             raise PluginError(
@@ -240,44 +203,13 @@ def _takes_generator(reader: Any) -> bool:
         return False
 
 
-def _is_source(reader: Any) -> bool:
-    return isinstance(reader, type) and issubclass(reader, WorkloadSource)
-
-
-# --- the kinds that are installed --------------------------------------------------------------
-
-
-def kind_names() -> list[str]:
-    """Return what `type` may be, without an import of any of it."""
-    return [name for name in plugins.names(GROUP) if "." not in name]  # machines.… have a dot
-
-
-def kinds() -> dict[str, type[WorkloadSource]]:
-    """Return type → class of all installed kinds; readers that are functions are not among them."""
-    found = {name: plugins.find(GROUP, name) for name in kind_names()}
-    return {name: kind for name, kind in found.items() if _is_source(kind)}
-
-
-def kind_of(name: str) -> type[WorkloadSource]:
-    """Return the class that a `type` stands for.
-
-    Raises PluginError, with the nearest name, if there is none.
-    """
-    names = kind_names()
-    if names and name not in names:
-        raise PluginError(f"unknown value {name!r}{did_you_mean(name, names)}")
-    kind: type[WorkloadSource] = plugins.find(GROUP, name)
-    if not _is_source(kind):
-        raise PluginError(
-            f"{name!r} is a function, not a kind of workload; write "
-            f"{{type: plugin, reader: {name}, args: …}}"
-        )
-    return kind
+# --- formats of traces --------------------------------------------------------------------------
 
 
 def trace_formats() -> dict[str, type[TraceFormat]]:
     """Return type → class of the installed formats of traces."""
-    return {name: kind for name, kind in kinds().items() if issubclass(kind, TraceFormat)}
+    kinds = WORKLOADS.classes().items()
+    return {name: kind for name, kind in kinds if issubclass(kind, TraceFormat)}
 
 
 def recognise(path: Path) -> str:
@@ -334,43 +266,5 @@ def first_line(path: Path) -> tuple[int, str]:
     return 1, BINARY
 
 
-class OfKind:
-    """Marks the field whose section is of the class that its key `type` names."""
-
-    def models(self) -> dict[str, type[WorkloadSource]]:
-        """Return tag → model, for the paths of errors."""
-        return kinds()
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> core_schema.CoreSchema:
-        """Judge the section by its own class; only this class is imported."""
-        return core_schema.with_info_before_validator_function(self._validated, handler(source))
-
-    def _validated(self, value: object, info: ValidationInfo) -> object:
-        if not isinstance(value, Mapping):
-            return value  # a section that is made already, or pydantic says what it must be
-        known = ", ".join(kind_names())
-        if "type" not in value:
-            raise BrokenRulesError([(("type",), f"is missing; add one of: {known}")])
-        name = value["type"]
-        if not isinstance(name, str):
-            text = f"must be one of {known}, not {shown(name)}"
-            raise BrokenRulesError([(("type",), text)])
-        try:
-            kind = kind_of(name)
-        except PluginError as error:
-            raise BrokenRulesError([(("type",), str(error))]) from error
-        try:
-            return kind.model_validate(value, context=info.context)
-        except ValidationError as error:
-            unknown = any(part["type"] == "extra_forbidden" for part in error.errors())
-            others = (
-                {tag: model for tag, model in kinds().items() if tag != name} if unknown else {}
-            )
-            problems = problems_of(error, kind, tag=name, others=others)
-            raise BrokenRulesError((problem.path, problem.text) for problem in problems) from error
-
-
-WorkloadSection = Annotated[SerializeAsAny[WorkloadSource], OfKind()]
+WorkloadSection = Annotated[SerializeAsAny[WorkloadSource], WORKLOADS]
 """Any kind of workload, told apart by `type`."""

@@ -34,8 +34,10 @@ AUDITOR = {"simkit.errors", "simkit.text"}
 POWER_VIEW = {"simkit.power.site", "simkit.power.site_checks"}
 """What policies may take of power: the site that they look at, and the words for what it lacks."""
 
-SCENARIO_KEYS = {f"simkit.scenario.{name}" for name in ("workload", "references", "types")}
-"""What formats of traces may take of scenarios: the base classes, and the types of their keys."""
+SCENARIO_KEYS = {
+    f"simkit.scenario.{name}" for name in ("workload", "recorded", "references", "types")
+}
+"""What formats of traces and signals may take of scenarios: the base classes, and the types of their keys."""
 
 FLOORS: dict[str, set[str]] = {
     "traces": {"traces", "scenario", "power", "workload", "face"},

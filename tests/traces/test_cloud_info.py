@@ -12,7 +12,7 @@ import pytest
 
 from simkit.cli.trace_text import task_facts
 from simkit.errors import TraceError
-from simkit.scenario.workload import kind_of, recognise
+from simkit.scenario.workload import WORKLOADS, recognise
 from simkit.traces.alibaba2017 import Alibaba2017Trace
 from simkit.traces.alibaba2017.layout import TABLES
 
@@ -177,7 +177,7 @@ def test_a_table_of_tasks(tmp_path):
          "job_id": [1, 2], "task_id": [1, 1], "instances_num": [3, 2]}
     ).write_parquet(path)  # fmt: skip
     assert recognise(path) == "tasks"
-    facts = task_facts("tasks", path, kind_of("tasks").of(path=path).read())
+    facts = task_facts("tasks", path, WORKLOADS.find("tasks").of(path=path).read())
     assert (facts["format"], facts["jobs"], facts["instances"]) == ("tasks", 2, 5)
     assert facts["tables"]["jobs.parquet"]["accepted"] == 2
 
@@ -191,7 +191,7 @@ def test_the_published_tables():
     assert (facts["tasks_per_job"]["max"], facts["instances_per_task"]["max"]) == (156, 64_486)
     assert (facts["first_submit_s"], facts["last_submit_s"]) == (-1078, 60_181)
     path = DATA / "cloudsimpy_jobs.csv.gz"
-    table = task_facts("tasks", path, kind_of("tasks").of(path=path).read())
+    table = task_facts("tasks", path, WORKLOADS.find("tasks").of(path=path).read())
     assert (table["jobs"], table["tasks"], table["instances"]) == (5216, 31_756, 2_551_075)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import TraceError
-from simkit.scenario.workload import kind_of
+from simkit.scenario.workload import WORKLOADS
 from simkit.traces.convert import convert_log, most_at_once
 from simkit.traces.sacct import SacctLog
 from simkit.traces.swf import SwfLog, read_swf
@@ -46,7 +46,7 @@ def sacct(tmp_path):
 
 def test_all_that_swf_has_a_field_for_is_carried_over(sacct, tmp_path):
     target = tmp_path / "log.swf"
-    convert_log(kind_of("sacct").of(path=sacct), target)
+    convert_log(WORKLOADS.find("sacct").of(path=sacct), target)
     # job, submit, wait, run, allocated, cpu time, memory, requested, requested time, requested
     # memory, status, user, group, executable, queue, partition, previous job, think time
     assert [" ".join(row) for row in rows_of(target)] == [
@@ -59,7 +59,7 @@ def test_all_that_swf_has_a_field_for_is_carried_over(sacct, tmp_path):
 
 def test_names_of_queues_and_partitions_stand_in_the_header_those_of_users_do_not(sacct, tmp_path):
     target = tmp_path / "log.swf"
-    convert_log(kind_of("sacct").of(path=sacct), target)
+    convert_log(WORKLOADS.find("sacct").of(path=sacct), target)
     named = [line for line in header_of(target) if "Queue" in line or "Partition" in line]
     assert named == ["; Queue: 1 high", "; Partition: 1 short", "; Partition: 2 long"]
     assert "ada" not in target.read_text()
@@ -67,20 +67,23 @@ def test_names_of_queues_and_partitions_stand_in_the_header_those_of_users_do_no
 
 def test_the_machines_size_is_what_was_used_at_once_unless_it_is_given(sacct, tmp_path):
     target = tmp_path / "log.swf"
-    done = convert_log(kind_of("sacct").of(path=sacct), target)
+    done = convert_log(WORKLOADS.find("sacct").of(path=sacct), target)
     assert done.remarks == (
         "MaxProcs 8 is the largest number of processors used at once in the log; the machine may "
         "have more",
     )
     assert f"; Note: {done.remarks[0]}" in header_of(target)
     assert read_swf(target).workload.capacity == {"processors": 8}
-    assert convert_log(kind_of("sacct").of(path=sacct), target, machine_processors=64).remarks == ()
+    assert (
+        convert_log(WORKLOADS.find("sacct").of(path=sacct), target, machine_processors=64).remarks
+        == ()
+    )
     assert read_swf(target).workload.capacity == {"processors": 64}
 
 
 def test_a_converted_log_needs_no_repair_and_tells_what_was_left_out(sacct, tmp_path):
     target = tmp_path / "log.swf.gz"
-    report = convert_log(kind_of("sacct").of(path=sacct), target).report
+    report = convert_log(WORKLOADS.find("sacct").of(path=sacct), target).report
     trace = read_swf(target, requested_time="raw")
     assert trace.report.accepted == trace.report.read == report.jobs == 3
     text = gzip.decompress(target.read_bytes()).decode()
@@ -97,11 +100,11 @@ def test_times_are_of_the_zone_that_is_given(sacct, tmp_path):
 def test_a_table_of_jobs_has_no_starts_so_no_size(tmp_path):
     table, target = tmp_path / "jobs.csv", tmp_path / "log.swf"
     table.write_text("job_id,submit_time_s,run_time_s,processors,user\n7,0,10,4,0\n")
-    done = convert_log(kind_of("jobs").of(path=table), target)
+    done = convert_log(WORKLOADS.find("jobs").of(path=table), target)
     assert done.remarks == ("MaxProcs is unknown, as the log does not tell when its jobs started",)
     assert read_swf(target).workload.capacity == {}
     assert rows_of(target)[0][11] == "0"  # a number is kept, only names are numbered anew
-    convert_log(kind_of("jobs").of(path=table), target, machine_processors=8)
+    convert_log(WORKLOADS.find("jobs").of(path=table), target, machine_processors=8)
     assert read_swf(target).workload.capacity == {"processors": 8}
 
 
@@ -109,7 +112,7 @@ def test_an_swf_log_keeps_its_header_and_all_fields(tmp_path):
     log, target = tmp_path / "log.swf", tmp_path / "clean.swf"
     row = "4 50 3 10 4 9.50 7 8 15 6 1 2 3 4 5 6 7 8"
     log.write_text(f"; Computer: ours\n; MaxProcs: 4 (of 9)\n{row}\n5 60 -1 0 1" + " -1" * 13)
-    report = convert_log(kind_of("swf").of(path=log), target).report
+    report = convert_log(WORKLOADS.find("swf").of(path=log), target).report
     assert (report.read, report.jobs) == (2, 1)
     assert rows_of(target) == [row.split()]
     assert header_of(target)[:2] == ["; Computer: ours", "; MaxProcs: 4 (of 9)"]
@@ -199,5 +202,5 @@ def test_the_most_at_once(waits, most):
 def test_what_cannot_be_done_is_said(sacct, tmp_path):
     before = sacct.read_bytes()
     with pytest.raises(TraceError, match="is the log itself.*choose another file"):
-        convert_log(kind_of("sacct").of(path=sacct), sacct)
+        convert_log(WORKLOADS.find("sacct").of(path=sacct), sacct)
     assert sacct.read_bytes() == before

@@ -94,7 +94,8 @@ def test_a_log_in_the_place_of_a_scenario_is_recognised() -> None:
 
 def test_the_json_schema_has_it() -> None:
     schema = json.loads(command("schema"))
-    ref = schema["properties"]["workload"]["discriminator"]["mapping"]["tally"]
+    family = schema["properties"]["workload"]["$ref"].rpartition("/")[2]
+    ref = schema["$defs"][family]["discriminator"]["mapping"]["tally"]
     section = schema["$defs"][ref.rpartition("/")[2]]
     assert section["properties"]["type"]["const"] == "tally"
     assert section["properties"]["keep_failed"]["description"] == "Keep jobs that failed."

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from os import PathLike
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from simkit.errors import TraceError
-from simkit.power.signal_trace import Label, PowerTrace
-from simkit.traces.power import read_power, read_sources
+from simkit.power.signal_trace import PowerTrace
+from simkit.traces.power.series import TableSignal
 from simkit.traces.power.table import head_lines
 
-EIA_SOURCES: Final = {
+_EIA_CODES: Final = {
     "wind": "WND",
     "solar": "SUN",
     "hydro": "WAT",
@@ -33,89 +32,54 @@ _CARBON_LAYOUTS: Final = (
 and two-column series made from ENTSO-E's data."""
 
 
-def read_generation(
-    path: str | PathLike[str],
-    *,
-    time: str = "timestamp",
-    time_zone: str | None = None,
-    site_zone: str | None = None,
-    label: Label = "start",
-    unit: str = "MW",
-) -> dict[str, PowerTrace]:
-    """Read a balancing authority's hourly generation by source, columns named by EIA's codes.
+class GenerationSignal(TableSignal):
+    """What one source feeds into a public grid; columns are named by EIA's codes (WND, SUN, …)."""
 
-    Args:
-        path: a CSV file with a column of times and some of ``WND SUN WAT OIL NG COL NUC OTH``.
-        time: the column of times.
-        time_zone: None if the times give their offset from UTC.
-        site_zone: zone of the grid (ERCOT: ``America/Chicago``); None: `time_zone`, or UTC.
-        label: whether a time is the start or the end of its hour; the file does not say.
-        unit: of the columns.
+    source: Literal["wind", "solar", "hydro", "oil", "gas", "coal", "nuclear", "other"]
+    """Which source."""
+    time: str = "timestamp"
+    """The column of times."""
+    unit: str = "MW"
+    """Unit of the columns."""
 
-    Returns:
-        Name of each source in the file, as in `EIA_SOURCES` -> its trace in W.
-
-    Raises TraceError if the file has no such column, or cannot be read.
-    """
-    path = Path(path)
-    names = head_lines(path, 1)[0]
-    found = {source: code for source, code in EIA_SOURCES.items() if code in names}
-    if not found:
-        raise TraceError(
-            f"{path}:1: none of the columns {', '.join(EIA_SOURCES.values())}; read the file with "
-            "read_sources, and name its columns"
-        )
-    return read_sources(
-        path,
-        found,
-        unit=unit,
-        time=time,
-        time_zone=time_zone,
-        site_zone=site_zone,
-        label=label,
-    )
+    def read(self) -> PowerTrace:
+        """Read the source's column, such as a balancing authority's hourly generation."""
+        column = _EIA_CODES[self.source]
+        return self.sheet([column], self.unit, self.time).trace(column)
 
 
-def read_carbon(
-    path: str | PathLike[str],
-    *,
-    column: str | None = None,
-    time: str | None = None,
-    unit: str = "gCO2/kWh",
-    time_zone: str | None = None,
-    site_zone: str | None = None,
-    label: Label = "start",
-) -> PowerTrace:
-    """Read the carbon intensity of a grid.
+class CarbonSignal(TableSignal):
+    """The carbon intensity of a public grid; for known layouts without naming a column."""
 
-    Args:
-        path: the file.
-        column: the column of values; None: that of a known layout (``avg_CI``, Electricity Maps'
-            life-cycle intensity, ``Carbon Intensity``).
-        time: the column of times; None: that of the layout.
-        unit: of the values.
-        time_zone: see `read_power`.
-        site_zone: see `read_power`.
-        label: see `read_power`.
+    column: str | None = None
+    """The column of values; null: that of a known layout."""
+    time: str | None = None
+    """The column of times; null: that of the layout."""
+    unit: str = "gCO2/kWh"
+    """Unit of the values."""
 
-    Returns:
-        The trace in gCO2/kWh.
+    def read(self) -> PowerTrace:
+        """Read the column; raises TraceError if it is not named and no layout fits."""
+        time, column = self.time, self.column
+        if column is None or time is None:
+            known_time, known_column = _layout(Path(self.path))
+            column, time = column or known_column, time or known_time
+        return self.sheet([column], self.unit, time).trace(column)
 
-    Raises TraceError if no layout fits, or as `read_power` does.
-    """
-    path = Path(path)
-    if column is None or time is None:
-        known_time, known_column = _layout(path)
-        column, time = column or known_column, time or known_time
-    return read_power(
-        path,
-        column=column,
-        unit=unit,
-        time=time,
-        time_zone=time_zone,
-        site_zone=site_zone,
-        label=label,
-    )
+
+class PriceSignal(TableSignal):
+    """A price of energy, which may be below 0."""
+
+    column: str
+    """The column of values."""
+    time: str = "time"
+    """The column of times."""
+    unit: str = "price/MWh"
+    """price/kWh or price/MWh, in any currency, the same everywhere."""
+
+    def read(self) -> PowerTrace:
+        """Read the column."""
+        return self.sheet([self.column], self.unit, self.time).trace(self.column)
 
 
 def _layout(path: Path) -> tuple[str, str]:
@@ -127,30 +91,4 @@ def _layout(path: Path) -> tuple[str, str]:
     raise TraceError(
         f"{path}:1: columns {', '.join(filter(None, names))} match no known layout of carbon "
         f"intensity ({known}); name column and time"
-    )
-
-
-def read_price(
-    path: str | PathLike[str],
-    *,
-    column: str,
-    unit: str = "price/MWh",
-    time: str = "time",
-    time_zone: str | None = None,
-    site_zone: str | None = None,
-    label: Label = "start",
-) -> PowerTrace:
-    """Read a price of energy, which may be negative; return it in price/kWh.
-
-    `unit` is price/kWh or price/MWh, in the currency of the file. For the rest and for errors see
-    `read_power`.
-    """
-    return read_power(
-        path,
-        column=column,
-        unit=unit,
-        time=time,
-        time_zone=time_zone,
-        site_zone=site_zone,
-        label=label,
     )

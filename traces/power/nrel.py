@@ -119,7 +119,7 @@ def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
     if not wind:
         raise TraceError(
             f"{path}:2: no column 'wind speed at …m (m/s)'; a file of the WIND Toolkit has one: "
-            "check which file it is, or read it with read_power"
+            "check which file it is, or read it as type csv"
         )
     air, _ = _at_height(names, _AIR)
     table = read_table(path, [*_DATE, wind, *([air] if air else [])], header_line=2)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,6 +18,7 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import Label, PowerTrace, Sampling, intervals
+from simkit.scenario.recorded import FileSignal, Zone
 from simkit.traces.power import rules
 from simkit.traces.power.table import Table, read_table
 from simkit.traces.power.times import Instants, instants
@@ -28,31 +29,6 @@ from simkit.workload import RowReport
 
 _SAME_LENGTH: Final = 1e-6
 """Share of the step by which an interval may differ: the last digits of a time."""
-
-
-class Clock(NamedTuple):
-    """The clock that wrote the times of a file."""
-
-    column: str
-    """The column of times."""
-    time_zone: str | None
-    """Its zone; None if the times or the column's name give it."""
-    time_format: str | None
-    """Format of the times for `datetime.strptime`; None: ISO 8601."""
-
-
-@dataclass(frozen=True)
-class Meaning:
-    """What the numbers of a file mean; the file itself seldom says it."""
-
-    time_zone: str
-    """Zone of the place."""
-    label: Label = "start"
-    """Which end of its interval the time of a mean is."""
-    sampling: Sampling = "mean"
-    """``mean`` of an interval, or read at an ``instant``."""
-    step_s: float = 0.0
-    """Regular distance of the times in s; 0: the most frequent one."""
 
 
 class KeptRows(NamedTuple):
@@ -104,20 +80,72 @@ def keep_rows(
     return KeptRows(rows, when.time_s[rows], tally.report)
 
 
+class TableSignal(FileSignal):
+    """Keys of every signal from a table."""
+
+    zone: Zone | None = None
+    """Zone of the clock that wrote the times; null only if every time includes its zone."""
+    site_zone: Zone | None = None
+    """Zone of the place, whose standard time calendar alignment uses; null: `zone`."""
+    label: Label = "start"
+    """Which end of its interval a time marks."""
+
+    def sheet(
+        self,
+        columns: Sequence[str],
+        unit: str,
+        time: str,
+        *,
+        sampling: Sampling = "mean",
+        step_s: float = 0.0,
+        time_format: str | None = None,
+    ) -> Sheet:
+        """Read columns of one unit and their times, and check the declarations against the file.
+
+        Args:
+            columns: the columns of values.
+            unit: of the values.
+            time: the column of times.
+            sampling: ``mean`` of an interval, or read at an ``instant``.
+            step_s: length of the intervals in s; 0: the most frequent distance.
+            time_format: format of the times for `datetime.strptime`; None: ISO 8601.
+
+        Raises TraceError if the file cannot be read, something is undeclared, or a declaration
+        contradicts the file.
+        """
+        for column in columns:
+            check_declared(column, unit, self.path)
+        zone_in_name = "UTC" if re.search(r"(?:^|[\s()])UTC(?:$|[\s()])", time) else None
+        if zone_in_name and (self.zone or "UTC").upper() not in ("UTC", "GMT", "Z"):
+            raise TraceError(
+                f"{self.path}: column {time!r} is in UTC, but zone {self.zone!r} is declared; "
+                "leave zone out, and give the zone of the place as site_zone"
+            )
+        table = read_table(Path(self.path), [time, *columns])
+        zone = self.zone or zone_in_name
+        when = instants(table.columns[time], zone, f"{self.path}: {time}", time_format)
+        site_zone = self.site_zone or self.zone or "UTC"
+        return Sheet(table, when, unit, site_zone, self.label, sampling, step_s)
+
+
 class Sheet(NamedTuple):
     """Columns of one unit with the instants of their rows, read from a file once."""
 
     table: Table
     when: Instants
     unit: str
-    meaning: Meaning
+    time_zone: str
+    label: Label
+    sampling: Sampling
+    step_s: float
 
     def trace(self, *columns: str) -> PowerTrace:
         """Return a column, or the sum of several, in the units of simkit.
 
-        Raises TraceError if no row is left or the unit is unknown.
+        Rows without a time or a value are left out and leave a gap; of several rows with the same
+        time the first is kept. Raises TraceError if no row is left or the unit is unknown.
         """
-        path, line, meaning = self.table.path, self.table.line, self.meaning
+        path, line = self.table.path, self.table.line
         name = f"{path}: {' + '.join(columns)}"
         unit = unit_of(self.unit, name)
         values = np.sum([self.table.numbers(column) for column in columns], axis=0)
@@ -126,44 +154,15 @@ class Sheet(NamedTuple):
             time_s=kept.time_s,
             value=values[kept.row] * unit.factor,
             unit=unit.name,
-            time_zone=meaning.time_zone,
-            sampling=meaning.sampling,
-            label=meaning.label,
-            step_s=meaning.step_s,
+            time_zone=self.time_zone,
+            sampling=self.sampling,
+            label=self.label,
+            step_s=self.step_s,
             name=name,
             report=kept.report,
             inputs=(path,),
         )
         return _power_of_energy(trace, line[kept.row]) if unit.per_interval else trace
-
-
-def open_sheet(
-    path: Path, columns: Sequence[str], unit: str, meaning: Meaning, clock: Clock
-) -> Sheet:
-    """Read columns of one unit and their times, after checking the declarations against the file.
-
-    Raises TraceError if the file cannot be read, something is undeclared, or a declaration
-    contradicts the file.
-    """
-    if not columns:
-        raise TraceError(f"{path}: no column is named; name at least one")
-    for column in columns:
-        check_declared(column, unit, str(path))
-    zone_in_name = "UTC" if re.search(r"(?:^|[\s()])UTC(?:$|[\s()])", clock.column) else None
-    zone = "UTC" if clock.time_zone is None else clock.time_zone
-    if zone_in_name and zone.upper() not in ("UTC", "GMT", "Z"):
-        raise TraceError(
-            f"{path}: column {clock.column!r} is in UTC, but time_zone {clock.time_zone!r} is "
-            "declared; leave time_zone out, and give the zone of the place as site_zone"
-        )
-    table = read_table(path, [clock.column, *columns])
-    when = instants(
-        table.columns[clock.column],
-        clock.time_zone or zone_in_name,
-        f"{path}: {clock.column}",
-        clock.time_format,
-    )
-    return Sheet(table, when, unit, meaning)
 
 
 def _power_of_energy(trace: PowerTrace, line: Ints) -> PowerTrace:

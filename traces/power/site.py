@@ -22,8 +22,9 @@ from simkit.errors import TraceError
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import PowerTrace
 from simkit.power.signal_zone import standard_offset_s
+from simkit.scenario.recorded import RecordedSignal
 from simkit.traces.files import written_whole
-from simkit.traces.power import SitePower, read_gleamm
+from simkit.traces.power import GleammSignal, Part, SitePower, read_gleamm
 from simkit.traces.power.libraries import deprecations_hidden, power_library
 from simkit.traces.power.nrel import SolarWeather
 from simkit.traces.power.solar import SolarPlant, plant_power
@@ -216,7 +217,19 @@ def sample_site_path() -> Path:
 
 def read_sample_site() -> SitePower:
     """Read the bundled sample."""
-    return read_gleamm(sample_site_path(), time_zone=Site().time_zone)
+    return read_gleamm(sample_site_path(), zone=Site().time_zone)
+
+
+class SampleSignal(RecordedSignal):
+    """The bundled, generated year of a site like GLEAMM: 120 kW solar, 600 kW wind."""
+
+    part: Part = "both"
+    """solar (peak 120 kW), wind (peak 600 kW) or their sum."""
+
+    def read(self) -> PowerTrace:
+        """Read the part."""
+        zone = Site().time_zone
+        return GleammSignal.of(path=sample_site_path(), part=self.part, zone=zone).read()
 
 
 def write_sample_site(folder: Path) -> Path:

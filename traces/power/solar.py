@@ -2,56 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from simkit.arrays import Floats
-from simkit.errors import TraceError
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import PowerTrace
+from simkit.scenario.recorded import FileSignal
+from simkit.scenario.types import Positive, Section
 from simkit.traces.power.libraries import deprecations_hidden, power_library
-from simkit.traces.power.nrel import SolarWeather
+from simkit.traces.power.nrel import SolarWeather, read_nsrdb
 
 
-@dataclass(frozen=True)
-class SolarPlant:
-    """A field of fixed modules.
+class SolarPlant(Section):
+    """A field of fixed modules."""
 
-    Raises TraceError if a number is out of its range.
-    """
-
-    rated_w: float
-    """Power of all modules under standard conditions (1000 W/m2, 25 degrees C), direct current."""
-    tilt_deg: float = 25.0
-    """Angle to the ground; 0 lies flat."""
-    azimuth_deg: float = 180.0
-    """Direction that the modules face; 180 is south."""
-    inverter_w: float | None = None
-    """Largest power of the inverters, direct current; None: `rated_w`."""
-    loss: float = 0.14
+    rated_w: Positive
+    """DC power of all modules under standard conditions (1000 W/m2, 25 °C)."""
+    tilt_deg: Annotated[float, Field(ge=0, le=90)] = 25.0
+    """Tilt of the modules against the ground."""
+    azimuth_deg: Annotated[float, Field(ge=0, le=360)] = 180.0
+    """Direction the modules face; 180 is south."""
+    inverter_w: Positive | None = None
+    """Largest DC power of the inverters; null: `rated_w`."""
+    loss: Annotated[float, Field(ge=0, lt=1)] = 0.14
     """Share lost to dirt, wires, mismatch and shade (PVWatts' default)."""
-    per_degree: float = -0.004
-    """Change of the power with each degree of the modules above 25 degrees C, as a share."""
+    per_degree: Annotated[float, Field(ge=-0.02, le=0)] = -0.004
+    """Relative change of the power per degree of the modules above 25 °C."""
 
-    def __post_init__(self) -> None:
-        """Check the numbers."""
-        limits = {
-            "rated_w": self.rated_w > 0,
-            "tilt_deg": 0 <= self.tilt_deg <= 90,
-            "azimuth_deg": 0 <= self.azimuth_deg <= 360,
-            "inverter_w": self.inverter_w is None or self.inverter_w > 0,
-            "loss": 0 <= self.loss < 1,
-            "per_degree": -0.02 <= self.per_degree <= 0,
-        }
-        wrong = [
-            f"{name} is {getattr(self, name)!r}" for name, holds in limits.items() if not holds
-        ]
-        if wrong:
-            raise TraceError(
-                f"solar plant: {', '.join(wrong)}; powers must be above 0, tilt 0 to 90, azimuth 0 "
-                "to 360, loss 0 to 1, change per degree -0.02 to 0"
-            )
+
+class NsrdbSignal(SolarPlant, FileSignal):
+    """Solar power from an irradiance file of the NSRDB; needs the extra `power`."""
+
+    def read(self) -> PowerTrace:
+        """Compute the power of the plant; raises SimkitError without pvlib."""
+        return solar_power(read_nsrdb(self.path), self)
 
 
 def solar_power(weather: SolarWeather, plant: SolarPlant) -> PowerTrace:

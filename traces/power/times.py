@@ -59,13 +59,13 @@ def instants(
     if known.any():
         if time_zone is not None:
             raise TraceError(
-                f"{place}: the times carry their own offset from UTC, but time_zone "
-                f"{time_zone!r} is declared; leave time_zone out"
+                f"{place}: the times carry their own offset from UTC, but zone "
+                f"{time_zone!r} is declared; leave zone out"
             )
         return Instants(naive - offset, np.zeros(len(naive), bool), np.zeros(len(naive), bool))
     if time_zone is None:
         raise TraceError(
-            f"{place}: times without a time zone; declare time_zone: UTC, UTC-06:00 if the clock "
+            f"{place}: times without a time zone; declare zone: UTC, UTC-06:00 if the clock "
             "is never put forward, or a name such as America/Chicago"
         )
     return on_clock(naive, time_zone)

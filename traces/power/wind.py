@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from simkit.arrays import Floats
 from simkit.errors import TraceError, did_you_mean
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import PowerTrace
+from simkit.scenario.recorded import FileSignal
+from simkit.scenario.references import File
+from simkit.scenario.types import Count, Positive
 from simkit.traces.power.libraries import deprecations_hidden, power_library
-from simkit.traces.power.nrel import WindWeather
+from simkit.traces.power.nrel import WindWeather, read_wind_toolkit
 from simkit.traces.power.table import head_lines, read_table
 
 SHEAR_EXPONENT: Final = 1 / 7
@@ -123,9 +127,65 @@ def library_turbine(turbine: str) -> TurbineCurve:
     )
 
 
+class WindToolkitSignal(FileSignal):
+    """Wind power from a file of the WIND Toolkit through a turbine's curve."""
+
+    turbine: str | None = None
+    """Type of turbine, such as E-53/800; or give `rated_w` for a generic one."""
+    curves: File | None = None
+    """Table of power curves that lists the type; null: windpowerlib's (extra power)."""
+    rated_w: Positive | None = None
+    """Power of a generic turbine from its rated wind speed on."""
+    cut_in_m_s: Positive | None = None
+    """Wind speed at which a generic turbine starts; null: 3."""
+    rated_m_s: Positive | None = None
+    """Wind speed at which it reaches `rated_w`; null: 11."""
+    cut_out_m_s: Positive | None = None
+    """Wind speed at which it is turned off; null: 25."""
+    turbines: Count = 1
+    """Number of turbines."""
+    hub_height_m: Positive | None = None
+    """Height of the hubs; null: the file's."""
+    shear_exponent: Annotated[float, Field(ge=0, le=1)] = SHEAR_EXPONENT
+    """Exponent of the power law for wind speed over height."""
+
+    @model_validator(mode="after")
+    def _one_turbine(self) -> Self:
+        if (self.turbine is None) == (self.rated_w is None):
+            raise ValueError("needs either turbine or rated_w; give one of the two")
+        if self.turbine is not None and self._generic():
+            raise ValueError(f"turbine has its own curve; leave {', '.join(self._generic())} out")
+        if self.turbine is None and self.curves is not None:
+            raise ValueError("curves lists types of turbines; name one as turbine")
+        return self
+
+    def _generic(self) -> dict[str, float]:
+        """Return the keys of a generic turbine's curve that are given."""
+        keys = ("cut_in_m_s", "rated_m_s", "cut_out_m_s")
+        return {key: value for key in keys if (value := getattr(self, key)) is not None}
+
+    def read(self) -> PowerTrace:
+        """Compute the power; SimkitError if windpowerlib is needed and not installed."""
+        if self.rated_w is not None:
+            curve = cubic_turbine(self.rated_w, **self._generic())
+        elif self.curves is not None:
+            curve = read_turbine(self.curves, str(self.turbine))
+        else:
+            curve = library_turbine(str(self.turbine))
+        power = wind_power(
+            read_wind_toolkit(self.path),
+            curve,
+            turbines=self.turbines,
+            hub_height_m=self.hub_height_m,
+            shear_exponent=self.shear_exponent,
+        )
+        inputs = power.inputs if self.curves is None else (*power.inputs, Path(self.curves))
+        return replace(power, inputs=inputs)
+
+
 def wind_power(
     weather: WindWeather,
-    turbine: TurbineCurve | str,
+    turbine: TurbineCurve,
     *,
     turbines: int = 1,
     hub_height_m: float | None = None,
@@ -139,7 +199,7 @@ def wind_power(
 
     Args:
         weather: wind at one height.
-        turbine: a curve, or the name of one in windpowerlib.
+        turbine: the curve of each turbine.
         turbines: number of turbines.
         hub_height_m: height of the hubs in m; None: the height of the weather.
         shear_exponent: exponent of the power law.
@@ -147,7 +207,7 @@ def wind_power(
     Returns:
         The power of all turbines together in W, read at instants.
 
-    Raises TraceError if the turbine is unknown, or a number is not above 0.
+    Raises TraceError if a number is not above 0.
     """
     height = weather.height_m if hub_height_m is None else hub_height_m
     if turbines < 1 or not 0 < height < np.inf:
@@ -155,11 +215,10 @@ def wind_power(
             f"wind power: {turbines!r} turbines at {height!r} m; there must be at least one, above "
             "the ground"
         )
-    curve = library_turbine(turbine) if isinstance(turbine, str) else turbine
     speed = weather.speed.value * (height / weather.height_m) ** shear_exponent
     return replace(
         weather.speed,
-        value=turbines * curve.power(speed),
+        value=turbines * turbine.power(speed),
         unit=WATT,
-        name=f"{weather.speed.name}: {turbines} x {curve.name}",
+        name=f"{weather.speed.name}: {turbines} x {turbine.name}",
     )

@@ -33,6 +33,8 @@ REAL = plugins.entry_points
 def installed(group: str) -> list[EntryPoint]:
     if group == "simkit.readers":
         return [*REAL(group), EntryPoint("my-reader", "collections:Counter", group)]
+    if group == "simkit.signals":
+        return [*REAL(group)]
     return [EntryPoint(name, "collections:Counter", group) for name in INSTALLED.get(group, ())]
 
 

@@ -137,7 +137,8 @@ SAMPLE = {"type": "gleamm-sample"}
           "generation, gleamm, gleamm-sample, levels, nsrdb, plugin, price, scaled, schedule, sum, "
           "wind-toolkit"]),
         (source(SAMPLE | {"zone": "UTC"}),
-         ["sources.roof.signal.zone: does not go with gleamm-sample; it is a key of schedule"]),
+         ["sources.roof.signal.zone: does not go with gleamm-sample; it is a key of carbon, csv, "
+          "generation, gleamm, price, schedule"]),
         (source(SAMPLE, peak_w=1, times_load=1),
          ["sources.roof: has both peak_w and times_load; leave one of them out"]),
         (source(5, peak_w=1),

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from simkit.errors import TraceError
 from simkit.power.signal_trace import Gaps, step_function
-from simkit.traces.power import read_gleamm, read_power, read_sources
-from simkit.traces.power.grid import read_carbon, read_generation, read_price
+from simkit.traces.power import read_gleamm, read_power
+from simkit.traces.power.grid import CarbonSignal, GenerationSignal, PriceSignal
 from simkit.traces.power.rules import MEANINGS
 from simkit.traces.power.units import UNITS, named_unit
 
@@ -43,7 +43,7 @@ def clock(trace, zone):
 
 def test_columns_become_watts_at_unix_times(table):
     path = table("x,time,kw", "?,2012-07-01 00:00:00,1.5", "?,2012-07-01T01:00,2")
-    trace = read_power(path, column="kw", unit="kW", time_zone=DALLAS)
+    trace = read_power(path, column="kw", unit="kW", zone=DALLAS)
     assert trace.value.tolist() == [1500, 2000]
     assert clock(trace, DALLAS) == ["01 00:00 -0500", "01 01:00 -0500"]
     assert (trace.unit, trace.step_s, trace.time_zone) == ("W", 3600, DALLAS)
@@ -55,7 +55,7 @@ def test_gzip_is_told_by_content(table, tmp_path):
     path = table("time,kw", "2012-01-01 00:00,1", "2012-01-01 00:05,2")
     packed = tmp_path / "packed"
     packed.write_bytes(gzip.compress(path.read_bytes()))
-    both = [read_power(file, column="kw", unit="kW", time_zone="UTC") for file in (path, packed)]
+    both = [read_power(file, column="kw", unit="kW", zone="UTC") for file in (path, packed)]
     assert both[0].time_s.tolist() == both[1].time_s.tolist()
     assert both[1].value.tolist() == [1000, 2000]
 
@@ -75,7 +75,7 @@ def test_gzip_is_told_by_content(table, tmp_path):
 )
 def test_units(table, unit, value, expected, becomes):
     path = table("time,x", f"2012-01-01 00:00,{value}", f"2012-01-01 00:30,{value}")
-    trace = read_power(path, column="x", unit=unit, time_zone="UTC")
+    trace = read_power(path, column="x", unit=unit, zone="UTC")
     assert trace.unit == becomes
     assert trace.value.tolist() == pytest.approx([expected, expected])
 
@@ -102,17 +102,17 @@ def test_a_column_may_name_its_unit(column, unit):
 
 def test_another_unit_or_zone_than_the_file_says_is_refused(table):
     path = table("time,solar_kw,Datetime (UTC)", "2012-01-01 00:00+00:00,1,2012-01-01 00:00")
-    text = refused(read_power, path, column="solar_kw", unit="MW", time_zone="UTC")
+    text = refused(read_power, path, column="solar_kw", unit="MW", zone="UTC")
     assert text == (
         f"{path}: column 'solar_kw' names kW, but unit 'MW' is declared; declare kW, or read the "
         "column that is in MW"
     )
-    text = refused(read_power, path, column="solar_kw", unit="kW", time_zone=DALLAS)
-    assert "times carry their own offset from UTC, but time_zone 'America/Chicago'" in text
+    text = refused(read_power, path, column="solar_kw", unit="kW", zone=DALLAS)
+    assert "times carry their own offset from UTC, but zone 'America/Chicago'" in text
     text = refused(
-        read_power, path, column="solar_kw", unit="kW", time="Datetime (UTC)", time_zone=DALLAS
+        read_power, path, column="solar_kw", unit="kW", time="Datetime (UTC)", zone=DALLAS
     )
-    assert "column 'Datetime (UTC)' is in UTC, but time_zone 'America/Chicago' is declared" in text
+    assert "column 'Datetime (UTC)' is in UTC, but zone 'America/Chicago' is declared" in text
     assert "unit 'kw' is unknown; did you mean 'kW'" in refused(
         read_power, path, column="solar_kw", unit="kw"
     )
@@ -121,7 +121,7 @@ def test_another_unit_or_zone_than_the_file_says_is_refused(table):
 def test_times_without_a_zone_are_refused(table):
     path = table("time,kw", "2012-01-01 00:00,1", "2012-01-01 01:00,1")
     assert refused(read_power, path, column="kw", unit="kW") == (
-        f"{path}: time: times without a time zone; declare time_zone: UTC, UTC-06:00 if the clock "
+        f"{path}: time: times without a time zone; declare zone: UTC, UTC-06:00 if the clock "
         "is never put forward, or a name such as America/Chicago"
     )
 
@@ -137,7 +137,7 @@ def test_times_that_carry_their_zone_need_none(table, time):
 def test_the_second_time_of_an_hour_is_told_by_the_order_of_rows(table):
     hours = ["00:30", "01:00", "01:30", "01:00", "01:30", "02:00"]
     path = table("time,kw", *(f"2022-11-06 {hour},{n}" for n, hour in enumerate(hours)))
-    trace = read_power(path, column="kw", unit="kW", time_zone=DALLAS)
+    trace = read_power(path, column="kw", unit="kW", zone=DALLAS)
     assert np.diff(trace.time_s).tolist() == [1800] * 5
     assert trace.value.tolist() == [0, 1000, 2000, 3000, 4000, 5000]
     assert clock(trace, DALLAS)[1:4] == ["06 01:00 -0500", "06 01:30 -0500", "06 01:00 -0600"]
@@ -146,7 +146,7 @@ def test_the_second_time_of_an_hour_is_told_by_the_order_of_rows(table):
 
 def test_a_file_that_has_the_repeated_hour_once_has_a_gap(table):
     path = table("time,kw", *(f"2022-11-06 0{hour}:00,1" for hour in range(4)))
-    trace = read_power(path, column="kw", unit="kW", time_zone=DALLAS)
+    trace = read_power(path, column="kw", unit="kW", zone=DALLAS)
     assert np.diff(trace.time_s).tolist() == [3600, 7200, 3600]
     with pytest.raises(TraceError, match=r"gaps from 2022-11-06 01:00 CST for 01:00:00"):
         step_function(trace, Gaps())
@@ -154,12 +154,12 @@ def test_a_file_that_has_the_repeated_hour_once_has_a_gap(table):
 
 def test_an_hour_that_the_clock_skipped_is_left_out(table):
     path = table("time,kw", *(f"2022-03-13 0{hour}:00,{hour}" for hour in range(5)))
-    trace = read_power(path, column="kw", unit="kW", time_zone=DALLAS)
+    trace = read_power(path, column="kw", unit="kW", zone=DALLAS)
     assert trace.value.tolist() == [0, 1000, 3000, 4000]
     assert np.diff(trace.time_s).tolist() == [3600] * 3
     assert trace.report.dropped == {"time skipped by the clock": 1}
     assert trace.report.lines == {"time skipped by the clock": [4]}
-    standard = read_power(path, column="kw", unit="kW", time_zone="UTC-06:00")
+    standard = read_power(path, column="kw", unit="kW", zone="UTC-06:00")
     assert standard.report.accepted == 5
 
 
@@ -167,7 +167,7 @@ def test_a_year_on_a_clock_with_daylight_saving_has_every_hour_once(table):
     first = datetime(2022, 1, 1, tzinfo=ZoneInfo(DALLAS)).timestamp()
     hours = first + 3600.0 * np.arange(8760)
     shown = [f"{datetime.fromtimestamp(t, ZoneInfo(DALLAS)):%Y-%m-%d %H:%M},1" for t in hours]
-    trace = read_power(table("time,kw", *shown), column="kw", unit="kW", time_zone=DALLAS)
+    trace = read_power(table("time,kw", *shown), column="kw", unit="kW", zone=DALLAS)
     assert (trace.time_s == hours).all()
 
 
@@ -184,7 +184,7 @@ def test_rows_are_accepted_or_left_out_by_rule(table):
         ",5",
         "2012-01-01 05:00,-2",  # a plant that consumes
     )
-    trace = read_power(path, column="kw", unit="kW", time_zone="UTC", step_s=3600.0)
+    trace = read_power(path, column="kw", unit="kW", zone="UTC", step=3600.0)
     assert trace.value.tolist() == [1000, 3000, -2000]
     report = trace.report
     assert report.balanced()
@@ -208,7 +208,7 @@ IRREGULAR = ("00:00,0", "00:10,1", "00:20,2", "00:35,3", "00:50,4", "01:20,5")
 )
 def test_energy_is_divided_by_the_interval_that_a_row_has(table, label, minutes, lines):
     path = table("time,kwh", *(f"2012-01-01 {row}" for row in IRREGULAR))
-    trace = read_power(path, column="kwh", unit="kWh", time_zone="UTC", label=label)
+    trace = read_power(path, column="kwh", unit="kWh", zone="UTC", label=label)
     assert trace.step_s == 600
     assert trace.value == pytest.approx([60e3 * n / m for n, m in enumerate(minutes)])
     starts, values, end = step_function(trace, Gaps("zero"))
@@ -225,7 +225,7 @@ def test_a_file_of_energies_holds_as_much_when_it_is_read(tmp_path_factory, rows
     path = tmp_path_factory.mktemp("energy") / "energy.csv"
     shown = [f"{time},{kwh!r}" for time, (_, kwh) in zip(lines, rows, strict=True)]
     path.write_text("\n".join(["time,kwh", *shown]) + "\n")
-    trace = read_power(path, column="kwh", unit="kWh", time_zone="UTC")
+    trace = read_power(path, column="kwh", unit="kWh", zone="UTC")
     starts, values, end = step_function(trace, Gaps("zero", float("inf")))
     energy = values @ np.diff(starts, append=end)
     assert energy == pytest.approx(3.6e6 * sum(kwh for _, kwh in rows), rel=1e-9, abs=1e-3)
@@ -233,7 +233,7 @@ def test_a_file_of_energies_holds_as_much_when_it_is_read(tmp_path_factory, rows
 
 def test_an_energy_is_no_reading_at_an_instant(table):
     path = table("time,kwh", "2012-01-01 00:00,1", "2012-01-01 01:00,2")
-    text = refused(read_power, path, column="kwh", unit="kWh", time_zone="UTC", sampling="instant")
+    text = refused(read_power, path, column="kwh", unit="kWh", zone="UTC", sampling="instant")
     assert text.startswith(f"{path}: kwh: an energy is that of an interval")
 
 
@@ -241,24 +241,24 @@ def test_a_single_row_tells_what_became_of_the_others(table):
     path = table(
         "time,kw", "2012-01-01 00:00,1", "2012-01-01 01:00,", "noon,3", "2012-01-01 02:00,x"
     )
-    assert refused(read_power, path, column="kw", unit="kW", time_zone="UTC") == (
+    assert refused(read_power, path, column="kw", unit="kW", zone="UTC") == (
         f"{path}: kw: the step cannot be found from a single row; 3 of 4 rows were dropped: time "
-        "unreadable 1 (line 4), value missing 2 (line 3, 5); give step_s, the length of an interval"
+        "unreadable 1 (line 4), value missing 2 (line 3, 5); give step, the length of an interval"
     )
     alone = table("time,kw", "2012-01-01 00:00,1", name="alone.csv")
-    assert "a single row; give step_s" in refused(
-        read_power, alone, column="kw", unit="kW", time_zone="UTC"
+    assert "a single row; give step" in refused(
+        read_power, alone, column="kw", unit="kW", zone="UTC"
     )
-    assert read_power(path, column="kw", unit="kW", time_zone="UTC", step_s=600).step_s == 600
+    assert read_power(path, column="kw", unit="kW", zone="UTC", step=600).step_s == 600
 
 
 def test_other_forms_of_times(table):
     path = table("when,kw", "1/31/2012 1:05 PM,1", "1/31/2012 2:05 PM,2")
-    form = {"time": "when", "time_format": "%m/%d/%Y %I:%M %p", "time_zone": "UTC"}
+    form = {"time": "when", "time_format": "%m/%d/%Y %I:%M %p", "zone": "UTC"}
     trace = read_power(path, column="kw", unit="kW", **form)
     assert clock(trace, "UTC") == ["31 13:05 +0000", "31 14:05 +0000"]
     assert "the first is '1/31/2012 1:05 PM'; write 2012-01-31 13:05:00, or give time_format" in (
-        refused(read_power, path, column="kw", unit="kW", time="when", time_zone="UTC")
+        refused(read_power, path, column="kw", unit="kW", time="when", zone="UTC")
     )
 
 
@@ -272,13 +272,13 @@ def test_other_forms_of_times(table):
         (["time,kw", "2012-01-01 00:00,"], "no row is left: value missing 1; check the column"),
         (
             ["time,kw", "2012-01-01 00:00,4"],
-            "the step cannot be found from a single row; give step_s",
+            "the step cannot be found from a single row; give step",
         ),
     ],
 )
 def test_files_that_are_none(table, lines, what):
     path = table(*lines)
-    text = refused(read_power, path, column="kw", unit="kW", time_zone="UTC")
+    text = refused(read_power, path, column="kw", unit="kW", zone="UTC")
     assert text.startswith(str(path))
     assert what in text
 
@@ -287,32 +287,29 @@ def test_a_missing_file_is_named(tmp_path):
     assert "no such file" in refused(read_power, tmp_path / "no.csv", column="kw", unit="kW")
 
 
-def test_several_columns_at_once_and_the_layout_of_a_site(table):
+def test_the_layout_of_a_site(table):
     path = table("time,solar_kw,wind_kw", "2019-06-01 12:00,120,", "2019-06-01 12:10,110,600",
                  "2019-06-01 12:20,100,500")  # fmt: skip
-    solar, wind = read_gleamm(path, time_zone="UTC-06:00")
+    solar, wind = read_gleamm(path, zone="UTC-06:00")
     assert solar.value.tolist() == [120e3, 110e3, 100e3]
     assert wind.value.tolist() == [600e3, 500e3]
     assert (solar.report.accepted, wind.report.dropped) == (3, {"value missing": 1})
-    named = read_sources(path, {"pv": "solar_kw"}, unit="kW", time_zone="UTC-06:00")
-    assert named["pv"].value.tolist() == solar.value.tolist()
-    text = refused(read_gleamm, path, columns={"sun": "solar_kw"}, time_zone="UTC")
-    assert "columns 'sun'; a site's file has time, solar and wind" in text
+    swapped = read_gleamm(path, zone="UTC-06:00", solar="wind_kw", wind="solar_kw")
+    assert swapped.wind.value.tolist() == solar.value.tolist()
+    assert "sun: unknown key" in refused(read_gleamm, path, sun="solar_kw", zone="UTC")
 
 
 def test_the_grid(table):
     eia = table("timestamp,WND,SUN,avg_CI", "2022-01-01 00:00:00+00:00,16317,50,334.2",
                 "2022-01-01 01:00:00+00:00,18425,0,311.3")  # fmt: skip
-    sources = read_generation(eia, site_zone=DALLAS)
-    assert {name: t.value.tolist() for name, t in sources.items()} == {
-        "wind": [16317e6, 18425e6], "solar": [50e6, 0],
-    }  # fmt: skip
-    assert read_carbon(eia).value.tolist() == [334.2, 311.3]
+    named = {name: GenerationSignal.of(path=eia, source=name) for name in ("wind", "solar", "gas")}
+    assert named["wind"].read().value.tolist() == [16317e6, 18425e6]
+    assert named["solar"].read().value.tolist() == [50e6, 0]
+    assert f"{eia}:1: no column 'NG'; known: " in refused(named["gas"].read)
+    assert CarbonSignal.of(path=eia).read().value.tolist() == [334.2, 311.3]
     prices = table("time,spot", "2022-01-01 00:00,-5", "2022-01-01 01:00,40", name="price.csv")
-    assert read_price(prices, column="spot", time_zone="UTC").value.tolist() == [-0.005, 0.04]
-    assert "none of the columns WND" in refused(read_generation, prices)
-    assert "match no known layout of carbon intensity" in refused(read_carbon, prices)
-    assert read_carbon(prices, column="spot", time="time", time_zone="UTC").value.tolist() == [
-        -5,
-        40,
-    ]
+    columns = {"path": prices, "column": "spot", "zone": "UTC"}
+    assert PriceSignal.of(**columns).read().value.tolist() == [-0.005, 0.04]
+    unknown = refused(CarbonSignal.of(path=prices).read)
+    assert "match no known layout of carbon intensity" in unknown
+    assert CarbonSignal.of(**columns, time="time").read().value.tolist() == [-5, 40]

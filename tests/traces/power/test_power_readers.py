@@ -1,8 +1,7 @@
-"""The readers that a scenario names: each is found by its name and returns one trace."""
+"""The recorded signals: each kind is found by its name and returns one trace."""
 
 from __future__ import annotations
 
-import inspect
 import os
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import pytest
 from simkit import plugins
 from simkit.errors import PluginError, TraceError
 from simkit.power.signal_trace import PowerTrace
-from simkit.traces.power import read_total
+from simkit.scenario.recorded import SIGNALS
+from simkit.scenario.workload import WORKLOADS
 from simkit.traces.power.site import read_sample_site, sample_site_path
 
 DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).parents[4] / "shared" / "data")) / "power"
@@ -22,8 +22,10 @@ CURVES = "windpowerlib_power_curves.csv"
 ERCOT = "ERCO_2022_generation_carbon.csv.gz"
 
 
-def read(name, *args, **fields) -> PowerTrace:
-    return plugins.find("simkit.signals", name)(*args, **fields)
+def read(name, path=None, **fields) -> PowerTrace:
+    if path is not None:
+        fields["path"] = path
+    return SIGNALS.find(name).of(**fields).read()
 
 
 def real(name):
@@ -56,23 +58,24 @@ def wind(tmp_path):
     return path
 
 
-NAMES = ("carbon", "csv", "generation", "gleamm", "gleamm-sample", "nsrdb", "price", "wind-toolkit")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_reader_takes_keywords_that_a_scenario_can_write(name):
-    reader = plugins.find("simkit.signals", name)
-    fields = list(inspect.signature(reader).parameters.values())
-    positional = [f.name for f in fields if f.kind is not inspect.Parameter.KEYWORD_ONLY]
-    assert positional in (["path"], [])
-    plain = {"str", "float", "int", "Label", "Sampling", "Part", "PathLike[str]", "None"}
-    assert {word for f in fields for word in f.annotation.split(" | ")} <= plain
-
-
 def test_kinds_of_signals_are_no_kinds_of_logs():
-    assert not set(NAMES) & set(plugins.names("simkit.readers"))
+    assert set(SIGNALS.names()) & set(WORKLOADS.names()) == {"plugin"}
     with pytest.raises(PluginError, match="'nsrbd' is not known as a kind of signal; did you mean"):
         plugins.find("simkit.signals", "nsrbd")
+
+
+@pytest.mark.parametrize(
+    ("keys", "problem"),
+    [
+        ({"column": "kw"}, "unit: is missing; add it: Their unit: W, kW"),
+        ({"zone": "Mars"}, "zone: 'Mars' is no time zone; write UTC"),
+        ({"time_zone": "UTC"}, "time_zone: unknown key; did you mean 'site_zone'?"),
+        ({"step": "-1h"}, "step: must be more than 0, not '-1h'"),
+        ({"past_end": "wrap"}, "past_end: is applied by a scenario; from Python use simkit.power."),
+    ],
+)
+def test_wrong_arguments_are_told_as_keys_of_a_scenario(site, keys, problem):
+    assert problem in refused("csv", site, **keys)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,7 @@ def test_kinds_of_signals_are_no_kinds_of_logs():
     ],
 )
 def test_parts_of_a_site(site, part, watts, first):
-    trace = read("gleamm", site, part=part, time_zone="UTC-06:00")
+    trace = read("gleamm", site, part=part, zone="UTC-06:00")
     assert trace.value.tolist() == watts
     assert trace.time_s[0] == np.datetime64(f"2019-06-01T{first}", "s").astype(int) + 6 * 3600
     assert trace.report.dropped == {"value missing": 4 - len(watts)}
@@ -95,10 +98,10 @@ def test_columns_of_a_site_may_have_other_names(tmp_path):
     path = tmp_path / "other.csv"
     path.write_text("when,pv,wt\n2019-06-01 12:00,1,2\n2019-06-01 13:00,3,4\n")
     names = {"time": "when", "solar": "pv", "wind": "wt", "unit": "MW", "label": "end"}
-    trace = read("gleamm", path, time_zone="UTC", site_zone="America/Chicago", **names)
+    trace = read("gleamm", path, zone="UTC", site_zone="America/Chicago", **names)
     assert trace.value.tolist() == [3e6, 7e6]
     assert (trace.label, trace.time_zone, trace.step_s) == ("end", "America/Chicago", 3600)
-    assert "part 'sun' is unknown" in refused("gleamm", path, part="sun", time_zone="UTC", **names)
+    assert "part: unknown value 'sun'" in refused("gleamm", path, part="sun", zone="UTC", **names)
 
 
 def test_the_sample_in_parts():
@@ -110,10 +113,8 @@ def test_the_sample_in_parts():
 
 
 def test_a_total_is_in_the_unit_of_its_columns(site):
-    total = read_total(site, ["solar_kw", "wind_kw"], unit="kW", time_zone="UTC")
+    total = read("gleamm", site, zone="UTC")
     assert (total.unit, total.name) == ("W", f"{site}: solar_kw + wind_kw")
-    with pytest.raises(TraceError, match="no column is named"):
-        read_total(site, [], unit="kW", time_zone="UTC")
     assert "names kW, but unit 'W' is declared" in refused("csv", site, column="solar_kw", unit="W")
 
 
@@ -144,13 +145,14 @@ def test_a_turbine_of_a_table(wind, tmp_path):
 @pytest.mark.parametrize(
     ("fields", "what"),
     [
-        ({}, "no turbine is named; give turbine, or rated_w alone for a generic curve"),
-        ({"cut_in_m_s": 3.0}, "no turbine is named"),
-        ({"curves": "x.csv", "rated_w": 1e3}, "no turbine is named"),
-        ({"turbine": "T", "rated_w": 1e3}, "turbine 'T' has its own curve, but rated_w is"),
-        ({"rated_w": -1.0}, "powers of 0 or more"),
+        ({}, "needs either turbine or rated_w; give one of the two"),
+        ({"cut_in_m_s": 3.0}, "needs either turbine or rated_w"),
+        ({"curves": "x.csv", "rated_w": 1e3}, "curves lists types of turbines; name one"),
+        ({"turbine": "T", "rated_w": 1e3}, "needs either turbine or rated_w"),
+        ({"turbine": "T", "cut_in_m_s": 3.0}, "turbine has its own curve; leave cut_in_m_s out"),
+        ({"rated_w": -1.0}, "rated_w: must be more than 0"),
         ({"rated_w": 1e3, "cut_in_m_s": 12.0}, "ascending speeds"),
-        ({"rated_w": 1e3, "turbines": 0}, "0 turbines"),
+        ({"rated_w": 1e3, "turbines": 0}, "turbines: must be at least 1, not 0"),
     ],
 )
 def test_turbines_that_are_none(wind, fields, what):
@@ -163,7 +165,9 @@ def test_generation_by_source(tmp_path):
                     "2022-01-01 01:00:00+00:00,18425,0\n")  # fmt: skip
     solar = read("generation", path, source="solar", site_zone="America/Chicago")
     assert solar.value.tolist() == [50e6, 0]
-    assert "no source 'winds'; did you mean 'wind'" in refused("generation", path, source="winds")
+    assert "source: unknown value 'winds'; did you mean 'wind'" in refused(
+        "generation", path, source="winds"
+    )
 
 
 def test_real_files_by_name():
@@ -180,4 +184,6 @@ def test_sun_of_texas_by_name():
     assert 0.14 < fixed.value.mean() / 150e3 < 0.22
     steep = read("nsrdb", real(NSRDB), rated_w=150e3, tilt_deg=80.0)
     assert steep.value.mean() < fixed.value.mean()
-    assert "tilt_deg is 100.0" in refused("nsrdb", real(NSRDB), rated_w=150e3, tilt_deg=100.0)
+    assert "tilt_deg: must be at most 90" in refused(
+        "nsrdb", real(NSRDB), rated_w=150e3, tilt_deg=100.0
+    )

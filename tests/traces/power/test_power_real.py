@@ -12,7 +12,7 @@ from simkit.errors import TraceError
 from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_trace import Gaps, step_function
 from simkit.traces.power import read_power
-from simkit.traces.power.grid import read_carbon, read_generation
+from simkit.traces.power.grid import CarbonSignal, GenerationSignal
 from simkit.traces.power.nrel import read_nsrdb, read_wind_toolkit
 from simkit.traces.power.solar import SolarPlant, solar_power
 from simkit.traces.power.wind import read_turbine, wind_power
@@ -31,18 +31,18 @@ def real(name):
 
 def test_railsplitter_has_an_hour_twice_and_keeps_standard_time():
     path = real("railsplitter_data.csv.gz")
-    wind = read_power(path, column="kw", unit="kW", time_zone="UTC-06:00", label="end")
+    wind = read_power(path, column="kw", unit="kW", zone="UTC-06:00", label="end")
     assert wind.report.dropped == {"repeated time": 1}
     assert (wind.report.read, wind.value.max()) == (23_328, 8.8e6)
     assert len(step_function(wind, Gaps()).values) == 23_327  # without a gap
-    energy = read_power(path, column="MWh", unit="MWh", time_zone="UTC-06:00", label="end")
+    energy = read_power(path, column="MWh", unit="MWh", zone="UTC-06:00", label="end")
     assert energy.value == pytest.approx(wind.value)
-    summer = read_power(path, column="kw", unit="kW", time_zone="America/Chicago", label="end")
+    summer = read_power(path, column="kw", unit="kW", zone="America/Chicago", label="end")
     assert summer.report.dropped["time skipped by the clock"] == 3  # so that clock it is not
 
 
 def test_solarfarm_is_whole():
-    solar = read_power(real("solarfarm_data.csv.gz"), column="kw", unit="kW", time_zone="UTC-06:00")
+    solar = read_power(real("solarfarm_data.csv.gz"), column="kw", unit="kW", zone="UTC-06:00")
     assert (len(solar), solar.report.accepted, solar.value.max()) == (26_304, 26_304, 4.73325e6)
     signal = aligned(solar, Alignment(epoch_s=SDSC_SP2, time_zone="America/Los_Angeles"))
     days = signal.pieces(0.0, 730 * 86_400.0)
@@ -50,7 +50,9 @@ def test_solarfarm_is_whole():
 
 
 def test_ercot_by_source():
-    sources = read_generation(real("ERCO_2022_generation_carbon.csv.gz"))
+    path = real("ERCO_2022_generation_carbon.csv.gz")
+    names = ("wind", "solar", "nuclear")
+    sources = {name: GenerationSignal.of(path=path, source=name).read() for name in names}
     assert {len(trace) for trace in sources.values()} == {8760}
     assert (sources["wind"].value.min(), sources["wind"].value.max()) == (309e6, 26_871e6)
     assert sources["solar"].value.max() == 10_039e6
@@ -61,22 +63,22 @@ def test_ercot_by_source():
     [
         ("ERCO_2022_generation_carbon.csv.gz", 8_760, {}),
         ("DK-DK2_2021-2023_hourly_combined.csv.gz", 26_280, {"site_zone": "Europe/Copenhagen"}),
-        ("ger_ci.csv.gz", 37_147, {"time_zone": "UTC"}),
+        ("ger_ci.csv.gz", 37_147, {"zone": "UTC"}),
     ],
 )
 def test_carbon_intensity(name, rows, options):
-    trace = read_carbon(real(name), **options)
+    trace = CarbonSignal.of(path=real(name), **options).read()
     assert (len(trace), trace.unit) == (rows, "gCO2/kWh")
     assert 30 < trace.value.min() < trace.value.max() < 700
 
 
 def test_ger_ci_lacks_two_rows():
-    trace = read_carbon(real("ger_ci.csv.gz"), time_zone="UTC")
+    trace = CarbonSignal.of(path=real("ger_ci.csv.gz"), zone="UTC").read()
     with pytest.raises(TraceError, match="from 2020-12-19 23:15 UTC for 00:15:00, from 2020-12-19"):
         step_function(trace, Gaps())
     assert len(step_function(trace, Gaps("interpolate")).values) == 37_149
     with pytest.raises(TraceError, match="times without a time zone"):
-        read_carbon(real("ger_ci.csv.gz"))
+        CarbonSignal.of(path=real("ger_ci.csv.gz")).read()
 
 
 def test_texas_weather_becomes_power():
@@ -92,7 +94,7 @@ def test_texas_sun_becomes_power():
     pytest.importorskip("pvlib", reason="pvlib (extra power) is not installed")
     weather = read_nsrdb(real("NSRDB_dallas_701624_32.77_-96.82_2012.csv.gz"))
     assert (len(weather.time_s), weather.ghi_w_m2.max()) == (17_568, 1019)
-    power = solar_power(weather, SolarPlant(150e3))
+    power = solar_power(weather, SolarPlant(rated_w=150e3))
     assert (power.value[weather.ghi_w_m2 == 0] == 0).all()
     assert 0.14 < power.value.mean() / 150e3 < 0.22
     at_noon = power.value.reshape(366, 48)[:, [23, 24, 25, 26]].mean()

@@ -9,7 +9,7 @@ import pytest
 
 from simkit.errors import TraceError
 from simkit.traces.power.nrel import SolarWeather, read_nsrdb, read_wind_toolkit
-from simkit.traces.power.solar import SolarPlant, solar_power
+from simkit.traces.power.solar import NsrdbSignal, SolarPlant, solar_power
 from simkit.traces.power.wind import (
     TurbineCurve,
     cubic_turbine,
@@ -138,22 +138,25 @@ def midsummer(ghi, dni, dhi):
 
 def test_solar_power_is_rated_power_times_sun_less_heat_and_losses():
     pytest.importorskip("pvlib", reason="pvlib (extra power) is not installed")
-    flat = SolarPlant(100e3, tilt_deg=0.0, loss=0.1, per_degree=0.0)
+    flat = SolarPlant(rated_w=100e3, tilt_deg=0.0, loss=0.1, per_degree=0.0)
     power = solar_power(midsummer(1000.0, 900.0, 105.0), flat)
     # 1000 W/m2 on flat modules, no effect of heat, 10 % loss, inverters of 96 %
     assert power.value.max() == pytest.approx(100e3 * 0.9 * 0.96, rel=0.02)
     assert np.count_nonzero(power.value) == 1
     assert (power.unit, power.sampling, power.step_s) == ("W", "instant", 1800)
-    warm = SolarPlant(100e3, tilt_deg=0.0, loss=0.1, per_degree=-0.004)
+    warm = SolarPlant(rated_w=100e3, tilt_deg=0.0, loss=0.1, per_degree=-0.004)
     assert (
         0.8
         < solar_power(midsummer(1000.0, 900.0, 105.0), warm).value.max() / (power.value.max())
         < 0.95
     )  # modules some 30 degrees above the air
-    small = SolarPlant(100e3, tilt_deg=0.0, inverter_w=50e3)
+    small = SolarPlant(rated_w=100e3, tilt_deg=0.0, inverter_w=50e3)
     assert solar_power(midsummer(1000.0, 900.0, 105.0), small).value.max() == pytest.approx(48e3)
 
 
 def test_plants_that_cannot_be():
-    with pytest.raises(TraceError, match=r"rated_w is 0.0, loss is 1.0; powers must"):
-        SolarPlant(0.0, loss=1.0)
+    with pytest.raises(TraceError) as caught:
+        NsrdbSignal.of(path="sun.csv", rated_w=0.0, loss=1.0)
+    assert str(caught.value).splitlines() == [
+        "rated_w: must be more than 0, not 0.0", "loss: must be less than 1, not 1.0",
+    ]  # fmt: skip

@@ -1,0 +1,137 @@
+"""A kind of signal of another package: one class and one entry point make it first-class."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from simkit import simulate
+from simkit.cli import app
+from simkit.errors import ScenarioError
+from simkit.scenario import Scenario
+from simkit.scenario.file import load_scenario
+from simkit.scenario.recorded import SIGNALS
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "howto" / "power-data.md").read_text("utf-8")
+PAGE = PAGE.partition("## Add a kind of signal")[2]
+TIDE = "".join(f"{1_577_836_800 + 3600 * hour},{hour % 2}\n" for hour in range(48))
+FUNCTION = """
+import numpy as np
+from simkit.power.signal_trace import PowerTrace
+def flat(*, watts):
+    return PowerTrace(1577836800.0 + 3600.0 * np.arange(48), np.full(48, watts), "W", "UTC")
+"""
+
+
+def shown(language: str) -> str:
+    """Return the first block of the how-to's section in a language."""
+    return re.search(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)[1]
+
+
+@pytest.fixture(autouse=True)
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install the how-to's file, its entry point and a function, and stand next to a file."""
+    (tmp_path / "tidal_power.py").write_text(shown("python") + FUNCTION)
+    points = tomllib.loads(shown("toml"))["project"]["entry-points"]
+    assert points == {"simkit.signals": {"tidal": "tidal_power:TidalSignal"}}
+    info = tmp_path / "tidal_power-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: tidal-power\nVersion: 1.0\n")
+    names = "tidal = tidal_power:TidalSignal\nflat = tidal_power:flat\n"
+    (info / "entry_points.txt").write_text(f"[simkit.signals]\n{names}")
+    (tmp_path / "tide.csv").write_text(TIDE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "tidal_power", raising=False)
+    monkeypatch.chdir(tmp_path)
+
+
+def scenario(**signal: object) -> dict[str, object]:
+    return {
+        "workload": {"type": "lublin", "jobs": 5, "processors": 4},
+        "power": {
+            "machines": {"idle_w": 10, "full_w": 20},
+            "sources": {"tide": {"signal": {"past_end": "wrap"} | signal}},
+            "align": {"offset": 0},
+            "grid": {},
+        },
+    }
+
+
+def test_a_scenario_runs_and_reads_back() -> None:
+    keys = scenario(type="tidal", path="tide.csv", w_per_m=50)
+    run = simulate(keys)
+    assert run.power["generation_w"].max() == 25.0
+    loaded = load_scenario(keys)
+    assert Scenario.model_validate(json.loads(loaded.model_dump_json())) == loaded
+
+
+def test_a_function_of_the_group_is_a_custom_reader() -> None:
+    simulate(scenario(type="plugin", reader="flat", args={"watts": 30.0}))
+    with pytest.raises(ScenarioError, match=r"'flat' is a function, not a kind of signal; write "):
+        load_scenario(scenario(type="flat", watts=30.0))
+
+
+def test_a_kind_may_be_named_as_a_custom_reader() -> None:
+    args = {"path": "tide.csv", "w_per_m": 50.0}
+    simulate(scenario(type="plugin", reader="tidal", args=args))
+    with pytest.raises(ScenarioError, match="w_per_n: unknown key; did you mean 'w_per_m'"):
+        simulate(scenario(type="plugin", reader="tidal", args={"path": "tide.csv", "w_per_n": 1}))
+
+
+def test_wrong_keys_are_all_named() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(scenario(type="tidal", path="tides.csv", w_per_m=0, zone="UTC", w_per=1))
+    place = "power.sources.tide.signal"
+    assert sorted(caught.value.problems) == [
+        f"{place}.path: there is no file {Path.cwd() / 'tides.csv'}; did you mean 'tide.csv'?",
+        f"{place}.w_per: unknown key; did you mean 'w_per_m'?",
+        f"{place}.w_per_m: must be more than 0, not 0",
+        f"{place}.zone: does not go with tidal; it is a key of carbon, csv, generation, gleamm, "
+        "price, schedule",
+    ]
+    with pytest.raises(ScenarioError, match="unknown value 'tidl'; did you mean 'tidal'"):
+        load_scenario(scenario(type="tidl", path="tide.csv"))
+
+
+def test_the_command_shows_it() -> None:
+    words = ("trace", "power", "tidal", "tide.csv", "--set", "w_per_m=50", "--json")
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    facts = json.loads(result.stdout)
+    assert (facts["unit"], facts["values"], facts["max"]) == ("W", 48, 25.0)
+
+
+def test_the_json_schema_has_it() -> None:
+    parts = json.loads(CliRunner().invoke(app, ["schema"]).stdout)["$defs"]
+    number, family = parts["SourceSection"]["properties"]["signal"]["anyOf"]
+    assert number == {"type": "number"}
+    ref = parts[family["$ref"].rpartition("/")[2]]["discriminator"]["mapping"]["tidal"]
+    section = parts[ref.rpartition("/")[2]]["properties"]
+    assert section["type"]["const"] == "tidal"
+    assert section["w_per_m"]["description"].startswith("Power for each metre")
+
+
+def test_the_reference_has_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    monkeypatch.delitem(sys.modules, "generate_scenario", raising=False)
+    import generate_scenario
+
+    table = generate_scenario.power().partition("### signal: type tidal\n")[2]
+    assert table.strip().startswith("Power of a tidal plant: rows of Unix time")
+    assert "| `w_per_m` | number > 0 |  | `1000` | Power for each metre" in table
+    del sys.modules["generate_scenario"]
+
+
+def test_relative_paths_of_overrides_start_from_their_folder(tmp_path: Path) -> None:
+    from simkit.scenario.overrides import anchor_paths
+
+    key = "power.sources.tide.signal.path"
+    assert anchor_paths({key: "tide.csv"}, tmp_path) == {key: str(tmp_path / "tide.csv")}
+    assert SIGNALS.find("tidal").of(path="tide.csv").read().step_s == 3600

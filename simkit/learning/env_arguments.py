@@ -8,7 +8,6 @@ point `register_envs` in the group ``gymnasium.envs`` when they are imported; 1.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
 from operator import index
 from os import PathLike
 from typing import Any
@@ -62,12 +61,12 @@ def action_number(action: object) -> int:
 
     Raises PolicyError if it is not a whole number.
     """
-    if not isinstance(action, bool):
-        with suppress(TypeError):
-            return index(action)  # type: ignore[arg-type]
-    raise PolicyError(
-        f"action {action!r} is not a whole number; take one of the environment's action_space"
-    )
+    try:
+        return index(None if isinstance(action, bool) else action)  # type: ignore[arg-type]
+    except TypeError:
+        raise PolicyError(
+            f"action {action!r} is not a whole number; take one of the environment's action_space"
+        ) from None
 
 
 def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:

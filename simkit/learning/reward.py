@@ -186,7 +186,7 @@ class InSystemReward(JobReward):
         return self._rate.value
 
     def _reward_per_s(self) -> float:
-        return -self._rate.value if self._jobs else 0.0
+        return -self.rate() if self._jobs else 0.0
 
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
         self._advance(time_s)

@@ -184,7 +184,7 @@ class PoolProfile(Profile):
         self, task: Task, start: float, on: Placement, rule: PlacementRule | None = None
     ) -> tuple[float, Placement] | None:
         # What lies after `start` is the task's own, and fits.
-        found = self._first(task, on[0][1], self._times[0], before=start)
+        found = self._first(task, on[0][1], self._times[0], start)
         return None if found == inf else (found, on)
 
     def _first(self, task: Task, count: int, start: float, before: float = inf) -> float:
@@ -207,10 +207,12 @@ class PoolProfile(Profile):
         self, column: list[float], amount: float, start: float, duration: float, before: float
     ) -> float:
         """Return the same for one resource."""
-        skipped = bisect_right(self._times, start) - 1
-        steps: Iterable[tuple[float, float]] = zip(self._times, column, strict=True)
+        times = self._times
+        steps: Iterable[tuple[float, float]] = zip(times, column, strict=True)
+        if start > times[0]:
+            steps = islice(steps, bisect_right(times, start) - 1, None)
         found, end = inf, before
-        for time, free in islice(steps, skipped, None) if skipped > 0 else steps:
+        for time, free in steps:
             if time >= end:
                 return found
             if free < amount:

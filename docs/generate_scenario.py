@@ -1,6 +1,6 @@
 """The reference of the scenario, from its models: each key with type, unit, default, meaning.
 
-What concerns power has a page of its own.
+Power has a separate page.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def load_agent(
         folder: that of the bundle.
         scenario: the scenario to run on; None: only the cluster is checked, as a run begins.
         choose: ``sample`` draws each action from the network's probabilities, as in training;
-            ``greedy`` takes the most probable one, which may leave jobs unscheduled for ever.
+            ``greedy`` takes the most probable one, which may never schedule some jobs.
         patience: after so many steps in which a task fitted and none was placed, the task that can
             begin soonest is placed anyway, so that a run ends.
 

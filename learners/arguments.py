@@ -53,8 +53,8 @@ class ReinforceArguments(Section):
     def _can_tell_actions_apart(self) -> Self:
         if self.baseline == "decision" and self.rollouts == 1:
             text = (
-                "is 1, and with baseline decision the mean over a job set's rollouts is then each "
-                "one's own return, so that nothing is learned; give 2 or more, or baseline: value"
+                "is 1, and with baseline decision the mean over a job set's rollouts is then the "
+                "rollout's own return, so nothing is learned; give 2 or more, or baseline: value"
             )
             raise BrokenRulesError([(("rollouts",), text)])
         return self

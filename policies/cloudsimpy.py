@@ -1,9 +1,9 @@
-"""CloudSimPy's rules: its clock, its order, its ties; all of what `compat: cloudsimpy` means.
+"""CloudSimPy's rules: its clock, its order and its ties; what `compat: cloudsimpy` means.
 
 CloudSimPy is the simulator behind F. Li and B. Hu, "DeepJS: Job scheduling based on deep
 reinforcement learning in cloud data center" (ICBDC 2019). It decides once a second, one instance
-at a time, and has habits of its own. Here they are, so that its schedules can be compared; the
-engine knows none of them. Give it a decision every second and true estimates:
+at a time. This file holds its peculiar rules, so that its schedules can be compared; the engine
+does not know them. Give it a decision every second and true estimates:
 
     scheduling: {every: 1s}
     estimates: actual
@@ -19,13 +19,13 @@ The clock counts whole seconds since the first job was submitted; a tick is one 
 3. Jobs are taken in order of submission, tasks in the order of the trace; both settle ties.
 4. The makespan is the tick at which the last instance's resources come free.
 
-Its free amounts are sums of doubles, taken instance by instance, with their rounding errors, and
-where requests add up to exactly what a machine has (as 0.7 and 1 core to 64), these errors say
-whether the last one fits. So the sums are formed here in the same way, beside the engine's exact
-ones. For this the trace's own numbers are needed, and simkit keeps requests as multiples of 2⁻³⁰,
-rounded down. They are found again: cores have at most three digits, and memory in the table of
+CloudSimPy adds up free amounts as doubles, instance by instance, with rounding errors. Where
+requests add up to exactly what a machine has (such as 0.7 and 1 core to 64), these errors decide
+whether the last one fits. So this policy forms the sums in the same way, next to the engine's exact
+ones. It needs the trace's original numbers for that, but simkit rounds requests down to multiples
+of 2⁻³⁰. The originals can be recovered: cores have at most three digits, and memory in the table of
 DeepJS is a whole number of 193,165ths of the largest machine's. Times are multiples of 2⁻²⁰ s, so
-that ends differ by less than 1e-6 s.
+ends differ by less than 1e-6 s.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from math import ceil
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -47,28 +47,28 @@ Placed = dict[int, dict[int, int]]
 """Row of a task → machine → instances."""
 
 _MEMORY_STEPS = 193_165  # into which DeepJS's table divides the largest machine's memory
-_TAKES_ANYWAY = 0.2  # how often CloudSimPy's random fitness takes a pair without seeing the rest
+_TAKES_ANYWAY = 0.2  # probability that CloudSimPy's random fitness takes a pair
 
 
 class CloudSimPy:
     """CloudSimPy, with one of its heuristics.
 
-    - ``first-fit``: the next instance goes to the *last* machine on which anything fits, and is of
-      the first task that fits there.
+    - ``first-fit``: picks the *last* machine on which anything fits, and the first task that fits
+      there.
     - ``tetris``: the pair with the largest product of free and requested cpu and memory, in the
-      trace's own units; ties go to the first machine, then to the first task.
+      trace's units; ties go to the first machine, then to the first task.
     - ``sjf``: the task with the shortest estimate that fits anywhere, on the first machine.
     - ``ljf``: the same with the longest estimate.
     - ``random``: goes through the pairs by machine, then task, and takes each with probability 0.2;
-      if it took none, it takes any of them.
+      if it takes none, it draws one of them.
 
     A task that does not fit blocks nobody. There are no gangs, partitions or suspensions.
 
     Args:
         fitness: the heuristic.
 
-    Raises ScenarioError for another name. In a run, PolicyError for gangs of several instances,
-    partitions with machines of their own, and decisions between ticks.
+    Raises ScenarioError for another name. A run raises PolicyError for gangs of several instances,
+    partitions that use only some machines, and decisions between ticks.
     """
 
     def __init__(self, fitness: str = "first-fit") -> None:
@@ -79,18 +79,16 @@ class CloudSimPy:
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         if any(partition.machines is not None for partition in info.partitions):
-            raise PolicyError(
-                "CloudSimPy: it has no partitions; let every partition use all machines"
-            )
+            raise PolicyError("CloudSimPy has no partitions; let every partition use all machines")
         self._rng = rng
         self._capacity = info.capacity
         self._free = info.capacity.copy()
         self._begin_s = float(np.floor(info.first_submit_s))
         self._seen_at: dict[int, float] = {}  # job → tick
-        self._last = (self._begin_s, False)  # of the job before: submission, and whether in time
+        self._last = (self._begin_s, False)  # previous job: submission, whether seen in time
         self._hidden: list[Task] = []
-        self._tasks: list[Task] = []  # that wait and have been seen, in order
-        self._late: list[Allocation] = []  # comes free at the next tick
+        self._tasks: list[Task] = []  # waiting tasks that have been seen, in order
+        self._late: list[Allocation] = []  # these come free at the next tick
 
     def schedule(self, state: State) -> Iterator[Action]:
         now = state.now
@@ -111,7 +109,7 @@ class CloudSimPy:
             self._tasks = [task for task in self._tasks if task.waiting]
 
     def _see(self, state: State) -> Iterator[WakeAt]:
-        """Take in the tasks that can be seen at this tick; ask to be woken for the others."""
+        """Add the tasks that can be seen at this tick; ask to be woken for the others."""
         for task in sorted(state.arrived, key=lambda task: task.index):
             if task.gang and task.instances > 1:
                 raise PolicyError(
@@ -186,7 +184,7 @@ class _Tick:
         self.placed: Placed = {}
 
     def anything(self) -> bool:
-        """Tell whether anything could fit; False for most ticks with a long queue."""
+        """Return whether anything could fit; False at most ticks with a long queue."""
         return bool((self.request.min(axis=0) <= self.free.max(axis=0)).all())
 
     def fitting(self, machine: int) -> Ints:
@@ -195,7 +193,7 @@ class _Tick:
         return np.flatnonzero(fits & self.waiting)
 
     def place(self, machine: int, task: int, most: int | None = None) -> None:
-        """Place as many instances as fit, or at most so many."""
+        """Place as many instances as fit, at most `most`."""
         request, row = self.request[task].tolist(), self.free[machine].tolist()
         left = self.left[task] if most is None else min(most, self.left[task])
         count = 0
@@ -210,7 +208,7 @@ class _Tick:
 
 
 def _first_fit(room: _Tick) -> None:
-    """Fill the last machine, task by task, before the one before it."""
+    """Fill machines from last to first, each task by task."""
     for machine in reversed(range(len(room.free))):
         while len(tasks := room.fitting(machine)):
             room.place(machine, int(tasks[0]))
@@ -228,7 +226,7 @@ def _by_estimate(sign: float) -> Callable[[_Tick], None]:
 
 
 def _tetris(room: _Tick) -> None:
-    """Place the best pair, again and again; the best on each machine is kept until it changes."""
+    """Place the best pair until none fits; the best of each machine is kept until it changes."""
     best = [_best_task(room, machine) for machine in range(len(room.free))]
     while True:
         machine = max(range(len(best)), key=lambda m: best[m][0])  # the first of the largest
@@ -277,7 +275,7 @@ def _requests(task: Task) -> tuple[float, ...]:
 
 @lru_cache(maxsize=4096)
 def _in_the_trace(request: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the numbers that a request was before it was rounded down to its grid."""
+    """Return the numbers of a request before they were rounded down to the grid."""
     return tuple([_before_rounding(amount) for amount in request])
 
 
@@ -297,18 +295,11 @@ _RULES: dict[str, Callable[[_Tick], None]] = {
 }
 
 
-class Columns(Protocol):
-    """A table by column name: a data frame, or a mapping to arrays."""
-
-    def __getitem__(self, name: str, /) -> Any:
-        """Return a column of numbers."""
-
-
-def cloudsimpy_makespan(allocations: Columns, first_submit_s: float = 0.0) -> float:
+def cloudsimpy_makespan(allocations: Any, first_submit_s: float = 0.0) -> float:
     """Return the makespan in seconds as CloudSimPy counts it (rule 4).
 
     Args:
-        allocations: the table of a run, with ``start_time_s`` and ``end_time_s``.
+        allocations: a data frame, or a mapping to arrays, with ``start_time_s`` and ``end_time_s``.
         first_submit_s: when the first job was submitted.
     """
     start = np.asarray(allocations["start_time_s"], dtype=np.float64)

@@ -3,7 +3,7 @@
 A. W. Mu'alem and D. G. Feitelson, "Utilization, predictability, workloads, and user runtime
 estimates in scheduling the IBM SP2 with backfilling" (2001).
 
-- On arrival a task gets the earliest place that the availability profile allows beside all that
+- On arrival a task gets the earliest place that the availability profile allows next to all that
   runs and is reserved.
 - When resources come free earlier than planned, the waiting tasks are taken one by one in queue
   order, and each moves to its earliest place if that is earlier than its own: once through the
@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy.ordered import ChangingOrder, Entry, Lane, Order, OrderedPolicy, resumptions
+from simkit.policy.ordered import ChangingOrder, Entry, Order, OrderedPolicy, resumptions
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Placement, Task, at_most, instances_on
@@ -232,14 +232,11 @@ class ConservativePolicy(OrderedPolicy):
             if not _is_free(state, task, piece.on):
                 yield WakeAt(state.now + TIME_GRID)  # it will be late: everything is planned anew
                 continue
-            lane, entry = self._entry_of(task)
+            lane, entry = next((lane, e) for lane in self._lanes for e in lane.in_order([task]))
             self.plan.start(task, piece)
             yield Place(task, piece.on)
             if not task.remaining:
                 lane.remove(entry)
-
-    def _entry_of(self, task: Task) -> tuple[Lane, Entry]:
-        return next((lane, e) for lane in self._lanes for e in lane.in_order([task]))
 
     def _wake(self, state: State) -> Iterator[WakeAt]:
         """Ask for a decision at the next planned start, unless one is sure to come by then.

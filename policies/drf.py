@@ -1,4 +1,4 @@
-"""Dominant resource fairness: whoever holds the smallest dominant share is served next.
+"""Dominant resource fairness: the user with the smallest dominant share is served next.
 
 A. Ghodsi, M. Zaharia, B. Hindman, A. Konwinski, S. Shenker and I. Stoica, "Dominant resource
 fairness: fair allocation of multiple resource types" (NSDI 2011), algorithm 1: progressive
@@ -27,16 +27,16 @@ BY = ("user", "job")
 class DRF(GreedyPolicy):
     """Gives the next instance to the user, or job, with the smallest dominant share.
 
-    A dominant share is the largest share, over resources, of the cluster's capacity that a user
-    holds. A user's own tasks are taken in order; one that does not fit blocks nobody, neither the
-    user's other tasks nor other users. Ties go to whose first task is first in order. A gang is
-    given all its instances at once. Partitions with a higher priority go first; shares are of the
-    whole cluster. Users without a number (-1) count as one user.
+    A user's dominant share is the largest share, over resources, of the cluster's capacity that
+    the user holds. A user's tasks are taken in order; one that does not fit blocks neither the
+    user's other tasks nor other users. Ties go to the user whose first task comes first. A gang
+    gets all its instances at once. Partitions with a higher priority go first; shares are of the
+    whole cluster. All tasks without a user number (-1) count as one user's.
 
     Args:
-        by: who is treated fairly: ``user`` or ``job``.
-        fitness: which machine an instance goes to; None: the first that has room.
-        order: the order of a user's own tasks; None: by submission.
+        by: what shares are compared of: ``user`` or ``job``.
+        fitness: chooses the machine of an instance; None: the first that has room.
+        order: the order of a user's tasks; None: by submission.
 
     Raises ScenarioError for another `by`.
     """
@@ -73,21 +73,21 @@ class DRF(GreedyPolicy):
                 return
 
     def who(self, task: Task) -> int:
-        """Return the number of the user, or job, that a task counts for."""
+        """Return the number of the user, or job, that a task belongs to."""
         return task.user if self.by == "user" else task.job_index
 
     def held(self, who: int) -> Floats:
-        """Return (R,): what a user, or job, holds; for reading."""
+        """Return (R,) what a user, or job, holds; read-only."""
         return self._held.get(who, _NOTHING)
 
     def place(
         self, task: Task, free: Floats, capacity: Floats, machines: Ints | None, most: int
     ) -> tuple[tuple[int, int], ...]:
-        """Return where at most so many instances of a task go."""
+        """Return where at most `most` instances of a task go."""
         return place_by(self._fitness, task, free, capacity, machines, most)
 
     def _count(self, state: State) -> None:
-        """Take in what has started and ended since the last time."""
+        """Account for what has started and ended since the last decision."""
         fresh = [a for a in state.ended if a.rank > self._last_rank]
         for allocation in reversed(state.running):
             if allocation.rank <= self._last_rank:
@@ -115,7 +115,7 @@ _NOTHING = np.zeros(1)
 
 
 class _Filling:
-    """Progressive filling in a copy of what is free: the placements of a decision."""
+    """Progressive filling, on a copy of the free amounts: the placements of a decision."""
 
     def __init__(self, policy: DRF, state: State, search: FitSearch) -> None:
         self._policy = policy
@@ -143,7 +143,7 @@ class _Filling:
             yield task, tuple(on.items())
 
     def _fill(self, priority: float, whos: list[int]) -> None:
-        """Serve some users until nothing more of theirs fits."""
+        """Serve these users until none of their tasks fits."""
         heap = [(self._dominant(who), rank, who) for rank, who in enumerate(whos)]
         heapify(heap)
         while heap:
@@ -164,7 +164,7 @@ class _Filling:
         rank: int,
         rival: tuple[float, int] | None,
     ) -> int:
-        """Place instances of a task as long as its user comes before the next; return how many."""
+        """Place instances of a task while its user comes before the next; return how many."""
         task, machines, kept = entry
         left = self._left.setdefault(task, task.remaining)
         if not left:
@@ -183,7 +183,7 @@ class _Filling:
     def _turns(
         self, task: Task, who: int, rank: int, rival: tuple[float, int] | None, left: int
     ) -> int:
-        """Return how many instances in a row a user gets before it is the next one's turn."""
+        """Return how many instances in a row a user gets before the next user's turn."""
         if rival is None:
             return left
         size = 1

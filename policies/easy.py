@@ -27,12 +27,12 @@ class Easy:
     """Aggressive backfilling with one reservation, for the head of the queue.
 
     The *shadow time* is the earliest expected end of running tasks at which the head fits; what is
-    free then beside the head, counting every release of that very instant, are the *extra* nodes.
+    then free after the head has started, with every release at that instant, are the *extra* nodes.
     A waiting task, tried in queue order, starts if it fits now and either ends by the shadow time
     (now + estimate ≤ shadow time) or fits into the extra nodes, which it then reduces.
 
     With reservations or known capacity changes ahead, the same is done in the availability
-    profile: the head is given its earliest place, and what fits beside it now starts.
+    profile: the head is given its earliest place, and tasks that fit next to it now start.
     """
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
@@ -89,7 +89,7 @@ class Easy:
             if not self._looked_ahead:
                 self._look_ahead(state, head)
                 slack, spare = self._shadow - state.now, self._spare
-            overtakes = task.estimate_s > slack  # it would run on beside the head
+            overtakes = task.estimate_s > slack  # it would still run when the head starts
             if overtakes and demand > spare:
                 continue
             count = task.instances

@@ -1,16 +1,16 @@
-"""Multifactor priority, as Slurm has it: age, size and fair share, weighted.
+"""Slurm's multifactor priority: the weighted sum of age, size and fair share.
 
     priority = age · A + size · Z + fair_share · F
 
 - A, the age factor: min(wait / max_age, 1).
-- Z, the size factor: n / N, processors asked of all processors; 1 − n / N with ``favor_small``.
-- F, the fair-share factor: 2^(−U / S). U is the user's share of all recent usage, S = 1 / users
-  what everyone is due; users are those who have submitted or run anything so far. Who has used
-  exactly the due share has F = ½, who has used nothing has 1.
+- Z, the size factor: n / N, requested over all processors; 1 − n / N with ``favor_small``.
+- F, the fair-share factor: 2^(−U / S). U is the user's share of all recent usage. S = 1 / users is
+  the fair share; users are those who have submitted or run anything so far. F is ½ for a user who
+  has used exactly the fair share, and 1 for one who has used nothing.
 
 Recent usage at time t is the integral of the processors held, each moment τ weighted with
-2^(−(t − τ) / half_life). It includes what runs now and is accounted from starts and ends, not
-sampled. Processors are the first resource. Users without a number (-1) count as one user.
+2^(−(t − τ) / half_life). It includes running tasks, and follows from starts and ends, not from
+samples. Processors are the first resource. Users without a number (-1) count as one user.
 
 A. B. Yoo, M. A. Jette and M. Grondona, "SLURM: Simple Linux utility for resource management"
 (2003); the formulas follow the classic fair-share of Slurm's multifactor priority plug-in.
@@ -39,10 +39,10 @@ class Multifactor:
         size: weight of the size factor.
         fair_share: weight of the fair-share factor.
         max_age: the wait at which the age factor is 1, a duration such as ``"7d"`` or seconds.
-        half_life: the time in which usage loses half its weight, likewise.
+        half_life: the time in which usage loses half its weight, in the same form.
         favor_small: whether small tasks have the larger size factor.
 
-    Raises ScenarioError for a weight that is no finite number and a duration that is not positive.
+    Raises ScenarioError if a weight is not a finite number or a duration is not positive.
     """
 
     age: float = 1.0
@@ -83,7 +83,7 @@ class Multifactor:
 
 
 class Usage:
-    """What each user has used of the first resource lately, in decayed processor-seconds."""
+    """Each user's recent usage of the first resource, in decayed processor-seconds."""
 
     def __init__(self, half_life_s: float) -> None:
         self._decay = log(2.0) / half_life_s
@@ -93,7 +93,7 @@ class Usage:
         self._last_rank = 0
 
     def update(self, state: State) -> None:
-        """Take in what has started and ended since the last time; a second call changes nothing.
+        """Account for what has started and ended since the last call; a repeat changes nothing.
 
         With periodic scheduling an allocation counts until the decision that follows its end.
         """
@@ -145,7 +145,7 @@ class _Account:
         self._time_s = 0.0
 
     def at(self, now: float, decay: float) -> float:
-        """Return the integral at a time, which may also lie a little before the last change."""
+        """Return the integral at a time, which may lie a little before the last change."""
         left = float(np.exp(-decay * (now - self._time_s)))
         return self._used * left + self._rate / decay * (1.0 - left)
 
@@ -153,6 +153,6 @@ class _Account:
         """Raise the rate by an amount, from a time on."""
         if at >= self._time_s:
             self._used, self._time_s = self.at(at, decay), at
-        else:  # the start of something that was noticed late
+        else:  # the start of an allocation that was noticed late
             self._used += amount / decay * -float(np.expm1(-decay * (self._time_s - at)))
         self._rate += amount

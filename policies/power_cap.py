@@ -55,7 +55,7 @@ class PowerCapPolicy(OrderedPolicy):
 
     Tasks are tried in order. What has room and power from now on, through its estimate, starts.
     The first that has not is the head: it gets the earliest place at which it has both, and those
-    behind it start if they have room and power beside it. Suspended allocations are resumed
+    behind it start if they have room and power next to it. Suspended allocations are resumed
     first, whatever the cap: their power was granted before.
 
     Args:

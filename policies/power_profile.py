@@ -130,8 +130,8 @@ def next_start(state: State, starts: Iterable[float]) -> float:
     """Return the first of some planned starts that is worth a wake-up, in s; inf: none.
 
     While a task runs past its estimate, it is expected to end any moment. What is planned for
-    that moment starts when it does end, which brings a decision by itself; to ask again a tick
-    later, and again, would not bring it sooner.
+    that moment starts when it does end, which causes a decision anyway; to ask again a tick
+    later, and again, would not make it earlier.
     """
     ends = state.expected_ends
     overdue = bool(ends) and ends[0][0] <= state.now

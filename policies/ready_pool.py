@@ -4,7 +4,7 @@ The heuristics of the dissertation on power-modulated datacenters (University of
 chapter 5: QoS, highest value first, shortest job first, first come first served, random). The
 ready pool is what the policy sees of the queue, so admission sets its size. At every decision its
 tasks are taken in order, and each gets the earliest slot at which it fits through its estimate
-beside all that runs and is scheduled, given the capacity that the forecast of power lets expect.
+next to all that runs and is scheduled, given the capacity that the forecast of power lets expect.
 A slot later than the horizon is not taken: the task stays in the ready pool. What has a slot has
 left the ready pool for good and makes place for another task there; nothing is moved afterwards.
 
@@ -361,7 +361,7 @@ class ReadyPoolPolicy(OrderedPolicy):
         if (place := state.reservations.get(task)) is not None:
             return f"it is scheduled to start at {place.start_s:g} s"
         if self._retry_s.get(task) == inf:
-            return "it fits at no time, as far as is foreseen"
+            return "it fits at no time within the forecast"
         if task in self._retry_s:
             return f"its earliest slot lies more than {self.horizon_s:g} s ahead"
         return super().why(state, task)

@@ -246,8 +246,8 @@ class SlottedHeadroom(SlottedSJF):
     reinforcement learning", 2016, section 4.4) as a rule, to show what an agent finds beyond it.
 
     A task of `long` steps or more starts only if, in every step that it takes and of each resource,
-    at least `headroom` units stay free. It does not wait for ever: after `patience` steps in the
-    system it is treated as a short one.
+    at least `headroom` units stay free. After `patience` steps in the system it is treated as a
+    short one, so its wait has a limit.
 
     Args:
         headroom: units of each resource that a long task leaves free.

@@ -120,7 +120,7 @@ class ThresholdPolicy(OrderedPolicy):
     A task may start while the signal is low, or once it must so as to be in time by its deadline,
     or else by its quality of service; tasks with neither wait at most for the rule's `max_delay`.
     Those that may are tried in order; the first that does not fit gets its earliest place in the
-    availability profile, and those behind it start if they fit beside it. Suspended allocations
+    availability profile, and those behind it start if they fit next to it. Suspended allocations
     are resumed first, whatever the signal.
 
     Args:

@@ -63,7 +63,7 @@ class QoS:
 
 
 class HighestValue(QoS):
-    """Highest value first, as far as the estimate tells the value."""
+    """Highest value first, with the value that follows from the estimate."""
 
     def key(self, task: Task) -> float:
         return -task.value

@@ -129,6 +129,15 @@ def whole_line_blocks(pieces: Iterable[bytes], place: str) -> Iterator[Block]:
         yield Block(line, rest + b"\n")
 
 
+def is_parquet(path: Path) -> bool:
+    """Return whether a file begins as Parquet does."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(4) == b"PAR1"
+    except OSError:
+        return False  # opening it as text says what is wrong
+
+
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
     """Open a file for reading, unpacking gzip; what goes wrong is a TraceError with a remedy."""

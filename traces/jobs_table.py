@@ -17,7 +17,7 @@ from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.scenario.workload import TraceFormat
 from simkit.text import counted
-from simkit.traces.files import text_blocks
+from simkit.traces.files import is_parquet, text_blocks
 from simkit.workload import JOB_COLUMNS, RowReport, Trace, Workload
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
@@ -82,15 +82,6 @@ def column_names(path: Path, head: str) -> list[str]:
     with suppress(pl.exceptions.PolarsError, OSError):  # the reader says what is wrong
         return list(pl.read_parquet_schema(path))
     return []
-
-
-def is_parquet(path: Path) -> bool:
-    """Return whether a file begins as Parquet does."""
-    try:
-        with path.open("rb") as stream:
-            return stream.read(4) == b"PAR1"
-    except OSError:
-        return False  # opening it as text says what is wrong
 
 
 def _parquet(path: Path) -> pl.DataFrame:

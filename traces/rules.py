@@ -59,7 +59,7 @@ RULES: Final[dict[str, str]] = {
     EXTRA_FIELDS: "The row has more fields than SWF's 18; those after the 18th are ignored.",
     ABSOLUTE_TIMES: "Submit times are Unix times; the first job's becomes the trace's zero.",
     UNKNOWN_ZONE: "The header's TimeZoneString is no IANA time zone; it is ignored.",
-    JOB_STEP: "A step of a job (12.batch, 12.0); its job has a row of its own, so it is left out.",
+    JOB_STEP: "A step of a job (12.batch, 12.0); its job has a separate row, so it is left out.",
     PENDING_ARRAY: "Array tasks that have not started (12_[1-5]) have no run time; left out.",
     CANCELLED: "The job was cancelled before it started, so it has no run time; left out.",
     NOT_STARTED: "The job has not started, so it has no run time; left out.",

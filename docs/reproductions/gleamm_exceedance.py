@@ -68,7 +68,7 @@ class Curves:
 
 
 def generated(_folder: Path) -> SitePower:
-    """Return the year that comes with simkit."""
+    """Return the bundled year."""
     return read_sample_site()
 
 

@@ -43,7 +43,7 @@ def design(seeds: int, jobs: int) -> Iterator[Cell]:
         for level, rate in product(setting.LEVELS, (100, 120)):
             yield Cell(seed, "synthetic", level, False, rate, jobs)
         for rate, log in product(RATES, ("synthetic", "sdsc-sp2")):
-            # a queue without end is looked at as a whole: fewer jobs, or it takes for ever
+            # an endless queue is searched as a whole: fewer jobs, or it never ends
             yield Cell(seed, log, "dallas", False, rate, min(jobs, OPEN_JOBS), "open")
         if seed == 0:
             for log in ("sdsc-sp2", "sdsc-blue", "hpc2n"):

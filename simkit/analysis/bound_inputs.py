@@ -142,7 +142,7 @@ class Capacity:
     """Capacity of R resources over time: each piece holds until the next one starts."""
 
     starts: Floats
-    """(S,) in s, ascending; the last piece holds for ever."""
+    """(S,) in s, ascending; the last piece has no end."""
     amounts: Floats
     """(S, R) at least 0."""
 

@@ -116,7 +116,7 @@ def print_catalogue(entries: Sequence[Any]) -> None:
         made.add_row(
             entry.name,
             *(
-                _number(number, known=entry.checked)
+                "?" if number is None else f"{'' if entry.checked else '~'}{number:,}"
                 for number in (entry.jobs, entry.cleaned_jobs, entry.processors, entry.months)
             ),
             entry.start,
@@ -130,10 +130,6 @@ def print_catalogue(entries: Sequence[Any]) -> None:
         )
     if entries:
         print(f"\nGet one: simkit trace fetch {entries[0].name}\nCite: {entries[0].citation}")
-
-
-def _number(value: int | None, *, known: bool) -> str:
-    return "?" if value is None else f"{'' if known else '~'}{value:,}"
 
 
 QUANTILES: Final = ("mean", "min", "p50", "p90", "p99", "max")

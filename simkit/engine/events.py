@@ -6,7 +6,7 @@ decision. The rank in SimPy's queue settles it: among events of one rank, the on
 comes first. No other file knows this queue.
 
 A replay spends most of its time here, so two things are leaner than SimPy makes them: an
-allocation stands in SimPy's queue itself, without an event of its own, and arrivals are a
+allocation stands in SimPy's queue itself, without a separate event, and arrivals are a
 generator that its one alarm resumes directly. See docs/decisions/0009-lean-completions.md.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 
@@ -57,16 +58,12 @@ class InstanceTimes:
             times = self._times[begin + first : begin + first + count].tolist()
             rows += [(t, first + i, machine, attempt) for i, t in enumerate(times)]
         rows.sort()
-        for (run_time, machine), group in groupby(rows, key=_together):
+        for (run_time, machine), group in groupby(rows, key=itemgetter(0, 2)):
             together = list(group)
             if len(together) == 1:
                 yield run_time, machine, ((together[0][1], 1, together[0][3]),)
             else:
                 yield run_time, machine, _runs(together)
-
-
-def _together(row: tuple[float, int, int, int]) -> tuple[float, int]:
-    return row[0], row[2]
 
 
 def _runs(rows: Sequence[tuple[float, int, int, int]]) -> tuple[Instances, ...]:

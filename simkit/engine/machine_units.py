@@ -179,14 +179,14 @@ class MachineUnits:
         return [self._send_off(machine, now)] if self._wanted[machine] else []
 
     def _some_stay_off(self, useless: Collection[int]) -> bool:
-        """Return whether a machine is off for want of power that would offer something."""
+        """Return whether a useful machine is off for lack of power."""
         return any(
             not wanted and not self._turned_off[row] and row not in useless
             for row, wanted in enumerate(self._wanted)
         )
 
     def may_return(self, machine: int) -> bool:
-        """Return whether a machine comes on by itself when there is power for it."""
+        """Return whether a machine is switched on automatically when there is power for it."""
         return not self._turned_off[machine]
 
     def joins_at(self, machine: int, now: float) -> float:
@@ -231,7 +231,9 @@ class MachineUnits:
         for row in sorted(self._draining):
             if not held[row].any():
                 self._draining.discard(row)
-                self._shut_down(row, now)
+                if self.switches[row].switch is Switch.ON:
+                    self.switches[row].switch_off(now)
+                    self._note(row)
         for row in sorted(self._under_way):
             switch = self.switches[row]
             if switch.settle(now) or switch.next_change == math.inf:
@@ -259,11 +261,6 @@ class MachineUnits:
         self._used -= self._weight[row]
         self._draining.add(row)
         return CapacityChange(now, row, "down", POWER, fault=SWITCHED_OFF)
-
-    def _shut_down(self, row: int, now: float) -> None:
-        if self.switches[row].switch is Switch.ON:
-            self.switches[row].switch_off(now)
-            self._note(row)
 
     def _call_back(self, row: int, now: float) -> list[CapacityChange]:
         self._wanted[row] = True

@@ -114,10 +114,10 @@ _FAULT = -1  # the number of a random fault; a machine has one at a time
 class MachineFailures:
     """Machines fail and are repaired at random for as long as anything else happens.
 
-    Every machine draws from a stream of its own, so that its failures are the same whatever the
+    Every machine draws from a separate stream, so its failures are the same whatever the
     policy does and whichever other machines fail.
 
-    Failures and repairs would go on for ever, so they do not keep a run going. When nothing else is
+    Failures and repairs never end, so they do not keep a run going. When nothing else is
     left, waiting tasks are given the repair of every machine that is down by then, once: one that
     starts on none of them never will.
     """
@@ -150,7 +150,7 @@ class MachineFailures:
         return bool(self._awaited)
 
     def _life(self, machine: int, rng: np.random.Generator) -> Generator[Event, None, None]:
-        """Make one machine fail and be repaired, for ever; a SimPy process."""
+        """Make one machine fail and be repaired, without end; a SimPy process."""
         failures, events, outages = self._failures, self._system.events, self._outages
         while True:
             yield events.timeout(rng.exponential(failures.mtbf_s))

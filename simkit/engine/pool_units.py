@@ -70,7 +70,7 @@ class PoolUnits:
         return counts
 
     def amounts(self, units: float) -> tuple[float, ...]:
-        """Return (R,): what so many units bring."""
+        """Return (R,) the capacity of so many units."""
         if units >= self._size:
             return self._capacity
         known = self._known.get(units)
@@ -106,7 +106,7 @@ class PoolUnits:
         return self._changes(now)
 
     def standing_w(self, held: Sequence[float]) -> float:
-        """Return what the pool draws by itself in W; `held` is (R,) what tasks hold.
+        """Return what the idle pool draws in W; `held` is (R,) what tasks hold.
 
         Units that still run tasks, though their power is gone, are on.
         """

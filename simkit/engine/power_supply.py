@@ -85,7 +85,7 @@ within a year of sun and wind never will."""
 
 
 class PowerSupply:
-    """Runs a site along with the simulation; in the background, since the sun rises for ever."""
+    """Runs a site along with the simulation, in the background: its events never end."""
 
     def __init__(self, system: System, site: Site, execution: Execution, outages: Outages) -> None:
         self._system, self._state, self._events = system, system.state, system.events
@@ -163,7 +163,7 @@ class PowerSupply:
             self._wake_at(upcoming, self._signals_change)
 
     def _alarm(self, time_s: float) -> None:
-        """See to it that something happens by then: the battery is empty, or a boot is over."""
+        """Schedule an event by then: the battery is empty, or a boot is over."""
         if not self._alarms or time_s < self._alarms[-1]:
             self._alarms.append(time_s)  # soonest last
             self._wake_at(time_s, self._alarm_rings)
@@ -173,14 +173,11 @@ class PowerSupply:
         self._happens()
 
     def _capacity_changes(self) -> None:
-        """Have power follow, once an instant, since absent machines need none."""
+        """Update the power once an instant, since absent machines need none."""
         now = self._events.now
         if self._units is not None and now != self._followed_at:
             self._followed_at = now
-            self._wake_at(now, self._follow)
-
-    def _follow(self, _event: Occurrence) -> None:
-        self._happens()
+            self._wake_at(now, lambda _event: self._happens())
 
     def _happens(self) -> None:
         """Bring power up to date, and what may run with it."""

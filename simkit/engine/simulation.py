@@ -278,7 +278,7 @@ class Simulation:
         return every if self.power is None else self.power.around(every)
 
     def _moves_of_the_backlog(self) -> Iterator[float]:
-        """Continue when nothing more happens by itself but a slot is free for a task held back."""
+        """Continue if no event is left but a slot is free for a task held back."""
         while self._admission.has_room():
             self._system.changed = self._ticked = True
             yield self.now

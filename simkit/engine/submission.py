@@ -194,7 +194,7 @@ class Submission:
         return list(zip(*columns, strict=True))
 
     def _doubtful(self, begin: int, count: int) -> Sequence[int]:
-        """Return which of some tasks must be looked at one by one: they might never run."""
+        """Return which of the tasks must be checked one by one: they might never run."""
         if self._only is None or len(self._cluster.capacity) > 1:
             return range(count)
         load, tasks = self._workload, slice(begin, begin + count)

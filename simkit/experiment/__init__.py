@@ -56,7 +56,7 @@ class Experiment:
     predictor: Predictor
     rules: Rules
     processes: Sequence[ProcessLike] = ()
-    """Processes of the user that run beside the engine's own."""
+    """The user's processes, which run next to the engine's."""
     site: Site | None = None
     """Its site; None if power is not modelled."""
     wall_time_s: dict[str, float] = field(default_factory=dict)
@@ -124,7 +124,7 @@ def carry_out(
         experiment: from `prepare`; its policy and predictor begin anew.
         output: the run folder to write; None keeps the records in memory and writes nothing.
         watch: see `Watch`.
-        force: replace also another scenario's run, or write beside other things in the folder.
+        force: also replace another scenario's run, or write to a folder that holds other files.
 
     Raises RunError if the folder cannot be used or written, PolicyError if the policy breaks a
     rule or fails. After an error or an interruption the folder keeps the rows so far and says so;

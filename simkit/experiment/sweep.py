@@ -176,16 +176,12 @@ def run_path(point: GridPoint) -> Path:
     scenario = point.scenario
     levels = {"scenario": scenario.name, "policy": policy_label(scenario)}
     levels |= {
-        key: _text(value)
+        key: value if isinstance(value, str) else json.dumps(value, sort_keys=True)
         for key, value in point.assignment.items()
         if key != "seed" and key.split(".")[0] != "policy"
     }
     levels["seed"] = str(scenario.seed)
     return Path(*(f"{key}={quote(value, safe='+,()[]{}: ')}" for key, value in levels.items()))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
 
 
 def run_plan(

@@ -56,7 +56,7 @@ class EpisodeRecorder(Recorder):
         self.keeps_timeline = not self._drops
         self._submit_time_s, self._of = workload.submit_time_s, len(workload)
         self._summed = 0  # numbers of `jobs` that are in the sums
-        self._seen = 0  # numbers of `jobs` that `lost` has looked at
+        self._seen = 0  # how many of `jobs` `lost` has read
         self._lost = 0
         self._counts = np.zeros(len(Status), np.int64)
         self._sums = np.zeros(3)  # of slowdowns, turnaround times and wait times

@@ -56,7 +56,7 @@ class SlottedPlan:
         self._ending: dict[int, int] = {}  # how many do so at a tick
         self._reserved: dict[Task, int] = {}  # the tick at which reservations begin
         self._soonest: float = inf  # the first of these
-        self._moves = False  # whether rows may be pulled up; else each step has a plan of its own
+        self._moves = False  # whether rows may be pulled up; else each step has a separate plan
 
     def follow(self, state: State, placed: Sequence[SlottedTask] = ()) -> bool:
         """Follow what has happened since the last call; `placed` are tasks that just left slots.

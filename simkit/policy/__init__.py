@@ -17,7 +17,7 @@ It reads `state.now`, `state.queue` (the waiting tasks), `state.fit(task)`, `sta
 `State` and `Task`. It yields the actions below. An illegal action raises PolicyError, which names
 policy, task, machine, requested and free amounts; it is never skipped.
 
-Most policies need less than a whole class. The bases are in modules of their own:
+Most policies need less than a whole class. The bases are in separate modules:
 
 - `simkit.policy.ordered`: an order, composed with a backfilling and a placement rule.
 - `simkit.policy.fitness`: what scores highest is placed next.

@@ -1,6 +1,6 @@
 """The base of policies that place until nothing more fits; it tries only where something may fit.
 
-After a decision no waiting task fits anywhere. So at the next one, newcomers are looked at on all
+After a decision no waiting task fits anywhere. So at the next one, newcomers are tried on all
 machines, and the others only on machines where something has come free. A task that does not fit
 blocks nobody.
 """
@@ -41,7 +41,7 @@ class FitSearch:
         self._waiting = waiting
         self._allowed = allowed
         known = waiting.slots()
-        if freed is None:  # all tasks are looked at on all machines, as newcomers are
+        if freed is None:  # all tasks are tried on all machines, as newcomers are
             known, fresh, freed = known[:0], known, known[:0]
         elif len(fresh):
             known = np.setdiff1d(known, fresh, assume_unique=True)
@@ -149,7 +149,7 @@ class FitSearch:
 
 
 class _Seen:
-    """A placement rule that takes down what is free through a task's estimate."""
+    """A placement rule that records what is free through a task's estimate."""
 
     free: Floats | None = None
 
@@ -210,7 +210,7 @@ class GreedyPolicy(ABC):
         self._releases = state.releases
 
     def _only_freed(self, state: State) -> int | None:
-        """Return the one machine that need be looked at, where it is so plain a case; else None.
+        """Return the one machine that must be tried, in that simple case; else None.
 
         Something came free there and nowhere else, nobody has arrived, and whoever fits there
         may go there.

@@ -95,7 +95,7 @@ Score = Callable[[MachineTaskPairs], Floats]
 """From P pairs to (P,) scores."""
 
 
-_BLOCK = 2048  # pairs looked at ahead, so that a score is asked for many at a time
+_BLOCK = 2048  # pairs prepared ahead, so that many are scored at a time
 _MOST_PAIRS = 2**18  # in one table, so that its columns stay small
 
 

@@ -1,4 +1,4 @@
-"""What a policy may know of the site's power: now, and as far as the forecast reaches."""
+"""What a policy may know of the site's power: now, and within the forecast's horizon."""
 
 from __future__ import annotations
 

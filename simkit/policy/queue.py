@@ -21,9 +21,9 @@ def _row(task: Task) -> tuple[float, ...]:
 
 
 class QueueColumns:
-    """The queue as arrays, one entry a task, in order of submission; (n,) unless said otherwise.
+    """The queue as arrays, one entry per task, by submission; (n,) unless stated otherwise.
 
-    Read-only views of the queue's own store: valid until the queue changes.
+    Read-only views of the queue's table: valid until the queue changes.
     """
 
     __slots__ = ("demand", "estimate_s", "gang", "index", "partition", "priority", "queue",
@@ -37,7 +37,7 @@ class QueueColumns:
         self.estimate_s: Floats = table[2]
         """Estimated run time of an instance."""
         self.requested_time_s: Floats = table[3]
-        """The user's own estimate; NaN if there is none."""
+        """The run time that the user requested; NaN if there is none."""
         self.remaining: Floats = table[4]
         """Instances that have not been placed."""
         self.user: Floats = table[5]
@@ -51,18 +51,18 @@ class QueueColumns:
         self.gang: Bools = table[9] > 0
         """Whether all instances start together."""
         self.demand: Floats = table[_FACTS:]
-        """(R, n): what all instances of the task ask of each resource."""
+        """(R, n) what all instances of a task request of each resource."""
 
     def __len__(self) -> int:
         return len(self.index)
 
 
 class TaskQueue:
-    """Waiting tasks by `index`; a task that comes back finds its old place.
+    """Waiting tasks by `index`; a task that comes back gets its old place.
 
-    Iterating is safe while tasks are being placed: it runs over those that waited at its start
-    and leaves out the ones that have gone since. Columns are made when first asked for and then
-    kept up to date; a queue that nobody looks at as columns costs none.
+    Iterating is safe while tasks are being placed: it runs over the tasks that waited at its start
+    and skips those that have gone since. Columns are made at the first request and then kept up to
+    date, so a queue whose columns are never read pays nothing for them.
     """
 
     __slots__ = ("_indices", "_resources", "_start", "_synced", "_table", "tasks")
@@ -71,9 +71,9 @@ class TaskQueue:
         self._resources = resources
         self._indices: list[int] = []
         self.tasks: list[Task] = []
-        """The waiting tasks in order; the queue's own list, for reading."""
+        """The waiting tasks in order; read-only."""
         # The first `_synced` tasks stand in columns _start : _start + _synced of the table. Free
-        # columns on the left make it cheap to take the head away, which is what happens most.
+        # columns on the left make it cheap to remove the head, the most frequent change.
         self._table: Floats = np.empty((_FACTS + resources, 64))
         self._start = 0
         self._synced = 0
@@ -99,7 +99,7 @@ class TaskQueue:
         return self.tasks[position]
 
     def add(self, task: Task) -> None:
-        """Put a task in its place."""
+        """Add a task at its place."""
         indices, index = self._indices, task.index
         task.waiting = True
         if not indices or index > indices[-1]:
@@ -112,9 +112,9 @@ class TaskQueue:
         self._synced = min(self._synced, position)
 
     def remove(self, task: Task) -> None:
-        """Take a task out.
+        """Remove a task.
 
-        Raises KeyError if it is not there: it waits in another run.
+        Raises KeyError if it is not here: it waits in another run.
         """
         indices, tasks = self._indices, self.tasks
         position = 0 if tasks and tasks[0] is task else self._position(task)
@@ -138,7 +138,7 @@ class TaskQueue:
         return position
 
     def refresh(self, task: Task) -> None:
-        """Tell that some instances of a waiting bag have been placed; KeyError as for `remove`."""
+        """Update a waiting bag whose instances were partly placed; KeyError as for `remove`."""
         position = self._position(task)
         if position < self._synced:
             self._table[4, self._start + position] = task.remaining

@@ -1,9 +1,9 @@
 """Room: what is free on each machine, and where a task fits in it.
 
-Two stores of the same thing: `PoolRoom` for one machine (a log without machine boundaries), plain
-numbers because nothing is faster for one machine, and `MachineRoom` for many, arrays. A test
-holds them equal. The free amount may be negative: capacity was taken away under a running task.
-What asks for nothing of that resource fits all the same.
+Two implementations: `PoolRoom` holds plain numbers, the fastest for one machine (a log without
+machine boundaries); `MachineRoom` holds arrays for many. A test checks that they agree. A free
+amount is negative if capacity was removed under a running task. A task that requests none of that
+resource still fits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Release = tuple[float, int, Allocation]
 
 
 class PlacementRule(Protocol):
-    """Which machine first: the order in which machines that have room are filled."""
+    """The order in which machines that have room are filled."""
 
     def order(self, task: Task, free: Floats, capacity: Floats, fitting: Ints) -> Ints:
         """Return `fitting` (machines with room for an instance, ascending) in order of choice.
@@ -35,10 +35,10 @@ class PlacementRule(Protocol):
 
 
 class Room(Protocol):
-    """Free amounts by machine, with what policies and the engine do to them."""
+    """Free amounts by machine, and how policies and the engine change them."""
 
     capacity: Floats
-    """(M, R) present capacity."""
+    """(M, R) current capacity."""
 
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
         """Return where instances of the task fit now, or None.
@@ -48,13 +48,13 @@ class Room(Protocol):
         """
 
     def claim(self, on: Placement, request: tuple[float, ...]) -> bool:
-        """Take what `on` holds at `request` an instance, whole; or change nothing, return False.
+        """Take `request` for every instance of `on` and return True, or change nothing.
 
-        False for an unknown or repeated machine, a count below 1, or too little free.
+        Returns False for an unknown or repeated machine, a count below 1, or too little free.
         """
 
     def take(self, on: Placement, request: tuple[float, ...]) -> None:
-        """Take it unchecked; for planning, where the free amount may go below 0."""
+        """Take it unchecked; when planning, the free amount may become negative."""
 
     def give(self, on: Placement, request: tuple[float, ...]) -> None:
         """Give it back."""
@@ -66,22 +66,22 @@ class Room(Protocol):
         """Return the room that is free in both this and `other`."""
 
     def release_until(self, fits: Task, releases: Sequence[Release], now: float) -> float | None:
-        """Give back what running tasks hold, in order of expected end, until the task fits.
+        """Free what running tasks hold, in order of expected end, until the task fits.
 
-        All releases of the last instant are given back. A release that is overdue counts as now.
+        All releases of the last instant are freed. An overdue release counts as now.
 
         Returns:
             The instant at which it fits first, or None if it never does.
         """
 
     def free(self) -> Floats:
-        """Return (M, R): free amounts; for reading."""
+        """Return (M, R) free amounts; read-only."""
 
     def total_free(self) -> Sequence[float]:
-        """Return (R,): free amounts over all machines; a live list, for reading."""
+        """Return (R,) free amounts over all machines; a live list, read-only."""
 
     def change_capacity(self, machine: int, capacity: Sequence[float]) -> None:
-        """Give a machine another capacity; what runs there stays."""
+        """Change a machine's capacity; its tasks keep running."""
 
 
 def make_room(capacity: Floats) -> Room:
@@ -99,7 +99,7 @@ class PoolRoom:
         self._free = [float(x) for x in capacity[0]] if free is None else free
 
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
-        """See `Room.fit`; with one machine there is nothing for the rule to choose."""
+        """Fit as `Room.fit` says; the rule has no choice with one machine."""
         free = self._free
         if task.gang:
             if len(free) == 1:
@@ -157,7 +157,6 @@ class PoolRoom:
         )
 
     def release_until(self, fits: Task, releases: Sequence[Release], now: float) -> float | None:
-        """See `Room.release_until`; one pass over the running tasks."""
         free = self._free
         demand = fits.demand if fits.gang else fits.request  # one instance of a bag is enough
         resources = range(len(free))
@@ -205,12 +204,11 @@ class MachineRoom:
     def __init__(self, capacity: Floats, free: Floats | None = None) -> None:
         self.capacity = capacity
         self._free = capacity.copy() if free is None else np.ascontiguousarray(free)
-        # The same amounts, row after row: one number is read and written thrice as fast in it.
+        # The same amounts, row after row: a single number is read and written three times as fast.
         self._flat: memoryview[float] = self._free.reshape(-1).data  # type: ignore[assignment]
         self._total: list[float] = [float(x) for x in self._free.sum(axis=0)]
 
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
-        """See `Room.fit`; one vectorised pass over the machines."""
         needed = task.instances if task.gang else task.remaining
         counts = self._counts(task, needed)
         if task.gang and counts.sum() < needed:
@@ -293,7 +291,7 @@ class MachineRoom:
         if (
             any(a * needed > f for a, f in zip(task.request, self._total, strict=True))
             and (
-                self._free >= 0  # or else what one machine lacks hides what another has
+                self._free >= 0  # a negative amount of one machine would hide what another has
             ).all()
         ):
             return False
@@ -316,7 +314,7 @@ class MachineRoom:
 def _by_instant(
     releases: Sequence[Release], now: float
 ) -> Iterable[tuple[float, list[Allocation]]]:
-    """Group releases by their instant; all that are overdue form one group, now."""
+    """Group releases by instant; all overdue ones form one group, now."""
     position, size = 0, len(releases)
     while position < size:
         instant = max(releases[position][0], now)

@@ -111,7 +111,7 @@ class State:
         self.starts = 0
         """Rises whenever something starts."""
         self.submitted = 0
-        """Jobs that have been submitted so far, those among them that were rejected, too."""
+        """Jobs that have been submitted so far, including rejected ones."""
         self.constrained = False
         """Whether what fits now may still collide later: with a reservation or a capacity step."""
         self.refills = False

@@ -85,7 +85,7 @@ class Task:
         self.estimate_s = estimate_s
         """The scenario's estimate of the run time of an instance."""
         self.requested_time_s: Final = requested_time_s
-        """The user's own estimate; NaN if there is none."""
+        """The run time that the user requested; NaN if there is none."""
         self.user: Final = user
         self.group: Final = group
         self.queue: Final = queue
@@ -101,12 +101,12 @@ class Task:
 
     @property
     def value(self) -> float:
-        """What it is worth to finish it, as far as its estimate tells; 0 for jobs without value."""
+        """The value of finishing it, by its estimate; 0 for jobs without value."""
         return self.fixed_value + self.value_per_s * self.estimate_s
 
     @property
     def due_s(self) -> float:
-        """When its quality of service is violated, as far as its estimate tells."""
+        """When its quality of service is violated, by its estimate."""
         return self.submit_time_s + self.estimate_s / self.qos
 
     @property

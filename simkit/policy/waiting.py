@@ -1,4 +1,4 @@
-"""Waiting tasks as arrays: finds those that fit into given free amounts."""
+"""Waiting tasks as arrays, to find those that fit into given free amounts."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import numpy as np
 from simkit.arrays import Bools, Floats, Ints
 from simkit.policy.task import Task
 
-_PART = 1024  # tasks looked at together where the first of them may do
-_FEW = 8  # tasks that are looked at one by one as quickly as all together
+_PART = 1024  # tasks compared at once when the first that fits is wanted
+_FEW = 8  # at most so many tasks are compared no faster by a sieve
 
 
 class WaitingTasks:
-    """Tasks in slots, an array for each fact that a search needs.
+    """Tasks in slots, with an array for each attribute that a search needs.
 
-    `sort` puts them in order: by partition priority, then by a number of their own, then by
-    submission. Slots of tasks that have gone are taken up again when half of them are empty.
+    `sort` orders them by partition priority, then by key, then by submission. Empty slots are
+    removed when half of all slots are empty.
     """
 
     __slots__ = ("_alive", "_dead", "_end", "_index", "_key", "_least", "_partition",
                  "_priority", "_request", "_slots", "_sorted", "_tasks", "gangs")  # fmt: skip
 
     def __init__(self, resources: int) -> None:
-        # A row a resource: compared as a whole. Infinite in empty slots, where nothing ever fits.
+        # One row per resource, compared as a whole. Infinite in empty slots, which never fit.
         self._request: Floats = np.empty((resources, 64))
         self._key: Floats = np.empty(64)
         self._index: Floats = np.empty(64)
@@ -38,14 +38,14 @@ class WaitingTasks:
         self.gangs = 0
         """Number of gangs of several instances."""
         self._sorted = True
-        self._least = [0.0] * resources  # nobody asks for less; a bound, to save looks in vain
+        self._least = [0.0] * resources  # no task asks for less: a bound that saves searches
 
     def __len__(self) -> int:
         """Return the number of tasks."""
         return self._end - self._dead
 
     def __getitem__(self, slot: int) -> Task:
-        """Return the task in a slot that is taken."""
+        """Return the task in an occupied slot."""
         task = self._tasks[slot]
         assert task is not None
         return task
@@ -55,7 +55,7 @@ class WaitingTasks:
         return self._tasks[slot]
 
     def clear(self) -> None:
-        """Forget every task."""
+        """Remove every task."""
         self._alive[: self._end] = False
         self._tasks.clear()
         self._slots.clear()
@@ -63,7 +63,7 @@ class WaitingTasks:
         self._sorted = True
 
     def add(self, tasks: Sequence[Task], keys: Sequence[float]) -> None:
-        """Take in tasks with the numbers that order them; one that is there already stays."""
+        """Add tasks with their keys; a task that is already here keeps its slot and key."""
         if self._dead > 32 and 2 * self._dead > self._end:
             self._arrange(self.slots())
         self._make_space(len(tasks))
@@ -93,7 +93,7 @@ class WaitingTasks:
         return -self._priority[slot], self._key[slot], self._index[slot]
 
     def remove(self, slot: int) -> None:
-        """Take a task out."""
+        """Remove a task."""
         task = self[slot]
         del self._slots[task.index]
         self._tasks[slot] = None
@@ -103,7 +103,7 @@ class WaitingTasks:
         self.gangs -= task.gang and task.instances > 1
 
     def order_by(self, index: Floats, keys: Floats) -> None:
-        """Give tasks other numbers: `keys` of the tasks of these indices, ascending, (n,) each."""
+        """Change keys: `keys` (n,) of the tasks with these indices (n,), ascending."""
         end = self._end
         if end and len(index):
             at = np.searchsorted(index, self._index[:end])
@@ -123,14 +123,14 @@ class WaitingTasks:
         return np.array(sorted([self._slots[task.index] for task in tasks]), np.int64)
 
     def slots(self) -> Ints:
-        """Return all slots that are taken."""
+        """Return all occupied slots."""
         return np.flatnonzero(self._alive[: self._end])
 
     def first(self, free: Sequence[float], begin: int) -> int:
-        """Return the first slot from `begin` on whose task has room for an instance; -1: none.
+        """Return the first slot from `begin` on whose task fits with one instance; -1 if none does.
 
         Args:
-            free: (R,) what is free.
+            free: (R,) free amounts.
             begin: a slot.
         """
         if any(least > left and least > 0 for least, left in zip(self._least, free, strict=True)):
@@ -147,15 +147,15 @@ class WaitingTasks:
         return -1
 
     def fitting(self, slots: Ints, free: Floats) -> Ints:
-        """Return those of some slots whose task has room for an instance in one row of `free`.
+        """Return the given slots whose task fits with one instance in a row of `free`.
 
         Args:
-            slots: (n,)
-            free: (F, R) free amounts, a machine a row.
+            slots: (n,) occupied slots.
+            free: (F, R) free amounts, one row per machine.
         """
         if not len(free) or not len(slots):
             return slots[:0]
-        free = np.maximum(free, 0.0)  # what asks for nothing fits where less than nothing is free
+        free = np.maximum(free, 0.0)  # a request of 0 fits although the free amount is negative
         slots = slots[self._below(slots, free.max(axis=0))]
         if len(free) == 1 or len(free[0]) == 1 or len(slots) <= _FEW:
             return slots
@@ -165,7 +165,7 @@ class WaitingTasks:
         return slots[fits]
 
     def of_partition(self, slots: Ints, partition: int) -> Ints:
-        """Return those of some slots whose task is of a partition."""
+        """Return the given slots whose task belongs to a partition."""
         chosen: Ints = slots[self._partition[slots] == partition]
         return chosen
 
@@ -189,7 +189,7 @@ class WaitingTasks:
         self._request = request
 
     def _arrange(self, slots: Ints) -> None:
-        """Move the tasks of these slots, which are all there are, to the front, in this order."""
+        """Move the tasks of these slots (all occupied ones) to the front, in this order."""
         end = len(slots)
         for column in (self._key, self._index, self._priority, self._partition):
             column[:end] = column[slots]
@@ -204,9 +204,9 @@ class WaitingTasks:
 
 
 def _undominated(free: Floats) -> Floats:
-    """Return the rows that no other row exceeds in every resource: if any fits, one of them does.
+    """Return (U, R) the rows of (F, R) that no other row exceeds in every resource.
 
-    (F, R) → (U, R).
+    If any row fits, one of these does.
     """
     rows = free[np.argsort(-free[:, 0], kind="stable")]
     if rows.shape[1] == 2:

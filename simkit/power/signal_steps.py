@@ -29,7 +29,7 @@ _NONE: Final[Floats] = np.empty(0)
 class Steps(Signal):
     """A step function over [first start, end).
 
-    The last piece found is remembered, since a simulation asks for ever later times. Others
+    The last piece found is remembered, since a simulation asks for later and later times. Others
     cost a binary search.
 
     Args:

@@ -1,4 +1,4 @@
-"""The scenario's `processes`: SimPy processes of the user that run beside the engine's own."""
+"""The scenario's `processes`: the user's SimPy processes, which run next to the engine's."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ LONGEST_S = 2.0**32
 
 
 OF_JOBS: Final = ("qos", "value", "deadline_s")
-"""Columns with a number a job; each is there or left out by itself."""
+"""Columns with one number per job; each is optional."""
 OF_TASKS: Final = ("value_per_s",)
 """Columns with a number a task."""
 
@@ -64,7 +64,7 @@ class Workload:
     run_time_s: Floats
     """(T,) true run time of every instance, at least 0; policies cannot see it."""
     requested_time_s: Floats
-    """(T,) the user's own estimate; NaN where the trace has none."""
+    """(T,) the run time that the user requested; NaN where the trace has none."""
     gang: Bools
     """(T,) True: all instances start together; False: a bag."""
     user: Ints = field(default_factory=lambda: np.empty(0, np.int64))

@@ -142,7 +142,7 @@ class Cluster:
             raise ScenarioError(problems)
 
     def _window_problems(self, window: Maintenance) -> list[str]:
-        """Return what is wrong with a window by itself."""
+        """Return what is wrong with a single window."""
         machines, amount = len(self.machine_names), np.array(window.amount)
         if not 0 <= window.machine < machines:
             return [

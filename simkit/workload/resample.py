@@ -10,7 +10,7 @@ What exactly is done here, for a log of S weeks (a real number, at least 1):
 
 1. Weeks count from the trace's zero. A user's *stay* runs from the week of the first job to that
    of the last. A user whose stay is longer than `long_term_weeks` is long-term, any other
-   temporary. Jobs without a user form one stream of their own.
+   temporary. Jobs without a user form one separate stream.
 2. Temporary users. The log has P of them, so on average P / S arrive a week. Over the new log's
    weeks, and before it as many as the longest temporary stay reaches back, that many users arrive,
    each in a week drawn evenly (a Poisson process whose total is given). Who they are is dealt from
@@ -22,13 +22,13 @@ What exactly is done here, for a log of S weeks (a real number, at least 1):
    user's stay, the whole stay of the next, and so on. Every week of the new log so has the log's
    mean load of long-term users, and one as long as the log has nearly all of their weeks once.
 4. Jobs outside the new log's weeks are left out, the others sorted by submit time and numbered
-   1, 2, …. Each drawn user is a new person with a number of its own, as one that comes twice
+   1, 2, …. Each drawn user is a new person with a separate number, as one that comes twice
    would otherwise be taken for one.
 
 Departures from the paper: the threshold between the two kinds of users is a parameter and the same
 for all logs; users whose stay the log's ends cut off are taken as they are seen; a long-term user
 who leaves is followed by another; the load is not steered by the number of users (scale the
-arrivals instead); summer time is not looked at.
+arrivals instead); summer time is ignored.
 """
 
 from __future__ import annotations

@@ -23,10 +23,8 @@ def test_algorithm_5_goes_as_the_table_says():
     rows = re.findall(r"^\| (\d+) \| (\d+), (-?\d+) \| (\d+), (-?\d+) \|$", PAGE, re.MULTILINE)
     table = [tuple(map(float, row)) for row in rows]
     power = [row[0] for row in table]
-    printed, mended = as_printed(battery, power), corrected(battery, power)
-    found = zip(
-        power, printed.available, printed.level, mended.available, mended.level, strict=True
-    )
+    printed, fixed = as_printed(battery, power), corrected(battery, power)
+    found = zip(power, printed.available, printed.level, fixed.available, fixed.level, strict=True)
     assert len(table) == 5
     assert list(found) == table
 

@@ -1,4 +1,4 @@
-"""Golden results: what bundled scenarios and real logs gave, held by a digest of its own.
+"""Golden results: what bundled scenarios and real logs gave, held by a separate digest.
 
 The digest covers the numeric columns and the metric values listed below and nothing else, so that a
 new column, a new metric or another wording does not change it. A change of results updates the

@@ -39,7 +39,7 @@ MEMBERS = {
     "packer": alignment.Packer,
     "tetris": alignment.Tetris,
     "tetris, work alone": lambda: alignment.Tetris(srtf=1.0),
-    "one's own": lambda: tightest,
+    "custom": lambda: tightest,
 }
 ORDERS = {
     "submission": lambda: None,

@@ -1,4 +1,4 @@
-"""Policies that look at power, on a site that the tests make up: 100 W, and 10 W a processor."""
+"""Policies that use power, on a site that the tests define: 100 W, and 10 W a processor."""
 
 from __future__ import annotations
 

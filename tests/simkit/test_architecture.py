@@ -32,7 +32,7 @@ AUDITOR = {"simkit.errors", "simkit.text"}
 """All that the auditor takes from simkit, so that it shares no code with what it audits."""
 
 POWER_VIEW = {"simkit.power.site", "simkit.power.site_checks"}
-"""What policies may take of power: the site that they look at, and the words for what it lacks."""
+"""What policies may take of power: the site that they see, and the words for what it lacks."""
 
 SCENARIO_KEYS = {
     f"simkit.scenario.{name}" for name in ("workload", "recorded", "references", "types")

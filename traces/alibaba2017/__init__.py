@@ -2,7 +2,7 @@
 
 The trace holds 24 hours of a production cluster in which services (containers) and batch jobs
 share the machines: Alibaba Cluster Trace Program, cluster-trace-v2017. A batch job has tasks, a
-task has instances with one request; which task waits for which is not published.
+task has instances with equal requests; dependencies between tasks are not published.
 """
 
 from __future__ import annotations
@@ -55,17 +55,17 @@ class Alibaba2017Trace(TraceFormat):
     path: FileOrFolder
     """The folder of the tables, its archive, or batch_task alone; relative to the scenario file."""
     rules: RowRules = Field(default_factory=RowRules)
-    """What to do with known problems, where it differs from the defaults: {running: keep}."""
+    """How to treat known problems, where not as by default: {running: keep}."""
     durations: Durations = Field("task", validate_default=True)
     """Run times where batch_instance is missing: task, share, or {type: share, share: 0.5}."""
     instances: bool = True
-    """Each instance takes its own time, where batch_instance is there."""
+    """Whether instances have individual run times, if batch_instance exists."""
 
     meanings = RULES | names.MEANINGS
 
     @classmethod
     def recognise(cls, path: Path, head: str) -> bool:
-        """Return whether a folder or archive holds tables of the trace, or a file is called one."""
+        """Return whether a folder or archive holds tables of the trace, or a file is named so."""
         if path.is_dir():
             return any(names_a_table(entry) for entry in path.iterdir())
         return path.name.partition(".")[0] in TABLES or is_archive(path)
@@ -97,7 +97,7 @@ class Alibaba2017Trace(TraceFormat):
         return trace_facts(self.path, self.read() if has_jobs else None)
 
     def reports(self) -> dict[str, RowReport]:
-        """Return what was done to the rows of each table that is there, by its name."""
+        """Return the report of the rows of each table that exists, by its name."""
         there = tables_there(self.path)
         reports = dict(self.read().tables) if "batch_task" in there else {}
         machines = containers = None
@@ -118,20 +118,20 @@ class Alibaba2017Trace(TraceFormat):
 def read_alibaba2017(path: str | PathLike[str], **arguments: Any) -> Trace:
     """Read the batch jobs of cluster-trace-v2017.
 
-    A job is submitted when its first task is created; jobs are sorted by (that time, job id), the
-    tasks of a job by (creation, task id), so that the order of the rows has no influence. Tasks
-    are bags. Requests are in cores (the trace has hundredths) and in memory relative to the
-    largest machine. There are no requested times and no users.
+    A job is submitted when its first task is created. Jobs are sorted by (that time, job id), the
+    tasks of a job by (creation, task id), so the order of the rows has no influence. Tasks are
+    bags. Requests are in cores (the trace has hundredths) and in memory relative to the largest
+    machine. There are no requested times and no users.
 
-    Run times are those of `batch_instance` where the folder or archive has that table: each
-    instance its own (last attempt that ended well, in the order of starts), the task their mean.
+    Run times come from `batch_instance` where the folder or archive has that table: each instance
+    has its run time (last attempt that ended well, in order of start), the task has their mean.
     Instances that the table lacks take the mean of their task's others. Without the table, and
-    for tasks without rows in it, `durations` says how long instances run.
+    for tasks without rows in it, `durations` gives the run times.
 
     Args:
         path: a folder with the tables (``batch_task.csv``, ``.csv.gz``, or an archive that holds
             them), a ``.tar.gz`` or ``.tgz`` archive, or the single table batch_task (then no
-            other table is looked for).
+            other table is read).
         arguments: the other fields of `Alibaba2017Trace`: `rules` (see `RowRules`), `durations`
             (see `instances.Durations`), `instances`.
 
@@ -169,7 +169,7 @@ def _workload(tasks: Tasks, model: Durations) -> tuple[Workload, Ints]:
 
 
 def _with_instance_times(workload: Workload, times: InstanceRuns, rows: Tally) -> Workload:
-    """Give every instance its run time; those not shown take their task's mean, and are noted."""
+    """Set every instance's run time; those without a row take their task's mean and are noted."""
     shown = times.known > 0
     if not shown.any():
         rows.report.notes[names.TASKS_WITHOUT_ROWS] = workload.tasks
@@ -191,7 +191,7 @@ def _with_instance_times(workload: Workload, times: InstanceRuns, rows: Tally) -
 
 
 def _positions(workload: Workload, times: InstanceRuns) -> Ints:
-    """Return where the shown instances stand among all: the first ones of their tasks."""
+    """Return the positions of the shown instances among all: the first of their tasks."""
     planned = np.cumsum(workload.instances) - workload.instances
     begun = np.cumsum(times.known) - times.known
     shift = np.repeat(planned - begun, times.known)
@@ -202,7 +202,7 @@ def _positions(workload: Workload, times: InstanceRuns) -> Ints:
 def _machines(
     found: Mapping[str, TableFile], used: list[TableFile], reports: dict[str, RowReport]
 ) -> Floats | None:
-    """Return the ids of the machines, where there is a table of them."""
+    """Return the ids of the machines; None if there is no table of them."""
     if "server_event" not in found:
         return None
     events = machine_events(found["server_event"], RESOURCES)

@@ -33,12 +33,12 @@ def trace_facts(path: str | PathLike[str], trace: Trace | None) -> dict[str, Any
         path: as for `tables_there`.
         trace: its batch jobs; None if the table batch_task is not there.
 
-    Returns plain numbers and text, ready for JSON: ``format``, ``tables`` (what became of each
+    Returns plain numbers and text, ready for JSON: ``format``, ``tables`` (the counts of each
     table's rows, by rule), ``missing_tables``, ``unread_tables`` (instances without their tasks),
-    then where their tables are there the facts of `workload_facts`, ``machines``, ``containers``,
-    ``offered_load`` (batch jobs against all machines) and ``usage``.
-    Times are seconds from the trace's start, whose date is not published; cpu is in cores, mem
-    relative to the largest machine's.
+    then, for the tables that exist, the facts of `workload_facts`, ``machines``, ``containers``,
+    ``offered_load`` (batch jobs against all machines) and ``usage``. Times are seconds from the
+    trace's start, whose date is not published; cpu is in cores, mem relative to the largest
+    machine's.
 
     Raises TraceError for what the readers of these tables refuse.
     """
@@ -67,7 +67,7 @@ def trace_facts(path: str | PathLike[str], trace: Trace | None) -> dict[str, Any
 
 
 def machines_facts(events: MachineEvents) -> dict[str, Any]:
-    """Return number, capacity and sizes of the machines that are added, and their events."""
+    """Return number, capacity and sizes of the machines that were added, and their events."""
     added = events.kind == "add"
     machine, capacity = events.machine_id[added][::-1], events.capacity[added][::-1]
     _, last = np.unique(machine, return_index=True)  # of machines added again, the last size
@@ -96,7 +96,7 @@ def _batch_facts(trace: Trace, tables: dict[str, Any]) -> dict[str, Any]:
 def _containers_facts(
     path: str | PathLike[str], tables: dict[str, Any], capacity: Mapping[str, float]
 ) -> dict[str, Any]:
-    """Return number and requests of containers, and the most they hold of all machines at once."""
+    """Return number and requests of containers, and the most that they hold at one instant."""
     found = read_containers(path)
     tables["container_event"] = rows_facts(found.report)
     facts: dict[str, Any] = {
@@ -124,7 +124,7 @@ def _most_at_once(containers: Containers) -> Floats:
 
 
 def _usage_facts(path: str | PathLike[str], table: str) -> dict[str, Any]:
-    """Return how much was measured, when, and the mean over all measurements."""
+    """Return the number of measurements, their first and last time, and their means."""
     subject, (who, *percents) = _USAGE[table]
     time = pl.col("time_s")
     row = (

@@ -1,4 +1,4 @@
-"""The tables of an Alibaba trace: found in a folder, an archive or as one file, and scanned.
+"""The tables of an Alibaba trace: finds them in a folder, an archive or one file, and reads them.
 
 Rows come as polars frames, block by block or lazily.
 """
@@ -29,13 +29,13 @@ _ARCHIVES: Final = (".tar.gz", ".tgz", ".tar")
 
 @dataclass(frozen=True)
 class TableFile:
-    """Where a table lies: a file, or a member of an archive."""
+    """The location of a table: a file, or a member of an archive."""
 
     path: Path
     member: str | None = None
 
     def __str__(self) -> str:
-        """Return the place as messages name it: ``folder/trace.tgz:batch_task.csv``."""
+        """Return the location as messages name it: ``folder/trace.tgz:batch_task.csv``."""
         return str(self.path) if self.member is None else f"{self.path}:{self.member}"
 
     def blocks(self) -> Iterator[Block]:
@@ -52,11 +52,11 @@ class TableFile:
 
 
 def find_tables(path: Path, table: str) -> dict[str, TableFile]:
-    """Return where each table lies: table → file.
+    """Return the location of each table: table → file.
 
     Args:
         path: a folder, a tar archive (plain or gzipped), or a single table.
-        table: which table a single file is, whatever its name.
+        table: which table a single file is, if its name does not say so.
 
     Raises TraceError if there is nothing to read at `path`, or `table` is not in it.
     """
@@ -110,12 +110,12 @@ def _has_tar_header(path: Path) -> bool:
         try:
             return stream.read(512)[257:262] == b"ustar"
         except (EOFError, OSError, zlib.error):
-            return path.name.endswith(_ARCHIVES)  # reading it says, with the line, what is wrong
+            return path.name.endswith(_ARCHIVES)  # the reader reports what is wrong
 
 
 @contextmanager
 def _archive(path: Path) -> Iterator[tarfile.TarFile]:
-    """Open an archive, to be read once from start to end."""
+    """Open an archive for one pass from start to end."""
     with opened(path) as stream:
         try:
             with tarfile.open(fileobj=stream, mode="r|") as archive:
@@ -173,11 +173,11 @@ def lower_text(rows: pl.DataFrame, name: str) -> pl.Series:
 
 
 def scan_table(file: TableFile, table: str) -> pl.LazyFrame:
-    """Return a table for lazy work: ids Int64, numbers Float64, text String, no line numbers.
+    """Return a table as a lazy frame: ids Int64, numbers Float64, text String, no line numbers.
 
-    Rows are read when the frame is collected, a block at a time and only the columns asked for,
-    so a query collected with ``engine="streaming"`` needs little memory however long the table
-    is. Collecting also raises the errors of the file, as `table_rows` does.
+    Rows are read when the frame is collected, block by block and only the columns that the query
+    needs, so with ``engine="streaming"`` a long table needs little memory. Collecting raises the
+    same errors as `table_rows`.
     """
     from polars.io.plugins import register_io_source
 
@@ -276,7 +276,7 @@ def _parsed_slowly(
 
 
 def _misshapen(text: bytes, line: Ints, table: str, file: TableFile) -> TraceError:
-    """Say which line is the first with more or fewer fields than the table has."""
+    """Return an error that names the first line with more or fewer fields than the table."""
     kinds = COLUMNS[table]
     rows = [row.decode("utf-8", "replace").split(",") for row in text.split(b"\n")[:-1]]
     index = next(i for i, row in enumerate(rows) if len(row) != len(kinds))
@@ -299,7 +299,7 @@ def _not_a_number(place: str, table: str, position: int, fields: list[str]) -> T
 
 
 def tables_there(path: str | PathLike[str]) -> dict[str, TableFile]:
-    """Return the tables of the trace that are at a place, whichever they are.
+    """Return all tables of the trace that a path holds.
 
     Args:
         path: a folder, a tar archive, or a single table that has its table's name.
@@ -316,7 +316,7 @@ def tables_there(path: str | PathLike[str]) -> dict[str, TableFile]:
 
 
 def names_a_table(path: Path) -> bool:
-    """Return whether a file has the name of a table, also of another year's, or of an archive."""
+    """Return whether a file is named like a table, of 2017 or 2018, or like an archive."""
     known = path.name.partition(".")[0] in (*TABLES, *NAMES_OF_2018)
     return path.is_file() and (known or path.name.endswith((".tar", ".tar.gz", ".tgz")))
 
@@ -326,4 +326,4 @@ def is_archive(path: Path) -> bool:
     try:
         return tarfile.is_tarfile(path)
     except (OSError, EOFError, zlib.error):
-        return False  # the reader says what is wrong
+        return False  # the reader will report what is wrong

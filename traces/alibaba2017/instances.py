@@ -1,8 +1,8 @@
 """The table batch_instance: the run time of every instance whose successful attempt it shows.
 
-The table has a row for every attempt and no instance ids: a retried attempt shows by its
-status, or by seq_no below total_seq_no. The attempts that ended well, in the order of their
-start, are the instances of their task.
+The table has a row for every attempt but no instance ids. A retried attempt is recognised by its
+status, or by a seq_no below total_seq_no. The attempts that ended well, in order of start, are the
+instances of their task.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _KEPT_COLUMNS: Final = ("task", "start", "run", "line")
 
 @dataclass(frozen=True)
 class InstanceRuns:
-    """Run times of single instances, where the table shows them; T tasks."""
+    """Run times of the instances that the table shows; T tasks."""
 
     known: Ints
-    """(T,) how many of a task's instances the table shows."""
+    """(T,) number of instances that the table shows."""
     run_s: Floats
-    """(sum of known,) their run times, task by task, in the order of their start."""
+    """(sum of known,) their run times, by task, then by start."""
 
 
 def read_instance_times(
@@ -52,9 +52,9 @@ def read_instance_times(
     machines: npt.NDArray[Any] | None,
     tally: Tally,
 ) -> InstanceRuns:
-    """Read batch_instance and apply the rules, each row counted under the first that holds.
+    """Read batch_instance and apply the rules; each row counts under the first that applies.
 
-    What is kept of a row takes some 16 bytes, so that 12 million rows cost a few hundred megabytes.
+    A row takes about 16 bytes, so 12 million rows take a few hundred megabytes.
 
     Args:
         file: the table.
@@ -79,7 +79,7 @@ def read_instance_times(
 
 
 def task_index(kept: tuple[Ints, Ints], left_out: tuple[Ints, Ints]) -> pl.DataFrame:
-    """Return (job_id, task_id, task): the row of each kept task, -1 for those left out."""
+    """Return (job_id, task_id, task): the row of each kept task, -1 for a task left out."""
     rows = np.concatenate((np.arange(len(kept[0])), np.full(len(left_out[0]), _LEFT_OUT)))
     frame = pl.DataFrame(
         {
@@ -113,7 +113,7 @@ class _InstanceRows:
         return mask
 
     def judge(self, chosen: RowRules, tally: Tally) -> Ints:
-        """Count the rows that are left out; return those that are instances of kept tasks."""
+        """Count the rows to leave out; return those that are instances of kept tasks."""
         unusable = (np.abs(self.start) >= LARGEST) | (np.abs(self.end) >= LARGEST)
         unusable |= (np.abs(self.job) >= LARGEST_ID) | (np.abs(self.task_id) >= LARGEST_ID)
         retried = (self.seq < self.total) & (chosen.retries == "last")
@@ -137,7 +137,7 @@ class _InstanceRows:
 
 
 def _by_task(columns: dict[str, npt.NDArray[Any]], instances: Ints, tally: Tally) -> InstanceRuns:
-    """Sort the instances by task and start; leave out those that a task did not plan."""
+    """Sort the instances by task and start; leave out more instances than a task planned."""
     frame = pl.DataFrame({name: columns.pop(name) for name in _KEPT_COLUMNS}).sort(_KEPT_COLUMNS)
     task, line = frame["task"].to_numpy(), frame["line"].to_numpy()
     counts = np.bincount(task, minlength=len(instances)).astype(np.int64)
@@ -153,29 +153,28 @@ SHARES: Final = (
     (1, 0.93), (4, 0.86), (16, 0.79), (64, 0.73), (128, 0.65), (256, 0.47), (512, 0.22),
     (1024, 0.13),
 )  # fmt: skip
-"""From so many instances on → mean run time of an instance as a share of its task's wall time.
+"""Least number of instances → mean run time of an instance as a share of its task's wall time.
 
-Measured: the durations that the job table of CloudSimPy has for 31,735 tasks of the trace (they
-look like means over batch_instance: 37 % are not whole), summed over instances, divided by the same
-sum of end − creation in batch_task. A task with many instances does not run all of them at once.
-With these shares the sum of all run times comes out within 1 %; with ``task`` it is 4.4 times as
-much.
+Measured from the durations in CloudSimPy's job table for 31,735 tasks of the trace (apparently
+means over batch_instance: 37 % are not whole), summed over instances and divided by the same sum of
+end − creation in batch_task. A task with many instances does not run them all at once. With
+these shares the sum of all run times is within 1 % of the measured one; with ``task`` it is 4.4
+times as large.
 """
 
 
 class Durations(Section):
-    """How long instances run of which the trace shows only the task, from its wall time.
+    """Run times of instances without a row, from the wall time of their task.
 
-    The wall time is end − creation. ``task``: every instance runs as long as its task took; an
-    upper bound, by which all instances of a task end together if they start together. ``share``:
-    every instance runs for a share of it, the one given, or by the number of instances as `SHARES`
-    has it.
+    The wall time is end − creation. ``task``: every instance runs for the task's wall time, an
+    upper bound; instances that start together end together. ``share``: every instance runs for a
+    share of it, either the given one or the one that `SHARES` has for the number of instances.
     """
 
     type: Literal["task", "share"] = "task"
-    """task: as long as the task took; share: a part of it."""
+    """task: the task's wall time; share: a share of it."""
     share: Annotated[float, Field(gt=0, le=1)] | None = None
-    """The part; null: what was measured for tasks of so many instances."""
+    """The share; null: as measured for the task's number of instances."""
 
     @model_validator(mode="before")
     @classmethod

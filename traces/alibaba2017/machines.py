@@ -35,9 +35,9 @@ def read_machine_events(
 ) -> MachineEvents:
     """Read server_event: machines that are added or removed, software and hardware errors.
 
-    Events are sorted by time, those of one instant stay in the order of the file. In the trace all
-    machines are added at 0, which means: before it. An error carries the capacity 0: that is not
-    the machine's size, which is taken from its add.
+    Events are sorted by time; events at one instant keep the order of the file. In the trace all
+    machines are added at 0, which means before its start. Errors have the capacity 0, so the
+    machine's capacity is taken from its add.
 
     Args:
         path: a folder, an archive, or the single table; see `read_alibaba2017`.
@@ -59,7 +59,7 @@ def check_resources(resources: Sequence[str]) -> None:
 
 
 def machine_events(file: TableFile, resources: Sequence[str]) -> MachineEvents:
-    """Read server_event from where it lies; see `read_machine_events`."""
+    """Read server_event from a known file; see `read_machine_events`."""
     tally = Tally()
     blocks = list(table_rows(file, "server_event", ("time_s", "machine_id", "event", *AMOUNTS)))
     if not blocks:
@@ -93,7 +93,7 @@ class _Events:
         self.capacity = np.column_stack([numbers(rows, name) for name in resources])
 
     def judge(self, tally: Tally) -> Ints:
-        """Count the rows to leave out; return the others in the order of time."""
+        """Count the rows to leave out; return the others in order of time."""
         line, machine, capacity = self.line, self.machine, self.capacity
         is_add = self.kind == "add"
         unusable = ~(np.abs(self.time) < LARGEST) | (np.abs(machine) >= LARGEST_ID)
@@ -112,17 +112,17 @@ class _Events:
         return _by_time(np.flatnonzero(left & ~strange), self.time, line, tally)
 
     def held(self, kept: Ints, tally: Tally) -> Floats:
-        """Return (E, R) what the machine of each event has.
+        """Return (E, R) the capacity of each event's machine.
 
-        An event without capacity has that of its machine's latest add, or, where none came before,
-        of the first.
+        An event without capacity takes that of its machine's previous add, or of its first add if
+        there is no previous one.
         """
         capacity, machine = np.nan_to_num(self.capacity[kept]), self.machine[kept].tolist()
         kind, line = self.kind[kept].tolist(), self.line[kept]
         size: dict[float, Floats] = {}
         for row in range(len(kind) - 1, -1, -1):
             if kind[row] == "add":
-                size[machine[row]] = capacity[row]  # in the end the first
+                size[machine[row]] = capacity[row]  # the first add remains
         present: set[float] = set()
         bare, again = np.zeros((2, len(kind)), dtype=bool)
         for row, name in enumerate(machine):
@@ -141,7 +141,7 @@ class _Events:
 
 
 def _by_time(kept: Ints, time_s: Floats, line: Ints, tally: Tally) -> Ints:
-    """Return the kept rows in the order of time; note those out of order."""
+    """Return the kept rows in order of time; note those out of order."""
     time = time_s[kept]
     tally.note(names.EVENT_ORDER, line[kept][time < np.maximum.accumulate(time)])
     return np.asarray(kept[np.argsort(time, kind="stable")])
@@ -155,9 +155,9 @@ def read_containers(
 ) -> Containers:
     """Read container_event: each container from its creation to its removal, if it has one.
 
-    A creation and the removal of the same container make one row. Containers are sorted by (start,
-    container id); a start of 0 means: before the trace. Machines that server_event lacks, where
-    that table is next to this one, are noted and kept.
+    The creation and the removal of a container make one row. Containers are sorted by (start,
+    container id); a start of 0 means before the trace. Containers on machines that server_event
+    lacks, if that table is next to this one, are noted and kept.
 
     Args:
         path: a folder, an archive, or the single table; see `read_alibaba2017`.

@@ -1,8 +1,8 @@
-"""The rules for Alibaba's tables: what may be chosen, their names in reports, and their meaning.
+"""The rules for Alibaba's tables: options, names in reports, and meaning.
 
-They are the trace's known problems (its own description names most), each under one name with
-which a report counts it. Where more than one treatment makes sense the scenario chooses; the
-defaults leave out what never ran or has not ended, and what cannot be placed in time or space.
+Each known problem of the trace (its description names most) has one name, under which reports count
+it. Where more than one treatment makes sense, the scenario chooses. The defaults leave out rows
+that never ran or had not ended, and rows without a usable time or machine.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ MEANINGS: Final[dict[str, str]] = {
 
 
 class RowRules(Section):
-    """What to do with known problems of the trace."""
+    """How to treat known problems of the trace."""
 
     waiting: Literal["drop", "keep"] = "drop"
     """Tasks that never started; kept, they run as long as the clock says between their times."""

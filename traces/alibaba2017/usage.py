@@ -24,7 +24,7 @@ _TABLES: Final = {
 
 
 def read_usage(path: str | PathLike[str], of: Subject = "machines") -> pl.LazyFrame:
-    """Return measurements of usage as a lazy frame, as they are in the trace: no rule is applied.
+    """Return measurements of usage as a lazy frame, as in the trace: no rule is applied.
 
     Machines: ``time_s``, ``machine_id``, ``cpu_percent``, ``mem_percent``, ``disk_percent``
     (0 … 100 of the machine's), ``load1``, ``load5``, ``load15``. Containers: ``container_id``
@@ -32,7 +32,7 @@ def read_usage(path: str | PathLike[str], of: Subject = "machines") -> pl.LazyFr
     ``mpki_mean``, ``cpi_max``, ``mpki_max``. Instances: all columns of batch_instance, such as
     ``cpu_max``, ``cpu_mean`` (cores), ``mem_max`` and ``mem_mean`` (relative to the largest
     machine). Times are seconds on the trace's clock, ids Int64, empty fields null; a measurement
-    is a mean over 300 s. The trace's description gives more.
+    is a mean over 300 s. The trace's description has the details.
 
     The file is read when the frame is collected, and only the rows and columns that are asked
     for; collect with ``engine="streaming"`` to keep memory small.
@@ -54,7 +54,7 @@ def usage_report(
     of: Literal["machines", "containers"],
     known: Collection[int] | None = None,
 ) -> RowReport:
-    """Return what is odd in a table of usage; no row is left out, and one counts under one rule.
+    """Count the oddities of a table of usage, each row under one rule; no row is left out.
 
     Args:
         path: see `read_usage`.

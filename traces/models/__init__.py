@@ -1,7 +1,7 @@
 """Simple synthetic workloads: independent jobs that arrive without memory.
 
-Four generators over the same two choices. Arrivals are Poisson (continuous time) or Bernoulli
-(time steps: then run times, too, are whole numbers of steps). Run times are exponential or
+Four models of arrivals and run times. Arrivals are Poisson (continuous time) or Bernoulli
+(time steps; then run times are also whole numbers of steps). Run times are exponential or
 constant, as in queueing theory, or uniform or bimodal, as in much work on learned schedulers
 (e.g. Mao et al., "Resource management with deep reinforcement learning", 2016: 80 % short jobs).
 A job's size is uniform over a range and independent of its run time.

@@ -271,7 +271,7 @@ def draw_sizes(
 ) -> Ints:
     """Return (jobs,) numbers of processors, 1 … `processors`.
 
-    A rounded power of two above a machine that is none itself becomes the largest one within it.
+    A power of two above the machine's size becomes the largest power of two within it.
     """
     machine = np.log2(processors)
     largest = [max(machine - m.largest_below_machine, 0.0) for m in models]

@@ -1,6 +1,6 @@
 """Synthetic users: who submits a job, and which run time they ask for.
 
-Neither belongs to the published job models. Both are drawn from streams of their own, so that
+Neither belongs to the published job models. Both are drawn from separate streams, so that
 switching them on leaves arrivals, sizes and run times as they were.
 """
 

@@ -1,6 +1,6 @@
-r"""Slurm's accounting: reads what ``sacct --parsable2`` prints, the log that operators hold.
+r"""Slurm's accounting: reads the output of ``sacct --parsable2``, the log that operators have.
 
-Columns are found by the names in the header line, so any ``--format`` will do that has a job, a
+Columns are found by the names in the header line, so any ``--format`` works that has a job, a
 submit time, a run time and processors, for example::
 
     sacct --allusers --allocations --parsable2 --starttime 2024-01-01 --format JobID,User,\
@@ -76,7 +76,7 @@ class SacctLog(RigidLog):
         return self.scan()[0]
 
     def swf_fields(self) -> tuple[Trace, dict[str, Floats]]:
-        """Return the trace, and what the log tells of how its jobs ran."""
+        """Return the trace, and the usage of its jobs that the log records."""
         gathered = Gathered()
         trace, order = self.scan(parser=UsageRows, watch=gathered.add)
         return trace, gathered.columns(order)
@@ -88,10 +88,10 @@ class SacctLog(RigidLog):
 
         Args:
             parser: makes the columns.
-            watch: is shown every block: all its rows, and those that became jobs.
+            watch: called with every block: all its rows, and those that became jobs.
 
         Returns:
-            The trace, and the index that brings columns of the watched jobs into its order.
+            The trace, and the index that puts columns of the watched jobs into its order.
         """
         path, tally, jobs = Path(self.path), Tally(), RigidJobs()
         names: list[pl.Series] = []
@@ -116,12 +116,12 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     """Read the output of ``sacct --parsable2`` (or ``--parsable``) as a workload of rigid jobs.
 
     The trace's zero is the first job's submission. Job ids are JobIDRaw where the log has it, else
-    JobID: whole numbers, or text as soon as one is text (``12_3``, an array's task). Users,
-    accounts (else groups), job names, QOS and partitions are numbered in order of appearance;
-    their names are the workload's `labels`. Rows of job steps, of jobs that have not started or
-    not ended, and of jobs cancelled before they started are left out and counted. Processors are
-    those of AllocCPUS, NCPUS or AllocTRES (allocated), ReqCPUS or ReqTRES (requested); without any
-    of these columns the number of machines is taken, and noted.
+    JobID: whole numbers, or text if any is text (``12_3``, a task of an array). Users, accounts
+    (else groups), job names, QOS and partitions are numbered in order of appearance; their names
+    are the workload's `labels`. Rows of job steps, of jobs that have not started or not ended, and
+    of jobs cancelled before they started are left out and counted. Processors come from AllocCPUS,
+    NCPUS or AllocTRES (allocated) and from ReqCPUS or ReqTRES (requested); without any of these
+    columns the number of machines is taken, and noted.
 
     Args:
         path: the file, plain or gzipped.
@@ -137,7 +137,7 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
 
 
 def _jobs_that_ended(rows: pl.DataFrame, tally: Tally) -> pl.DataFrame:
-    """Leave out, and count, what is no job or has no run time yet."""
+    """Leave out and count rows that are not jobs or have no run time yet."""
     order = (
         rules.JOB_STEP, rules.PENDING_ARRAY, rules.CANCELLED, rules.NOT_STARTED,
         rules.STILL_RUNNING,
@@ -163,7 +163,7 @@ def _columns(rows: pl.DataFrame, kept: KeptJobs, memory: bool) -> dict[str, Floa
 
 
 def _numbered(rows: pl.DataFrame, labels: dict[str, dict[str, int]]) -> dict[str, npt.NDArray[Any]]:
-    """Number the users, accounts, …; names met for the first time get the next number."""
+    """Number the users, accounts, …; a new name gets the next number."""
     numbered = {}
     lower = {name.lower(): name for name in rows.columns}
     for column, fields in LABELLED.items():

@@ -1,4 +1,4 @@
-"""What the rows of a sacct table say of a job, as numbers, and which rows are no finished jobs."""
+"""Numeric columns of a sacct table, and the rows that are not finished jobs."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _INSTANT_FORM: Final = "2024-05-01T12:00:00 (SLURM_TIME_FORMAT=standard)"
 
 
 class SacctRows:
-    """Rows of text on their way to numbers: columns are added to `frame` one after the other.
+    """Converts rows of text to numbers: adds columns to `frame` one by one.
 
     Attributes:
-        frame: the table's own columns, then ours in lower case.
+        frame: the table's original columns, then ours in lower case.
     """
 
     def __init__(self, table: pl.DataFrame, path: Path) -> None:
@@ -47,7 +47,7 @@ class SacctRows:
 
         Float64: job (for sorting), submit, start, end (Unix seconds), run, requested_time
         (seconds), allocated, requested (processors), memory (GiB a processor). String: id.
-        Boolean: one for each rule that leaves out rows which are no finished jobs.
+        Boolean: one for each rule that leaves out rows that are not finished jobs.
 
         Raises TraceError for values that cannot be read, with the line.
         """
@@ -65,7 +65,7 @@ class SacctRows:
         return next((name for name in found if name is not None), None)
 
     def _needed(self, *choices: str) -> str:
-        """Return the first of columns of which the header was found to have one."""
+        """Return the first of these columns that the table has; the header was checked for one."""
         name = self._name(*choices)
         assert name is not None, f"the header was let through without {choices}"
         return name
@@ -74,7 +74,7 @@ class SacctRows:
         self.frame = self.frame.with_columns(values.alias(name))
 
     def _read(self, name: str, column: str, values: pl.Expr, form: str) -> None:
-        """Add a column read from text; refuse text that is neither a value nor a word for none."""
+        """Add a column read from text; refuse text that is neither a value nor stands for none."""
         self._add(name, values.cast(pl.Float64))
         self._refuse(pl.col(name).is_null() & ~is_nothing(pl.col(column)), column, form)
 
@@ -108,7 +108,7 @@ class SacctRows:
             values = instant_s(pl.col(column), time_zone)
             if time_zone is None:
                 self._read(name.lower() + "_s", column, values, _INSTANT_FORM)
-            else:  # a time that the zone's clock skips is no reading error
+            else:  # a time that the zone's clock skips is not a reading error
                 self._read(name.lower() + "_s", column, instant_s(pl.col(column), None), "")
                 self._add(name.lower() + "_s", values)
         self._add("submit", pl.col("submit_s"))

@@ -1,8 +1,8 @@
 """The table that ``sacct --parsable2`` prints: a header line of names, then rows of text.
 
 The functions for its fields (durations, time limits, instants, memory) take a polars column of text
-and return numbers: null where the text says that there is none (empty, Unknown, UNLIMITED, …), and
-for text of no known form.
+and return numbers, null where the text stands for no value (empty, Unknown, UNLIMITED, …) or has no
+known form.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from simkit.traces.files import Block, text_blocks
 from simkit.traces.rules import Tally
 
 MACHINES: Final = ("NNodes", "AllocNodes", "ReqNodes")
-"""Columns that count machines: the first that is there."""
+"""Columns that count machines; the first that exists is read."""
 
 PROCESSORS: Final = ("AllocCPUS", "NCPUS", "AllocTRES", "ReqCPUS", "ReqTRES", *MACHINES)
-"""Columns that tell how large a job is; where there are only machines, these are counted."""
+"""Columns that give a job's size; machines are counted if there are no processors."""
 
 RUN_TIME: Final = ("Elapsed", "ElapsedRaw")
 
@@ -32,14 +32,14 @@ COMMAND: Final = (
     "sacct --allusers --allocations --parsable2 --format=JobID,JobIDRaw,User,Account,Partition,"
     "QOS,State,Submit,Start,End,Elapsed,Timelimit,AllocCPUS,ReqCPUS,NNodes,ReqMem,TotalCPU"
 )
-"""The command whose table has all that is read (without --allocations also the memory used)."""
+"""The command whose table has all columns that are read (without --allocations: memory used)."""
 
 
 def column_names(header: bytes, number: int, path: Path) -> list[str]:
-    """Return the names in a header line; after ``--parsable``, which ends in |, the last is empty.
+    """Return the names in a header line; the last is empty after ``--parsable``, which ends in |.
 
-    Raises TraceError, with the line `number`, if it is no header, names a column twice, or lacks
-    columns: all that are missing are named.
+    Raises TraceError, with the line `number`, if it is not a header, names a column twice, or lacks
+    columns; it names all missing ones.
     """
     names = [name.strip() for name in header.decode("utf-8", "replace").split("|")]
     lower = [name.lower() for name in names]
@@ -59,7 +59,7 @@ def column_names(header: bytes, number: int, path: Path) -> list[str]:
 
 
 def _missing(lower: Sequence[str]) -> list[str]:
-    """Return what is needed and not there, each with the columns that would do instead."""
+    """Return the missing columns, each with the columns that could replace it."""
 
     def has(*names: str) -> bool:
         return any(name.lower() in lower for name in names)
@@ -81,8 +81,8 @@ LINE: Final = "line"
 def sacct_tables(path: Path, tally: Tally) -> Iterator[pl.DataFrame]:
     """Yield the rows, block by block: the column `LINE`, then the header's columns as text.
 
-    Raises TraceError for a file without header, a header that lacks columns which are needed, or a
-    row with more or fewer fields than the header.
+    Raises TraceError for a file without header, a header that lacks needed columns, or a row with
+    more or fewer fields than the header.
     """
     header = b""
     for block in text_blocks(path):
@@ -148,7 +148,7 @@ _GIB = {"k": 2.0**-20, "m": 2.0**-10, "": 2.0**-10, "g": 1.0, "t": 2.0**10, "p":
 
 
 def is_nothing(text: pl.Expr) -> pl.Expr:
-    """Tell which fields say that there is no value."""
+    """Return which fields stand for no value."""
     return text.str.strip_chars().str.to_lowercase().is_in(list(NOTHING))
 
 
@@ -181,8 +181,7 @@ def instant_s(text: pl.Expr, time_zone: str | None) -> pl.Expr:
 def memory_gib(text: pl.Expr, processors: pl.Expr, machines: pl.Expr) -> pl.Expr:
     """Return GiB per processor of ``4000M`` (a job), ``4Gc`` (a processor), ``16Gn`` (a machine).
 
-    The letters are those of `sacct`: K, M, G, T, P are powers of 1024, M is meant where none
-    stands.
+    As in `sacct`, K, M, G, T and P are powers of 1024; without a letter the unit is M.
     """
     parts = text.str.strip_chars().str.extract_groups(_MEMORY).struct
     unit = parts.field("2").str.to_lowercase().replace_strict(_GIB, default=None)

@@ -1,7 +1,7 @@
-"""What sacct tells of how jobs ran, as SWF's fields have it: wait, status, processor time, memory.
+"""Usage of jobs in sacct's log, as SWF has it: wait, status, processor time, memory.
 
-A simulation does not need it; a log that is converted to SWF keeps it. Slurm gives the memory that
-a job used with its steps (``12.batch``, ``12.0``), whose rows are no jobs: their largest counts.
+A simulation does not need it; a log that is converted to SWF keeps it. Slurm gives the used memory
+in the rows of a job's steps (``12.batch``, ``12.0``); the largest counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from simkit.traces.sacct.table import bytes_of, duration_s, number
 USAGE: Final = (
     "wait_time_s", "status", "cpu_time_s", "requested_processors", "requested_memory_kb",
 )  # fmt: skip
-"""Columns that a job's own row gives."""
+"""Columns that the job's row gives."""
 
 _FAILED: Final = (
     "FAILED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "LAUNCH_FAILED", "DEADLINE",
@@ -31,7 +31,7 @@ _KIB_A_GIB: Final = 2.0**20
 
 
 class UsageRows(SacctRows):
-    """Rows with the columns of `USAGE` besides, and ``owner`` and ``used_kb``, of steps too."""
+    """Rows with the columns of `USAGE`, and ``owner`` and ``used_kb``, also of steps."""
 
     def parse(self, time_zone: str | None, tally: Tally) -> pl.DataFrame:
         super().parse(time_zone, tally)
@@ -82,14 +82,14 @@ class UsageRows(SacctRows):
 
 
 class Gathered:
-    """The usage of the jobs that are kept, and the memory of all rows, block by block."""
+    """Collects the usage of kept jobs, and the memory of all rows, block by block."""
 
     def __init__(self) -> None:
         self._jobs: list[pl.DataFrame] = []
         self._used: list[pl.DataFrame] = []
 
     def add(self, rows: pl.DataFrame, kept: pl.DataFrame) -> None:
-        """Take in a block: all its rows, and those that became jobs."""
+        """Add a block: all its rows, and those that became jobs."""
         self._jobs.append(kept.select(*USAGE, "owner", "count"))
         steps = rows.filter(pl.col("used_kb").is_not_null() & ~pl.col(rules.PENDING_ARRAY))
         self._used.append(steps.group_by("owner").agg(pl.col("used_kb").max()))

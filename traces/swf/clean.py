@@ -42,7 +42,7 @@ def clean_swf(
         arguments: the fields of `SwfLog`, as for `read_swf`.
 
     Returns:
-        What became of the rows, as `read_swf` reports it.
+        The report of the rows, as `read_swf` returns it.
 
     Raises TraceError if `source` is not an SWF log or has no jobs, or `target` cannot be written.
     """

@@ -13,7 +13,7 @@ import polars as pl
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError, did_you_mean
-from simkit.traces.files import text_blocks
+from simkit.traces.files import is_parquet, text_blocks
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def read_columns(path: Path, text: Sequence[str], numbers: Sequence[str]) -> Tab
     Raises TraceError, with the line, for missing columns, rows of another width and numbers that
     are none.
     """
-    if _is_parquet(path):
+    if is_parquet(path):
         return _parquet(path, text, numbers)
 
     frames: list[pl.DataFrame] = []
@@ -73,14 +73,6 @@ def read_columns(path: Path, text: Sequence[str], numbers: Sequence[str]) -> Tab
     if not frames:
         raise TraceError(f"{path}: no tasks: the table has no rows; check it")
     return TableColumns(pl.concat(frames), np.concatenate(lines))
-
-
-def _is_parquet(path: Path) -> bool:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(4) == b"PAR1"
-    except OSError:
-        return False  # opening it as text says what is wrong
 
 
 def _check_names(names: Sequence[str], wanted: Sequence[str], path: Path) -> None:

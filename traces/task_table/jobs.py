@@ -89,7 +89,7 @@ class TableJobs:
         return begins
 
     def _repeated(self) -> Bools:
-        """Tell which tasks have the id of an earlier one of their job."""
+        """Return which tasks have the id of an earlier task of their job."""
         _, number = np.unique(self.task_id, return_inverse=True)
         pairs = np.column_stack((self._job_begins(), number))
         _, first = np.unique(pairs, axis=0, return_index=True)

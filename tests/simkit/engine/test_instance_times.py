@@ -1,4 +1,4 @@
-"""Instances with run times of their own: each ends when it is done, and frees what it holds."""
+"""Instances with individual run times: each ends when it is done, and frees what it holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maintenance: windows in which capacity is away, and what becomes of the tasks on it."""
+"""Maintenance: windows in which capacity is absent, and what happens to the tasks on it."""
 
 from __future__ import annotations
 

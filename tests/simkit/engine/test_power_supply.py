@@ -56,7 +56,7 @@ def fcfs() -> OrderedPolicy:
     return OrderedPolicy(FCFS())
 
 
-# ---- what becomes of running tasks -----------------------------------------------------------
+# ---- what happens to running tasks -----------------------------------------------------------
 
 JOBS = ((0, 150, 6), (10, 50, 4), (20, 100, 3))
 """At 100 s jobs 0 and 2 hold nine processors, and power carries five until 200 s."""
@@ -91,7 +91,7 @@ JOBS = ((0, 150, 6), (10, 50, 4), (20, 100, 3))
     ],
     ids=lambda value: value.running if isinstance(value, Supply) else "",
 )  # fmt: skip
-def test_what_becomes_of_tasks_when_power_falls(simulate, rigid, fcfs, supply, pieces):
+def test_tasks_are_stopped_as_set_when_power_falls(simulate, rigid, fcfs, supply, pieces):
     signal = sun(1000, 500, 1000, 1000)
     run = simulate(fcfs, rigid(*JOBS), 10, site=site(signal, supply=supply))
     assert run.rows("allocations", PIECES) == pieces

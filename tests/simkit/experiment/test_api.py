@@ -13,7 +13,7 @@ from simkit.policy import Action, Place, State, SystemInfo
 
 
 class Shortest:
-    """Ten lines of one's own."""
+    """A custom policy in ten lines."""
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         pass

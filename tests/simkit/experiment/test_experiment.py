@@ -107,7 +107,7 @@ def test_the_header_is_the_default_machine() -> None:
 
 
 WINDOWS = [
-    # the window, (start, end, machine, amounts) of what becomes of it
+    # the window, (start, end, machine, amounts) of the result
     ({"start": "1h", "duration": "1h", "processors": 5}, [(3600, 7200, 0, (5,))]),
     ({"start": 0, "end": "1h"}, [(0, 3600, 0, (10,))]),
     # dates count from the trace's zero, here 1970-01-01T01:00Z

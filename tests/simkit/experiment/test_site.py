@@ -313,8 +313,8 @@ def test_power_below_zero_is_refused_or_taken_for_zero(csv):
     file = csv(1, -0.5, 2)
     (line,) = problems(**EPOCH, **source(file))
     assert "1 value below 0, the smallest is -500 W; power must be at least 0" in line
-    mended = build(**EPOCH, **source(file | {"negative": "zero"})).sources[0].power
-    assert mended.values([0, HOUR, 2 * HOUR]).tolist() == [1000, 0, 2000]
+    repaired = build(**EPOCH, **source(file | {"negative": "zero"})).sources[0].power
+    assert repaired.values([0, HOUR, 2 * HOUR]).tolist() == [1000, 0, 2000]
     # a price may be below 0
     tariff = {"type": "schedule", "day": {"0:00": -0.1}}
     assert build(grid={"price_per_kwh": tariff}).grid.price_per_kwh.value(0.0) == -0.1

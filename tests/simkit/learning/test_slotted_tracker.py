@@ -1,4 +1,4 @@
-"""The slotted tracker: what it shows is what a look at the whole simulation would."""
+"""The slotted tracker shows the same as a fresh view of the whole simulation."""
 
 from __future__ import annotations
 

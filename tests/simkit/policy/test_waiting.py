@@ -1,4 +1,4 @@
-"""Waiting tasks as arrays find what a look at each would find."""
+"""Waiting tasks as arrays find the same tasks as a search one by one."""
 
 from __future__ import annotations
 

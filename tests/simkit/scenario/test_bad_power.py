@@ -154,7 +154,7 @@ BY_THE_FILES = [
       "fill them with the rule hold")),
     (wind(csv(path="gap.csv", gaps="hold")),
      ("for 06:00:00; gaps up to 03:00:00 are allowed; raise longest",)),
-    # the truth, and a forecast of one's own, shorter than the horizon
+    # the truth, and a custom forecast, shorter than the horizon
     ({"forecast": "{type: perfect, horizon: 30d}"},
      (f"{WIND}: covers 0 to 345600 s of the run, but the forecast looks from 0 to",
       "its horizon of 2592000 s", "give a shorter horizon, a longer file")),

@@ -11,7 +11,7 @@ from simkit.scenario.overrides import anchor_paths
 
 HERE = Path("/here")
 SETTINGS: list[tuple[str, Any, Any]] = [
-    # key, value, what becomes of it
+    # key, value, result
     ("policy.path", "mine.py:Mine", "/here/mine.py:Mine"),
     ("policy.path", "/there/mine.py:Mine", "/there/mine.py:Mine"),
     ("policy.order", "sub/mine.py:Order", "/here/sub/mine.py:Order"),  # the short form

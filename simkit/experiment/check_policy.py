@@ -224,7 +224,7 @@ class Trial:
         self._seed = seed
 
     def write(self, table: str, rows: pl.DataFrame) -> None:
-        """Take records; a trial is the sink of its own run."""
+        """Take records; a trial is the sink of its run."""
         self.tables.setdefault(table, []).append(rows)
 
     def run(self, policy: Policy) -> None:

@@ -102,7 +102,7 @@ class Scenario(Section):
     estimates: EstimatorChoice = Field("requested", validate_default=True)
     """Run times that the policy is told: requested, actual, user-mean, or {type: perturbed, …}."""
     processes: Many[ProcessSection] = ()
-    """SimPy processes of the user, [{path: my_process.py:MyProcess, args: {…}}]; they run beside
+    """SimPy processes of the user, [{path: my_process.py:MyProcess, args: {…}}]; they run next to
     the engine's own, and may take machines away and give them back."""
     walltime: Literal["kill", "ignore"] = "ignore"
     """kill: a job is killed at its requested time; ignore: it runs to its end."""

@@ -1,6 +1,6 @@
 """Random columns, drawn in blocks of fixed size.
 
-A block is always drawn whole and the last one cut, which gives two things: the numbers beside the
+A block is always drawn whole and the last one cut, which gives two things: the numbers next to the
 column itself cost the same memory for a thousand jobs and for a million, and a longer column
 begins with the shorter one of the same stream.
 """

@@ -16,7 +16,7 @@ import numpy as np
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.ordered import Entry, Lane
 from simkit.policy.profile import Profile
-from simkit.policy.room import Room, make_room
+from simkit.policy.room import Release, Room, make_room
 from simkit.policy.task import Placement, Task
 
 _TASK = itemgetter(3)  # of an entry
@@ -168,8 +168,7 @@ class Easy:
         """Find the shadow time and what will be free then, the head not yet placed."""
         head = self._head = lane.entries[0][3]
         self._future = state.room.copy()
-        shadow = self._future.release_until(head, state.expected_ends, state.now)
-        self._shadow = inf if shadow is None else shadow
+        self._shadow = shadow_time(self._future, head, state.expected_ends, state.now)
 
     def _beside_head(self, state: State, lane: Lane, task: Task, on: Placement) -> Placement | None:
         """Return where a task may run on past the shadow time: the head must still fit then.
@@ -205,6 +204,38 @@ class Easy:
                 profile.hold(task, fitting, state.now)
                 if not task.remaining:
                     lane.remove(entry)
+
+
+def shadow_time(room: Room, head: Task, releases: Sequence[Release], now: float) -> float:
+    """Return the earliest expected end at which the head fits, in s; infinity if it never does.
+
+    Args:
+        room: free now; left with what is free at the shadow time, after all releases of it.
+        head: the blocked task.
+        releases: what runs, soonest first; what is overdue counts as ending now.
+        now: the instant, in s.
+    """
+    if _fits(room, head):
+        return now
+    position = 0
+    while position < len(releases):
+        instant = max(releases[position][0], now)
+        while position < len(releases) and releases[position][0] <= instant:
+            allocation = releases[position][2]
+            room.give(allocation.on, allocation.task.request)
+            position += 1
+        if _fits(room, head):
+            return instant
+    return inf
+
+
+def _fits(room: Room, head: Task) -> bool:
+    """Return whether a place for the head is free; it costs less than `fit` where too little is."""
+    needed = head.instances if head.gang else 1
+    short = any(a * needed > f for a, f in zip(head.request, room.total_free(), strict=True))
+    if short and (room.free() >= 0).all():  # less than nothing on one machine hides some of another
+        return False
+    return room.fit(head) is not None
 
 
 def _around_head(state: State, lane: Lane) -> Profile:

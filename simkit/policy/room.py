@@ -8,7 +8,7 @@ resource still fits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -64,15 +64,6 @@ class Room(Protocol):
 
     def common(self, other: Room) -> Room:
         """Return the room that is free in both this and `other`."""
-
-    def release_until(self, fits: Task, releases: Sequence[Release], now: float) -> float | None:
-        """Free what running tasks hold, in order of expected end, until the task fits.
-
-        All releases of the last instant are freed. An overdue release counts as now.
-
-        Returns:
-            The instant at which it fits first, or None if it never does.
-        """
 
     def free(self) -> Floats:
         """Return (M, R) free amounts; read-only."""
@@ -155,32 +146,6 @@ class PoolRoom:
             self.capacity,
             [min(a, b) for a, b in zip(self._free, other.total_free(), strict=True)],
         )
-
-    def release_until(self, fits: Task, releases: Sequence[Release], now: float) -> float | None:
-        free = self._free
-        demand = fits.demand if fits.gang else fits.request  # one instance of a bag is enough
-        resources = range(len(free))
-        short = [r for r in resources if demand[r] > free[r] and demand[r] > 0]
-        if not short:
-            return now
-        at = now
-        position, size = 0, len(releases)
-        while position < size:
-            end, _, allocation = releases[position]
-            held = allocation.held
-            position += 1
-            for r in resources:
-                free[r] += held[r]
-            if any(demand[r] > free[r] for r in short):
-                continue
-            at = end if end > now else now
-            while position < size and releases[position][0] <= at:
-                held = releases[position][2].held
-                position += 1
-                for r in resources:
-                    free[r] += held[r]
-            return at
-        return None
 
     def free(self) -> Floats:
         return np.array([self._free])
@@ -276,27 +241,6 @@ class MachineRoom:
     def common(self, other: Room) -> MachineRoom:
         return MachineRoom(self.capacity, np.minimum(self._free, other.free()))
 
-    def release_until(self, fits: Task, releases: Sequence[Release], now: float) -> float | None:
-        if self._has_room(fits):
-            return now
-        for instant, group in _by_instant(releases, now):
-            for allocation in group:
-                self.give(allocation.on, allocation.task.request)
-            if self._has_room(fits):
-                return instant
-        return None
-
-    def _has_room(self, task: Task) -> bool:
-        needed = task.instances if task.gang else 1
-        if (
-            any(a * needed > f for a, f in zip(task.request, self._total, strict=True))
-            and (
-                self._free >= 0  # a negative amount of one machine would hide what another has
-            ).all()
-        ):
-            return False
-        return bool(self._counts(task, needed).sum() >= needed)
-
     def free(self) -> Floats:
         return self._free
 
@@ -309,17 +253,3 @@ class MachineRoom:
         self.capacity = self.capacity.copy()
         self.capacity[machine] = new
         self._total[:] = [float(x) for x in self._free.sum(axis=0)]
-
-
-def _by_instant(
-    releases: Sequence[Release], now: float
-) -> Iterable[tuple[float, list[Allocation]]]:
-    """Group releases by instant; all overdue ones form one group, now."""
-    position, size = 0, len(releases)
-    while position < size:
-        instant = max(releases[position][0], now)
-        group = []
-        while position < size and releases[position][0] <= instant:
-            group.append(releases[position][2])
-            position += 1
-        yield instant, group

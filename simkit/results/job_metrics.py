@@ -1,6 +1,7 @@
 """Metrics of jobs: `wait_time_s`, turnaround, slowdowns, makespan, throughput and fairness.
 
-`JOB_METRICS` defines the numbers of single jobs; a run has the distribution of each.
+`JOB_METRICS` defines the numbers of single jobs; a run has the distribution of each:
+mean, deviation and percentiles (`metric.distribution`).
 """
 
 from __future__ import annotations

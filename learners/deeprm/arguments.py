@@ -1,4 +1,4 @@
-"""DeepRM's arguments: what `learn.arguments` may say."""
+"""The arguments of the learner deeprm."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from simkit.scenario.types import Count
 
 
 class DeepRMArguments(ReinforceArguments):
-    """What `learn.arguments` may say."""
+    """The keys of `learn.arguments`."""
 
     job_sets: Count = 100
-    """Job sets an iteration."""
+    """Job sets per iteration."""
     optimiser: OptimiserName = "rmsprop"
-    """rmsprop, as in the original, or adam."""
+    """The optimiser; the original uses rmsprop."""
     observation: Literal["deeprm-image", "deeprm-compact"] = "deeprm-image"
-    """The image of the paper, or deeprm-compact."""
+    """The paper's image, or a compact encoding."""
     entropy: NotNegative = 0.0
     """Weight of a decision's entropy, in nats, added to its credit in units of the objective."""
     warm_start: Literal["none", "sjf"] = "none"
-    """none; or sjf: the network first learns to act as shortest-job-first does."""
+    """sjf: the network is first trained to imitate shortest job first."""
     warm_start_rounds: Count = 12
-    """Rounds of 200 job sets of the warm start; about a second each."""
+    """Rounds of the warm start, each with 200 job sets; a round takes about a second."""
     samples_share: Share = 1.0
-    """Share of the decisions, drawn at random, that the gradient is taken over."""
+    """Share of the decisions, drawn at random, that is used to compute the gradient."""
     held_out_sets: Extent = 100
-    """How many of the original's unseen job sets the agent is judged by."""
+    """Number of the original's unseen job sets on which the agent is evaluated."""
     horizon: Extent = 20
-    """Steps ahead that are planned."""
+    """Steps ahead in which tasks can be placed."""
     memory: Extent = 10
-    """Steps since the last arrival are counted up to here."""
+    """Upper limit of the count of steps since the last arrival."""
     max_decisions: Count = 2000
-    """After so many decisions an episode is ended; jobs that are not done count as unfinished."""
+    """An episode ends after this many decisions; jobs still open then count as unfinished."""

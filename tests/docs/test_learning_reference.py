@@ -22,6 +22,7 @@ from simkit.training.train import Trained, train
 
 DOCS = Path(__file__).parents[2] / "docs"
 LEARNERS = (DOCS / "reference" / "learners.md").read_text("utf-8")
+CONTRACT = (DOCS / "reference" / "learners-contract.md").read_text("utf-8")
 OBSERVATIONS = (DOCS / "reference" / "observations.md").read_text("utf-8")
 SMALL = {"job_sets": 2, "rollouts": 2, "held_out_sets": 1, "baseline": "value"}
 
@@ -33,9 +34,9 @@ def trained(request, tmp_path_factory) -> Trained:
     return train(scenario, tmp_path_factory.mktemp(request.param) / "training")
 
 
-def told(head: str) -> set[str]:
-    """Return the names in the first column of the table below a head."""
-    table = LEARNERS.partition(f"\n| {head} |")[2].partition("\n\n")[0]
+def told(head: str, page: str = LEARNERS) -> set[str]:
+    """Return the names in the first column of a page's table below a head."""
+    table = page.partition(f"\n| {head} |")[2].partition("\n\n")[0]
     cells = [row.split("|")[1] for row in table.splitlines()[2:]]
     return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
@@ -61,9 +62,9 @@ def test_every_file_of_a_training_is_told(trained):
 
 
 def test_the_contract_of_a_learner_is_the_reference():
-    assert set(training.__all__) == told("name | what it is")
+    assert set(training.__all__) == told("name | meaning", CONTRACT)
     members = {name for name in {*vars(Training), *Training.__annotations__} if name[0] != "_"}
-    assert members == told("member of `Training`")
+    assert members == told("member of `Training`", CONTRACT)
 
 
 @pytest.mark.parametrize("name", plugins.names("simkit.learners"))

@@ -28,7 +28,7 @@ from simkit.power.signal_align import Alignment, aligned
 from simkit.power.signal_trace import PowerTrace
 from simkit.traces.power import SitePower, read_power
 from simkit.traces.power.grid import GenerationSignal
-from simkit.traces.power.site import Site, read_sample_site
+from simkit.traces.power.site import GeneratedSite, read_sample_site
 from simkit.traces.power.solar import NsrdbSignal
 from simkit.traces.power.wind import WindToolkitSignal
 
@@ -74,7 +74,7 @@ def generated(_folder: Path) -> SitePower:
 
 def dallas(folder: Path) -> SitePower:
     """Return the same plants in the weather of Dallas, Texas, in 2012."""
-    site = Site()
+    site = GeneratedSite()
     # the same curve as the generated site's: 200 kW, 2.5 and 10.5 m/s
     return SitePower(
         NsrdbSignal.of(

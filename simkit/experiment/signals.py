@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from simkit import plugins
-from simkit.errors import PluginError, ScenarioError, SimkitError, TraceError
+from simkit.errors import PluginError, ScenarioError, SimkitError, TraceError, did_you_mean
 from simkit.power.signal import CARBON, PRICE, WATT, Constant, Scaled, Signal, Sum
 from simkit.power.signal_align import Alignment, Span, aligned, scale_factor
 from simkit.power.signal_levels import Levels
@@ -28,7 +28,7 @@ from simkit.power.signal_zone import fixed_zone
 from simkit.scenario.error_messages import problems_of
 from simkit.scenario.overrides import cut_at_scalar, dotted
 from simkit.scenario.power import Align
-from simkit.scenario.recorded import RecordedSignal
+from simkit.scenario.recorded import SIGNALS, RecordedSignal
 from simkit.scenario.references import Context
 from simkit.scenario.signals import (
     ConstantSignal,
@@ -230,6 +230,10 @@ def read_signal_file(keys: Mapping[str, Any]) -> PowerTrace:
     Raises ScenarioError with all problems of the keys, TraceError for the file, SimkitError if
     pvlib or windpowerlib is needed and missing. Messages name the keys.
     """
+    kinds = SIGNALS.classes().items()
+    recorded = [name for name, kind in kinds if issubclass(kind, RecordedSignal)]
+    if (name := str(keys.get("type"))) not in recorded:
+        raise ScenarioError(f"type: {name} is not read from a file{did_you_mean(name, recorded)}")
     data = {"signal": dict(keys)}
     try:
         signal = _Place.model_validate(
@@ -243,10 +247,7 @@ def read_signal_file(keys: Mapping[str, Any]) -> PowerTrace:
         # each path begins with the name of the only field
         lines = [": ".join([*filter(None, [dotted(path[1:])]), text]) for path, text in problems]
         raise ScenarioError(dict.fromkeys(lines)) from error
-    if not isinstance(signal, RecordedSignal):
-        raise ScenarioError(
-            f"type: a {signal.type} signal is not read from a file; name a type that is"
-        )
+    assert isinstance(signal, RecordedSignal)
     return _read(signal)
 
 

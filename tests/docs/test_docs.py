@@ -8,7 +8,10 @@ import re
 import subprocess
 import sys
 import tomllib
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pages import DOCS, PAGES, ROOT, Command, blocks, commands, matches
@@ -212,6 +215,24 @@ def test_every_page_is_in_a_table_of_contents() -> None:
 
 
 # --- what is referred to exists ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", PAGES, ids=identifier)
+def test_every_path_of_simkit_that_is_named_imports(page: Path) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = set(re.findall(r"\bsimkit(?:\.[A-Za-z_]\w*)+", written(page)))
+    for path in sorted(named - project["entry-points"].keys()):
+        parts, found = path.split("."), importable(path)
+        for part in parts[found.__name__.count(".") + 1 :]:
+            assert not part.startswith("_"), path
+            found = getattr(found, part)
+
+
+def importable(path: str) -> Any:
+    """Return the module with the longest name that begins a dotted path."""
+    with suppress(ModuleNotFoundError):
+        return import_module(path)
+    return importable(path.rpartition(".")[0])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=identifier)

@@ -40,7 +40,7 @@ CLEARNESS: Final = (0.08, 0.3, 0.7, 0.96, 1.0)
 
 
 @dataclass(frozen=True)
-class Site:
+class GeneratedSite:
     """A place, its plants and its weather. The default is the site like GLEAMM."""
 
     latitude: float = 33.6
@@ -74,7 +74,7 @@ def generate_site(
     rng: np.random.Generator,
     year: int = 2019,
     step_s: float = 600.0,
-    site: Site | None = None,
+    site: GeneratedSite | None = None,
 ) -> SitePower:
     """Generate a calendar year of solar and wind power.
 
@@ -91,7 +91,7 @@ def generate_site(
     """
     if not 0 < step_s <= HOUR_S or HOUR_S % step_s:
         raise TraceError(f"step_s is {step_s!r}; it must divide an hour, such as 300 or 600")
-    site = site or Site()
+    site = site or GeneratedSite()
     first, after = (
         float(np.datetime64(f"{number}-01-01", "s").astype(np.int64)) - site.utc_offset_s
         for number in (year, year + 1)
@@ -105,7 +105,9 @@ def generate_site(
     return SitePower(_trace(time, solar_w, site, "solar"), _trace(time, wind_w, site, "wind"))
 
 
-def draw_sun(time_s: Floats, site: Site, rng: np.random.Generator, step_s: float) -> SolarWeather:
+def draw_sun(
+    time_s: Floats, site: GeneratedSite, rng: np.random.Generator, step_s: float
+) -> SolarWeather:
     """Draw the weather under a cloudy sky.
 
     The clear sky is Ineichen's (P. Ineichen and R. Perez, "A new airmass independent formulation
@@ -136,7 +138,9 @@ def draw_sun(time_s: Floats, site: Site, rng: np.random.Generator, step_s: float
     )
 
 
-def draw_wind(time_s: Floats, site: Site, rng: np.random.Generator, step_s: float) -> Floats:
+def draw_wind(
+    time_s: Floats, site: GeneratedSite, rng: np.random.Generator, step_s: float
+) -> Floats:
     """Draw wind speeds at the hub in m/s: Weibull, stronger at night and in spring.
 
     Weather fronts last for days, gusts for an hour: a sum of three autoregressive series ranks the
@@ -183,7 +187,7 @@ def normal_shares(
     return shares
 
 
-def _of_day(time_s: Floats, site: Site, top_hour: float) -> Floats:
+def _of_day(time_s: Floats, site: GeneratedSite, top_hour: float) -> Floats:
     """Return a daily cycle from -1 to 1, highest at an hour of the place's clock."""
     return _cycle(time_s + site.utc_offset_s, DAY_S, top_hour * HOUR_S)
 
@@ -193,7 +197,7 @@ def _cycle(time_s: Floats, period_s: float, top_s: float) -> Floats:
     return wave
 
 
-def _trace(time_s: Floats, power_w: Floats, site: Site, name: str) -> PowerTrace:
+def _trace(time_s: Floats, power_w: Floats, site: GeneratedSite, name: str) -> PowerTrace:
     return PowerTrace(
         time_s=time_s,
         value=power_w,
@@ -217,7 +221,7 @@ def sample_site_path() -> Path:
 
 def read_sample_site() -> SitePower:
     """Read the bundled sample."""
-    return read_gleamm(sample_site_path(), zone=Site().time_zone)
+    return read_gleamm(sample_site_path(), zone=GeneratedSite().time_zone)
 
 
 class SampleSignal(RecordedSignal):
@@ -228,13 +232,13 @@ class SampleSignal(RecordedSignal):
 
     def read(self) -> PowerTrace:
         """Read the part."""
-        zone = Site().time_zone
+        zone = GeneratedSite().time_zone
         return GleammSignal.of(path=sample_site_path(), part=self.part, zone=zone).read()
 
 
 def write_sample_site(folder: Path) -> Path:
     """Generate the sample into a folder and return its path; needs pvlib."""
-    site = Site()
+    site = GeneratedSite()
     power = generate_site(rng=np.random.default_rng(_SEED), site=site)
     clock = (power.solar.time_s + site.utc_offset_s).astype("datetime64[s]")
     rows = zip(

@@ -14,7 +14,7 @@ HOUR_S: Final = 3600.0
 
 
 @dataclass(frozen=True)
-class Unit:
+class FileUnit:
     """A unit of a file."""
 
     name: str
@@ -26,22 +26,22 @@ class Unit:
 
 
 _POWER: Final = {"W": 1.0, "kW": 1e3, "MW": 1e6, "GW": 1e9}
-UNITS: Final[dict[str, Unit]] = {
-    **{name: Unit(WATT, factor) for name, factor in _POWER.items()},
+UNITS: Final[dict[str, FileUnit]] = {
+    **{name: FileUnit(WATT, factor) for name, factor in _POWER.items()},
     **{
-        f"{name}h": Unit(WATT, factor * HOUR_S, per_interval=True)
+        f"{name}h": FileUnit(WATT, factor * HOUR_S, per_interval=True)
         for name, factor in _POWER.items()
     },
-    "gCO2/kWh": Unit(CARBON, 1.0),
-    "kgCO2/MWh": Unit(CARBON, 1.0),
-    "tCO2/MWh": Unit(CARBON, 1000.0),
-    "lbCO2/MWh": Unit(CARBON, 0.45359237),  # the pound is defined as 0.45359237 kg
-    "price/kWh": Unit(PRICE, 1.0),
-    "price/MWh": Unit(PRICE, 1e-3),
-    "m/s": Unit("m/s", 1.0),
-    "W/m2": Unit("W/m2", 1.0),
-    "degC": Unit("degC", 1.0),
-    "share": Unit("share", 1.0),
+    "gCO2/kWh": FileUnit(CARBON, 1.0),
+    "kgCO2/MWh": FileUnit(CARBON, 1.0),
+    "tCO2/MWh": FileUnit(CARBON, 1000.0),
+    "lbCO2/MWh": FileUnit(CARBON, 0.45359237),  # the pound is defined as 0.45359237 kg
+    "price/kWh": FileUnit(PRICE, 1.0),
+    "price/MWh": FileUnit(PRICE, 1e-3),
+    "m/s": FileUnit("m/s", 1.0),
+    "W/m2": FileUnit("W/m2", 1.0),
+    "degC": FileUnit("degC", 1.0),
+    "share": FileUnit("share", 1.0),
 }
 """Declared unit -> unit of simkit. Prices keep their currency."""
 
@@ -51,7 +51,7 @@ _FOLDED_NAME = re.compile(
 )
 
 
-def unit_of(name: str, place: str) -> Unit:
+def unit_of(name: str, place: str) -> FileUnit:
     """Return a declared unit. Raises TraceError, beginning with `place`, if it is unknown."""
     try:
         return UNITS[name]

@@ -69,8 +69,8 @@ def test_no_gaps_are_said_to_be_none():
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("solar",), "ScenarioError: type: unknown value 'solar'; known: carbon, constant, csv"),
-        (("constant", "--set", "value=3"), "type: a constant signal is not read from a file"),
+        (("solar",), "ScenarioError: type: solar is not read from a file; known: carbon, csv"),
+        (("constant", "--set", "value=3"), "type: constant is not read from a file"),
         (("gleamm-sample", "--set", "part=sun"), "part: unknown value 'sun'"),
         (("csv", "no.csv"), "column: is missing"),  # with what else is wrong
         (("csv", "no.csv"), "there is no file"),

@@ -7,8 +7,6 @@ import re
 from importlib import import_module
 from pathlib import Path
 
-import pytest
-
 import simkit
 from simkit import policy
 
@@ -51,30 +49,6 @@ def test_the_module_names_what_it_imports_for_others():
     defined = {name for name, value in vars(policy).items()
                if getattr(value, "__module__", None) == "simkit.policy"}  # fmt: skip
     assert {name for name in defined if not name.startswith("_")} <= set(policy.__all__)
-
-
-def resolve(path):
-    """Return what a dotted path names: a module, or an attribute of one."""
-    parts = path.split(".")
-    for size in range(len(parts), 0, -1):
-        try:
-            found = import_module(".".join(parts[:size]))
-        except ImportError:
-            continue
-        for part in parts[size:]:
-            assert not part.startswith("_"), path
-            found = getattr(found, part)
-        return found
-    raise AssertionError(path)
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_every_path_in_the_reference_exists(page):
-    for path in sorted(set(re.findall(r"\bsimkit(?:\.[A-Za-z_]\w*)+", PAGES[page]))):
-        if path not in ("simkit.env", "simkit.policies.NAME") and not path.startswith(
-            "simkit.env."
-        ):
-            assert resolve(path) is not None
 
 
 def test_the_signatures_in_the_reference_are_those_of_the_code():

@@ -10,7 +10,7 @@ from simkit.errors import TraceError
 from simkit.power.signal import Sum
 from simkit.power.signal_align import Alignment, aligned
 from simkit.traces.power.site import (
-    Site,
+    GeneratedSite,
     draw_wind,
     generate_site,
     normal_shares,
@@ -70,7 +70,7 @@ def test_how_far_the_sample_is_from_the_figure():
 
 def test_wind_speeds_are_weibull():
     year = 600.0 * np.arange(20 * 52_560)
-    site = Site()
+    site = GeneratedSite()
     speed = draw_wind(year, site, np.random.default_rng(2), 600.0)
     mean, third = speed.mean(), (speed**3).mean() ** (1 / 3)
     assert mean == pytest.approx(8.87, rel=0.02)  # scale times gamma(1 + 1/2.5)

@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from enum import IntEnum
 from heapq import heappop, heappush
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import simpy
 
+from simkit.errors import ProcessError, SimkitError
 from simkit.policy.task import Allocation, Task
 from simkit.units import time_on_grid
 
@@ -52,6 +53,14 @@ class Occurrence(simpy.Event):
 
 class BackgroundOccurrence(Occurrence):
     """One that does not keep the run going."""
+
+
+class NamedEvent(simpy.Event):
+    """An event that a process made; errors name the process."""
+
+    def __init__(self, loop: EventLoop, process: str) -> None:
+        super().__init__(loop)
+        self.process = process
 
 
 class EventLoop(simpy.Environment):
@@ -148,7 +157,8 @@ class EventLoop(simpy.Environment):
         """Run everything that is due at an instant and yield that instant; then the next.
 
         Ends when only background is left that is not worth waiting for. An exception that a SimPy
-        process raises comes out here.
+        process raises comes out here. Raises ProcessError for an event that fails while no process
+        waits for it.
         """
         queue, first = self._queue, int(Rank.COMPLETION)
         while queue and (len(queue) > self._background or self._is_worth_waiting()):
@@ -165,7 +175,7 @@ class EventLoop(simpy.Environment):
                     if kind is not Occurrence:
                         self._background -= 1
                         if kind is not BackgroundOccurrence and not (event.ok or event.defused):
-                            raise event.value  # type: ignore[misc]
+                            _raise_failure(event, now)
                 if not queue or queue[0][0] != now:
                     break
                 _, rank, _, event = heappop(queue)
@@ -174,3 +184,19 @@ class EventLoop(simpy.Environment):
     def _is_worth_waiting(self) -> bool:
         answers = [ask() for ask in self.worth_waiting]  # each keeps its own count, so ask all
         return any(answers)
+
+
+def error_text(error: BaseException) -> str:
+    """Return ``ValueError: pump broke`` of an exception."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _raise_failure(event: simpy.Event, now: float) -> NoReturn:
+    """Raise the error of an event that failed; one of a process that nobody handled is quoted."""
+    error: Any = event.value
+    if isinstance(error, SimkitError) or not isinstance(error, Exception):
+        raise error
+    who = f"process {event.process} " if isinstance(event, NamedEvent) else ""
+    raise ProcessError(
+        f"{who}at {now:g} s: an event failed and no process waited for it: {error_text(error)}"
+    ) from error

@@ -20,17 +20,20 @@ from typing import Any, Final, Literal, Protocol, get_args, runtime_checkable
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.engine.events import Event, EventLoop
+from simkit.engine.events import Event, EventLoop, NamedEvent, error_text
 from simkit.engine.outages import Outages
 from simkit.engine.system import System
 from simkit.errors import ProcessError
 from simkit.policy.power_view import PowerState
 from simkit.policy.state import Allocations, SystemInfo
 from simkit.seeds import stream
+from simkit.units import TIME_GRID
 from simkit.workload.capacity import SWITCHED_OFF, CapacityChange, WhenTaken
 
 PATIENCE_S: Final = 366 * 86_400.0
 """How long waiting tasks wait for machines that a process holds while nothing starts."""
+RESUMED_AT_ONCE: Final = 100_000
+"""How often a process may go on at one instant: one that exceeds it would never let time pass."""
 _RESERVED: Final = ("maintenance", "failure", "power")
 
 Steps = Generator[Event, Any, None]
@@ -106,15 +109,20 @@ class SimulationView:
         """Return an event that happens after so many seconds, rounded to the grid of times.
 
         Combine events with ``|`` (either) and ``&`` (both). Raises ProcessError unless the time is
-        finite and at least 0.
+        finite, and 0 or at least one step of the grid: a shorter one could be rounded to 0.
         """
         if not (isinstance(seconds, (int, float, np.number)) and 0 <= seconds < math.inf):
             raise self.error(f"timeout({seconds!r}): give a finite number of seconds, at least 0")
+        if 0 < seconds < TIME_GRID:
+            raise self.error(
+                f"timeout({seconds!r}) is shorter than a step of the grid of times, 2**-20 s "
+                f"({TIME_GRID:.2g} s); give 0 or at least 2**-20"
+            )
         return self._system.events.timeout(float(seconds))
 
     def event(self) -> Event:
         """Return an event that happens when a process calls its ``succeed()``."""
-        return self._system.events.event()
+        return NamedEvent(self._system.events, self.name)
 
     def take_away(
         self, machines: int | Iterable[int], running: WhenTaken = "requeue", cause: str = "process"
@@ -231,13 +239,25 @@ def process_name(process: object) -> str:
 def _driven(process: ProcessLike, view: SimulationView, loop: EventLoop) -> Steps:
     """Run a process and name it in every error; SimPy sees only events of this simulation."""
     start = process.run if isinstance(process, Process) else process
+    instant, resumed = loop.now, 0
     try:
         steps = start(view)
         if not isinstance(steps, Generator):
             raise view.error(f"returned {steps!r}; it must yield events, e.g. view.timeout(60)")
         answer, failure = None, None
         while True:
-            event = steps.send(answer) if failure is None else steps.throw(failure)
+            if loop.now != instant:
+                instant, resumed = loop.now, 0
+            resumed += 1
+            if resumed > RESUMED_AT_ONCE:
+                raise view.error(
+                    f"went on {RESUMED_AT_ONCE:,} times at this instant, so time stands still; "
+                    "wait for more than 0 s somewhere in its loop"
+                )
+            try:
+                event = steps.send(answer) if failure is None else steps.throw(failure)
+            except StopIteration:  # the process is over
+                return
             if not isinstance(event, Event) or event.env is not loop:
                 raise view.error(f"yielded {event!r}; yield an event such as view.timeout(60)")
             answer, failure = None, None
@@ -245,10 +265,7 @@ def _driven(process: ProcessLike, view: SimulationView, loop: EventLoop) -> Step
                 answer = yield event
             except Exception as error:  # an event of the user's has failed
                 failure = error
-    except StopIteration:
-        return
     except ProcessError:
         raise
     except Exception as error:
-        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise view.error(what) from error
+        raise view.error(error_text(error)) from error

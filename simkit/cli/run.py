@@ -55,13 +55,14 @@ def run(
     from simkit.progress import watch_progress
     from simkit.results.output_folder import check_run_folder
     from simkit.scenario import scenario_hash
-    from simkit.scenario.file import load_scenario
+    from simkit.scenario.file import load_scenario, problems_located
 
-    path = scenario_file(scenario)
-    loaded = load_scenario(path, overrides=overrides(settings, seed), single=True)
+    path, laid_over = scenario_file(scenario), overrides(settings, seed)
+    loaded = load_scenario(path, overrides=laid_over, single=True)
     folder = output or RUNS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
     check_run_folder(folder, loaded.name, force=force)
-    experiment = prepare(loaded)
+    with problems_located(path, laid_over):
+        experiment = prepare(loaded)
     if not as_json:
         print_trace(experiment)
     try:
@@ -162,18 +163,18 @@ def validate(scenario: Scenario, seed: Seed = None, settings: Settings = None) -
     """Check a scenario and everything it names, and report all problems at once."""
     from simkit.errors import ScenarioError
     from simkit.experiment.scenario_file import scenario_file
-    from simkit.scenario.file import check_names
+    from simkit.scenario.file import check_names, locate_problems
     from simkit.scenario.sweep import expand_sweep
 
-    path = scenario_file(scenario)
-    points = expand_sweep(path, overrides=overrides(settings, seed))
+    path, laid_over = scenario_file(scenario), overrides(settings, seed)
+    points = expand_sweep(path, overrides=laid_over)
     problems = dict.fromkeys(
         text
         for point in points
         for text in check_names(point.scenario) or _policy_problems(point.scenario)
     )
     if problems:
-        raise ScenarioError([f"{path}: {text}" for text in problems])
+        raise ScenarioError(locate_problems(problems, path, laid_over))
     runs = f", a sweep of {len(points):,} runs" if len(points) > 1 else ""
     typer.echo(f"{path} is a valid scenario{runs}")
 
@@ -182,11 +183,11 @@ def _policy_problems(scenario: Loaded) -> Sequence[str]:
     """Return why policy or processes cannot be built: wrong arguments, an agent for another run."""
     from simkit.errors import ScenarioError, SimkitError
     from simkit.experiment.policy import build_policy
-    from simkit.experiment.processes import build_processes
+    from simkit.experiment.processes import process_builder
 
     try:
         build_policy(scenario)
-        build_processes(scenario)
+        process_builder(scenario)
     except ScenarioError as error:
         return error.problems
     except SimkitError as error:

@@ -11,6 +11,7 @@ import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from time import perf_counter
@@ -24,7 +25,7 @@ from simkit.errors import PolicyError, ScenarioError, SimkitError
 from simkit.experiment.cluster import build_cluster
 from simkit.experiment.interrupt import DeferredInterrupt
 from simkit.experiment.policy import build_policy, build_predictor, build_rules, cluster_problems
-from simkit.experiment.processes import build_processes
+from simkit.experiment.processes import process_builder
 from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, valued
 from simkit.policy import Policy
@@ -55,8 +56,8 @@ class Experiment:
     policy: Policy
     predictor: Predictor
     rules: Rules
-    processes: Sequence[ProcessLike] = ()
-    """The user's processes, which run next to the engine's."""
+    build_processes: Callable[[], Sequence[ProcessLike]] = tuple
+    """Returns the user's processes, which run next to the engine's; called for each simulation."""
     site: Site | None = None
     """Its site; None if power is not modelled."""
     wall_time_s: dict[str, float] = field(default_factory=dict)
@@ -78,15 +79,14 @@ def prepare(
         policy: takes the place of the scenario's.
         workload: takes the place of the scenario's and its transforms.
         cluster: takes the place of the scenario's.
-        processes: take the place of the scenario's.
+        processes: take the place of the scenario's; every simulation gets these objects.
 
     Raises ScenarioError, PluginError, TraceError, PolicyError or RunError (settings of the metrics
     that leave nothing to measure); nothing has been written then.
     """
     refuse_sweep(scenario)
     chosen = build_policy(scenario) if policy is None else policy
-    if processes is None:
-        processes = build_processes(scenario)
+    build = process_builder(scenario) if processes is None else partial(tuple, processes)
     predictor = build_predictor(scenario)
     rules = build_rules(scenario)
     begin = perf_counter()
@@ -108,7 +108,7 @@ def prepare(
     if problems:
         raise ScenarioError(problems)
     times = {"read": perf_counter() - begin}
-    return Experiment(scenario, trace, cluster, chosen, predictor, rules, processes, site, times)
+    return Experiment(scenario, trace, cluster, chosen, predictor, rules, build, site, times)
 
 
 def carry_out(
@@ -121,7 +121,7 @@ def carry_out(
     """Run an experiment and return its results.
 
     Args:
-        experiment: from `prepare`; its policy and predictor begin anew.
+        experiment: from `prepare`; its policy, predictor and the scenario's processes begin anew.
         output: the run folder to write; None keeps the records in memory and writes nothing.
         watch: see `Watch`.
         force: also replace another scenario's run, or write to a folder that holds other files.
@@ -202,7 +202,7 @@ def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -
         predictor=experiment.predictor,
         seed=experiment.scenario.seed,
         site=experiment.site,
-        processes=experiment.processes,
+        processes=experiment.build_processes(),
     )
     with DeferredInterrupt() as interrupt:
 

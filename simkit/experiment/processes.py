@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -15,21 +16,33 @@ from simkit.scenario import Scenario
 from simkit.scenario.process import ProcessSection
 
 
-def build_processes(scenario: Scenario) -> list[ProcessLike]:
-    """Return the scenario's processes, fresh.
+def process_builder(scenario: Scenario) -> Callable[[], list[ProcessLike]]:
+    """Return a function that builds the scenario's processes anew, as each simulation needs them.
 
-    Raises PluginError for a file or class that is not there, ScenarioError for arguments that it
-    does not take and for what is no process.
+    The function has been called once, as a check: PluginError is raised for a file or class that is
+    not there, ScenarioError for arguments that it does not take and for what is no process.
     """
-    return [_built(number, section) for number, section in enumerate(scenario.processes)]
+    factories = [_factory(number, section) for number, section in enumerate(scenario.processes)]
+    build = partial(_built, factories)
+    build()
+    return build
 
 
-def _built(number: int, section: ProcessSection) -> ProcessLike:
+def _built(factories: Sequence[Callable[[], ProcessLike]]) -> list[ProcessLike]:
+    return [factory() for factory in factories]
+
+
+def _factory(number: int, section: ProcessSection) -> Callable[[], ProcessLike]:
     what = f"processes.{number}: {section.path!r}"
-    factory = plugins.find("simkit.processes", section.path)
-    if inspect.isgeneratorfunction(factory):
-        factory = _of_function(factory)
-    return checked_process(instantiate(what, factory, section.args), what)
+    made_by = plugins.find("simkit.processes", section.path)
+    if inspect.isgeneratorfunction(made_by):
+        made_by = _of_function(made_by)
+    return partial(_process, what, made_by, section.args)
+
+
+def _process(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> ProcessLike:
+    # A process may change its arguments, such as a list of machines, so it gets copies.
+    return checked_process(instantiate(what, factory, deepcopy(arguments)), what)
 
 
 def _of_function(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -190,7 +190,7 @@ class Episode:
         self._simulation = Simulation(
             load, cluster, self._recorder, rules=experiment.rules, predictor=experiment.predictor,
             seed=experiment.scenario.seed, site=experiment.site,
-            observer=reward, processes=experiment.processes,
+            observer=reward, processes=experiment.build_processes(),
         )  # fmt: skip
         self.state: State = self._simulation.state
         """The system as a policy sees it."""
@@ -294,7 +294,7 @@ class Episodes:
         first = self._first
         return Experiment(
             scenario, trace, cluster, first.policy, first.predictor, first.rules,
-            first.processes, site,
+            first.build_processes, site,
         )  # fmt: skip
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,39 @@ def check_names(scenario: Scenario) -> list[str]:
         except PluginError as error:
             problems.append(f"{dotted(path)}: {error}")
     return problems
+
+
+def locate_problems(
+    problems: Iterable[str], source: Source, overrides: Mapping[str, object] | None = None
+) -> list[str]:
+    """Return problems that were found after loading, with file and line as `load_scenario` does.
+
+    Args:
+        problems: ``dotted.path: text`` each; a text without a key of the scenario gets no line.
+        source: what was loaded.
+        overrides: what was laid over it.
+    """
+    document = Document.read(source, overrides)
+    located, others = [], []
+    for problem in problems:
+        key, _, text = problem.partition(": ")
+        path = split_key(key)
+        if text and path[0] in Scenario.model_fields:
+            located.append(Problem(path, text, document.swept_line(path)))
+        else:
+            others.append(f"{document.label}: {problem}" if document.label else problem)
+    return [*document.error_lines(located), *others]
+
+
+@contextmanager
+def problems_located(
+    source: Source, overrides: Mapping[str, object] | None = None
+) -> Iterator[None]:
+    """Give file and line to a ScenarioError that is raised inside; see `locate_problems`."""
+    try:
+        yield
+    except ScenarioError as error:
+        raise ScenarioError(locate_problems(error.problems, source, overrides)) from error
 
 
 @dataclass
@@ -142,6 +176,14 @@ class Document:
             found.append((line is None, line or 0, ": ".join(part for part in parts if part)))
         found.sort(key=lambda entry: entry[:2])
         return list(dict.fromkeys(text for *_, text in found))
+
+    def swept_line(self, path: KeyPath) -> int | None:
+        """Return the line of the sweep's key that sets the path; None if none does."""
+        swept = self.values.data.get("sweep") if isinstance(self.values.data, dict) else None
+        for key in swept or ():
+            if starts_with(path, split_key(key)):
+                return self.values.line(("sweep", key))
+        return None
 
     def _is_overridden(self, path: KeyPath) -> bool:
         """Return whether an override is at or above the path, or alone made what holds it."""

@@ -12,8 +12,11 @@ import polars as pl
 import pytest
 
 import simkit
+from simkit.cli import main
 from simkit.engine.processes import SimulationView
 from simkit.errors import PluginError, ProcessError, ScenarioError
+from simkit.learning.episodes import Episode, Episodes
+from simkit.learning.reward import make_reward
 from simkit.verify import verify_run
 from simkit.workload.cluster import Cluster, Failures
 
@@ -192,6 +195,7 @@ WRONG = {
     ),
     "cause is 'power'": lambda view: view.take_away(0, cause="power"),
     "timeout(-1): give a finite number": lambda view: view.timeout(-1),
+    "timeout(1e-08) is shorter than a step of the grid": lambda view: view.timeout(1e-8),
     "ZeroDivisionError: division by zero": lambda view: 1 / 0,
 }
 
@@ -212,6 +216,65 @@ def test_what_is_yielded_must_be_an_event(value, simulate, greedy, rigid):
 
     with pytest.raises(ProcessError, match="process wrong at 0 s: yielded .*view.timeout"):
         simulate(greedy, rigid((0, 10, 1)), processes=[wrong])
+
+
+def test_an_event_that_fails_unheard_ends_the_run_with_a_sentence(simulate, greedy, rigid):
+    def fail(view: SimulationView) -> None:
+        view.event().fail(ValueError("pump broke"))
+
+    with pytest.raises(ProcessError) as caught:
+        simulate(greedy, rigid((0, 10, 1)), processes=[at(5, fail)])
+    assert str(caught.value) == (
+        "process acting at 5 s: an event failed and no process waited for it: "
+        "ValueError: pump broke"
+    )
+
+
+def test_an_event_without_a_name_fails_with_the_time(simulate, greedy, rigid):
+    def fail(view: SimulationView) -> None:
+        (view.timeout(100) | view.event()).fail(ValueError("pump broke"))
+
+    with pytest.raises(ProcessError, match="^at 5 s: an event failed .*ValueError: pump broke"):
+        simulate(greedy, rigid((0, 10, 1)), processes=[at(5, fail)])
+
+
+@pytest.mark.parametrize("again", ["timeout(0)", "past event"])
+def test_a_process_may_not_stop_time(again, simulate, greedy, rigid, monkeypatch):
+    monkeypatch.setattr("simkit.engine.processes.RESUMED_AT_ONCE", 1000)
+    left = iter(range(10_000))  # without the check the test fails instead of hanging
+
+    def spin(view: SimulationView) -> Iterator[Any]:
+        yield view.timeout(5)
+        past = view.timeout(0)
+        yield past
+        for _ in left:
+            yield view.timeout(0) if again == "timeout(0)" else past
+
+    with pytest.raises(ProcessError, match="^process spin at 5 s: went on 1,000 times"):
+        simulate(greedy, rigid((0, 10, 1)), processes=[spin])
+
+
+def test_only_what_happens_at_one_instant_is_counted(simulate, greedy, rigid, monkeypatch):
+    monkeypatch.setattr("simkit.engine.processes.RESUMED_AT_ONCE", 4)
+    times: list[float] = []
+
+    def walk(view: SimulationView) -> Iterator[Any]:
+        for seconds in (0, 0, 2**-20, 0, 0, 1, 0, 0):
+            yield view.timeout(seconds)
+            times.append(view.now)
+
+    simulate(greedy, rigid((0, 10, 1)), processes=[walk])
+    assert len(times) == 8
+
+
+def test_stop_iteration_of_run_itself_is_an_error(simulate, greedy, rigid):
+    class Empty:
+        def run(self, view: SimulationView) -> Iterator[Any]:
+            next(iter(()))
+            return self.run(view)
+
+    with pytest.raises(ProcessError, match="process Empty at 0 s: StopIteration"):
+        simulate(greedy, rigid((0, 10, 1)), processes=[Empty()])
 
 
 def test_random_streams_follow_from_the_seed_and_the_name(simulate, greedy, rigid):
@@ -299,6 +362,41 @@ def test_python_objects_are_recorded_by_name(scenario):
     ]
 
 
+COUNTING = """
+class Counting:
+    def __init__(self, rack):
+        self.rack, self.runs = rack, 0
+
+    def run(self, view):
+        self.runs += 1
+        self.rack.pop()  # an argument that changes is not shared either
+        yield view.timeout(100 * self.runs)
+        view.take_away(self.rack)
+        yield view.timeout(100)
+        view.give_back()
+"""
+
+
+def taken_away(events: pl.DataFrame) -> list[tuple[Any, ...]]:
+    return events.filter(events["kind"] == "capacity").select("time_s", "machine_id").rows()
+
+
+def test_the_scenarios_processes_are_new_in_every_run(tmp_path, scenario):
+    (tmp_path / "counting.py").write_text(COUNTING)
+    section = scenario({"path": f"{tmp_path}/counting.py:Counting", "args": {"rack": [0, 1, 2]}})
+    experiment = simkit.prepare(simkit.load_scenario(section))
+    first, second = simkit.carry_out(experiment), simkit.carry_out(experiment)
+    assert first.digest == second.digest
+    assert len(taken_away(first.events)) == 4
+
+    episodes = Episodes(simkit.load_scenario(section))
+    for number in range(2):
+        episode = Episode(episodes.prepare(0), make_reward("slowdown"), records=True)
+        while episode.advance():
+            pass
+        assert len(taken_away(episode.records().events)) == 4, f"episode {number}"
+
+
 BAD = {
     "cooling.py:Outrage": "did you mean 'Outage'",
     "coolin.py:Outage": "did you mean 'cooling.py'",
@@ -327,6 +425,21 @@ def test_wrong_arguments(section, text, tmp_path, scenario, monkeypatch):
     with pytest.raises(ScenarioError, match=text) as caught:
         simkit.simulate(scenario({"path": "cooling.py:Outage", **section}))
     assert "processes.0" in str(caught.value)
+
+
+@pytest.mark.parametrize("command", ["validate", "run"])
+def test_a_process_that_cannot_be_built_is_reported_with_its_line(
+    command, tmp_path, scenario, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    section = scenario({"path": "cooling.py:Outage", "args": {"rock": 1}})
+    lines = [f"{key}: {json.dumps(value)}" for key, value in section.items()]
+    Path("hot.yaml").write_text("\n".join(lines))
+    monkeypatch.setattr("sys.argv", ["simkit", command, "hot.yaml"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert "hot.yaml:3: processes.0: " in capsys.readouterr().err
 
 
 def test_an_object_without_run_is_no_process(scenario):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -222,7 +223,8 @@ def test_all_that_is_wrong_with_the_files_is_told_at_once(simkit):
         controller="{type: source-order, reserv: 0.2}",
     )
     lines = simkit("run", "bad.yaml", "--output", "out").err.splitlines()
-    assert [line.partition(": ")[0] for line in lines] == [
+    assert all(re.match(r"bad\.yaml:\d+: ", line) for line in lines)
+    assert [line.split(": ")[1] for line in lines] == [
         "power.machines", "power.sources.a", "power.sources.b", "power.controller",
     ]  # fmt: skip
 

@@ -22,6 +22,7 @@ class Execution:
     def __init__(self, system: System, *, kill_at_limit: bool) -> None:
         self._system = system
         self._state = system.state
+        self._outlook = system.outlook
         self._events = system.events
         self._books = system.books
         self._records = system.books.records
@@ -51,7 +52,7 @@ class Execution:
 
         `work` is their run time; None: the task's.
         """
-        state, now = self._state, self._events.now
+        state, outlook, now = self._state, self._outlook, self._events.now
         record = self._records.get(task)
         if work is None:
             work = self._run_time_s(task.index)
@@ -65,8 +66,8 @@ class Execution:
             record.starts(now, instances is None)
         rank = state.starts = state.starts + 1
         allocation = Allocation(rank, task, on, count, now, now + task.estimate_s)
-        if state.ends is not None:
-            insort(state.ends, (allocation.expected_end_s, rank, allocation))
+        if outlook.ends is not None:
+            insort(outlook.ends, (allocation.expected_end_s, rank, allocation))
         self._running[allocation] = attempt
         self._events.end_at(now + work, allocation)
         if self._observer is not None:
@@ -92,7 +93,7 @@ class Execution:
         allocation = Allocation(
             rank, task, on, suspended.count, now, max(now + task.estimate_s - done, now)
         )
-        if (ends := self._state.ends) is not None:
+        if (ends := self._outlook.ends) is not None:
             insort(ends, (allocation.expected_end_s, rank, allocation))
         self._running[allocation] = attempt
         self._events.end_at(now + (attempt.work_s - done), allocation)
@@ -126,7 +127,7 @@ class Execution:
         return Attempt(self._run_time_s(allocation.task.index))
 
     def _give_back(self, allocation: Allocation) -> None:
-        state, ends = self._state, self._state.ends
+        state, ends = self._state, self._outlook.ends
         if ends is not None:
             del ends[bisect_left(ends, (allocation.expected_end_s, allocation.rank))]
         self._system.room.give(allocation.on, allocation.task.request)
@@ -170,7 +171,7 @@ class Execution:
         self._books.give_back(task, attempt)
         if self._state.reservations.pop(task, None) is not None:
             # What was reserved for the rest of a bag is no longer all of it.
-            self._state.note_constraints()
+            self._system.note_constraints()
             self._books.event("cancelled", task, "other instances start over, too")
         self._books.event("lost", task, f"{allocation.count} instances start over")
         task.remaining += allocation.count
@@ -184,12 +185,12 @@ class Execution:
 
         Both parts run on to the end they had.
         """
-        state, now = self._state, self._events.now
+        state, outlook, now = self._state, self._outlook, self._events.now
         attempt, parts = self._running.pop(allocation), []
         assert attempt is not None  # only a gang that was not interrupted has none
-        if state.ends is not None:
+        if outlook.ends is not None:
             place = (allocation.expected_end_s, allocation.rank)
-            del state.ends[bisect_left(state.ends, place)]
+            del outlook.ends[bisect_left(outlook.ends, place)]
         machine = allocation.on[0][0]
         for size, chosen in zip(
             (allocation.count - count, count), _cut(attempt.instances or (), count), strict=True
@@ -199,8 +200,8 @@ class Execution:
                 rank, allocation.task, ((machine, size),), size, allocation.start_time_s,
                 allocation.expected_end_s,
             )  # fmt: skip
-            if state.ends is not None:
-                insort(state.ends, (part.expected_end_s, rank, part))
+            if outlook.ends is not None:
+                insort(outlook.ends, (part.expected_end_s, rank, part))
             self._running[part] = attempt.of(chosen)
             left = attempt.work_s - attempt.done_s - (now - allocation.start_time_s)
             self._events.end_at(now + left, part)

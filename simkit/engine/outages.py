@@ -63,13 +63,14 @@ class Outages:
                 change.cause,
                 asker if change.process else {},
             )
-        state.note_constraints()
+        self._system.note_constraints()
 
     def _pass_step(self, change: CapacityChange) -> None:
         """Take a step out of those that lie ahead."""
         sign = -1.0 if change.takes_away else 1.0
         amounts = tuple([sign * amount for amount in change.amount])
-        self._system.state.known_steps.remove(CapacityStep(change.time_s, change.machine, amounts))
+        step = CapacityStep(change.time_s, change.machine, amounts)
+        self._system.outlook.known_steps.remove(step)
 
     def _resize(
         self, machine: int, running: str, cause: str, asker: Mapping[str, object] | None = None

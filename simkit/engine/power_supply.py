@@ -113,8 +113,8 @@ class PowerSupply:
         """Show the site to policies, and begin to follow its signals."""
         system.state.power = SitePowerView(self)
         if self._site.foresight is not None and self._site.supply.limit != "none":
-            system.state.foresee = self._foreseen_steps
-            system.state.note_constraints()
+            system.outlook.foresee = self._foreseen_steps
+            system.note_constraints()
         self._outages.on_change = self._capacity_changes
         system.events.worth_waiting.append(self._worth_waiting)
         self._wake_at(self.started_s, self._signals_change)

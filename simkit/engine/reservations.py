@@ -39,7 +39,7 @@ class Reservations:
         except KeyError:
             raise referee.foreign(task) from None
         system.state.reservations[task] = place
-        system.state.note_constraints()
+        system.note_constraints()
         system.books.event("reserved", task, f"starts at {due:g} s")
         system.events.at(due, Rank.RESERVATION, self._fall_due, place)
 
@@ -71,7 +71,6 @@ class Reservations:
 
     def drop(self, task: Task) -> bool:
         """Forget a task's reservation; return whether it had one."""
-        state = self._system.state
-        had = state.reservations.pop(task, None) is not None
-        state.note_constraints()
+        had = self._system.state.reservations.pop(task, None) is not None
+        self._system.note_constraints()
         return had

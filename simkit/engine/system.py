@@ -12,6 +12,7 @@ from simkit.policy import State, SystemInfo
 from simkit.policy.estimates import Predictor
 from simkit.policy.queue import TaskQueue
 from simkit.policy.room import make_room
+from simkit.policy.state import Outlook
 from simkit.policy.task import Allocation
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
@@ -54,16 +55,23 @@ class System:
         """What runs, oldest first; None: a gang that has not been interrupted."""
         self.suspended: dict[Allocation, Attempt] = {}
         self.admission = Admission(rule, self.queue)
+        self.outlook = Outlook()
+        self.outlook.known_steps = cluster.known_steps()
         self.state = State(
-            self.info, self.room, self.queue, self.running, self.suspended, self.admission.held
-        )
+            self.info, self.room, self.queue, self.running, self.suspended, self.admission.held,
+            self.outlook,
+        )  # fmt: skip
         """What policies see."""
         self.state.arrived = self.admission.arrived
-        self.state.known_steps = cluster.known_steps()
-        self.state.note_constraints()
+        self.note_constraints()
         self.state.refills = rule.slots is not None and rule.refill == "at_once"
         self.books = Bookkeeping(workload, recorder, predictor, observer, self.events)
         self.referee = Referee(workload, cluster, self.events, self.room)
+
+    def note_constraints(self) -> None:
+        """Bring `State.constrained` up to date."""
+        ahead = self.outlook.known_steps or self.outlook.foresee
+        self.state.constrained = bool(ahead or self.state.reservations)
 
     def anyone_waits(self) -> bool:
         """Return whether any task is in the queue, suspended or held back by admission."""

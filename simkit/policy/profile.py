@@ -201,7 +201,7 @@ class PoolProfile(Profile):
             for column, amount in zip(self._free, request, strict=True):
                 if amount > 0:
                     start = self._first_of(column, amount * count, start, duration, before)
-        return found
+        return found if found < before else inf  # a task that asks for nothing fits anywhere
 
     def _first_of(
         self, column: list[float], amount: float, start: float, duration: float, before: float

@@ -59,19 +59,31 @@ class Allocations(Collection[Allocation]):
         return reversed(self._of)
 
 
+class Outlook:
+    """What the engine expects of the future; a policy sees it through its `State`."""
+
+    __slots__ = ("ends", "foresee", "known_steps")
+
+    def __init__(self) -> None:
+        self.known_steps: list[CapacityStep] = []
+        """Changes of capacity that are known ahead (maintenance), soonest first."""
+        self.ends: list[Release] | None = None
+        """`State.expected_ends`, kept up to date from when they are first asked for."""
+        self.foresee: Callable[..., list[CapacityStep]] | None = None
+        """Adds the steps that a forecast of power leads to; None without a forecast."""
+
+
 class State:
     """The system at a decision instant; read-only for policies."""
 
     __slots__ = (
         "_backlog",
+        "_outlook",
         "_running",
         "arrived",
         "constrained",
         "ended",
-        "ends",
-        "foresee",
         "info",
-        "known_steps",
         "now",
         "power",
         "queue",
@@ -93,9 +105,11 @@ class State:
         running: dict[Allocation, Any] | None = None,
         suspended: dict[Allocation, Any] | None = None,
         backlog: Sized = (),
+        outlook: Outlook | None = None,
     ) -> None:
-        """Show the engine's own running and suspended allocations and backlog, as they change."""
+        """Show the engine's own allocations, backlog and outlook, as they change."""
         self.info = info
+        """Facts of the system that do not change; `reset` gets them too."""
         self.now = 0.0
         """Seconds on the trace's clock."""
         self.queue = queue
@@ -126,13 +140,7 @@ class State:
         self.suspended = Allocations(suspended if suspended is not None else {})
         """Suspended allocations, oldest first; each waits for a `Resume`."""
         self._backlog = backlog
-        self.known_steps: list[CapacityStep] = []
-        """Changes of capacity that are known ahead (maintenance), soonest first."""
-        # For the engine alone:
-        self.ends: list[Release] | None = None
-        """`expected_ends`, kept up to date from when they are first asked for."""
-        self.foresee: Callable[..., list[CapacityStep]] | None = None
-        """Adds the steps that a forecast of power leads to; None without a forecast."""
+        self._outlook = outlook or Outlook()
 
     @property
     def backlog(self) -> int:
@@ -152,20 +160,18 @@ class State:
     @property
     def expected_ends(self) -> Sequence[Release]:
         """(expected end, rank, allocation) of all that runs, soonest first."""
-        if self.ends is None:
-            self.ends = sorted((a.expected_end_s, a.rank, a) for a in self._running)
-        return self.ends
+        outlook = self._outlook
+        if outlook.ends is None:
+            outlook.ends = sorted((a.expected_end_s, a.rank, a) for a in self._running)
+        return outlook.ends
 
     @property
     def steps(self) -> Sequence[CapacityStep]:
         """Changes of capacity that are known ahead or foreseen, soonest first."""
-        if self.foresee is None:
-            return self.known_steps
-        return self.foresee(self.known_steps) if self.known_steps else self.foresee()
-
-    def note_constraints(self) -> None:
-        """Bring `constrained` up to date; the engine calls it."""
-        self.constrained = bool(self.known_steps or self.reservations or self.foresee)
+        known, foresee = self._outlook.known_steps, self._outlook.foresee
+        if foresee is None:
+            return known
+        return foresee(known) if known else foresee()
 
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
         """Return machines on which the task fits now, or None; `rule` says which come first.

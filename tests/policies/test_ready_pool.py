@@ -200,8 +200,9 @@ def test_a_new_forecast_is_planned_with(simulate, job_columns):
     class Foretold(ReadyPoolPolicy):
         def schedule(self, state):
             # Until 10 s, no more capacity is foreseen from 30 s on; then it turns out otherwise.
-            state.known_steps = [CapacityStep(30.0, 0, (-4.0,))] if state.now < 10 else []
-            state.note_constraints()
+            foretold = [CapacityStep(30.0, 0, (-4.0,))] if state.now < 10 else []
+            state._outlook.known_steps = foretold
+            state.constrained = bool(foretold)
             yield from super().schedule(state)
 
     columns = job_columns([(0, 40, 4, 40), (10, 1, 1, 1)])

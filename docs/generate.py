@@ -41,7 +41,7 @@ _PART = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end of \2 -->)", re.D
 
 
 def fresh(text: str) -> str:
-    """Return a page with its generated parts made anew."""
+    """Return a page with its generated parts updated."""
     return _PART.sub(lambda m: f"{m[1]}\n{PARTS[m[2]]().strip()}\n\n{m[3]}", text)
 
 

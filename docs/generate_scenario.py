@@ -84,7 +84,7 @@ SECTIONS: tuple[Part, ...] = (
     ("cluster.partitions", "cluster.partitions.N", cluster.PartitionSection, None),
     ("policy: composed", "policy", policy.ComposedPolicy, None),
     ("policy: by fitness", "policy", policy.FittedPolicy, None),
-    ("policy: a file of your own", "policy", policy.FilePolicy, None),
+    ("policy: a custom policy file", "policy", policy.FilePolicy, None),
     ("policy: of an installed package", "policy", policy.NamedPolicy, None),
     ("policy: a trained agent", "policy", policy.AgentPolicy, None),
     ("processes", "processes", process.ProcessSection, None),

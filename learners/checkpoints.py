@@ -67,10 +67,10 @@ class Checkpoint:
             theirs, iteration = dict(facts["identity"]), int(facts["iteration"])
             values, generators = facts["values"], facts["generators"]
         except OSError as error:
-            text = f"{folder}: cannot read a checkpoint: {error.strerror}; begin the training anew"
+            text = f"{folder}: cannot read a checkpoint: {error.strerror}; start the training over"
             raise RunError(text) from error
         except (ValueError, LookupError, TypeError, SafetensorError) as error:
-            text = f"{folder}: holds a damaged checkpoint ({error}); begin the training anew"
+            text = f"{folder}: holds a damaged checkpoint ({error}); start the training over"
             raise RunError(text) from error
         ours = json.loads(json.dumps(identity))
         if problems := _differences(_of_any_length(ours), _of_any_length(theirs)):

@@ -70,7 +70,7 @@ class SlottedTraining(Training):
             for name, rng in self.generators.items():
                 rng.bit_generator.state = found.generators[name]
         except (LookupError, ValueError, TypeError) as error:
-            text = f"{folder}: holds a damaged checkpoint ({error!r}); begin the training anew"
+            text = f"{folder}: holds a damaged checkpoint ({error!r}); start the training over"
             raise RunError(text) from error
         self.iteration = found.iteration
 

@@ -1,4 +1,4 @@
-"""Orderings that change as tasks wait; the whole queue is sorted anew at every decision.
+"""Orderings that change as tasks wait; the whole queue is sorted again at every decision.
 
 In the formulas, wait is the time since submission, r the estimate (at least 2⁻²⁰ s, the grid of
 time, so that an estimate of 0 divides nothing by 0) and n the processors: what all instances of

@@ -62,7 +62,7 @@ class CloudSimPy:
     - ``random``: goes through the pairs by machine, then task, and takes each with probability 0.2;
       if it takes none, it draws one of them.
 
-    A task that does not fit blocks nobody. There are no gangs, partitions or suspensions.
+    A task that does not fit does not block others. There are no gangs, partitions or suspensions.
 
     Args:
         fitness: the heuristic.

@@ -1,4 +1,4 @@
-"""Conservative backfilling: every waiting task holds a reservation that nobody may delay.
+"""Conservative backfilling: every waiting task holds a reservation that no other task may delay.
 
 A. W. Mu'alem and D. G. Feitelson, "Utilization, predictability, workloads, and user runtime
 estimates in scheduling the IBM SP2 with backfilling" (2001).
@@ -9,7 +9,7 @@ estimates in scheduling the IBM SP2 with backfilling" (2001).
   order, and each moves to its earliest place if that is earlier than its own: once through the
   queue, and never later.
 - When the plan cannot hold (a task overran its estimate, a suspended one took its resources
-  again, capacity changed without notice), everything is planned anew in queue order.
+  again, capacity changed without notice), everything is planned again in queue order.
 
 So no task starts later than it was promised on arrival, as long as estimates are upper bounds and
 nothing unforeseen happens. Known capacity steps are in the profile and break no promise.
@@ -54,7 +54,7 @@ class ReservationPlan:
         """What each waiting task has reserved, in order of start."""
         self.promised: dict[int, float] = {}
         self.void = True
-        """Whether it cannot be kept: it is empty then, to be made anew."""
+        """Whether it cannot be kept: it is then empty and must be rebuilt."""
         self._profile: Profile
         self._steps: list[CapacityStep] = []
 
@@ -83,7 +83,7 @@ class ReservationPlan:
             if pieces is None:
                 self.promised.pop(task.index, None)  # if it starts over, it gets a new one
             elif sum(instances_on(piece.on) for piece in pieces) != task.remaining:
-                self._drop(task)  # a bag, of which more is to be done now: plan it anew
+                self._drop(task)  # a bag, of which more is to be done now: plan it again
                 freed = True
         return freed
 
@@ -230,7 +230,7 @@ class ConservativePolicy(OrderedPolicy):
             if not task.waiting:
                 continue  # killed in the meantime
             if not _is_free(state, task, piece.on):
-                yield WakeAt(state.now + TIME_GRID)  # it will be late: everything is planned anew
+                yield WakeAt(state.now + TIME_GRID)  # it will be late: everything is planned again
                 continue
             lane, entry = next((lane, e) for lane in self._lanes for e in lane.in_order([task]))
             self.plan.start(task, piece)

@@ -24,7 +24,7 @@ class FirstFit(MachineFitness):
     by_row = True
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        """See `MachineFitness.scores`; all alike, so that rows settle it."""
+        """Return equal scores, so that the lowest row wins."""
         return np.zeros(len(free))
 
     def order(self, task: Task, free: Floats, capacity: Floats, fitting: Ints) -> Ints:
@@ -84,9 +84,9 @@ class Stack(MachineFitness):
 
 
 class RandomFit(MachineFitness):
-    """A machine drawn anew for each instance, all that have room alike; the seed settles it.
+    """A random machine with room, drawn for each instance; the seed determines it.
 
-    As a placement rule, the machines in random order, drawn anew each time.
+    As a placement rule, the machines in a random order, drawn again each time.
     """
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
@@ -94,7 +94,7 @@ class RandomFit(MachineFitness):
         self._rng = rng.spawn(1)[0]
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
-        """See `MachineFitness.scores`; a draw."""
+        """Return random scores."""
         return self._rng.random(len(free))
 
     def order(self, task: Task, free: Floats, capacity: Floats, fitting: Ints) -> Ints:

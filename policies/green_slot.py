@@ -5,7 +5,7 @@ R. Bianchini, "GreenSlot: scheduling energy consumption in green datacenters" (S
 time is cut into slots, those of the forecast here; waiting tasks are taken by least slack (with
 the order `least-slack`); each is put where the brown energy that it takes costs least, the green
 energy of tasks before it counted as gone; a task that cannot be in time starts as early as
-possible; and all that has not started is planned anew at every decision. There is no penalty for
+possible; and all that has not started is planned again at every decision. There is no penalty for
 lateness to weigh against cost: being in time comes first.
 """
 
@@ -39,7 +39,7 @@ class GreenSlot:
         max_delay: how long tasks may wait that have neither a deadline nor a quality of service
             below 1; a duration or seconds.
 
-    Raises ScenarioError if the delay is no time above 0.
+    Raises ScenarioError unless the delay is above 0.
     """
 
     def __init__(self, max_delay: str | float = MAX_DELAY) -> None:

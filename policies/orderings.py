@@ -115,7 +115,7 @@ class Random:
         self._seed = int(rng.integers(2**63))
 
     def key(self, task: Task) -> float:
-        """See `Order.key`; uniform in [0, 1)."""
+        """Return a number that is uniform in [0, 1)."""
         return _splitmix(self._seed + task.index) / 2.0**64
 
 

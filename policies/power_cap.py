@@ -32,7 +32,7 @@ class PowerCap:
             critical load and PUE take, which the site's load has in it: on a site with those it
             is a cap on the safe side.
 
-    Raises ScenarioError if the cap is no power above 0.
+    Raises ScenarioError unless the cap is above 0.
     """
 
     def __init__(self, cap_w: float | None = None) -> None:

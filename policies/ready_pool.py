@@ -49,8 +49,8 @@ class Hold(NamedTuple):
 class ReadyPlan:
     """The availability profile, kept from decision to decision.
 
-    What starts and ends as planned changes nothing, an early end or a step that is foreseen anew
-    changes its part, and only where the world differs from the plan the profile is made anew.
+    What starts and ends as planned changes nothing, an early end or a step with a new forecast
+    changes its part, and the profile is rebuilt only where the state differs from the plan.
 
     A task that runs past its estimate is not expected to end at all until it does: a reservation
     on what it holds would fall due in vain again and again.
@@ -109,7 +109,7 @@ class ReadyPlan:
         return planned == tuple(state.room.total_free())
 
     def _make(self, state: State) -> None:
-        """Make the profile anew; reservations and tasks that run are in it."""
+        """Rebuild the profile; reservations and tasks that run are in it."""
         self._profile = profile = state.profile()
         self._steps, self._held = list(state.steps), []
         self._overdue = {a for end, _, a in state.expected_ends if end <= state.now}
@@ -203,7 +203,7 @@ class ReadyPool:
         horizon: how far ahead tasks are scheduled, a duration or seconds; the dissertation's
             planning horizon of 48 steps of an hour.
 
-    Raises ScenarioError if the horizon is no time above 0.
+    Raises ScenarioError unless the horizon is above 0.
     """
 
     def __init__(self, horizon: str | float = HORIZON) -> None:
@@ -225,7 +225,7 @@ class ReadyPoolPolicy(OrderedPolicy):
         horizon_s: how far ahead tasks are scheduled, in s or as a duration.
         placement: which machine first; None: the first that fits.
 
-    Raises ScenarioError if the horizon is no time above 0.
+    Raises ScenarioError unless the horizon is above 0.
     """
 
     def __init__(

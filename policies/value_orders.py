@@ -44,7 +44,7 @@ def duration_s(what: str, value: str | float) -> float:
         what: rule and argument, for the error: ``backfill ready-pool: horizon``.
         value: a duration such as ``"48h"``, or seconds.
 
-    Raises ScenarioError if it is no such duration.
+    Raises ScenarioError if it is not a duration above 0.
     """
     try:
         seconds = parse_duration(value)
@@ -88,7 +88,7 @@ class LeastSlack:
     either way, and should not make the next one late. With `hopeless_last` off they come first.
 
     The slack of all tasks shrinks alike, so that the order changes only as tasks become late; the
-    queue is sorted anew at every decision all the same.
+    queue is still sorted again at every decision.
 
     Args:
         hopeless_last: whether tasks that can no longer be in time come last.

@@ -1,7 +1,7 @@
 """Makes build/types/simkit: the package as it is installed, for type checkers.
 
 The folders policies/, traces/, … are installed below the import name simkit. mypy and pyright do
-not know of that mapping, so they are shown a tree of links in which it is so. It is made anew each
+not know of that mapping, so they are shown a tree of links in which it is so. It is rebuilt each
 time, and lies in build/, which git ignores.
 """
 

@@ -1,7 +1,7 @@
 """The catalogue of public logs: what there is, known oddities, and downloads that are complete.
 
 The logs belong to the Parallel Workloads Archive and to the sites that gave them. They are not
-part of simkit: `fetch` downloads them from the archive. Whoever publishes results should thank the
+part of simkit: `fetch` downloads them from the archive. If you publish results, thank the
 people named in an entry and cite the archive.
 """
 

@@ -22,7 +22,8 @@ class SofiaArguments(ReinforceArguments):
     observation: Literal["sofia-shares", "sofia-compact"] = "sofia-shares"
     """The study's state as shares of the capacity, or in units as in the study (sofia-compact)."""
     credit: Literal["all", "first"] = "all"
-    """Which decisions contribute to the gradient: all, or the first of each step as in the study."""
+    """Which decisions contribute to the gradient: all, or the first of each
+    step, as in the study."""
     value_learning_rate: Positive = 0.001
     """Learning rate of the value network."""
     normalise: bool = True
@@ -45,7 +46,7 @@ class SofiaArguments(ReinforceArguments):
     batch: Count = 4096
     """Proximal: decisions per step of the optimiser."""
     held_out_sets: Count = 20
-    """Job sets on which the agent is evaluated; the same for all trainings, and never trained on."""
+    """Job sets on which the agent is evaluated; the same for all trainings, never trained on."""
     max_decisions: Count = 4000
     """An episode ends after this many decisions; jobs still open then count as unfinished."""
     horizon: Extent = 60

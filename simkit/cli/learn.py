@@ -51,7 +51,7 @@ def train(
     ] = "60s",
     force: Annotated[
         bool,
-        typer.Option("--force", help="Begin anew, whatever is in the folder."),
+        typer.Option("--force", help="Start over, whatever the folder holds."),
     ] = False,
     as_json: AsJson = False,
     no_progress: NoProgress = False,
@@ -86,7 +86,7 @@ def train(
             )
     except KeyboardInterrupt:
         typer.echo(
-            f"interrupted; {stands_at(folder)}: the same command goes on from there", err=True
+            f"interrupted; {stands_at(folder)}: the same command resumes from there", err=True
         )
         raise typer.Exit(130) from None
     if as_json:
@@ -130,7 +130,7 @@ def _print_training(done: Trained) -> None:
 
     info = done.info
     if done.was_finished:
-        say("Training", f"{done.folder} was finished already; --force begins anew")
+        say("Training", f"{done.folder} was finished already; --force starts over")
     seconds = sum(row.get("wall_time_s", 0.0) for row in done.rows)
     say("Learner", f"{info['learner']}, seed {info['seed']}, {info['device']}")
     say("Iterations", f"{info['iteration']:,} of {info['iterations']:,} in "

@@ -65,7 +65,7 @@ class MachinePower:
         return True
 
     def standing_w(self) -> float:
-        """Return the power in W that is nobody's: all of it but what jobs add."""
+        """Return the power in W not attributed to any job."""
         if self.switch is Switch.OFF:
             return self.model.off_w
         return self.model.boot_power_w if self.switch is Switch.BOOTING else self.model.idle_w

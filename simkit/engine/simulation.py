@@ -387,7 +387,7 @@ class Simulation:
                     f"{action!r} needs to know what machines draw; add a section `power`"
                 ) from None
             raise PolicyError(
-                f"{self._referee.policy}: {action!r} is no action of simkit.policy"
+                f"{self._referee.policy}: {action!r} is not an action of simkit.policy"
             ) from None
         carry_out(action)
 

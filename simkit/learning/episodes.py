@@ -175,7 +175,7 @@ class Episode:
 
         Args:
             experiment: what is replayed; its policy is ignored.
-            reward: begins anew.
+            reward: is reset.
             records: whether to keep the tables of records, in memory.
             losses: the ends of jobs that `lost` counts.
 

@@ -2,7 +2,7 @@
 
 It is kept from decision to decision. As long as the simulation goes as planned, rows move up and
 placed tasks are added. If anything differs (a task ended early or overran, was killed or suspended,
-a reservation failed, capacity changed, someone else placed a task), the plan is made anew from what
+a reservation failed, capacity changed, someone else placed a task), the plan is rebuilt from what
 runs and is reserved.
 """
 
@@ -175,7 +175,7 @@ class SlottedPlan:
         self._ending[end] = self._ending.get(end, 0) + 1
 
     def _make(self, state: State) -> None:
-        """Make the plan anew from what runs and is reserved."""
+        """Rebuild the plan from what runs and is reserved."""
         units, horizon = self.units, self.units.model.horizon
         self.grid.clear()
         self._ends.clear()

@@ -104,7 +104,7 @@ class FitnessPolicy(GreedyPolicy):
 
     With a machine fitness, tasks are taken in order, each with as many instances as fit. With a
     pair fitness, the pair of machine and task with the highest score gets one instance, then
-    scores are taken anew; ties go to the first task in order, then to the lowest machine row.
+    scores are computed again; ties go to the first task in order, then to the lowest machine row.
     Either way equal instances are placed many at once, and the outcome is the same as one by one:
     how many instances of each task go to each machine. What a pair fitness sees of tasks (such as
     the instances left) is as it was when the decision began.

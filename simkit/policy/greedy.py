@@ -2,7 +2,7 @@
 
 After a decision no waiting task fits anywhere. So at the next one, newcomers are tried on all
 machines, and the others only on machines where something has come free. A task that does not fit
-blocks nobody.
+does not block others.
 """
 
 from __future__ import annotations
@@ -212,8 +212,8 @@ class GreedyPolicy(ABC):
     def _only_freed(self, state: State) -> int | None:
         """Return the one machine that must be tried, in that simple case; else None.
 
-        Something came free there and nowhere else, nobody has arrived, and whoever fits there
-        may go there.
+        Something came free there and nowhere else, no task has arrived, and any task that fits
+        there may start there.
         """
         ended = state.ended
         if (

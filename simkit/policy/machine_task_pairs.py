@@ -102,8 +102,9 @@ _MOST_PAIRS = 2**18  # in one table, so that its columns stay small
 class PairPlacer:
     """Places the best pair, again and again, in a copy of what is free.
 
-    The scores of all tasks on a machine are kept and taken anew when something is placed there;
-    some states of the machine ahead at a time, for the next best is often the same pair.
+    The scores of all tasks on a machine are kept, and computed again when something is placed
+    there. They are computed for several placements ahead, because the next best pair is often the
+    same one.
     """
 
     def __init__(self, score: Score, free: Floats, capacity: Floats) -> None:
@@ -129,7 +130,7 @@ class PairPlacer:
     def placements(self) -> Iterator[tuple[Task, Placement]]:
         """Yield what each task gets, in order of its first placement.
 
-        Raises PolicyError if a score is no finite number.
+        Raises PolicyError if a score is not finite.
         """
         if not self._tasks:
             return

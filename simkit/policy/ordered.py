@@ -33,7 +33,7 @@ class Order(Protocol):
 
 
 class ChangingOrder(Protocol):
-    """An ordering that time or events change; sorted anew at every decision."""
+    """An ordering that time or events change; sorted again at every decision."""
 
     def keys(self, state: State) -> Floats:
         """Return (n,): a number for each task of ``state.queue.columns()``; smaller goes first."""
@@ -71,7 +71,7 @@ class Lane:
         self._fresh: list[Entry] = []
 
     def update(self, state: State, first: int = 0) -> None:
-        """Take in ``state.arrived[first:]``, or sort everything anew if the order changes."""
+        """Take in ``state.arrived[first:]``, or sort everything again if the order changes."""
         if self._keys is not None:
             self._sort_all(state, self._keys(state))
             return
@@ -202,8 +202,8 @@ class OrderedPolicy:
         for lane in self._lanes:
             lane.update(state)
         if lane.alone and not (state.constrained or state.suspended or state.refills):
-            # Most decisions end here: nobody waits, or there is nobody behind the head, or the
-            # head still does not fit.
+            # Most decisions end here: no task waits, or only the head does, or the head still
+            # does not fit.
             entries = lane.entries
             if not entries:
                 return ()

@@ -107,11 +107,11 @@ class Profile(ABC):
         """Return an independent copy."""
 
     def take(self, on: Placement, request: Sequence[float], start: float, end: float) -> None:
-        """Take resources in ``[start, end)``, at least for a tick; `end` may be infinite."""
+        """Take resources in ``[start, end)``, for at least a tick; `end` may be infinite."""
         self._add(on, request, start, end, -1.0)
 
     def give(self, on: Placement, request: Sequence[float], start: float, end: float) -> None:
-        """Give resources back in ``[start, end)``, likewise."""
+        """Give resources back in ``[start, end)``, for at least a tick; `end` may be infinite."""
         self._add(on, request, start, end, 1.0)
 
     def hold(self, task: Task, on: Placement, start: float) -> None:
@@ -140,7 +140,7 @@ class Profile(ABC):
     def _add(
         self, on: Placement, request: Sequence[float], start: float, end: float, sign: float
     ) -> None:
-        """Add what instances ask for in ``[start, end)``, at least for a tick."""
+        """Add what instances ask for in ``[start, end)``, for at least a tick."""
 
 
 class PoolProfile(Profile):

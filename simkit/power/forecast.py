@@ -136,7 +136,7 @@ def step_means(signal: Signal, edges_s: Floats) -> Floats:
 
 
 class NoisyForecast:
-    """Predicts the truth with a random error, drawn anew for each forecast issued.
+    """Predicts the truth with a random error, drawn independently for each forecast issued.
 
     The error over the lead time is an autoregressive process of first order (a sampled
     Ornstein-Uhlenbeck process; G. E. Uhlenbeck and L. S. Ornstein, "On the theory of the Brownian

@@ -31,7 +31,7 @@ class GridOffer(NamedTuple):
 
 @dataclass(frozen=True)
 class Grid:
-    """A connection; without limits it gives what is needed, and `Grid(0, 0)` is no connection."""
+    """A grid connection, by default without limits; `Grid(0, 0)` means no connection."""
 
     import_limit_w: Amount = math.inf
     """W, at least 0; a signal may cut the connection for a while."""

@@ -152,7 +152,7 @@ class Gaps:
     def __post_init__(self) -> None:
         if self.rule not in get_args(GapRule):
             raise TraceError(
-                f"gaps: {self.rule!r} is no rule{did_you_mean(self.rule, get_args(GapRule))}"
+                f"gaps: {self.rule!r} is not a rule{did_you_mean(self.rule, get_args(GapRule))}"
             )
         if not self.longest_s >= 0:
             raise TraceError(f"gaps: longest_s is {self.longest_s!r}; it must be 0 or more, in s")

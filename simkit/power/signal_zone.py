@@ -27,8 +27,8 @@ def parse_zone(name: str) -> tzinfo:
         return ZoneInfo(text)
     except (KeyError, ValueError, OSError):
         raise TraceError(
-            f"{name!r} is no time zone; write UTC, UTC-06:00 for a clock without daylight saving, "
-            "or a name such as America/Chicago"
+            f"{name!r} is not a valid time zone; write UTC, UTC-06:00 for a clock without daylight "
+            "saving, or a name such as America/Chicago"
         ) from None
 
 

@@ -109,9 +109,9 @@ class Foresight:
     generation: Forecast
     """Of the sum of all sources, in W."""
     price: Forecast | None = None
-    """Of the grid's price; None: there is none."""
+    """Of the grid's price; None if it has no price."""
     carbon: Forecast | None = None
-    """Of the grid's carbon intensity, likewise."""
+    """Of the grid's carbon intensity; None if it has none."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError unless 0 < step ≤ horizon."""

@@ -40,7 +40,7 @@ class BatteryRows(NamedTuple):
     carbon_g: Floats
     """(N,) carbon of the energy charged, at the terminals; ignored where it is not charged."""
     cost: Floats
-    """(N,) its cost, likewise."""
+    """(N,) cost of the energy charged; ignored where it is not charged."""
     grid_share: Floats
     """(N,) share of it that comes from the grid."""
 

@@ -49,7 +49,7 @@ class Segments:
 
     @cached_property
     def free(self) -> Floats:
-        """(N, R) what nobody holds; 0 if more is held than there is, as while draining."""
+        """(N, R) free resources; 0 if more is held than there is, as while draining."""
         free: Floats = np.maximum(self.capacity - self.allocated, 0.0)
         return free
 

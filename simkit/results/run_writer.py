@@ -2,7 +2,7 @@
 
 A run folder is either whole or says that it is not. `run.json` is there first, with status
 "incomplete". A table grows under a temporary name and gets its own name when it is closed;
-`run.json` is replaced last, in one step. So nobody can take an unfinished folder for a finished
+`run.json` is replaced last, in one step. So no reader can take an unfinished folder for a finished
 run, and every ``.parquet`` in it is a valid file.
 
 A finished run that will be replaced stays until the new one is whole: the new run is written to

@@ -57,9 +57,9 @@ class MachineTrace(Section):
     path: FileOrFolder
     """The table, or the folder or archive that holds it; relative to the scenario file."""
     softerror: Fault = Field(default_factory=Fault)
-    """Errors of software: the trace tells when they begin, not when they are over."""
+    """Errors of software; the trace records when they begin, but not when they end."""
     harderror: Fault = Field(default_factory=lambda: Fault(running="requeue", repair=86400.0))
-    """Errors of hardware, likewise."""
+    """Errors of hardware; the trace records when they begin, but not when they end."""
     remove: Running = "drain"
     """What happens to tasks on a machine that leaves."""
 

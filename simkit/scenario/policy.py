@@ -67,7 +67,7 @@ class ComposedPolicy(Section):
 
 
 class FittedPolicy(Section):
-    """A policy by fitness: what scores highest is placed next; what fits nowhere blocks nobody."""
+    """A policy by fitness: the highest score is placed next; a task that fits nowhere waits."""
 
     fitness: FitnessChoice
     """What scores machines for a task, or pairs of a machine and a task: first-fit, tetris, …."""

@@ -46,7 +46,7 @@ def _time_of_day(text: str) -> float:
         at = hours * 3600.0 + minutes * 60.0 + seconds
         if minutes < 60 and seconds < 60 and at < DAY_S:
             return at
-        raise ValueError(f"{text!r} is no time of day; write 0:00 to 23:59")
+        raise ValueError(f"{text!r} is not a valid time of day; write 0:00 to 23:59")
     at = parse_duration(text)
     if not 0 <= at < DAY_S:
         raise ValueError(f"{text!r} is not within a day; write 0:00 to 23:59")
@@ -150,9 +150,9 @@ class LevelsSignal(SignalSource):
     """
 
     high_w: AtLeastZero
-    """The high level, in the unit of the place."""
+    """The high level, in the unit of the signal that it stands for."""
     low_w: AtLeastZero
-    """The low level, likewise."""
+    """The low level, in the same unit."""
     high_share: Share = 0.9
     """Probability of the high level in a step."""
     step: PositiveDuration = 3600.0

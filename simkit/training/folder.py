@@ -87,7 +87,7 @@ class TrainingFolder:
     def find(
         self, info: Mapping[str, Any], *, force: bool, extendable: bool = False
     ) -> dict[str, Any]:
-        """Return the training.json that `open` would continue from; empty if it would begin anew.
+        """Return the training.json that `open` would continue from; empty if it would start over.
 
         Nothing is written. Arguments and errors are those of `open`.
         """
@@ -146,7 +146,7 @@ class TrainingFolder:
             table = pl.read_parquet(path).filter(pl.col("iteration") <= iteration)
         except (pl.exceptions.PolarsError, OSError) as error:
             raise RunError(
-                f"{path}: cannot be read ({str(error).splitlines()[0]}); begin anew with --force"
+                f"{path}: cannot be read ({str(error).splitlines()[0]}); start over with --force"
             ) from error
         rows = table.iter_rows(named=True)
         return [{k: v for k, v in row.items() if v is not None} for row in rows]
@@ -192,15 +192,15 @@ def read_training(folder: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{path}: cannot be read ({error}); begin anew with --force") from error
+        raise RunError(f"{path}: cannot be read ({error}); start over with --force") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         shown = found.get("format") if isinstance(found, dict) else None
         raise RunError(
-            f"{path}: is of format {shown}, this simkit reads format {FORMAT}; begin anew with "
+            f"{path}: is of format {shown}, this simkit reads format {FORMAT}; start over with "
             "--force, or go on with the simkit that wrote it"
         )
     if missing := [key for key in _ALWAYS if key not in found]:
-        raise RunError(f"{path}: {', '.join(missing)} is missing; begin anew with --force")
+        raise RunError(f"{path}: {', '.join(missing)} is missing; start over with --force")
     return found
 
 

@@ -28,12 +28,12 @@ from simkit.training.folder import Row, TrainingFolder, read_training
 from simkit.training.log import TrainingLog, open_log
 
 HELD_OUT: Final = "held_out_"
-"""What the names of held-out numbers begin with in the metrics."""
+"""Prefix of the names of held-out metrics."""
 LESS_IS_BETTER: Final = ("slowdown", "turnaround", "unfinished")
-"""What the names of numbers begin with of which less is better, for every learner."""
+"""Prefixes of metric names where lower is better."""
 _LEARNERS: Final = "simkit.learners"
 _CLOCK: Final = ("wall_time_s", "decisions_per_s")
-"""Numbers of a row that differ from one machine and day to the next; an agent leaves them out."""
+"""Metrics that depend on the machine and its load; a bundle leaves them out."""
 _EXTRA: Final = ("torch", "safetensors", "gymnasium")
 """Packages of the extra `learn`, which learners may need."""
 
@@ -76,7 +76,7 @@ def train(
         device: where the learner calculates: ``cpu`` or ``cuda``.
         checkpoint_every_s: seconds from one checkpoint to the next; there is also one at the end
             and on an interruption.
-        force: begin anew, and delete another training that is in the folder.
+        force: start over, and delete another training that is in the folder.
         watch: see `Watch`.
 
     Raises ScenarioError, PluginError (the learner is unknown, or its packages are missing) or
@@ -154,20 +154,20 @@ def _missing(name: str, cause: BaseException | None) -> PluginError | None:
 
 
 def _check_criterion(criterion: str, training: Training) -> None:
-    """Raise ScenarioError if less of `learn.criterion` is not known to be better."""
+    """Raise ScenarioError unless `learn.criterion` is a metric where lower is better."""
     own = training.less_is_better
     if not (criterion.startswith(LESS_IS_BETTER) or criterion in own):
         raise ScenarioError(
-            f"learn.criterion: {criterion!r} is not a number of which less is better, and the "
-            f"least is kept as the best{did_you_mean(criterion, (*LESS_IS_BETTER, *own))}"
+            f"learn.criterion: {criterion!r} is not a metric where lower is better, such as "
+            f"slowdown{did_you_mean(criterion, (*LESS_IS_BETTER, *own))}"
         )
 
 
 def _check_held_out(criterion: str, found: Mapping[str, float], learner: str) -> None:
-    """Raise ScenarioError if held-out numbers, where there are any, lack the criterion."""
+    """Raise ScenarioError if the held-out metrics, if any, lack the criterion."""
     if found and criterion not in found:
         raise ScenarioError(
-            f"learn.criterion: {criterion!r} is not among the held-out numbers of "
+            f"learn.criterion: {criterion!r} is not among the held-out metrics of "
             f"{learner}{did_you_mean(criterion, found)}"
         )
     if found and not isfinite(found[criterion]):
@@ -245,7 +245,7 @@ class _Course:
         elif iteration > 0:
             raise RunError(
                 f"{self._folder.folder}: its checkpoint is gone, so it cannot go on from iteration "
-                f"{iteration:,}; restore the folder checkpoint, or begin anew with --force"
+                f"{iteration:,}; restore the folder checkpoint, or start over with --force"
             )
 
     def _restore_agent(self, *, complete: bool) -> None:
@@ -258,7 +258,7 @@ class _Course:
             raise RunError(
                 f"{self._folder.folder}: the agent of iteration {best:,} is gone, and the "
                 f"checkpoint is of iteration {self._training.iteration:,}; restore the folder "
-                "agent, or begin anew with --force"
+                "agent, or start over with --force"
             )
 
     def _run(self, watch: Watch | None) -> None:

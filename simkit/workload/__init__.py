@@ -265,7 +265,7 @@ class Workload:
         )
 
     def with_columns(self, **columns: Any) -> Workload:
-        """Return a copy with some fields replaced; it is checked anew.
+        """Return a copy with some fields replaced; it is checked again.
 
         Deadlines move along with the submit times.
         """

@@ -31,7 +31,7 @@ most, is carried by the power."""
 
 SWITCHED_OFF = -2
 """The fault of a machine that is off. Only the same fault's repair ends this one and lower ones,
-which are those of the user's processes; joining the cluster anew ends the others."""
+which are those of the user's processes; rejoining the cluster ends the others."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Resampling: many workloads out of one log, by drawing its users anew, week by week.
+"""Resampling: many workloads from one log, by redrawing its users week by week.
 
 The method is that of N. Zakay and D. G. Feitelson, "Workload resampling for performance evaluation
 of parallel job schedulers", Concurrency and Computation: Practice and Experience 26(12), 2014: the
@@ -13,11 +13,11 @@ What exactly is done here, for a log of S weeks (a real number, at least 1):
    temporary. Jobs without a user form one separate stream.
 2. Temporary users. The log has P of them, so on average P / S arrive a week. Over the new log's
    weeks, and before it as many as the longest temporary stay reaches back, that many users arrive,
-   each in a week drawn evenly (a Poisson process whose total is given). Who they are is dealt from
-   a shuffled pack of all temporary users, shuffled anew when it is used up.
+   each in a week drawn evenly (a Poisson process whose total is given). They are taken from
+   a shuffled list of all temporary users, shuffled again when it is used up.
 3. Long-term users. The log has on average N = (sum of long-term stays) / S of them present at once,
    so there are N places (a fraction is a place with that probability). All long-term stays are
-   laid end to end, in an order drawn anew, into a circle of weeks; the places start at even
+   laid end to end, in a random order, into a circle of weeks; the places start at even
    distances on it, the first at a point drawn evenly, and each follows the circle: the rest of a
    user's stay, the whole stay of the next, and so on. Every week of the new log so has the log's
    mean load of long-term users, and one as long as the log has nearly all of their weeks once.
@@ -54,7 +54,7 @@ def resample(
     *,
     long_term_weeks: int = LONG_TERM_WEEKS,
 ) -> Workload:
-    """Return a workload of `weeks` weeks with the users of a log drawn anew; see the module.
+    """Return a workload of `weeks` weeks with the users of a log redrawn; see the module.
 
     Args:
         workload: J jobs whose users are known.

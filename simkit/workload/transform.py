@@ -215,7 +215,7 @@ _RUN_TIMES = ("run_time_s", "requested_time_s", "instance_run_time_s")
 
 def _check_factor(name: str, factor: float) -> None:
     if not (math.isfinite(factor) and factor > 0):
-        raise TraceError(f"{name}: {factor} is no factor; give a finite number above 0")
+        raise TraceError(f"{name}: {factor} is not a valid factor; give a finite number above 0")
 
 
 def _ranks(jobs: int | str | tuple[int, int]) -> tuple[int, int]:

@@ -163,7 +163,7 @@ def _check_prices(
         if name not in workload.resources
     ]
     problems += [
-        f"value.prices.{name}: {price!r} is no price; give a number from 0 on"
+        f"value.prices.{name}: {price!r} is not a valid price; give a number from 0 on"
         for name, price in prices.items()
         if not 0 <= price < math.inf
     ]

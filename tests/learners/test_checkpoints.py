@@ -64,7 +64,7 @@ def test_what_is_not_whole_is_refused(tmp_path: Path, name: str, harm: str) -> N
         path.unlink()
     else:
         path.write_bytes(path.read_bytes()[:20])
-    with pytest.raises(RunError, match="checkpoint.*begin the training anew"):
+    with pytest.raises(RunError, match="checkpoint.*start the training over"):
         Checkpoint.read(tmp_path, IDENTITY)
 
 

@@ -69,7 +69,7 @@ MEANINGS: Final[dict[str, str]] = {
     NOT_A_NUMBER: "A field that is needed is nan, infinite, negative where only 0 or more makes "
     "sense, not whole where it must be, or beyond 2^33 (submit times: 2^32, ids: 2^53); the row is "
     "left out.",
-    NO_IDS: "The job or the task id is empty, so nobody can tell what the row belongs to; left "
+    NO_IDS: "The job or the task id is empty, so the row's owner is unknown; left "
     "out. The trace's description knows of these rows in batch_instance.",
     WAITING: "The task's status is Waiting or Ready: it never ran; left out (rule `waiting`).",
     RUNNING: "The task's status is Running: it had not ended when the trace did, so its run time "

@@ -229,8 +229,8 @@ class _Arrivals:
     def fill(self, span_s: float) -> slice | Ints:
         """Stretch or shrink all gaps alike, so that the last job comes at `span_s`.
 
-        Returns how the jobs are to be ordered anew: two classes follow different clocks, so that
-        neighbours may change places.
+        Returns the new order of the jobs: two classes follow different clocks, so neighbours may
+        swap places.
         """
         classes = [(c, p) for c, p in zip(self._clocks, self._points, strict=True) if len(p)]
         factor = min(clock.points(span_s) / p[-1] for clock, p in classes)

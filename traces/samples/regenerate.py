@@ -1,4 +1,4 @@
-"""Makes the sample logs anew: ``python -m simkit.traces.samples.regenerate [FOLDER]``."""
+"""Regenerates the sample logs: ``python -m simkit.traces.samples.regenerate [FOLDER]``."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ NEEDED: Final = (
     "job", "submit", "run", "allocated", "requested", "requested_time",
     "user", "group", "executable", "queue", "partition",
 )  # fmt: skip
-"""The fields that a workload is made of; the others are read by nobody."""
+"""The fields that a workload is made of; the others are not read."""
 _PARSED: Final = (*NEEDED, FIELDS[-1])  # the last field shows that a line is complete
 _WIDTH: Final = len(FIELDS)
 

@@ -304,7 +304,7 @@ def test_a_log_without_a_machine_needs_a_cluster(
 POLICIES = [
     # the body of `schedule`, what the message says
     ("yield simkit.Place(state.queue[0], ((9, 1),))", "there is no machine 9"),
-    ("yield 'go'", "'go' is no action"),
+    ("yield 'go'", "'go' is not an action"),
     ("1 / 0\n        yield", "mine.py:5: Mine failed at 0 s: ZeroDivisionError: division by zero"),
 ]
 

@@ -447,7 +447,7 @@ def test_a_task_that_waits_in_another_run(act, simulate, begin, make_jobs, a_bag
 
 
 def test_what_is_no_action(simulate, rigid):
-    with pytest.raises(PolicyError, match=r"\('place', 3\) is no action of simkit.policy"):
+    with pytest.raises(PolicyError, match=r"\('place', 3\) is not an action of simkit.policy"):
         simulate(lambda _: [("place", 3)], rigid((0, 10, 1)))
 
 

@@ -61,7 +61,7 @@ def test_a_machine_taken_away_stops_its_tasks_and_comes_back(simulate, greedy, r
     run = simulate(greedy, load, machines(), processes=[Outage()])
     assert capacities(run) == [(10, 0, 0, "leak"), (30, 0, 4, "leak")]
     assert run.rows("events", "time_s kind job_id")[1] == (10, "lost", 0)
-    # Job 0 begins anew at 30 s, when the machine is back; job 2 follows it.
+    # Job 0 starts over at 30 s, when the machine is back; job 2 follows it.
     assert run.rows("allocations", "job_id machine_id start_time_s end_time_s outcome") == [
         (0, 0, 0, 10, "lost"), (0, 0, 30, 45, "finished"), (2, 0, 45, 50, "finished"),
         (1, 1, 0, 100, "finished"),

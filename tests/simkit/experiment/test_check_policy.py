@@ -356,7 +356,7 @@ class KeepsAllocations(Good):
         (PlacesWhatDoesNotFit, "illegal-action", r"asks machine 0 \(pool\) for 16 processors"),
         (PlacesTwice, "illegal-action", "is not waiting"),
         (ForgetsToAskWhetherItFits, "illegal-action", "fits nowhere"),
-        (YieldsTasks, "illegal-action", "is no action"),
+        (YieldsTasks, "illegal-action", "is not an action"),
         (WritesToFree, "read-only", "writes to an array"),
         (WritesToColumns, "read-only", "writes to an array"),
         (TakesFromTheRoom, "read-only", "state.free"),

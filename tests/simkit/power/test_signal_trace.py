@@ -98,7 +98,7 @@ def test_the_step_is_the_most_frequent_distance():
         ([0, 60], [1, 2], {"label": "ends"}, "label 'ends' is unknown; did you mean 'end'"),
         ([0, 60], [1, 2], {"sampling": "sum"}, "sampling 'sum' is unknown"),
         ([0, 60], [1, 2], {"step_s": -5.0}, "step_s -5.0"),
-        ([0, 60], [1, 2], {"time_zone": "Texas"}, "'Texas' is no time zone"),
+        ([0, 60], [1, 2], {"time_zone": "Texas"}, "'Texas' is not a valid time zone"),
     ],
 )
 def test_what_is_no_trace(times, values, meaning, what):
@@ -107,7 +107,7 @@ def test_what_is_no_trace(times, values, meaning, what):
 
 
 def test_rules_for_gaps_are_checked():
-    with pytest.raises(TraceError, match="'holds' is no rule; did you mean 'hold'"):
+    with pytest.raises(TraceError, match="'holds' is not a rule; did you mean 'hold'"):
         Gaps("holds")
     with pytest.raises(TraceError, match="longest_s is nan"):
         Gaps("hold", float("nan"))

@@ -99,7 +99,7 @@ BY_THE_SCENARIO = [
      ("bad.yaml:6: power.batery: unknown key; did you mean 'battery'?",)),
     # a zone that there is not
     (wind(csv(zone="America/Chicgo")),
-     (f"{WIND}.signal.zone", "'America/Chicgo' is no time zone", "write UTC")),
+     (f"{WIND}.signal.zone", "'America/Chicgo' is not a valid time zone", "write UTC")),
     # a battery with its floor above its ceiling
     ({"battery": "{capacity_kwh: 10, floor: 0.9, ceiling: 0.6}"},
      ("bad.yaml:6: power.battery.floor", "must be below the ceiling, 0.6, not 0.9")),

@@ -161,7 +161,7 @@ SAMPLE = {"type": "gleamm-sample"}
         (source({"type": "schedule"}),
          ["sources.roof.signal: needs either day or week; give one of the two"]),
         (source({"type": "schedule", "day": {"24:00": 1, "7:00": "x", "7h": 2, "420m": 3}}),
-         ["sources.roof.signal.day.24:00: '24:00' is no time of day; write 0:00 to 23:59",
+         ["sources.roof.signal.day.24:00: '24:00' is not a valid time of day; write 0:00 to 23:59",
           "sources.roof.signal.day.7:00: must be a number, not 'x'",
           "sources.roof.signal.day.420m: the same time is given twice; keep one"]),
         (source({"type": "schedule", "week": {"monday": {"0:00": 1}}}),
@@ -171,7 +171,7 @@ SAMPLE = {"type": "gleamm-sample"}
          ["sources.roof.signal.gaps: unknown value 'fill'; known: error, hold, interpolate, "
           "zero"]),
         (source({"type": "csv", "path": "none.csv", "column": "a", "unit": "kW", "zone": "Mars"}),
-         ["sources.roof.signal.zone: 'Mars' is no time zone; write UTC, UTC-06:00 for a clock "
+         ["sources.roof.signal.zone: 'Mars' is not a valid time zone; write UTC, UTC-06:00 for a clock "
           "without daylight saving, or a name such as America/Chicago",
           "sources.roof.signal.path: there is no file "]),
         # --- grid and critical load

@@ -312,12 +312,12 @@ def test_another_length_that_would_be_another_training_is_refused(
     ("learn", "text"),
     [
         ({"criterion": "slowdwn"}, "did you mean 'slowdown'"),
-        ({"criterion": "slowdown_of_sets"}, "not among the held-out numbers"),
+        ({"criterion": "slowdown_of_sets"}, "not among the held-out metrics"),
         # the worst return would have been kept as the best
-        ({"criterion": "return"}, "'return' is not a number of which less is better"),
+        ({"criterion": "return"}, "'return' is not a metric where lower is better"),
         (
             {"criterion": "jobs", "keep": "best"},
-            "as the best; known: energy, slowdown, turnaround, unfinished",
+            "is better, such as slowdown; known: energy, slowdown, turnaround, unfinished",
         ),
         # a mean over no job
         ({"arguments": {"course": ["nan"]}}, "the held-out slowdown is nan"),
@@ -414,7 +414,7 @@ def test_a_training_json_that_lacks_something_is_told(
     path = tmp_path / "t" / "training.json"
     stated = json.loads(path.read_text())
     path.write_text(json.dumps({k: v for k, v in stated.items() if k != key}))
-    with pytest.raises(RunError, match=f"{key} is missing; begin anew with --force"):
+    with pytest.raises(RunError, match=f"{key} is missing; start over with --force"):
         train(scenario(iterations=1), tmp_path / "t")
 
 
@@ -511,7 +511,7 @@ def test_ctrl_c_says_where_it_stands(
     settings = ("--set", "learn.arguments.fails_at=2", "--iterations", 5, "-o", "t")
     code, _, err = simkit("train", "s.yaml", "--learner", "walk.py:begin", *settings)
     assert code == 130
-    assert "the same command goes on from there" in err
+    assert "the same command resumes from there" in err
 
 
 def test_the_best_agent_of_a_learner_that_judges_nothing_is_the_last(

@@ -79,7 +79,11 @@ class TestValue:
     def test_what_is_wrong_is_told_at_once(self):
         with pytest.raises(ScenarioError) as caught:
             with_values(jobs(), {"gpu": 1.0, "processors": -1.0}, knob=0.0)
-        for problem in ("no job asks for 'gpu'", "processors: -1.0 is no price", "knob: 0.0 must"):
+        for problem in (
+            "no job asks for 'gpu'",
+            "processors: -1.0 is not a valid price",
+            "knob: 0.0 must",
+        ):
             assert problem in str(caught.value)
 
 

@@ -68,7 +68,7 @@ def test_kinds_of_signals_are_no_kinds_of_logs():
     ("keys", "problem"),
     [
         ({"column": "kw"}, "unit: is missing; add it: Their unit: W, kW"),
-        ({"zone": "Mars"}, "zone: 'Mars' is no time zone; write UTC"),
+        ({"zone": "Mars"}, "zone: 'Mars' is not a valid time zone; write UTC"),
         ({"time_zone": "UTC"}, "time_zone: unknown key; did you mean 'site_zone'?"),
         ({"step": "-1h"}, "step: must be more than 0, not '-1h'"),
         ({"past_end": "wrap"}, "past_end: is applied by a scenario; from Python use simkit.power."),

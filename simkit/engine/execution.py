@@ -214,7 +214,7 @@ class Execution:
         """Set an allocation back to what its last checkpoint holds, less the time to restart.
 
         A restart that is interrupted has lost no checkpoint; without one there is nothing to load,
-        and the work begins anew.
+        and the work starts over.
         """
         done, task = attempt.done_s, allocation.task
         reached = float(time_on_grid(done // checkpoints.every_s * checkpoints.every_s))

@@ -31,7 +31,7 @@ class Reservations:
         if wrong := referee.malformed(on):
             raise referee.illegal(task, wrong)
         if start is None or not isfinite(start):
-            raise referee.illegal(task, f"is reserved for {start} s, which is no time")
+            raise referee.illegal(task, f"is reserved for {start} s, which is not a valid time")
         due = instant_on_grid(start)
         place = Reservation(task, on, due)
         try:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from simkit import plugins, simulate
 from simkit.cli import app
-from simkit.errors import ScenarioError
+from simkit.errors import ScenarioError, TraceError
 from simkit.scenario.file import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +54,21 @@ def command(*words: str) -> str:
 def test_a_scenario_runs() -> None:
     assert len(simulate(TALLY).jobs) == 3
     assert len(simulate(TALLY, overrides={"workload.keep_failed": False}).jobs) == 2
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ("", "jobs.txt: no jobs"),
+        ("2;60;60;8;failed\n", "jobs.txt: no jobs"),
+        ("1;0;600;four;done\n", "jobs.txt:2: '1;0;600;four;done' is not four numbers"),
+        ("1;0;600;done\n", "jobs.txt:2: '1;0;600;done' is not four numbers and a state"),
+    ],
+)
+def test_a_bad_file_is_refused_with_its_name(rows: str, text: str) -> None:
+    Path("jobs.txt").write_text(LOG.partition("\n")[0] + "\n" + rows)
+    with pytest.raises(TraceError, match=text):
+        simulate(TALLY, overrides={"workload.keep_failed": False})
 
 
 def test_wrong_keys_are_all_named_with_their_lines() -> None:

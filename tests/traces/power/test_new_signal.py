@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from simkit import simulate
 from simkit.cli import app
-from simkit.errors import ScenarioError
+from simkit.errors import ScenarioError, TraceError
 from simkit.scenario import Scenario
 from simkit.scenario.file import load_scenario
 from simkit.scenario.recorded import SIGNALS
@@ -83,6 +83,13 @@ def test_a_kind_may_be_named_as_a_custom_reader() -> None:
     simulate(scenario(type="plugin", reader="tidal", args=args))
     with pytest.raises(ScenarioError, match="w_per_n: unknown key; did you mean 'w_per_m'"):
         simulate(scenario(type="plugin", reader="tidal", args={"path": "tide.csv", "w_per_n": 1}))
+
+
+@pytest.mark.parametrize("text", ["", "0,abc\n", "0\n"])
+def test_a_bad_file_is_refused_with_its_name(text: str) -> None:
+    Path("tide.csv").write_text(text)
+    with pytest.raises((ScenarioError, TraceError), match=r"tide\.csv: "):
+        simulate(scenario(type="tidal", path="tide.csv"))
 
 
 def test_wrong_keys_are_all_named() -> None:

@@ -47,8 +47,9 @@ class TaskRecord:
     """Number of the reason; 0: it was not killed."""
     first_start_s = nan
     executed_s = 0.0
-    """Of the successful attempts, the mean over instances; `lost_s` likewise."""
+    """Of the successful attempts, the mean over instances."""
     lost_s = 0.0
+    """Executed time that was lost, the mean over instances."""
     suspended_s = 0.0
 
     def starts(self, now: float, whole: bool) -> None:

@@ -26,8 +26,8 @@ class Learn(Section):
     criterion: str = "slowdown"
     """The held-out metric by which agents are compared; lower must be better."""
     keep: Literal["last", "best"] = "last"
-    """Which agent is written: that of the last iteration, or that with the lowest held-out
-    criterion. The best agent on some job sets is overrated by them: judge it on others."""
+    """Which agent is written: that of the last iteration, or the one with the lowest held-out
+    criterion. Its result on these job sets is biased: evaluate it on others."""
     patience: Count | None = None
     """Stop after this many evaluations in a row without a lower criterion; null: never."""
 

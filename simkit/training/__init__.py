@@ -1,9 +1,9 @@
-"""The contract between `simkit train` and a learner: a training that can stop and go on.
+"""The contract between `simkit train` and a learner: a training that can stop and resume.
 
 A learner is a function `begin` (see `Learner`): an entry point of the group ``simkit.learners``,
 or ``learn: {learner: my_learner.py:begin}``. It returns a `Training`. simkit runs its iterations,
-plays the held-out job sets when it is time, and looks after the folder, the checkpoints, early
-stopping and progress.
+evaluates the agent on held-out job sets, and manages the folder, the checkpoints, early stopping
+and progress.
 
     class Walk(Training):
         def __init__(self, seed, iterations):
@@ -42,26 +42,27 @@ class Training(ABC):
     """
 
     iteration: int
-    """Iterations done."""
+    """Iterations completed."""
     iterations: int
     """Iterations in all."""
     extendable: bool = False
-    """Whether a training may go on to more iterations later: no iteration depends on how many there
-    will be, and `load` accepts a checkpoint that differs in that number only."""
+    """Whether a training can be extended later: no iteration depends on the total, and `load`
+    accepts a checkpoint that differs only in that number."""
     less_is_better: tuple[str, ...] = ()
-    """Held-out numbers that `learn.criterion` may name, besides those whose names begin with
-    ``slowdown``, ``turnaround`` or ``unfinished``. The least is the best."""
+    """Held-out metrics that `learn.criterion` may name, besides those whose names begin with
+    ``slowdown``, ``turnaround`` or ``unfinished``. The lowest value is the best."""
 
     @abstractmethod
     def step(self) -> Mapping[str, float]:
-        """Do an iteration; return the numbers to log: ``return``, ``decisions``, …."""
+        """Run one iteration; return the metrics to log: ``return``, ``decisions``, …."""
 
     @abstractmethod
     def held_out(self) -> Mapping[str, float]:
-        """Return how the agent does on held-out job sets: ``slowdown``, ``unfinished``, ….
+        """Evaluate the agent on held-out job sets; return the metrics: ``slowdown``, ….
 
-        Empty if the learner judges nothing. simkit calls it before the first iteration, after every
-        `learn.held_out_every` iterations, and after the last; it must not change the training.
+        Empty if the learner has no held-out job sets. simkit calls it before the first iteration,
+        after every `learn.held_out_every` iterations, and after the last; it must not change the
+        training.
         """
 
     @abstractmethod
@@ -70,7 +71,7 @@ class Training(ABC):
 
     @abstractmethod
     def load(self, folder: Path) -> None:
-        """Go on from a checkpoint that `save` wrote.
+        """Resume from a checkpoint that `save` wrote.
 
         Raises RunError if it belongs to another training.
         """
@@ -97,6 +98,6 @@ class Learner(Protocol):
             seed: the scenario's; every random number follows from it.
             device: ``cpu`` or ``cuda``.
 
-        Raises ScenarioError, all problems at once, for a scenario or arguments that it cannot learn
-        with.
+        Raises ScenarioError, with all problems at once, if it cannot train with the scenario or the
+        arguments.
         """

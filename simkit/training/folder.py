@@ -1,12 +1,12 @@
 """The folder of a training: its description, its progress and the agent; a kill cannot damage it.
 
-    training.json     scenario, learner, seed, versions, status, iteration; replaced in one step
-    metrics.parquet   one row an iteration; replaced in one step, never behind the checkpoint
-    checkpoint/       what the learner goes on from
+    training.json     scenario, learner, seed, versions, status, iteration; replaced atomically
+    metrics.parquet   one row per iteration; replaced atomically, never behind the checkpoint
+    checkpoint/       the state that the learner resumes from
     agent/            the bundle that a scenario can name
 
 Folders are written next to their place and renamed. A kill between two renames may leave only
-``checkpoint.old``; the training then goes on from that.
+``checkpoint.old``; the training then resumes from that.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class TrainingFolder:
 
     @property
     def checkpoint(self) -> Path | None:
-        """The folder to go on from; None if there is none yet."""
+        """The folder to resume from; None if there is none yet."""
         places = (self.folder / _CHECKPOINT, self.folder / (_CHECKPOINT + _OLD))
         return next((place for place in places if place.is_dir()), None)
 
@@ -197,7 +197,7 @@ def read_training(folder: Path) -> dict[str, Any]:
         shown = found.get("format") if isinstance(found, dict) else None
         raise RunError(
             f"{path}: is of format {shown}, this simkit reads format {FORMAT}; start over with "
-            "--force, or go on with the simkit that wrote it"
+            "--force, or resume with the simkit that wrote it"
         )
     if missing := [key for key in _ALWAYS if key not in found]:
         raise RunError(f"{path}: {', '.join(missing)} is missing; start over with --force")
@@ -232,16 +232,16 @@ def _apart(found: Any, wanted: Any, path: str) -> list[str]:
 def _resized(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
     """Return a training.json with the number of iterations that is wanted now.
 
-    It stays as it is if it has that number, if it has come as far already, or if its last
-    judgement counted: the agent is always judged after the last iteration, and `keep: best` and
-    `patience` take every judgement into account, also one that a longer training would not make.
+    It is unchanged if it has that number, if it has already reached it, or if its last evaluation
+    counted: the agent is always evaluated after the last iteration, and `keep: best` and
+    `patience` use every evaluation, even one that a longer training would not make.
     """
     learn, done = wanted["scenario"]["learn"], int(found["iteration"])
-    counts_judgements = learn["keep"] == "best" or learn["patience"] is not None
+    counts_evaluations = learn["keep"] == "best" or learn["patience"] is not None
     has_ended = found["status"] == "complete"
     if found["iterations"] == wanted["iterations"] or done >= int(wanted["iterations"]):
         return dict(found)
-    if has_ended and counts_judgements and done % int(learn["held_out_every"]) != 0:
+    if has_ended and counts_evaluations and done % int(learn["held_out_every"]) != 0:
         return dict(found)
     resized = {**found, "iterations": wanted["iterations"], "status": "incomplete"}
     resized["arguments"] = _with_length(found["arguments"], wanted["arguments"])

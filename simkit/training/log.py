@@ -29,7 +29,7 @@ class _NoLog:
 
 
 def open_log(folder: Path, iteration: int) -> TrainingLog:
-    """Return the log of a training that goes on from an iteration.
+    """Return the log of a training that resumes from an iteration.
 
     Rows of later iterations that an earlier start has written are discarded.
     """

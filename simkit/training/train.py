@@ -72,8 +72,8 @@ def train(
 
     Args:
         scenario: without a sweep; its seed is that of the training.
-        output: the folder: new, empty, or of the same training, which then goes on.
-        device: where the learner calculates: ``cpu`` or ``cuda``.
+        output: the folder: new, empty, or of the same training, which then resumes.
+        device: where the learner computes: ``cpu`` or ``cuda``.
         checkpoint_every_s: seconds from one checkpoint to the next; there is also one at the end
             and on an interruption.
         force: start over, and delete another training that is in the folder.
@@ -230,7 +230,7 @@ class _Course:
         return was_finished
 
     def _resume(self) -> None:
-        """Go on from the checkpoint, if there is one.
+        """Resume from the checkpoint, if there is one.
 
         Raises RunError if the checkpoint is gone, or the agent that should be kept.
         """
@@ -244,12 +244,12 @@ class _Course:
             self.rows = self._folder.metrics(iteration)
         elif iteration > 0:
             raise RunError(
-                f"{self._folder.folder}: its checkpoint is gone, so it cannot go on from iteration "
-                f"{iteration:,}; restore the folder checkpoint, or start over with --force"
+                f"{self._folder.folder}: its checkpoint is gone, so it cannot resume from "
+                f"iteration {iteration:,}; restore the folder checkpoint, or start over with --force"
             )
 
     def _restore_agent(self, *, complete: bool) -> None:
-        """Write the checkpoint's agent, unless the training is complete and its agent is there."""
+        """Write the checkpoint's agent, unless the training is complete and has its agent."""
         if self._keeps_agent():
             if not (complete and self._folder.has_agent):
                 self._write_agent()  # a kill may have come between the checkpoint and the agent
@@ -262,7 +262,7 @@ class _Course:
             )
 
     def _run(self, watch: Watch | None) -> None:
-        """Do the iterations that are left.
+        """Run the remaining iterations.
 
         Raises KeyboardInterrupt after the iteration in which it was asked for.
         """
@@ -326,8 +326,8 @@ class _Course:
     def _criterion(self) -> str:
         return HELD_OUT + self._learn.criterion
 
-    def _judgements(self) -> list[tuple[float, float]]:
-        """Return (criterion, iteration) of every judgement on the held-out sets."""
+    def _evaluations(self) -> list[tuple[float, float]]:
+        """Return (criterion, iteration) of every evaluation on the held-out sets."""
         name = self._criterion
         return [(row[name], row["iteration"]) for row in self.rows if name in row]
 
@@ -335,17 +335,17 @@ class _Course:
         """Return whether the folder should hold the agent as it is now."""
         if self._learn.keep == "last":
             return True
-        judged = self._judgements()
-        return not judged or min(judged)[1] == self._training.iteration
+        evaluated = self._evaluations()
+        return not evaluated or min(evaluated)[1] == self._training.iteration
 
     def _reason_to_stop(self) -> Literal["all iterations done", "no further gain"] | None:
         """Return why the training is over; None if it is not."""
         if self._training.iteration >= self._training.iterations:
             return "all iterations done"
-        judged, patience = self._judgements(), self._learn.patience
-        if patience is None or not judged:
+        evaluated, patience = self._evaluations(), self._learn.patience
+        if patience is None or not evaluated:
             return None
-        since_best = len(judged) - 1 - judged.index(min(judged))
+        since_best = len(evaluated) - 1 - evaluated.index(min(evaluated))
         return "no further gain" if since_best >= patience else None
 
     def _save(self) -> None:
@@ -353,10 +353,10 @@ class _Course:
         self._folder.save(self.rows, self._training.save)
         if self._keeps_agent():
             self._write_agent()
-        judged = self._judgements()
+        evaluated = self._evaluations()
         self._info["iteration"] = self._training.iteration
-        if judged:
-            best, iteration = min(judged)
+        if evaluated:
+            best, iteration = min(evaluated)
             self._info["best"] = {self._criterion: best, "iteration": int(iteration)}
         self._mark("incomplete")
         self._saved = perf_counter()

@@ -1,7 +1,7 @@
 """Several trainings at a time, in processes that Ctrl-C ends at once and silently.
 
 The terminal sends Ctrl-C to every process. Here the workers ignore it; the parent kills them. A
-training goes on from its last checkpoint, so at most a minute of work is lost.
+training resumes from its last checkpoint, so at most a minute of work is lost.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Workload:
     gang: Bools
     """(T,) True: all instances start together; False: a bag."""
     user: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    """(J,) user number, -1 unknown; likewise the four below."""
+    """(J,) user number, -1 unknown; the four fields below have the same form."""
     group: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     executable: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     queue: Ints = field(default_factory=lambda: np.empty(0, np.int64))

@@ -383,7 +383,7 @@ def test_a_checkpoint_that_was_taken_away_is_not_trained_over(
     with pytest.raises(KeyboardInterrupt):
         train(scenario(iterations=6), tmp_path / "t", watch=stop_after(2))
     shutil.rmtree(tmp_path / "t" / "checkpoint")
-    with pytest.raises(RunError, match="checkpoint is gone, so it cannot go on from iteration 2"):
+    with pytest.raises(RunError, match="checkpoint is gone, so it cannot resume from iteration 2"):
         train(scenario(iterations=6), tmp_path / "t")
 
 

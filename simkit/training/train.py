@@ -245,7 +245,8 @@ class _Course:
         elif iteration > 0:
             raise RunError(
                 f"{self._folder.folder}: its checkpoint is gone, so it cannot resume from "
-                f"iteration {iteration:,}; restore the folder checkpoint, or start over with --force"
+                f"iteration {iteration:,}; restore the folder checkpoint, or start over with "
+                "--force"
             )
 
     def _restore_agent(self, *, complete: bool) -> None:

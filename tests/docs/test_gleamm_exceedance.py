@@ -102,7 +102,7 @@ def above_80_kw(shape):
     sun, times = page.read_sample_site().solar, page.read_sample_site().solar.time_s + 300.0
 
     def hours(scale):
-        site = replace(page.Site(), weibull_shape=shape, weibull_scale_m_s=scale)
+        site = replace(page.GeneratedSite(), weibull_shape=shape, weibull_scale_m_s=scale)
         wind = np.random.default_rng(0).spawn(2)[1]  # as the sample's
         power = site.turbines * site.turbine.power(draw_wind(times, site, wind, 600.0))
         return (sun.value + power).reshape(-1, 6).mean(axis=1)

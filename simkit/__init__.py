@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from simkit.results.run_folder import Run as Run
     from simkit.results.run_folder import open_run as open_run
     from simkit.scenario import Scenario as Scenario
-    from simkit.scenario.file import load_scenario as load_scenario
+    from simkit.scenario.yaml_document import load_scenario as load_scenario
     from simkit.verify import verify_run as verify_run
     from simkit.workload import Trace as Trace
     from simkit.workload import Workload as Workload
@@ -66,7 +66,7 @@ _NAMES = {
     "power.site": "Site Source Supply",
     "results.run_folder": "Run open_run",
     "scenario": "Scenario",
-    "scenario.file": "load_scenario",
+    "scenario.yaml_document": "load_scenario",
     "verify": "verify_run",
     "workload": "Trace Workload",
     "workload.cluster": "Cluster",

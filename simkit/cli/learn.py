@@ -65,7 +65,7 @@ def train(
     from simkit.cli.text import print_json
     from simkit.experiment.scenario_file import scenario_file
     from simkit.scenario import scenario_hash
-    from simkit.scenario.file import load_scenario
+    from simkit.scenario.yaml_document import load_scenario
     from simkit.training.progress import training_progress
     from simkit.training.train import stands_at
     from simkit.training.train import train as do_train
@@ -206,7 +206,7 @@ def evaluate(
     from simkit.experiment.scenario_file import scenario_file
     from simkit.progress import runs_progress
     from simkit.results.output_folder import check_place
-    from simkit.scenario.file import load_scenario
+    from simkit.scenario.yaml_document import load_scenario
     from simkit.training.candidates import agent_candidate, policy_candidate
     from simkit.training.evaluate import evaluate as judge_all
     from simkit.training.evaluate import write_evaluation

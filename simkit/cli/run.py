@@ -55,7 +55,7 @@ def run(
     from simkit.progress import watch_progress
     from simkit.results.output_folder import check_run_folder
     from simkit.scenario import scenario_hash
-    from simkit.scenario.file import load_scenario, problems_located
+    from simkit.scenario.yaml_document import load_scenario, problems_located
 
     path, laid_over = scenario_file(scenario), overrides(settings, seed)
     loaded = load_scenario(path, overrides=laid_over, single=True)
@@ -163,8 +163,8 @@ def validate(scenario: Scenario, seed: Seed = None, settings: Settings = None) -
     """Check a scenario and everything it names, and report all problems at once."""
     from simkit.errors import ScenarioError
     from simkit.experiment.scenario_file import scenario_file
-    from simkit.scenario.file import check_names, locate_problems
     from simkit.scenario.sweep import expand_sweep
+    from simkit.scenario.yaml_document import check_names, locate_problems
 
     path, laid_over = scenario_file(scenario), overrides(settings, seed)
     points = expand_sweep(path, overrides=laid_over)
@@ -201,7 +201,7 @@ def show(
     """Print a scenario with all its defaults."""
     from simkit.cli.text import print_json
     from simkit.experiment.scenario_file import scenario_file
-    from simkit.scenario.file import load_scenario
+    from simkit.scenario.yaml_document import load_scenario
     from simkit.scenario.yaml_writer import scenario_to_yaml
 
     loaded: Any = load_scenario(scenario_file(scenario), overrides=overrides(settings, seed))

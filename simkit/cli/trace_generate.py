@@ -125,9 +125,9 @@ def _generate_log(
     """Generate a log by a model and write it as SWF."""
     from simkit import plugins
     from simkit.experiment.workload import read_trace
-    from simkit.scenario.file import load_scenario
     from simkit.scenario.overrides import parse_overrides
     from simkit.scenario.workload import WORKLOADS, WorkloadModel
+    from simkit.scenario.yaml_document import load_scenario
 
     kinds = WORKLOADS.classes().items()
     models = {name: kind for name, kind in kinds if issubclass(kind, WorkloadModel)}

@@ -24,9 +24,9 @@ from simkit.progress import watch_progress
 from simkit.results.output_folder import check_run_folder
 from simkit.results.run_folder import Run
 from simkit.scenario import Scenario
-from simkit.scenario.file import load_scenario
 from simkit.scenario.policy import NamedPolicy
 from simkit.scenario.workload import PluginWorkload
+from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 

@@ -27,8 +27,8 @@ from simkit.experiment.policy import policy_label
 from simkit.results.run_folder import open_run
 from simkit.results.run_info import file_sha256
 from simkit.scenario import Scenario, scenario_hash
-from simkit.scenario.file import Source
 from simkit.scenario.sweep import GridPoint, expand_sweep
+from simkit.scenario.yaml_document import Source
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from simkit.errors import PolicyError, ScenarioError
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import find_scenario
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
 
 ScenarioSource = str | PathLike[str] | Mapping[str, Any] | Scenario

@@ -1,7 +1,7 @@
 """A scenario: the full configuration of a run, as strict models; one class a section.
 
 The text under each field is its documentation: it becomes the description in the JSON Schema that
-editors read. `simkit.scenario.file` reads a scenario from YAML.
+editors read. `simkit.scenario.yaml_document` reads a scenario from YAML.
 """
 
 from __future__ import annotations

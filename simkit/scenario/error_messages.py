@@ -1,6 +1,6 @@
 """Messages for pydantic's errors: the path in the scenario, what is wrong, the remedy.
 
-`file.Document.error_lines` adds the file and the line, which `yaml_lines` knows.
+`yaml_document.Document.error_lines` adds the file and the line, which `yaml_lines` knows.
 """
 
 from __future__ import annotations

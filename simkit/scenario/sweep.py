@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
 from simkit.scenario.error_messages import shown
-from simkit.scenario.file import Document, Source
 from simkit.scenario.overrides import dotted, split_key, starts_with
+from simkit.scenario.yaml_document import Document, Source
 from simkit.scenario.yaml_lines import KeyPath, Problem
 
 LARGEST = 100_000

@@ -1,6 +1,6 @@
 """YAML with its line numbers: plain values, and the line of every key.
 
-`file.Document.error_lines` puts these lines in front of the problems that pydantic finds.
+`yaml_document.Document.error_lines` puts these lines in front of the problems that pydantic finds.
 
 It is read from the graph of nodes instead of the finished values: so duplicate keys are found,
 dates stay text, and ``${VAR}`` is expanded before a plain scalar gets its type.

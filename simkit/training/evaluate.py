@@ -25,7 +25,7 @@ from simkit.experiment.sweep import Executor, InProcess, LocalProcesses, Planned
 from simkit.results.job_metrics import JobMetric
 from simkit.results.output_folder import reason
 from simkit.scenario import Scenario, refuse_sweep
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.training.candidates import Candidate, labelled
 from simkit.training.held_out import applied, held_out
 from simkit.training.judge import NOTHING_JUDGED, TABLES_JUDGED, judge, judged_metric

@@ -6,7 +6,7 @@ import pytest
 
 from simkit.learners.reproductions.sofia.curves import costs
 from simkit.scenario.bundled import scenario_path
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 
 MOST = 2.0
 """Times the cost of a plain iteration; the study's own attempt took four times."""

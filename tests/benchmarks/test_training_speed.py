@@ -14,7 +14,7 @@ import pytest
 
 from simkit.learners.deeprm import begin
 from simkit.scenario.bundled import scenario_path
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 
 MOST_S = 1.5
 ITERATIONS = 6

@@ -16,7 +16,7 @@ from simkit.learning.env_arguments import ENVS
 from simkit.learning.observation import ENCODERS
 from simkit.learning.reward import REWARDS
 from simkit.scenario.bundled import scenario_path
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.training import Training
 from simkit.training.train import Trained, train
 

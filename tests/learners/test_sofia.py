@@ -19,7 +19,7 @@ from simkit.learners.sofia.updates import first_of_steps
 from simkit.learning.observe_sofia import sofia_compact
 from simkit.learning.slotted import Slotted, SlottedView
 from simkit.scenario import Scenario
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.training import Training
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,7 +20,7 @@ import simkit  # noqa: E402
 from simkit.env import SchedulingEnv  # noqa: E402
 from simkit.errors import PolicyError, RunError, ScenarioError, SimkitError  # noqa: E402
 from simkit.scenario.bundled import scenario_path  # noqa: E402
-from simkit.scenario.file import load_scenario  # noqa: E402
+from simkit.scenario.yaml_document import load_scenario  # noqa: E402
 from simkit.workload import Workload  # noqa: E402
 
 HPC = {

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from simkit import plugins, simulate
 from simkit.cli import app
 from simkit.errors import ScenarioError, TraceError
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "howto" / "add-a-trace-format.md").read_text("utf-8")

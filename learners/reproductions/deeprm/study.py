@@ -19,7 +19,7 @@ import polars as pl
 from simkit.learners.reproductions.common import keep, train_in
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.training.candidates import Candidate
 from simkit.training.evaluate import evaluate
 from simkit.training.reproduction import Workplace

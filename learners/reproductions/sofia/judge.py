@@ -30,7 +30,7 @@ from simkit.learners.reproductions.sofia.study import (
     trainings,
 )
 from simkit.scenario import Scenario
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.training.held_out import applied
 from simkit.training.judge import judge, judged_metric
 from simkit.training.reproduction import Workplace

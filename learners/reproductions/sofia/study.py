@@ -19,7 +19,7 @@ import numpy as np
 from simkit.learners.reproductions.common import train_in
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.training.folder import Row
 from simkit.training.reproduction import Workplace
 from simkit.training.train import train

@@ -23,7 +23,7 @@ from simkit.learners.nn.sofia_layer import SofiaLayer
 from simkit.learning.observe_deeprm import deeprm_compact, deeprm_image
 from simkit.learning.slotted import Slotted, SlottedView
 from simkit.scenario.bundled import scenario_path
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.training.train import train
 
 MODEL = Slotted()

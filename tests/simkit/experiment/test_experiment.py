@@ -14,7 +14,7 @@ from simkit.experiment import Experiment, carry_out, prepare
 from simkit.experiment.cluster import build_cluster
 from simkit.experiment.policy import build_rules, policy_label
 from simkit.results.run_folder import open_run
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.verify import verify_run
 from simkit.workload import Workload
 

@@ -13,7 +13,7 @@ from simkit.cli.options import overrides
 from simkit.errors import ScenarioError
 from simkit.experiment.scenario_file import log_type, scenario_file
 from simkit.scenario.bundled import scenario_path
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 
 SWF = "; MaxProcs: 4\n" + "1 0 -1 10 1 -1 -1 1 10 -1 1 1 -1 -1 -1 -1 -1 -1\n"
 SACCT = "JobID|User|Submit\n1|ann|2024-05-01T00:00:00\n"

@@ -22,7 +22,7 @@ from simkit.power.machine_model import PowerModel
 from simkit.power.signal_levels import Levels
 from simkit.power.site import Checkpoints, Site, Source, Supply
 from simkit.scenario.bundled import scenario_path
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 

@@ -22,7 +22,7 @@ from simkit.results.machine_metrics import (
 from simkit.results.machine_records import MachineRecords
 from simkit.results.machine_segments import segments
 from simkit.results.metric import RunWindow
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Failures
 

@@ -21,7 +21,7 @@ from simkit.power.ledger_rows import COLUMNS, RATES, STORED
 from simkit.results import time_bins
 from simkit.results.run_folder import MemoryRun
 from simkit.results.time_bins import MEANS, binned_power
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 
 HOUR = 3600.0
 SCENARIO = {

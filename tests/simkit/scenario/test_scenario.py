@@ -546,7 +546,7 @@ def test_the_schema_allows_the_short_forms():
 
 def test_the_import_leaves_heavy_libraries_alone():
     code = (
-        "import sys, simkit.scenario, simkit.scenario.file;"
+        "import sys, simkit.scenario, simkit.scenario.yaml_document;"
         "print([m for m in "
         "('polars','pandas','scipy','torch','simpy','pyarrow') if m in sys.modules])"
     )

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from simkit import plugins
 from simkit.errors import ScenarioError
-from simkit.scenario.file import load_scenario
 from simkit.scenario.sweep import expand_sweep
+from simkit.scenario.yaml_document import load_scenario
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
 HEAD = "workload: {type: lublin, jobs: 100, processors: 64}\n"

@@ -18,7 +18,7 @@ from simkit.errors import PluginError, RunError, ScenarioError, SimkitError
 from simkit.experiment.api import simulate
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.training.candidates import Candidate, policy_candidate
 from simkit.training.evaluate import Evaluation, evaluate
 from simkit.training.held_out import held_out, parse_seeds

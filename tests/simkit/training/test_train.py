@@ -19,7 +19,7 @@ import pytest
 from simkit.cli import main
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.scenario import Scenario
-from simkit.scenario.file import load_scenario
+from simkit.scenario.yaml_document import load_scenario
 from simkit.training.train import train
 
 LEARNER = '''

@@ -15,8 +15,8 @@ from simkit import simulate
 from simkit.cli import app
 from simkit.errors import ScenarioError, TraceError
 from simkit.scenario import Scenario
-from simkit.scenario.file import load_scenario
 from simkit.scenario.recorded import SIGNALS
+from simkit.scenario.yaml_document import load_scenario
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "howto" / "power-data.md").read_text("utf-8")

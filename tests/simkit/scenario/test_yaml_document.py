@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from simkit import plugins
 from simkit.errors import ScenarioError
 from simkit.scenario import scenario_hash
-from simkit.scenario.file import check_names, load_scenario
 from simkit.scenario.overrides import parse_overrides
+from simkit.scenario.yaml_document import check_names, load_scenario
 from simkit.scenario.yaml_writer import scenario_to_yaml
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}

@@ -233,7 +233,7 @@ def _fits(room: Room, head: Task) -> bool:
     """Return whether a place for the head is free; it costs less than `fit` where too little is."""
     needed = head.instances if head.gang else 1
     short = any(a * needed > f for a, f in zip(head.request, room.total_free(), strict=True))
-    if short and (room.free() >= 0).all():  # less than nothing on one machine hides some of another
+    if short and (room.free() >= 0).all():  # below 0, one machine would hide what another has
         return False
     return room.fit(head) is not None
 

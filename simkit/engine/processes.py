@@ -175,7 +175,7 @@ class SimulationView:
         rows, count = list(given), len(self.info.machine_names)
         for row in rows:
             if isinstance(row, bool) or not isinstance(row, (int, np.integer)):
-                raise self.error(f"{row!r} is no row of a machine; give numbers from 0 on")
+                raise self.error(f"{row!r} is not a machine; give its row, a number from 0 on")
             if not 0 <= row < count:
                 raise self.error(f"there is no machine {row}; rows go from 0 to {count - 1}")
         if len(set(rows)) < len(rows):

@@ -121,7 +121,7 @@ def carry_out(
     """Run an experiment and return its results.
 
     Args:
-        experiment: from `prepare`; its policy, predictor and the scenario's processes begin anew.
+        experiment: from `prepare`; its policy, predictor and the scenario's processes start afresh.
         output: the run folder to write; None keeps the records in memory and writes nothing.
         watch: see `Watch`.
         force: also replace another scenario's run, or write to a folder that holds other files.

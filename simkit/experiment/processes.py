@@ -17,10 +17,10 @@ from simkit.scenario.process import ProcessSection
 
 
 def process_builder(scenario: Scenario) -> Callable[[], list[ProcessLike]]:
-    """Return a function that builds the scenario's processes anew, as each simulation needs them.
+    """Return a function that builds fresh processes of the scenario, one set for each simulation.
 
     The function has been called once, as a check: PluginError is raised for a file or class that is
-    not there, ScenarioError for arguments that it does not take and for what is no process.
+    not there, ScenarioError for arguments that it does not take and for what is not a process.
     """
     factories = [_factory(number, section) for number, section in enumerate(scenario.processes)]
     build = partial(_built, factories)
@@ -67,7 +67,7 @@ def checked_process(process: Any, what: str = "processes") -> ProcessLike:
     function = process.func if isinstance(process, partial) else process
     if not inspect.isgeneratorfunction(function) and not callable(getattr(process, "run", None)):
         raise ScenarioError(
-            f"{what}: {type(process).__name__} is no process; it needs a method run(view) that "
+            f"{what}: {type(process).__name__} is not a process; it needs a method run(view) that "
             "yields events, such as view.timeout(60)"
         )
     checked: ProcessLike = process

@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
@@ -116,12 +117,7 @@ def test_the_json_schema_has_it() -> None:
     assert section["properties"]["keep_failed"]["description"] == "Keep jobs that failed."
 
 
-def test_the_reference_has_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    monkeypatch.delitem(sys.modules, "generate_scenario", raising=False)
-    import generate_scenario
-
+def test_the_reference_has_its_table(generate_scenario: ModuleType) -> None:
     table = generate_scenario.scenario().partition("### workload: type tally\n")[2]
     assert table.strip().startswith("The accounting of the batch system Tally.")
     assert "| `keep_failed` | true or false |  | `true` | Keep jobs that failed. |" in table
-    del sys.modules["generate_scenario"]

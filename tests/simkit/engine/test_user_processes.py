@@ -188,7 +188,7 @@ WRONG = {
     "machine 1 is taken away already; give it back first": take_twice,
     "machine 1 has not been taken away by this process": give_back_what_is_there,
     "name one twice": lambda view: view.take_away([0, 0]),
-    "'m0' is no row of a machine": lambda view: view.take_away(["m0"]),
+    "'m0' is not a machine": lambda view: view.take_away(["m0"]),
     "machine 1 is not in the cluster now": lambda view: view.take_away(1),
     "running is 'kill'; it is drain, requeue or suspend": (
         lambda view: view.take_away(0, running="kill")
@@ -443,5 +443,5 @@ def test_a_process_that_cannot_be_built_is_reported_with_its_line(
 
 
 def test_an_object_without_run_is_no_process(scenario):
-    with pytest.raises(ScenarioError, match="int is no process; it needs a method run"):
+    with pytest.raises(ScenarioError, match="int is not a process; it needs a method run"):
         simkit.simulate(scenario(), processes=[7])

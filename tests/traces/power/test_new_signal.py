@@ -7,6 +7,7 @@ import re
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
@@ -125,15 +126,10 @@ def test_the_json_schema_has_it() -> None:
     assert section["w_per_m"]["description"].startswith("Power for each metre")
 
 
-def test_the_reference_has_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
-    monkeypatch.delitem(sys.modules, "generate_scenario", raising=False)
-    import generate_scenario
-
+def test_the_reference_has_its_table(generate_scenario: ModuleType) -> None:
     table = generate_scenario.power().partition("### signal: type tidal\n")[2]
     assert table.strip().startswith("Power of a tidal plant: rows of Unix time")
     assert "| `w_per_m` | number > 0 |  | `1000` | Power for each metre" in table
-    del sys.modules["generate_scenario"]
 
 
 def test_relative_paths_of_overrides_start_from_their_folder(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ INPUTS := pyproject.toml constraints.txt
 # many of the tests start simkit, which would compile its files each time
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check format lint types docs slow benchmarks clean
+.PHONY: demo test check format lint types docs slow benchmarks fuzz clean
 
 demo: $(STAMP)plot
 	$(BIN)/simkit run quickstart --output runs/quickstart
@@ -41,6 +41,9 @@ slow: $(STAMP)test
 
 benchmarks: $(STAMP)test
 	$(BIN)/python -m pytest tests/benchmarks --benchmark-only
+
+fuzz: $(STAMP)test
+	$(BIN)/python tests/fuzz/campaign.py --simulations 1000 --scenarios 2000
 
 $(STAMP)%: $(INPUTS) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]" -c constraints.txt

@@ -90,6 +90,7 @@ SECTIONS: tuple[Part, ...] = (
     ("processes", "processes", process.ProcessSection, None),
     ("admission", "admission", top.AdmissionSection, None),
     ("scheduling", "scheduling", top.Scheduling, None),
+    ("limits", "limits", top.Limits, None),
     ("metrics", "metrics", top.Metrics, None),
     ("learn", "learn", top.Learn, None),
 )
@@ -240,15 +241,19 @@ def type_words(hint: Any) -> str:
     return PLAIN.get(hint, str(hint))
 
 
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
+
+
 def _annotated(parts: tuple[Any, ...]) -> str:
     """Return the words of the bare type, a duration if it is marked so, and its bounds."""
     duration = any(isinstance(part, kinds.Unit) for part in parts)
     words = "duration" if duration else type_words(parts[0])
     bounds = [
-        f"{sign} {getattr(rule, name):g}"
+        f"{sign} {_number(getattr(rule, name))}"
         for part in parts
         for rule in getattr(part, "metadata", ())
         for name, sign in (("gt", ">"), ("ge", "≥"), ("lt", "<"), ("le", "≤"))
-        if getattr(rule, name, None) is not None
+        if getattr(rule, name, None) not in (None, kinds.LARGEST_AMOUNT)
     ]
     return " ".join([words, " and ".join(bounds)]).strip()

@@ -69,10 +69,13 @@ def _made(bundle: Bundle, choose: Choose, patience: int) -> SlottedAgent:
         return SlottedAgent(bundle, choose=choose, patience=patience)
     except SimkitError:
         raise
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
+    except (
+        ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
+        ValueError,
+    ) as error:  # fmt: skip
         raise RunError(
-            f"{bundle.folder / DESCRIPTION}: is not as simkit wrote it ({error}); restore the "
-            "bundle or train the agent again"
+            f"{bundle.folder / DESCRIPTION}: is not as simkit wrote it "
+            f"({str(error) or type(error).__name__}); restore the bundle or train the agent again"
         ) from error
 
 
@@ -94,8 +97,13 @@ class SlottedAgent:
         self._where = bundle.folder / DESCRIPTION
         self._resources = tuple(map(str, description.get("resources", ())))
         self._observation = ObservationSchema.from_json(description["observation"])
+        if ":" in self._observation.name:
+            raise RunError(
+                f"{bundle.folder / DESCRIPTION}: observation.name is {self._observation.name!r}, "
+                "which is code; an agent is data and names an observation of simkit"
+            )
         self._layers = _layers(bundle, self._observation.size, self.model.actions)
-        self._masked = bool(description["actions"].get("mask", False))
+        self._masked = _flag(bundle.folder, description["actions"])
         self._refuse_other_actions(description["actions"])
         self._greedy = choose == "greedy"
         self._patience = patience
@@ -161,6 +169,12 @@ class SlottedAgent:
             SlottedTracker(self.model).reset(info)
         except ScenarioError as error:
             return [f"agent {self.name}: {text}" for text in error.problems]
+        except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError) as error:
+            reason = str(error) or type(error).__name__
+            return [
+                f"agent {self.name}: its slotted model cannot be built ({reason}); restore the "
+                "bundle or train the agent again"
+            ]
         return []
 
     def schedule(self, state: State) -> Iterator[Place]:
@@ -262,6 +276,15 @@ def _layers(bundle: Bundle, inputs: int, actions: int) -> list[tuple[Any, Any]]:
             f"the observation {inputs} numbers and there are {actions} actions; train it again"
         )
     return layers
+
+
+def _flag(folder: Path, actions: Mapping[str, Any]) -> bool:
+    mask = actions.get("mask", False)
+    if not isinstance(mask, bool):
+        raise RunError(
+            f"{folder / DESCRIPTION}: actions.mask is {mask!r}; it must be true or false"
+        )
+    return mask
 
 
 def _plain(value: object) -> str:

@@ -2,9 +2,12 @@
 
     weights.safetensors   named arrays
     agent.json            architecture, observation schema with its hash, actions, slotted model,
-                          training scenario, learner, arguments, seed, versions, last metrics
+                          training scenario, learner, arguments, seed, versions, last metrics,
+                          the SHA-256 of the weights and of each of its entries
 
-Reading one needs NumPy and safetensors, not torch.
+Reading one needs NumPy and safetensors, not torch. The hashes find what was changed or damaged
+after the agent was written. They are no signature: whoever changes a bundle on purpose can compute
+them again.
 """
 
 from __future__ import annotations
@@ -30,6 +33,10 @@ FORMAT: Final = 1
 WEIGHTS: Final = "weights.safetensors"
 REQUIRED: Final = ("architecture", "observation", "actions")
 """Keys that every description has."""
+HASHES: Final = "sha256"
+"""The key of the hashes: dotted entry → SHA-256 of its value as canonical JSON."""
+LARGEST: Final = {DESCRIPTION: 10**7, WEIGHTS: 10**9}
+"""Most bytes of each file; the agents that simkit trains have less than a hundredth."""
 
 
 @dataclass(frozen=True)
@@ -55,53 +62,142 @@ def write_bundle(
 
     Raises RunError if weights are not finite, a key is missing or the folder cannot be written.
     """
-    problems = [f"{name} holds numbers that are not finite" for name, array in weights.items()
-                if not np.isfinite(array).all()]  # fmt: skip
+    problems = _wrong_weights(weights)
     problems += [f"the description lacks {key!r}" for key in REQUIRED if key not in description]
     if problems:
         raise RunError("\n".join(f"agent {folder}: {text}" for text in problems))
     library = safetensors()
+    plain = {name: np.ascontiguousarray(weights[name]) for name in sorted(weights)}
+    packed: bytes = library.save(plain)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        plain = {name: np.ascontiguousarray(weights[name]) for name in sorted(weights)}
-        packed: bytes = library.save(plain)
         (folder / WEIGHTS).write_bytes(packed)
-        stated = {"format": FORMAT, **description, "weights_sha256": sha256(packed).hexdigest()}
-        text = json.dumps(stated, indent=1, ensure_ascii=False, allow_nan=False)
-        (folder / DESCRIPTION).write_text(text + "\n", encoding="utf-8")
     except OSError as error:
         raise RunError(f"{folder}: the agent cannot be written: {error.strerror}") from error
+    stated = {"format": FORMAT, **description, "weights_sha256": sha256(packed).hexdigest()}
+    _write_description(folder / DESCRIPTION, stated)
+
+
+def hash_bundle(folder: Path) -> None:
+    """Write the hashes of an agent.json again, after you have checked every entry of it.
+
+    Raises RunError if it is missing, or not that of an agent.
+    """
+    _write_description(folder / DESCRIPTION, _read_description(folder / DESCRIPTION))
+
+
+def _write_description(path: Path, stated: Mapping[str, Any]) -> None:
+    entries = {name: value for name, value in stated.items() if name != HASHES}
+    text = json.dumps(
+        entries | {HASHES: _hashes(entries)}, indent=1, ensure_ascii=False, allow_nan=False
+    )
+    try:
+        path.write_text(text + "\n", encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{path}: the agent cannot be written: {error.strerror}") from error
+
+
+def _hashes(entries: Mapping[str, Any]) -> dict[str, str]:
+    """Return the hash of each entry; those of a mapping count on their own: ``actions.mask``."""
+    values: dict[str, Any] = {}
+    for name, value in json.loads(json.dumps(entries)).items():
+        if isinstance(value, dict) and value:
+            values |= {f"{name}.{below}": part for below, part in value.items()}
+        else:
+            values[name] = value
+    return {
+        name: sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        for name, value in values.items()
+    }
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Read a bundle; if the weights are not those that it describes, it is refused.
+    """Read a bundle; if it is not what was written, or weights are not numbers, it is refused.
 
-    Raises RunError with what is missing or damaged; PluginError if safetensors is not installed.
+    Raises RunError with what is missing, changed or damaged; PluginError if safetensors is not
+    installed.
     """
-    description = _read_description(folder / DESCRIPTION)
+    where = folder / DESCRIPTION
+    description = _read_description(where)
+    if changed := _changed(description):
+        raise RunError("\n".join(f"{where}: {text}" for text in changed))
     library, path = safetensors(), folder / WEIGHTS
-    try:
-        packed = path.read_bytes()
-    except OSError as error:
-        raise RunError(
-            f"{path}: cannot be read: {error.strerror}; train the agent again"
-        ) from error
+    packed = _read(path, "train the agent again")
     if sha256(packed).hexdigest() != description.get("weights_sha256"):
         raise RunError(
             f"{path}: is not the file that {DESCRIPTION} describes (its sha256 differs); restore "
             "the bundle or train the agent again"
         )
-    return Bundle(folder, library.load(packed), description)
+    try:
+        weights = library.load(packed)
+    except Exception as error:  # SafetensorError is no ValueError; types that NumPy lacks, memory
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise RunError(
+            f"{path}: is not a file of weights ({reason}); restore the bundle or train the agent "
+            "again"
+        ) from error
+    if problems := _wrong_weights(weights):
+        raise RunError("\n".join(f"{path}: {text}; train the agent again" for text in problems))
+    return Bundle(folder, weights, description)
+
+
+def _wrong_weights(weights: Mapping[str, Array]) -> list[str]:
+    """Return which weights are not floating-point numbers, or not finite."""
+    problems = []
+    for name, array in weights.items():
+        if not np.issubdtype(array.dtype, np.floating):
+            problems.append(f"{name} holds {array.dtype}; weights are float32")
+        elif not np.isfinite(array).all():
+            problems.append(f"{name} holds numbers that are not finite")
+    return problems
+
+
+def _changed(description: Mapping[str, Any]) -> list[str]:
+    """Return which entries are not those that were written, a line each."""
+    stated = description.get(HASHES)
+    if not isinstance(stated, Mapping):
+        return [
+            f"has no hashes of its entries (key {HASHES}); train the agent again, or, if you trust "
+            "every entry, add them: `from simkit.learners.bundle import hash_bundle; "
+            "hash_bundle(Path(…))`"
+        ]
+    found = _hashes({name: value for name, value in description.items() if name != HASHES})
+    remedy = "restore the bundle or train the agent again"
+    return [
+        f"{name} {_fate(name in stated, name in found)} after the agent was written; {remedy}"
+        for name in [*stated, *(name for name in found if name not in stated)]
+        if stated.get(name) != found.get(name)
+    ]
+
+
+def _fate(was: bool, is_there: bool) -> str:
+    return "was changed" if was and is_there else "was added" if is_there else "was removed"
+
+
+def _read(path: Path, remedy: str) -> bytes:
+    """Return the content of a regular file below its limit of size, or raise RunError."""
+    try:
+        if path.exists() and not path.is_file():
+            raise RunError(f"{path}: is not a regular file; {remedy}")
+        size, most = path.stat().st_size, LARGEST[path.name]
+        if size > most:
+            raise RunError(f"{path}: has {size:,} bytes, an agent's has at most {most:,}; {remedy}")
+        return path.read_bytes()
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}; {remedy}") from error
+    except MemoryError as error:
+        raise RunError(f"{path}: does not fit into memory; {remedy}") from error
+
+
+def _no_number(text: str) -> None:
+    raise ValueError(f"{text} is not a number of JSON")
 
 
 def _read_description(path: Path) -> dict[str, Any]:
+    text = _read(path, "give the folder of an agent")
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RunError(
-            f"{path}: cannot be read: {error.strerror}; give the folder of an agent"
-        ) from error
-    except ValueError as error:
+        found = json.loads(text.decode("utf-8"), parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
         raise RunError(f"{path}: is not JSON ({error}); train the agent again") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         shown = found.get("format") if isinstance(found, dict) else None

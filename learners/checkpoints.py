@@ -69,7 +69,10 @@ class Checkpoint:
         except OSError as error:
             text = f"{folder}: cannot read a checkpoint: {error.strerror}; start the training over"
             raise RunError(text) from error
-        except (ValueError, LookupError, TypeError, SafetensorError) as error:
+        except (
+            ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError,
+            SafetensorError,
+        ) as error:  # fmt: skip
             text = f"{folder}: holds a damaged checkpoint ({error}); start the training over"
             raise RunError(text) from error
         ours = json.loads(json.dumps(identity))

@@ -17,23 +17,21 @@ The clock counts whole seconds since the first job was submitted; a tick is one 
 2. What an instance holds comes free at the first tick from its end on; if it ran for exactly one
    second, a tick later.
 3. Jobs are taken in order of submission, tasks in the order of the trace; both settle ties.
-4. The makespan is the tick at which the last instance's resources come free.
+4. The makespan is the tick at which the last instance's resources come free: the metric
+   `cloudsimpy_makespan`.
 
 CloudSimPy adds up free amounts as doubles, instance by instance, with rounding errors. Where
 requests add up to exactly what a machine has (such as 0.7 and 1 core to 64), these errors decide
-whether the last one fits. So this policy forms the sums in the same way, next to the engine's exact
-ones. It needs the trace's original numbers for that, but simkit rounds requests down to multiples
-of 2⁻³⁰. The originals can be recovered: cores have at most three digits, and memory in the table of
-DeepJS is a whole number of 193,165ths of the largest machine's. Times are multiples of 2⁻²⁰ s, so
-ends differ by less than 1e-6 s.
+whether the last one fits; where two scores are nearly equal, which is placed. So this policy forms
+the sums in the same way, next to the engine's exact ones, from the amounts that the reader read
+(`Task.request_as_read`), not from those that simkit rounds down to multiples of 2⁻³⁰. Times are
+multiples of 2⁻²⁰ s, so ends differ by less than 1e-6 s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
 from math import ceil
-from typing import Any
 
 import numpy as np
 
@@ -41,13 +39,11 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import PolicyError, ScenarioError, did_you_mean
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.task import Allocation, Task
-from simkit.units import AMOUNT_GRID
 
 Placed = dict[int, dict[int, int]]
 """Row of a task → machine → instances."""
 
-_MEMORY_STEPS = 193_165  # into which DeepJS's table divides the largest machine's memory
-_TAKES_ANYWAY = 0.2  # probability that CloudSimPy's random fitness takes a pair
+_THRESHOLD = 0.8  # CloudSimPy's random fitness takes a pair if it draws more than this
 
 
 class CloudSimPy:
@@ -59,8 +55,9 @@ class CloudSimPy:
       trace's units; ties go to the first machine, then to the first task.
     - ``sjf``: the task with the shortest estimate that fits anywhere, on the first machine.
     - ``ljf``: the same with the longest estimate.
-    - ``random``: goes through the pairs by machine, then task, and takes each with probability 0.2;
-      if it takes none, it draws one of them.
+    - ``random``: goes through each machine's tasks in order until it takes one, each with
+      probability 0.2. Of the machines on which it took a task the *last* one wins; if it took none,
+      it draws one of all pairs.
 
     A task that does not fit does not block others. There are no gangs, partitions or suspensions.
 
@@ -253,37 +250,40 @@ def _best_task(room: _Tick, machine: int) -> tuple[float, int]:
 
 
 def _random(room: _Tick) -> None:
+    """Draw pairs until none fits; drawn number by number as in the original, so streams agree."""
     by_machine = [room.fitting(machine) for machine in range(len(room.free))]
     while pairs := sum(map(len, by_machine)):
-        chosen = int(room.rng.geometric(_TAKES_ANYWAY)) - 1
-        if chosen >= pairs:
-            chosen = int(room.rng.integers(pairs))
-        machine = 0
-        while chosen >= len(by_machine[machine]):
-            chosen -= len(by_machine[machine])
-            machine += 1
-        task = int(by_machine[machine][chosen])
+        machine, task = _accepted(by_machine, room.rng) or _nth(
+            by_machine, int(room.rng.integers(pairs))
+        )
         room.place(machine, task, most=1)
         for other in range(len(by_machine)):
             if other == machine or not room.waiting[task]:
                 by_machine[other] = room.fitting(other)
 
 
+def _accepted(by_machine: Sequence[Ints], rng: np.random.Generator) -> tuple[int, int] | None:
+    """Return the pair that is taken: its `break` leaves a machine's tasks, not the machines."""
+    taken = None
+    for machine, tasks in enumerate(by_machine):
+        for task in tasks.tolist():
+            if rng.random() > _THRESHOLD:
+                taken = (machine, task)
+                break
+    return taken
+
+
+def _nth(by_machine: Sequence[Ints], number: int) -> tuple[int, int]:
+    """Return a pair by its number, machine by machine."""
+    machine = 0
+    while number >= len(by_machine[machine]):
+        number -= len(by_machine[machine])
+        machine += 1
+    return machine, int(by_machine[machine][number])
+
+
 def _requests(task: Task) -> tuple[float, ...]:
-    return _in_the_trace(task.request)
-
-
-@lru_cache(maxsize=4096)
-def _in_the_trace(request: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the numbers of a request before they were rounded down to the grid."""
-    return tuple([_before_rounding(amount) for amount in request])
-
-
-def _before_rounding(amount: float) -> float:
-    middle = amount + AMOUNT_GRID / 2
-    guesses = [round(middle, digits) for digits in range(4)]
-    guesses.append(round(middle * _MEMORY_STEPS) / _MEMORY_STEPS)
-    return next((g for g in guesses if amount <= g < amount + AMOUNT_GRID), amount)
+    return task.request_as_read or task.request
 
 
 _RULES: dict[str, Callable[[_Tick], None]] = {
@@ -293,16 +293,3 @@ _RULES: dict[str, Callable[[_Tick], None]] = {
     "ljf": _by_estimate(-1.0),
     "random": _random,
 }
-
-
-def cloudsimpy_makespan(allocations: Any, first_submit_s: float = 0.0) -> float:
-    """Return the makespan in seconds as CloudSimPy counts it (rule 4).
-
-    Args:
-        allocations: a data frame, or a mapping to arrays, with ``start_time_s`` and ``end_time_s``.
-        first_submit_s: when the first job was submitted.
-    """
-    start = np.asarray(allocations["start_time_s"], dtype=np.float64)
-    end = np.asarray(allocations["end_time_s"], dtype=np.float64)
-    free = np.where(end - start == 1.0, start + 2.0, np.ceil(end))
-    return float(free.max() - np.floor(first_submit_s))

@@ -56,7 +56,6 @@ class ReservationPlan:
         self.void = True
         """Whether it cannot be kept: it is then empty and must be rebuilt."""
         self._profile: Profile
-        self._steps: list[CapacityStep] = []
 
     def catch_up(self, state: State) -> bool:
         """Take in what has happened; return whether something came free earlier than planned."""
@@ -68,7 +67,6 @@ class ReservationPlan:
         if self.void:
             self._profile = state.profile()
             self.pieces.clear()
-        self._steps = list(state.steps)
         return freed
 
     def _forget_ended(self, state: State) -> bool:
@@ -89,13 +87,21 @@ class ReservationPlan:
 
     def _holds(self, state: State) -> bool:
         """Return whether the state is as planned."""
-        now, ends = state.now, state.expected_ends
+        now, ends, until = state.now, state.expected_ends, self._profile.known_until
         return not (
             (ends and ends[0][0] <= now)  # overrun
             or self.next_start() < now  # a start was missed
+            or until <= now
             or self._free_before_starts(now) != list(state.room.total_free())
-            or [step for step in self._steps if step.time_s > now] != list(state.steps)
+            or self._steps_after(now) != list(state.steps_through(until))
         )
+
+    def _steps_after(self, now: float) -> list[CapacityStep]:
+        return [step for step in self._profile.steps if step.time_s > now]
+
+    def has_step_at(self, time: float) -> bool:
+        """Return whether capacity changes at that time, as far as is known."""
+        return any(step.time_s == time for step in self._profile.steps)
 
     def _free_before_starts(self, now: float) -> list[float]:
         """Return (R,): what should be free now, while what is due has not started."""
@@ -246,7 +252,7 @@ class ConservativePolicy(OrderedPolicy):
         ends, start = state.expected_ends, self.plan.next_start(state.now)
         if (ends and ends[0][0] <= state.now) or start == inf:
             return
-        if start in (step.time_s for step in state.steps) or _ends_at(state, start):
+        if self.plan.has_step_at(start) or _ends_at(state, start):
             return
         yield from self._wake_at(state, start)
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from operator import itemgetter
+from typing import Literal
 
 import numpy as np
 
+from simkit.errors import ScenarioError
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.ordered import Entry, Lane
 from simkit.policy.profile import Profile
@@ -31,9 +33,25 @@ class Easy:
     A waiting task, tried in queue order, starts if it fits now and either ends by the shadow time
     (now + estimate ≤ shadow time) or fits into the extra nodes, which it then reduces.
 
+    With ``order="sjf"`` they are tried by ascending estimate instead, those of partitions with a
+    higher priority first: shortest job backfilled first. D. Tsafrir, Y. Etsion and D. G. Feitelson,
+    "Backfilling using system-generated predictions rather than user runtime estimates" (2007).
+
     With reservations or known capacity changes ahead, the same is done in the availability
     profile: the head is given its earliest place, and tasks that fit next to it now start.
     """
+
+    def __init__(self, order: Literal["queue", "sjf"] = "queue") -> None:
+        """Try waiting tasks in the queue's order, or the shortest first.
+
+        Raises ScenarioError for another order.
+        """
+        if order not in ("queue", "sjf"):
+            raise ScenarioError(
+                f"policy.backfill: easy takes the order queue or sjf, not {order!r}; the order of "
+                "the queue itself is policy.order"
+            )
+        self._shortest_first = order == "sjf"
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run."""
@@ -80,6 +98,8 @@ class Easy:
             self._head, self._shadow, self._looked_ahead = head, inf, False
             long = len(lane.entries) >= _LONG
             tasks = self._promising(state, lane) if long else map(_TASK, lane.entries)
+        if self._shortest_first:
+            tasks = sorted([task for task in tasks if task.least[0] <= free], key=_by_estimate)
         slack, spare = self._shadow - state.now, self._spare
         chosen: list[tuple[Task, int]] = []
         for task in tasks:
@@ -151,7 +171,7 @@ class Easy:
         else:
             self._reserve(state, lane)
             entries = lane.entries[1:]
-        for entry in entries:
+        for entry in self._as_tried(entries):
             task = entry[3]
             if task is self._head or (on := state.fit(task, lane.rule)) is None:
                 continue
@@ -163,6 +183,12 @@ class Easy:
             if not task.remaining:
                 lane.remove(entry)
         self._releases, self._starts = state.releases, state.starts
+
+    def _as_tried(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return entries of the lane in the order in which they are tried."""
+        if not self._shortest_first:
+            return entries
+        return sorted(entries, key=lambda entry: _by_estimate(entry[3]))
 
     def _reserve(self, state: State, lane: Lane) -> None:
         """Find the shadow time and what will be free then, the head not yet placed."""
@@ -193,7 +219,7 @@ class Easy:
         """The general form, with everything that is known ahead."""
         self._head = None
         profile: Profile | None = None
-        for entry in lane.entries[1:]:
+        for entry in self._as_tried(lane.entries[1:]):
             task = entry[3]
             if state.fit(task, lane.rule) is None:
                 continue
@@ -245,6 +271,10 @@ def _around_head(state: State, lane: Lane) -> Profile:
         start, on = place
         profile.hold(head, on, start)
     return profile
+
+
+def _by_estimate(task: Task) -> tuple[float, float]:
+    return -task.priority, task.estimate_s
 
 
 def _fitting(task: Task, room: float) -> int:

@@ -52,7 +52,10 @@ class BestFit(MachineFitness):
 
     def order(self, task: Task, free: Floats, capacity: Floats, fitting: Ints) -> Ints:
         asked = np.flatnonzero(task.request)
-        shares = free[np.ix_(fitting, asked)] / capacity[:, asked].max(axis=0)
+        largest = capacity[:, asked].max(axis=0)
+        if not largest.all():  # a plan for the end of maintenance that holds every machine now
+            largest = self._largest[asked]
+        shares = free[np.ix_(fitting, asked)] / largest
         return fitting[np.argsort(-self._sign * shares.sum(axis=1), kind="stable")]
 
 

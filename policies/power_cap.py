@@ -27,10 +27,8 @@ class PowerCap:
     """The rule `power-cap`: as it decides about the head too, `compose` makes the policy.
 
     Args:
-        cap_w: what the site may draw in all, in W; None: the power that is available to machines
-            (`PowerState.available_w`, and its forecast where there is one). That leaves out what
-            critical load and PUE take, which the site's load has in it: on a site with those it
-            is a cap on the safe side.
+        cap_w: what the whole site may draw, in W: machines, what PUE adds to them, and critical
+            load. None: what sources, grid and battery can give, now and, with a forecast, later.
 
     Raises ScenarioError unless the cap is above 0.
     """
@@ -52,6 +50,9 @@ class PowerCap:
 
 class PowerCapPolicy(OrderedPolicy):
     """EASY in which a task starts only if the site's load stays at or below a cap.
+
+    It plans with what machines draw: a cap of the site is turned into what it leaves to machines,
+    because the power of tasks adds up there, whatever the PUE.
 
     Tasks are tried in order. What has room and power from now on, through its estimate, starts.
     The first that has not is the head: it gets the earliest place at which it has both, and those
@@ -124,11 +125,11 @@ class PowerCapPolicy(OrderedPolicy):
 
     def _watts(self, state: State, power: PowerState) -> PowerProfile:
         if self.cap_w is not None:
-            return PowerProfile(state, power, self.cap_w)
-        cap_w = power.available_w
-        if power.horizon_s <= 0 or not isfinite(cap_w):
-            return PowerProfile(state, power, cap_w)
-        return PowerProfile(state, power, cap_w, power.forecast("available"))
+            return PowerProfile(state, power, power.machines_within(self.cap_w))
+        most_w = power.available_w
+        if power.horizon_s <= 0 or not isfinite(most_w):
+            return PowerProfile(state, power, most_w)
+        return PowerProfile(state, power, most_w, power.forecast("available"))
 
 
 def _fit_now(

@@ -1,9 +1,9 @@
-"""The power profile: what a site may still draw over future time, to plan in."""
+"""The power profile: what machines may still draw over future time, to plan in."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import inf
+from math import ceil, floor, inf
 
 from simkit.arrays import Floats
 from simkit.errors import PolicyError
@@ -34,14 +34,17 @@ def site_power(state: State, policy: str) -> PowerState:
 
 
 class PowerProfile:
-    """Watts below a cap, from now on: what runs gives its power back at its expected end.
+    """Watts of machines below a cap, from now on: what runs gives its own back when it ends.
+
+    All powers are those of machines, without PUE and critical load. They lie on a grid of about a
+    milliwatt. The power of a task is rounded down when it takes it and up when it gives it back,
+    so that what fits exactly fits in spite of rounding.
 
     Args:
         state: the system now.
         power: the site's power.
-        cap_w: what the site may draw in all, in W; where the cap is foreseen to change, that of
-            the first step.
-        later_w: (K,) the cap in each step of the forecast; empty: it stays as it is.
+        cap_w: what machines may draw, in W; where that is foreseen to change, in the first step.
+        later_w: (K,) the same in each step of the forecast; None: it stays as it is.
     """
 
     def __init__(
@@ -50,11 +53,10 @@ class PowerProfile:
         self._power = power
         self._watts: dict[Task, float] = {}
         now, soon = state.now, state.now + TIME_GRID
-        self._below = PoolProfile(now, [_on_grid(cap_w - power.load_w)])
+        self._below = PoolProfile(now, [_on_grid(cap_w - power.machines_w)])
         for end, _, allocation in state.expected_ends:
-            task = allocation.task
-            share = allocation.count / task.instances
-            self._add(max(end, soon), share * self.watts_of(task))
+            back = self.watts_of(allocation.task, allocation.count)
+            self._add(max(end, soon), ceil(back / _GRID_W) * _GRID_W)
         before = cap_w
         for k, cap in enumerate([] if later_w is None else later_w.tolist()):
             if k:  # the first step is now
@@ -65,15 +67,15 @@ class PowerProfile:
         self._below.give(_ALL, (_on_grid(watts),), start, inf)
 
     def watts_of(self, task: Task, count: int | None = None) -> float:
-        """Return what so many instances of a task add to the site's load, in W; None: all."""
+        """Return what so many instances of a task add to the machines' power, in W; None: all."""
         if task not in self._watts:
-            self._watts[task] = _on_grid(self._power.power_of(task))
+            self._watts[task] = self._power.machine_power_of(task)
         watts = self._watts[task]
         return watts if count is None else watts * (count / task.instances)
 
     def take(self, task: Task, count: int, start: float) -> None:
         """Take the power of so many instances of a task from a time on, until they end."""
-        watts = _on_grid(self.watts_of(task, count))
+        watts = _rounded_down(self.watts_of(task, count))
         self._below.take(_ALL, (watts,), start, start + task.estimate_s)
 
     def most(self, task: Task, start: float) -> int:
@@ -113,17 +115,18 @@ def earliest_with_power(
 def _need(task: Task, watts: float, instances: int, *, gang: bool) -> Task:
     """Return a stand-in that asks for power where tasks ask for resources."""
     return Task(
-        task.index, task.job_index, task.submit_time_s, (_on_grid(watts),), instances, gang,
+        task.index, task.job_index, task.submit_time_s, (_rounded_down(watts),), instances, gang,
         estimate_s=task.estimate_s,
     )  # fmt: skip
 
 
 def _on_grid(watts: float) -> float:
-    """Return watts on a grid of a milliwatt, so that what is given back is what was taken.
-
-    No power is more than any site has: infinitely much would divide by nothing.
-    """
+    """Return watts on the grid. No power is more than `_MOST_W`: sums with infinity are NaN."""
     return round(min(watts, _MOST_W) / _GRID_W) * _GRID_W
+
+
+def _rounded_down(watts: float) -> float:
+    return floor(min(watts, _MOST_W) / _GRID_W) * _GRID_W
 
 
 def next_start(state: State, starts: Iterable[float]) -> float:

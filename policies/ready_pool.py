@@ -15,11 +15,12 @@ Where this says more than the dissertation does:
 - Suspended allocations are resumed first, as soon as they fit. While they do not, the first
   place at which they will is kept free for them.
 - Of a bag, whose instances need not start together, as many instances as fit get the first place.
+- When power falls, each policy stops what its own order ranks last (`victims_by`). Two orders can
+  differ by this alone, so a fair comparison of orders gives them all one order of victims.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import inf
 from typing import NamedTuple
@@ -34,7 +35,6 @@ from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Placement, Task, instances_on
 from simkit.units import TIME_GRID, time_on_grid
-from simkit.workload.cluster import CapacityStep
 
 
 class Hold(NamedTuple):
@@ -62,7 +62,6 @@ class ReadyPlan:
         self._held: list[Hold] = []  # kept free for what waits in no reservation
         self._overdue: set[Allocation] = set()  # that the profile expects never to end
         self._profile: Profile | None = None
-        self._steps: list[CapacityStep] = []
         self._releases = 0
 
     @property
@@ -81,16 +80,17 @@ class ReadyPlan:
         ended, returned = self._take_in_ended(state), self._take_back(state)
         resized = releases != len(state.ended)
         freed = ended or returned or resized
-        if (resized and len(state.info.machine_names) > 1) or not self._agrees(state):
+        several = len(state.info.machine_names) > 1
+        unknown = self._profile.known_until <= state.now
+        if (resized and several) or unknown or not self._agrees(state):
             self._make(state)
             return True
         if not (state.queue or state.suspended):
             return freed  # nothing needs a plan: the forecast can wait, as it costs time
-        steps = list(state.steps)
-        changed = self._steps_changed(steps, state.now)
+        steps = list(state.steps_through(self._profile.known_until))
+        changed = [step for step in self._profile.steps if step.time_s > state.now] != steps
         if changed:
-            self._change_steps(steps, state.now)
-            self._steps = steps
+            self._profile.change_steps(steps)
         return freed or changed
 
     def _agrees(self, state: State) -> bool:
@@ -111,7 +111,7 @@ class ReadyPlan:
     def _make(self, state: State) -> None:
         """Rebuild the profile; reservations and tasks that run are in it."""
         self._profile = profile = state.profile()
-        self._steps, self._held = list(state.steps), []
+        self._held = []
         self._overdue = {a for end, _, a in state.expected_ends if end <= state.now}
         for allocation in self._overdue:
             soon = state.now + TIME_GRID  # when the profile expects them to end
@@ -146,21 +146,6 @@ class ReadyPlan:
                 self.profile.give(*piece)
                 freed = True
         return freed
-
-    def _steps_changed(self, steps: Sequence[CapacityStep], now: float) -> bool:
-        passed = 0
-        while passed < len(self._steps) and self._steps[passed].time_s <= now:
-            passed += 1
-        del self._steps[:passed]
-        return self._steps != steps
-
-    def _change_steps(self, steps: Sequence[CapacityStep], now: float) -> None:
-        """Put other steps in the profile, those that are not in it yet."""
-        before, after = Counter(self._steps), Counter(steps)
-        for step in (before - after).elements():
-            self.profile.take(((step.machine, 1),), step.change, max(step.time_s, now), inf)
-        for step in (after - before).elements():
-            self.profile.give(((step.machine, 1),), step.change, max(step.time_s, now), inf)
 
     def run(self, allocation: Allocation) -> None:
         """Note an allocation that was resumed."""
@@ -224,6 +209,7 @@ class ReadyPoolPolicy(OrderedPolicy):
         order: which task of the ready pool is first.
         horizon_s: how far ahead tasks are scheduled, in s or as a duration.
         placement: which machine first; None: the first that fits.
+        victims: the order by which running tasks are stopped, the last first; None: `order`.
 
     Raises ScenarioError unless the horizon is above 0.
     """
@@ -233,8 +219,10 @@ class ReadyPoolPolicy(OrderedPolicy):
         order: Order | ChangingOrder,
         horizon_s: str | float = HORIZON,
         placement: PlacementRule | None = None,
+        victims: Order | ChangingOrder | None = None,
     ) -> None:
         super().__init__(order, None, placement)
+        self._victims = victims or order
         self.horizon_s = float(time_on_grid(duration_s("ready-pool policy: horizon_s", horizon_s)))
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
@@ -247,7 +235,7 @@ class ReadyPoolPolicy(OrderedPolicy):
 
     def victims(self, state: State) -> Sequence[Allocation]:
         """Return what runs, in the order in which it is stopped when supply falls."""
-        return victims_by(self.order, state)
+        return victims_by(self._victims, state)
 
     def schedule(self, state: State) -> Iterator[Action]:
         freed = self.plan.catch_up(state)

@@ -6,6 +6,7 @@
     ├── PluginError      a name that no plug-in has
     ├── PolicyError      a policy did something that the rules forbid
     ├── ProcessError     a user's process failed, or did something that the rules forbid
+    ├── LimitError       a run met one of its limits, so it may never have ended
     └── RunError         a run folder: missing, incomplete, from another program
 
 The command line prints only the text of a `SimkitError`. Any other exception is a defect of simkit
@@ -17,9 +18,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from simkit.text import printable
+
 
 class SimkitError(Exception):
-    """The base of all errors that the user can fix."""
+    """The base of all errors that the user can fix; its text shows control characters."""
+
+    def __str__(self) -> str:
+        """Return the message, of one or more lines, safe to print."""
+        return "\n".join(map(printable, super().__str__().split("\n")))
 
 
 class ScenarioError(SimkitError):
@@ -47,11 +54,15 @@ class PluginError(SimkitError):
 
 
 class PolicyError(SimkitError):
-    """A policy asked for something illegal: names policy, task, machine, requested and free."""
+    """A policy or estimator failed, or a policy asked for something illegal."""
 
 
 class ProcessError(SimkitError):
     """A user's process failed or asked for something illegal: names process and time."""
+
+
+class LimitError(SimkitError):
+    """A run met one of its limits and was stopped; its results so far are kept."""
 
 
 class RunError(SimkitError):

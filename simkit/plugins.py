@@ -16,7 +16,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from functools import cache, reduce
+from functools import cache, partial, reduce
 from hashlib import sha256
 from importlib import metadata
 from importlib.metadata import EntryPoint
@@ -36,6 +36,8 @@ GROUPS = (
 )
 """The entry-point groups of names in scenarios."""
 
+_LINES_TOLD = 3
+"""Lines of an author's code that an error quotes, the innermost last."""
 _NOUNS = {
     "order": "an order",
     "backfill": "a backfilling rule",
@@ -239,7 +241,8 @@ def instantiate(what: str, factory: Callable[..., Any], arguments: Mapping[str, 
     ``policy.order: 'multifactor'``.
 
     Raises ScenarioError if the factory does not take the arguments, or refuses a value with
-    ValueError or TypeError; errors of simkit pass unchanged.
+    ValueError or TypeError; PluginError if an author's code fails in another way or exits; errors
+    of simkit pass unchanged.
     """
     if not callable(factory):
         raise ScenarioError(f"{what} is a {type(factory).__name__}; it must be a class or function")
@@ -250,6 +253,49 @@ def instantiate(what: str, factory: Callable[..., Any], arguments: Mapping[str, 
         raise
     except (TypeError, ValueError) as error:
         raise ScenarioError(f"{what}: {error}") from error
+    except (Exception, SystemExit) as error:
+        if told := told_of_author(error, factory, f"{what} cannot be made"):
+            raise PluginError(told) from error
+        raise
+
+
+def told_of_author(error: BaseException, owner: object, what: str) -> str:
+    """Return ``mine.py:7: WHAT: KeyError: 'x'`` and the lines of the author that led there.
+
+    Empty if the error does not come from the owner's author; see `lines_of_author`.
+    """
+    lines = lines_of_author(error, owner)
+    if not lines:
+        return ""
+    place = lines[-1].strip().partition(", in ")[0]
+    return "\n".join([f"{place}: {what}: {_quote(error)}", *lines])
+
+
+def lines_of_author(error: BaseException, owner: object) -> list[str]:
+    """Return the last lines that an error passed in the code of a plug-in's author, innermost last.
+
+    That is in the files outside simkit that define the owner (a class, function or object), its
+    base classes and its parts; empty if there are none.
+    """
+    own = _files_of(owner)
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in own]
+    return [f"  {f.filename}:{f.lineno}, in {f.name}: {f.line}" for f in frames[-_LINES_TOLD:]]
+
+
+def _files_of(owner: object) -> set[str]:
+    """Return the files outside simkit that define an object, its base classes and its parts."""
+    owner = owner.func if isinstance(owner, partial) else owner
+    parts = (
+        [owner] if isinstance(owner, type) else [owner, *getattr(owner, "__dict__", {}).values()]
+    )
+    modules = {getattr(owner, "__module__", "")}
+    for part in parts:
+        modules |= {
+            base.__module__ for base in (part if isinstance(part, type) else type(part)).__mro__
+        }
+    loaded = (sys.modules.get(name) for name in modules if not f"{name}.".startswith("simkit."))
+    files = {getattr(module, "__file__", None) for module in loaded}
+    return {file for file in files if file is not None}
 
 
 def _check_arguments(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> None:

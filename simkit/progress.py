@@ -10,6 +10,8 @@ from math import isfinite
 from time import perf_counter
 from typing import Any
 
+from simkit.text import printable
+
 PATIENCE_S = 2.0
 """Nothing is shown before this time; most runs end earlier."""
 _CLOCK_EVERY = 256
@@ -77,7 +79,7 @@ def runs_progress(
         return
     with progress_bar("runs", "{task.fields[last]}") as bar:
         row = bar.add_task("", total=runs, last="")
-        yield lambda outcome: bar.update(row, advance=1, last=label(outcome))
+        yield lambda outcome: bar.update(row, advance=1, last=_plain(label(outcome)))
 
 
 def simulated_date(now_s: float, epoch_s: float) -> str:
@@ -87,6 +89,13 @@ def simulated_date(now_s: float, epoch_s: float) -> str:
 
         return format_duration(now_s)
     return datetime.fromtimestamp(epoch_s + now_s, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _plain(text: str) -> str:
+    """Return a text that rich shows as it is: without control characters and marks of style."""
+    from rich.markup import escape
+
+    return escape(printable(text))
 
 
 def progress_bar(before: str, after: str) -> Any:

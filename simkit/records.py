@@ -23,7 +23,11 @@ JOBS: Final = {
     "end_time_s": "Float64, end of the last instance; null if it has not ended",
     "wait_time_s": "Float64, start - submit; null if it never started",
     "turnaround_time_s": "Float64, end - submit; null if it has not ended",
-    "run_time_s": "Float64, executed time: of the successful attempt, or until killed; null before",
+    "run_time_s": "Float64, executed time: of the successful attempt, or until killed; null "
+    "before. Of several tasks or instances that start one by one: end - start",
+    "ideal_time_s": "Float64, of several tasks or instances that start one by one: the critical "
+    "path through the tasks' dependencies, each task as long as its longest instance that finished "
+    "or was killed. Null for one gang or one instance, and before the end",
     "requested_time_s": "Float64, the user's estimate; null if the trace has none",
     "estimate_s": "Float64, what the policy was told on submission",
     "trace_run_time_s": "Float64, the longest run time the trace gives to a task of the job",
@@ -44,13 +48,23 @@ JOBS_WITH_VALUE: Final = {
 }
 """Further columns of the jobs, between `reason` and the resources, if the workload has them."""
 
+JOBS_CORRECTED: Final = {
+    "corrected_estimate_s": "Float64, the estimate after its last correction; null before the end, "
+    "for jobs of several tasks and for bags",
+}
+"""The column after all these, before the resources, if the scenario corrects estimates."""
+
 TASKS: Final = {
     "job_id": "as in jobs",
     "task_id": "the trace's id: Int64 or String",
     "instances": "Int64",
     "gang": "Boolean",
+    "ready_time_s": "Float64, submission of its job, or the end of the last task that it depends "
+    "on; null if it never might start",
     "start_time_s": "Float64, first start of an instance",
     "end_time_s": "Float64, end of the last instance",
+    "trace_run_time_s": "Float64, the run time the trace gives to an instance: the mean of those "
+    "that start one by one, the longest of a gang's",
     "status": "String, as for jobs",
 }
 """One row a task, in order of end; then one column a resource: what ONE instance asks for."""
@@ -80,7 +94,7 @@ and `capacity_<resource>` (Float64)."""
 EVENTS: Final = {
     "time_s": "Float64",
     "kind": "String: rejected, reserved, reservation_failed, cancelled, suspended, resumed, "
-    "killed, lost, capacity",
+    "killed, lost, capacity, switched",
     "job_id": "as in jobs; null for the cluster's own events",
     "task_id": "as in tasks; null for the cluster's own events",
     "machine_id": "Int64; null if the event concerns no machine",

@@ -23,6 +23,10 @@ KWH_J = 3.6e6
 
 TIME_GRID = 2.0**-20
 AMOUNT_GRID = 2.0**-30
+LONGEST_S = 2.0**32
+"""The longest time from the zero of a trace, and the longest duration; keeps sums exact."""
+LARGEST_AMOUNT = 2**53
+"""The most of a resource that all machines may have together: whole numbers up to it are exact."""
 
 _SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DURATION = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|min|m|h|d|w)", re.ASCII)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,3 +31,20 @@ def pytest_collection_finish() -> None:
     """Keep thousands of collected tests out of every later garbage collection."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def reference() -> Callable[[str], Any]:
+    """Return a function that reads a log with reference schedules, or skips."""
+    default = Path(__file__).resolve().parents[2] / "shared" / "oracle"
+    folder = Path(os.environ.get("SIMKIT_ORACLE", default)) / "hpc"
+
+    def read(log: str) -> Any:
+        import polars as pl  # not before the threads are set
+
+        path = folder / f"{log}.csv.gz"
+        if not path.is_file():
+            pytest.skip(f"no reference schedule {path}; set SIMKIT_ORACLE")
+        return pl.read_csv(path)
+
+    return read

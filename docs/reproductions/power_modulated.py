@@ -26,7 +26,8 @@ import power_modulated_setting as setting
 from power_modulated_runs import MEASURES, Cell, Row, rows_of
 
 RATES = (20, 40, 60, 80, 100, 120)
-SEEDS = 10
+CHECKED_RATES, CHECKED_LOGS = (60, 80, 100, 120), ("synthetic", "sdsc-sp2", "hpc2n")
+SEEDS, CHECKED_SEEDS = 10, 3
 JOBS, SAMPLE_JOBS, OPEN_JOBS, QUICK_JOBS = 10_000, 3_000, 2_000, 1_000
 COLUMNS = (*Cell(0, "", "", False, 0).facts(), "policy", *MEASURES, "seconds", "commit")
 QUICK = {"log": {"sdsc-sp2", "synthetic"}, "power": {"dallas", *setting.LEVELS}, "battery": {"no"}}
@@ -50,6 +51,19 @@ def design(seeds: int, jobs: int) -> Iterator[Cell]:
                 yield Cell(seed, log, "dallas", True, 80, None)
 
 
+def checks(seeds: int, jobs: int) -> Iterator[tuple[Cell, list[str]]]:
+    """Yield what tells how much of a difference between policies comes from their order.
+
+    With one ready slot an order has nothing to choose, so what differs is the choice of victims.
+    With five, the orders are compared with common victims, and with one action an hour.
+    """
+    for seed in range(seeds):
+        for rate, log in product(CHECKED_RATES, CHECKED_LOGS):
+            cell = Cell(seed, log, "dallas", False, rate, jobs)
+            yield replace(cell, pools="1 + 144"), [*setting.ORDERS, *setting.COMMON]
+            yield cell, [*setting.ORDERS, *setting.COMMON, *setting.STEPWISE]
+
+
 def chosen(cells: Iterable[Cell], only: dict[str, set[str]]) -> list[Cell]:
     """Return the cells whose columns are among the values asked for."""
     return [
@@ -71,12 +85,16 @@ def run_cell(cell: Cell, policies: list[str], folder: Path, bound: bool) -> list
     return list(rows_of(cell, policies, folder, bound))
 
 
-def campaign(cells: list[Cell], path: Path, folder: Path, workers: int, minutes: float) -> None:
-    """Run what is missing of the cells and add their rows to the table, until time is up."""
+Work = list[tuple[Cell, list[str]]]
+"""Cells, and the policies to run on each."""
+
+
+def campaign(planned: Work, path: Path, folder: Path, workers: int, minutes: float) -> None:
+    """Run what is missing of the work and add its rows to the table, until time is up."""
     done = {(*(row[c] for c in Cell(0, "", "", False, 0).facts()), row["policy"])
             for row in read_rows(path)}  # fmt: skip
-    missing = [(cell, [p for p in setting.POLICIES if (*cell.key, p) not in done])
-               for cell in cells]  # fmt: skip
+    missing = [(cell, [p for p in names if (*cell.key, p) not in done])
+               for cell, names in planned]  # fmt: skip
     work = iter([(cell, names) for cell, names in missing if names])
     total, begin = sum(bool(names) for _, names in missing), monotonic()
     new, commit, finished = not path.exists(), _commit(), 0
@@ -90,7 +108,8 @@ def campaign(cells: list[Cell], path: Path, folder: Path, workers: int, minutes:
                 if (task := next(work, None)) is None:
                     break
                 cell, names = task
-                bound = cell.seed == 0 and cell.jobs is not None and len(names) > 1
+                usual = names == [*setting.POLICIES] and cell.jobs is not None
+                bound = usual and cell.seed == 0
                 running.add(pool.submit(run_cell, cell, names, folder, bound))
             if not running:
                 return
@@ -130,6 +149,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=JOBS, help=f"of a window; default: {JOBS}")
     parser.add_argument("--only", nargs="*", default=[], metavar="COLUMN=VALUE,…", help="a part")
     parser.add_argument("--quick", action="store_true", help="small windows of two logs, 2 seeds")
+    parser.add_argument("--checks", action="store_true", help="the noise floor and algorithm 2")
     parser.add_argument("--workers", type=int, default=2, help="processes; default: 2")
     parser.add_argument("--minutes", type=float, default=1e9, help="begin no cell after so many")
     parser.add_argument("--page", action="store_true", help="write the page from the rows")
@@ -144,7 +164,10 @@ def main() -> int:
     cells = chosen(design(seeds, jobs), only)
     if given.quick:
         cells = [replace(cell, jobs=cell.jobs or jobs) for cell in cells if cell.jobs]
-    campaign(cells, given.rows, given.folder, given.workers, given.minutes)
+    planned = [(cell, [*setting.POLICIES]) for cell in cells]
+    if given.checks:
+        planned = list(checks(min(seeds, CHECKED_SEEDS), min(jobs, QUICK_JOBS)))
+    campaign(planned, given.rows, given.folder, given.workers, given.minutes)
     return 0
 
 

@@ -21,7 +21,9 @@ from simkit.text import counted
 Floats = npt.NDArray[np.float64]
 
 CELL = ("seed", "log", "power", "battery", "rate", "window", "pools", "units")
-POOLS = "5 + 144"
+POOLS, ONE_READY = "5 + 144", "1 + 144"
+VARIANTS = {"": "own", ", common victims": "common", ", algorithm 2": "common, algorithm 2"}
+"""Ending of the policies' names → which victims they stop first, and how time advances."""
 HIGH = 60
 """From this rate on the text has QoS and SJF ahead."""
 HIGHER = (("QoS", "FCFS"), ("QoS", "HVF"), ("SJF", "FCFS"), ("SJF", "HVF"))
@@ -38,13 +40,16 @@ def write_page(rows: list[Row], folder: Path) -> None:
     """Write the tables of power-modulated.md between its marks, the summary, and the pictures."""
     table = frame(rows)
     wind = table.filter(pl.col("power").is_in(list(setting.PLACES)))
+    named = pl.col("policy").is_in([*setting.POLICIES, "bound"])
     usual = pl.col("window") == most_run(table)
-    closed = wind.filter((pl.col("pools") == POOLS) & usual)
+    closed = wind.filter((pl.col("pools") == POOLS) & usual & named)
     parts = {
         "runs": runs(table),
         "supply": supply(closed),
-        "order": order_matters(wind.filter(usual)),
-        "unused": unused(table.filter(usual)),
+        "order": order_matters(wind.filter(usual & (pl.col("pools") != ONE_READY))),
+        "noise": noise(wind.filter(usual)),
+        "checked": checked(wind.filter(usual)),
+        "unused": unused(table.filter(usual & named)),
         "levels": levels(table.filter(usual)),
         "results": results(closed),
         "bound": bound(closed),
@@ -174,6 +179,51 @@ def order_matters(table: pl.DataFrame) -> str:
         seeds = part["seed"].n_unique()
         rows.append((pools, setting.LOGS[log].title, *cells, str(seeds)))
     return _markdown(("pools", "jobs of", *(f"{a} − {b}" for a, b in HIGHER), "seeds"), rows, 2)
+
+
+def noise(table: pl.DataFrame) -> str:
+    """Return by how much orders differ in value where an order has nothing to choose."""
+    alone = table.filter(pl.col("pools") == ONE_READY)
+    rows = []
+    for log in setting.LOGS:
+        for ending, victims in list(VARIANTS.items())[:2]:
+            names = [f"{name}{ending}" for name in setting.ORDERS]
+            part = alone.filter((pl.col("log") == log) & pl.col("policy").is_in(names))
+            if part.is_empty():
+                continue
+            worth = pl.col("value_ratio") * 100
+            cells = part.group_by(CELL).agg(spread=worth.max() - worth.min())
+            seeds = part.group_by("seed", "policy").agg(worth.mean())
+            spread = pl.col("value_ratio").max() - pl.col("value_ratio").min()
+            of_seeds = seeds.group_by("seed").agg(spread=spread)
+            rows.append((setting.LOGS[log].title, victims, f"{cells['spread'].mean():.1f}",
+                         f"{cells['spread'].max():.1f}", f"{of_seeds['spread'].max():.1f}",
+                         str(len(of_seeds))))  # fmt: skip
+    head = ("jobs of", "victims", "mean of runs", "largest of runs", "largest of seeds", "seeds")
+    return _markdown(head, rows, 2)
+
+
+def checked(table: pl.DataFrame) -> str:
+    """Return the differences between orders with common victims, and with algorithm 2."""
+    rows = []
+    endings = [ending for ending in VARIANTS if ending]
+    cells = table.filter(pl.col("policy").str.ends_with(endings[-1])).select(CELL).unique()
+    there = table.join(cells, on=CELL)
+    for log in setting.LOGS:
+        part = there.filter(pl.col("log") == log)
+        if part.is_empty():
+            continue
+        for ending, title in VARIANTS.items():
+            found = []
+            for one, other in HIGHER:
+                names = (f"{one}{ending}", f"{other}{ending}")
+                values = _by_seed(part, "value_ratio", names)
+                found.append(_interval(values[names[0]] - values[names[1]])[0])
+            mean = part.filter(pl.col("policy") == f"QoS{ending}")["value_ratio"].mean()
+            seeds = part["seed"].n_unique()
+            rows.append((setting.LOGS[log].title, title, _number(mean, 3), *found, str(seeds)))
+    head = ("jobs of", "victims", "QoS", *(f"{a} − {b}" for a, b in HIGHER), "seeds")
+    return _markdown(head, rows, 2)
 
 
 def unused(table: pl.DataFrame) -> str:

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 RULES = {
     "5 + 144": Rules(admission=AdmissionRule(slots=setting.READY, backlog=setting.WAITING)),
+    "1 + 144": Rules(admission=AdmissionRule(slots=1, backlog=setting.WAITING)),
     "open": Rules(),
 }
-"""The pools of table B.1: five ready, 144 wait, others are rejected; or every job is ready."""
+"""The pools of table B.1: five ready, 144 wait, others are rejected; one ready, which leaves an
+order nothing to choose; or every job is ready."""
 MEASURES = (
     "jobs", "job_value", "value_ratio", "value_in_time", "completion", "violations", "delay_h",
     "utilisation_processors", "utilisation_gpu", "held_while_waiting", "available", "rejected",
@@ -94,7 +96,7 @@ def rows_of(cell: Cell, policies: list[str], folder: Path, bound: bool) -> Itera
 
     Args:
         cell: of the design.
-        policies: names in `power_modulated_setting.POLICIES`.
+        policies: names in `power_modulated_setting.ALL_POLICIES`.
         folder: of the data.
         bound: whether to work out what no policy exceeds, too; without a battery alone, since
             with one the capacity depends on the policy.
@@ -103,7 +105,7 @@ def rows_of(cell: Cell, policies: list[str], folder: Path, bound: bool) -> Itera
     site = setting.site(cell.power, cell.battery, jobs, cell.seed, folder)
     for name in policies:
         begin = process_time()
-        run = replay(jobs, site, setting.POLICIES[name](), cell)
+        run = replay(jobs, site, setting.ALL_POLICIES[name](), cell)
         seconds = process_time() - begin
         measured = measures(run, cell)
         yield {**cell.facts(), "policy": name, **measured, "seconds": round(seconds, 3)}

@@ -7,11 +7,12 @@ the text is incomplete, the page states the choice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS, SJF, Random
 from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policies.value_orders import HighestValue, LeastSlack, QoS, ValueDensity
-from simkit.policy import Policy
+from simkit.policy import Place, Policy, State, SystemInfo
 from simkit.policy.ordered import OrderedPolicy
 from simkit.power.battery import BatteryFacts
 from simkit.power.forecast import PerfectForecast, step_means
@@ -54,6 +55,7 @@ Floats = npt.NDArray[np.float64]
 HORIZON_S = 48 * HOUR_S
 LONGEST_S = 30 * HOUR_S
 READY, WAITING = 5, 144
+"""Jobs that the policy sees, and jobs that wait behind them."""
 FULL_W, IDLE_W = 400e3, 200e3
 """What the pool draws busy and empty; the dissertation's load is 400 kW."""
 TIMES_LOAD = 0.9
@@ -81,16 +83,60 @@ LOGS: Mapping[str, Log] = {
     "intrepid": Log("ANL Intrepid, 3,000 jobs", "ANL-Intrepid-2009-sample3000.txt", 512),
     "synthetic": Log("synthetic", "", 1),
 }
+
+
+class OneActionAnHour(ReadyPoolPolicy):
+    """A ready-pool policy that gives a slot to at most one task an hour.
+
+    The dissertation's algorithm 2 (line 15) advances simulated time by one step with every action
+    that schedules a job. Its steps are those of its power data, one hour.
+    """
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        super().reset(info, rng)
+        self._next_action_s = -np.inf
+
+    def _fill(self, state: State) -> Iterator[Place]:
+        if state.now < self._next_action_s:
+            return
+        place = next(super()._fill(state), None)
+        if place is not None:
+            yield place
+            self._next_action_s = (state.now // HOUR_S + 1) * HOUR_S
+
+    def _note_next(self, state: State) -> None:
+        super()._note_next(state)
+        if state.queue and self._next_action_s > state.now:
+            self._next_s = min(self._next_s, self._next_action_s)
+
+
+ORDERS: Mapping[str, Callable[[], Any]] = {
+    "QoS": QoS, "SJF": SJF, "FCFS": FCFS, "HVF": HighestValue, "Random": Random,
+}  # fmt: skip
+"""The dissertation's heuristics, which differ in their order alone."""
+
+
+def _with_each_order(
+    ending: str, kind: type[ReadyPoolPolicy], **arguments: Any
+) -> dict[str, Callable[[], Policy]]:
+    """Return a policy for each order, by the order's name with an ending."""
+    return {
+        f"{name}{ending}": lambda order=order: kind(order(), **arguments)
+        for name, order in ORDERS.items()
+    }
+
+
 POLICIES: Mapping[str, Callable[[], Policy]] = {
-    "QoS": lambda: ReadyPoolPolicy(QoS()),
-    "SJF": lambda: ReadyPoolPolicy(SJF()),
-    "FCFS": lambda: ReadyPoolPolicy(FCFS()),
-    "HVF": lambda: ReadyPoolPolicy(HighestValue()),
-    "Random": lambda: ReadyPoolPolicy(Random()),
+    **_with_each_order("", ReadyPoolPolicy),
     "value density": lambda: ReadyPoolPolicy(ValueDensity()),
     "least slack": lambda: ReadyPoolPolicy(LeastSlack()),
     "FCFS + EASY": lambda: OrderedPolicy(FCFS(), Easy()),
 }
+COMMON = _with_each_order(", common victims", ReadyPoolPolicy, victims=FCFS())
+"""They all stop the latest submission first when power falls."""
+STEPWISE = _with_each_order(", algorithm 2", OneActionAnHour, victims=FCFS())
+"""They stop the same tasks, and time advances with each action."""
+ALL_POLICIES: Mapping[str, Callable[[], Policy]] = {**POLICIES, **COMMON, **STEPWISE}
 PLACES: Mapping[str, Callable[[Path], SitePower]] = {"illinois": illinois, "dallas": dallas}
 LEVELS: Mapping[str, float] = {"100%": 1.0, "90%": 0.9, "80%": 0.8}
 """Power availability of the dissertation's figure 5.4; for the synthetic workload."""

@@ -81,6 +81,9 @@ COMPARABLE_JOB_METRICS: Final[tuple[JobMetric, ...]] = (
 
 _ALWAYS: Final = ("wait_time_s", "turnaround_time_s", "bounded_slowdown")
 """Compared by default."""
+_OF_RUNS: Final = ("instance_wait_time_s",)
+"""Numbers of whole runs that are compared by default if all runs have them: a job's wait ends with
+the start of its first instance."""
 _IF_KNOWN: Final = (
     "job_value", "qos_violated", "deadline_missed", "energy_j", "carbon_g", "cost",
 )  # fmt: skip
@@ -90,7 +93,8 @@ _IF_KNOWN: Final = (
 def default_metrics(runs: Sequence[Run]) -> tuple[str, ...]:
     """Return the names of the metrics by which runs are compared by default."""
     known = _known_job_metrics(runs)
-    return (*_ALWAYS, *(name for name in _IF_KNOWN if name in known))
+    of_runs = [name for name in _OF_RUNS if all(name in run.metrics for run in runs)]
+    return (*_ALWAYS, *of_runs, *(name for name in _IF_KNOWN if name in known))
 
 
 def chosen_metrics(names: Sequence[str], runs: Sequence[Run]) -> list[JobMetric | RunMetric]:

@@ -221,8 +221,8 @@ def _means(means: Floats, apart: Floats) -> tuple[float | None, float | None, fl
 
 
 def _names(runs: Sequence[Run]) -> str:
-    """Return the runs' scenarios and policies (without the folder of a file), each once."""
-    return ", ".join(dict.fromkeys(f"{run.name}, {run.policy.rsplit('/', 1)[-1]}" for run in runs))
+    """Return the runs' scenarios, policies and estimates, each once."""
+    return ", ".join(dict.fromkeys(f"{run.name}, {run.method}" for run in runs))
 
 
 def _first(ids: tuple[Any, ...], most: int = 10) -> str:

@@ -146,6 +146,11 @@ def export_batsim(run: RunOrFolder, path: str | PathLike[str]) -> None:
 def _batsim_frame(run: Run) -> pl.DataFrame:
     """Return a run's jobs in Batsim's columns."""
     jobs = run.scan("jobs").collect()
+    if unknown := sorted(set(jobs["status"].to_list()) - _BATSIM_STATES.keys(), key=str):
+        raise RunError(
+            f"{run.folder}: jobs.parquet has the status {unknown[0]!r}; known: "
+            f"{', '.join(_BATSIM_STATES)}; run the scenario again"
+        )
     numbers = processor_numbers(run)
     start, end, submit = (pl.col(f"{name}_time_s") for name in ("start", "end", "submit"))
     status, length = pl.col("status"), end - start

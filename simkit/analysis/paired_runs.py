@@ -18,7 +18,9 @@ from simkit.records import ENERGY, JOBS_WITH_VALUE
 from simkit.results.run_folder import Run, open_run
 from simkit.text import counted
 
-_TIMES = ("start_time_s", "end_time_s", "wait_time_s", "turnaround_time_s", "run_time_s")
+_TIMES = (
+    "start_time_s", "end_time_s", "wait_time_s", "turnaround_time_s", "run_time_s", "ideal_time_s",
+)  # fmt: skip
 """Columns of the jobs that differ between runs; the workload gives the others."""
 
 

@@ -24,7 +24,7 @@ from simkit.errors import SimkitError
 from simkit.results.metric import counted_resource
 from simkit.results.run_folder import Run, RunOrFolder, open_run
 from simkit.results.time_bins import bin_edges, bin_length, binned_mean, timeline_columns
-from simkit.text import counted
+from simkit.text import counted, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -163,14 +163,17 @@ def _title(figure: Figure, runs: Sequence[Run], axis: TimeAxis) -> None:
     for row, (colour, run) in enumerate(zip(_colours(len(runs)), runs, strict=True)):
         y = 0.924 - 0.028 * row
         figure.text(0.014, y, "\u2501\u2501", color=colour, fontweight="bold", va="top")
-        text = " · ".join([run.name, *facts_of(run)])
+        text = printable(" · ".join([run.name, *facts_of(run)]))
         figure.text(0.05, y, text, fontsize=9.5, va="top")
 
 
 def facts_of(run: Run) -> list[str]:
     """Return policy, size, jobs and seed as short texts, and the status unless complete."""
     jobs, resource = run.info.get("jobs"), counted_resource(run.resources)
-    facts = [f"policy {run.policy}", f"{run.capacity[resource]:,.15g} {resource}"]
+    facts = [f"policy {run.policy}"]
+    if run.estimates not in ("", "requested"):
+        facts.append(f"estimates {run.estimates}")
+    facts.append(f"{run.capacity[resource]:,.15g} {resource}")
     facts += [counted(jobs, "job")] if isinstance(jobs, int) else []
     return [*facts, f"seed {run.seed}", *([] if run.status == "complete" else [run.status])]
 

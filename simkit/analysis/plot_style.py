@@ -17,6 +17,7 @@ from simkit.errors import SimkitError
 from simkit.results.metric import RunWindow, run_window
 from simkit.results.output_folder import reason
 from simkit.results.run_folder import Run
+from simkit.text import printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,6 +42,7 @@ _STYLE: Final[dict[str, Any]] = {
     "font.size": 9.5,
     "axes.edgecolor": _FAINT,
     "axes.labelcolor": INK,
+    "text.parse_math": False,  # a dollar in a name is a dollar
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -120,8 +122,8 @@ def new_figure(top: float = BODY) -> Figure:
 
 def write_title(figure: Figure, title: str, facts: Iterable[str]) -> None:
     """Write a title, and short facts below it."""
-    figure.text(0.014, 0.985, title, fontsize=14, fontweight="bold", va="top")
-    figure.text(0.014, 0.952, " · ".join(facts), fontsize=9.5, color=SOFT, va="top")
+    figure.text(0.014, 0.985, printable(title), fontsize=14, fontweight="bold", va="top")
+    figure.text(0.014, 0.952, printable(" · ".join(facts)), fontsize=9.5, color=SOFT, va="top")
 
 
 def drawn_window(run: Run) -> RunWindow:

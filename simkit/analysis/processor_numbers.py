@@ -52,7 +52,7 @@ def processor_numbers(run: Run) -> dict[Any, str]:
 
 def _numbered(run: Run, rows: pl.DataFrame, resource: str) -> Iterator[tuple[Any, Spans]]:
     """Yield each job's numbers in its last attempt, machine after machine."""
-    capacity = {m["id"]: m["capacity"].get(resource, 0) for m in run.info["cluster"]["machines"]}
+    capacity = {m["id"]: m["capacity"].get(resource, 0) for m in run.machines}
     groups = {key[0]: group for key, group in rows.group_by("machine_id", maintain_order=True)}
     first = 0
     for machine in sorted(capacity.keys() | groups.keys()):

@@ -1,4 +1,4 @@
-"""Warnings about a run: jobs that wait at its end, were rejected, or outlast its maintenance."""
+"""Warnings about a run: jobs that wait at its end, and jobs that were rejected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 import polars as pl
 
 from simkit.results.run_folder import Run
+from simkit.scenario.cluster import MaintenanceSection
 from simkit.text import counted
+from simkit.units import format_duration
 
 
 def waiting_at_end(metrics: Mapping[str, Any]) -> int:
@@ -28,23 +30,6 @@ def waiting_warning(run: Run) -> str:
     )  # fmt: skip
     verb = "wait" if waiting > 1 else "waits"
     return f"warning: {share} still {verb} at the end of the run: {_reason(run, waiting)}"
-
-
-def maintenance_warning(run: Run) -> str:
-    """Return a warning if a run lasted longer than its repeated maintenance; empty otherwise."""
-    section = run.info.get("scenario", {}).get("cluster") or {}
-    if not any(window.get("every") for window in section.get("maintenance") or ()):
-        return ""
-    ends = run.scan("jobs").select(pl.col("end_time_s").max()).collect().item()
-    steps = run.scan("events").filter(pl.col("kind") == "capacity")
-    last = steps.select(pl.col("time_s").max()).collect().item()
-    if ends is None or last is None or ends <= last:
-        return ""
-    return (
-        f"warning: jobs ran until {ends:,.10g} s, but the repeated maintenance windows stop at "
-        f"{last:,.10g} s: the cluster could not keep up, or jobs are longer than the time between "
-        "windows; take less capacity away, or give single windows"
-    )
 
 
 def rejections_warning(run: Run) -> str:
@@ -71,6 +56,8 @@ def rejections_warning(run: Run) -> str:
 
 
 def _reason(run: Run, waiting: int) -> str:
+    if reason := _no_gap_is_long_enough(run):
+        return reason
     last = run.scan("timeline").tail(1).collect()
     missing = ", ".join(
         f"{name} {last[f'capacity_{name}'][0]:,.10g} of {total:,.10g}"
@@ -87,4 +74,22 @@ def _reason(run: Run, waiting: int) -> str:
     return (
         f"the policy {policy} {did} in {decisions}; check that its `schedule` yields a Place for "
         "every task that fits, and test it with simkit.check_policy"
+    )
+
+
+def _no_gap_is_long_enough(run: Run) -> str:
+    """Return that what waits runs longer than the time between recurring windows, or empty."""
+    section = run.info.get("scenario", {}).get("cluster") or {}
+    windows = [MaintenanceSection.model_validate(each) for each in section.get("maintenance") or ()]
+    gaps = [w.every - w.length_s for w in windows if w.every is not None and w.length_s is not None]
+    if not gaps:
+        return ""
+    jobs = run.scan("jobs").filter(pl.col("status") == "waiting")
+    shortest = jobs.select(pl.col("estimate_s").min()).collect().item()
+    if shortest is None or shortest <= (gap := min(gaps)):
+        return ""
+    return (
+        f"maintenance recurs and leaves {format_duration(gap)} in between, and what waits is "
+        f"expected to run for at least {format_duration(shortest)}; make the windows rarer or "
+        "shorter, or let them take less capacity"
     )

@@ -1,13 +1,13 @@
 """The command line: `simkit run`, `sweep`, `compare`, `verify`, …; one function per command.
 
-Exit codes: 0 success; 1 a rule is violated or a run failed; 2 wrong usage, scenario or folder;
-3 a trace cannot be read; 4 a policy broke a rule; 130 interrupted. Only light modules are imported
-here: a command imports what it needs when it is called, so that `simkit --help` is quick.
+Exit codes: 0 success; 1 a rule is violated or a run failed; 2 wrong usage, scenario or folder; 3 a
+trace cannot be read; 4 a policy broke a rule or failed; 5 a rule was not audited (`verify
+--strict`); 6 a limit stopped the run; 130 interrupted. Only light modules are imported here: a
+command imports what it needs when it is called, so that `simkit --help` is quick.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated
 
@@ -17,7 +17,10 @@ try:
     import typer
 
     from simkit.cli import catalogue, learn, reproduce, results, run, trace
+    from simkit.cli.closed_pipes import outlive_readers
+    from simkit.cli.echo import echo
     from simkit.errors import (
+        LimitError,
         PluginError,
         PolicyError,
         RunError,
@@ -26,10 +29,17 @@ try:
         TraceError,
     )
 except KeyboardInterrupt:  # during the imports, before `main` can handle it
-    print("interrupted", file=sys.stderr)
+    sys.stderr.write("interrupted\n")
     sys.exit(INTERRUPTED)
 
-EXIT_CODES = {ScenarioError: 2, PluginError: 2, RunError: 2, TraceError: 3, PolicyError: 4}
+EXIT_CODES = {
+    ScenarioError: 2,
+    PluginError: 2,
+    RunError: 2,
+    TraceError: 3,
+    PolicyError: 4,
+    LimitError: 6,
+}
 """Kind of error → exit code; 1 for any other."""
 
 app = typer.Typer(
@@ -78,18 +88,15 @@ def root(
 
 def main() -> None:
     """Run the command line; a `SimkitError` is printed without a traceback."""
+    outlive_readers()
     try:
         app()
     except SimkitError as error:
-        print(error, file=sys.stderr)
+        echo(error, err=True)
         sys.exit(exit_code(error))
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        echo("interrupted", err=True)
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # the reader of our output, such as `head`, has closed it: not an error
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
 
 
 def exit_code(error: SimkitError) -> int:

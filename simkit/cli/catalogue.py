@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import typer
-
+from simkit.cli.echo import echo
 from simkit.cli.options import AsJson
 
 KINDS = {
@@ -55,4 +54,4 @@ def version() -> None:
     """Print simkit's version."""
     from importlib.metadata import version as version_of
 
-    typer.echo(f"simkit {version_of('simkit-cluster')}")
+    echo(f"simkit {version_of('simkit-cluster')}")

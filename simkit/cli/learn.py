@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from simkit.cli.options import AsJson, NoProgress, Output, Scenario, Seed, Settings, overrides
+from simkit.cli.echo import echo
+from simkit.cli.options import (
+    AsJson,
+    NoCode,
+    NoProgress,
+    Output,
+    Scenario,
+    Seed,
+    Settings,
+    overrides,
+)
 
 if TYPE_CHECKING:
     from simkit.analysis.intervals import Interval
@@ -40,6 +50,7 @@ def train(
         typer.Option("--iterations", min=1, help="Iterations in all.", show_default=False),
     ] = None,
     settings: Settings = None,
+    no_code: NoCode = False,
     device: Annotated[
         Device, typer.Option("--device", help="Where the learner calculates.")
     ] = Device.CPU,
@@ -71,7 +82,9 @@ def train(
     from simkit.training.train import train as do_train
 
     laid_over = overrides([*(settings or ()), *_short(learner, iterations)], seed)
-    loaded = load_scenario(scenario_file(scenario), overrides=laid_over, single=True)
+    loaded = load_scenario(
+        scenario_file(scenario), overrides=laid_over, single=True, allow_code=not no_code
+    )
     folder = output or TRAININGS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
     every_s = _seconds(checkpoint_every)
     try:
@@ -85,9 +98,7 @@ def train(
                 watch=watch,
             )
     except KeyboardInterrupt:
-        typer.echo(
-            f"interrupted; {stands_at(folder)}: the same command resumes from there", err=True
-        )
+        echo(f"interrupted; {stands_at(folder)}: the same command resumes from there", err=True)
         raise typer.Exit(130) from None
     if as_json:
         print_json(_as_json(done))
@@ -185,11 +196,13 @@ def evaluate(
         typer.Option("--seeds", help="Seeds as job sets: 0..9 or 0,3,7.", show_default=False),
     ] = None,
     metric: Annotated[
-        str, typer.Option("--metric", "-m", help="A metric of single jobs: slowdown, …")
+        str,
+        typer.Option("--metric", "-m", help="A metric of jobs: slowdown, …; or a makespan."),
     ] = "slowdown",
     level: Annotated[float, typer.Option(help="Level of confidence.")] = 0.95,
     seed: Seed = None,
     settings: Settings = None,
+    no_code: NoCode = False,
     workers: Annotated[
         int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
     ] = None,
@@ -203,6 +216,7 @@ def evaluate(
     differences from it are paired, set by set.
     """
     from simkit.cli.text import print_json
+    from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.experiment.scenario_file import scenario_file
     from simkit.progress import runs_progress
     from simkit.results.output_folder import check_place
@@ -213,14 +227,19 @@ def evaluate(
     from simkit.training.held_out import held_out, parse_seeds
 
     laid_over = overrides(settings, seed)
-    loaded = load_scenario(scenario_file(scenario), overrides=laid_over, single=True)
+    loaded = load_scenario(
+        scenario_file(scenario), overrides=laid_over, single=True, allow_code=not no_code
+    )
     candidates = [*map(agent_candidate, agent or ()), *map(policy_candidate, policy or ())]
     chosen = parse_seeds(seeds) if seeds is not None else None
     if output is not None:
         check_place(output)
     runs = len(candidates) * len(held_out(loaded, sets=sets, seeds=chosen))
     try:
-        with runs_progress(runs, lambda o: o.assignment["label"], not no_progress) as advance:
+        with (
+            terminated_like_interrupted(),
+            runs_progress(runs, lambda o: o.assignment["label"], not no_progress) as advance,
+        ):
             found = judge_all(
                 loaded,
                 candidates,
@@ -232,7 +251,7 @@ def evaluate(
                 on_end=advance,
             )
     except KeyboardInterrupt:
-        typer.echo("interrupted; an evaluation cannot be continued, start it again", err=True)
+        echo("interrupted; an evaluation cannot be continued, start it again", err=True)
         raise typer.Exit(130) from None
     if output is not None:
         write_evaluation(found, output)
@@ -241,7 +260,7 @@ def evaluate(
     else:
         _print_evaluation(found)
         if output is not None:
-            typer.echo(f"written to {output}")
+            echo(f"written to {output}")
 
 
 def _print_evaluation(found: Evaluation) -> None:

@@ -35,6 +35,12 @@ Output = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="Show no progress bar.")]
+NoCode = Annotated[
+    bool,
+    typer.Option(
+        "--no-code", help="Refuse a scenario that names code, my_policy.py:Mine or module:Mine."
+    ),
+]
 Partial = Annotated[bool, typer.Option("--partial", help="Accept a run that did not finish.")]
 
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from simkit.cli.echo import echo
 from simkit.cli.options import NoProgress
 
 GROUP = "simkit.reproductions"
@@ -58,7 +59,7 @@ def reproduce(
 
     if name is None:
         for known in plugins.names(GROUP):
-            typer.echo(known)
+            echo(known)
         return
     carry_out: Reproduction = plugins.find(GROUP, name)
     default = WORK / (f"reproduce-{name}-quick" if quick else f"reproduce-{name}")
@@ -66,11 +67,11 @@ def reproduce(
     for folder in (pages, kept):
         check_place(folder)
         folder.mkdir(parents=True, exist_ok=True)
-    say = (lambda _line: None) if no_progress else (lambda line: typer.echo(line, err=True))
+    say = (lambda _line: None) if no_progress else (lambda line: echo(line, err=True))
     try:
         with terminated_like_interrupted():
             page = carry_out(Workplace(pages, kept, quick, workers or os.cpu_count() or 1, say))
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; the same command continues from {kept}", err=True)
+        echo(f"interrupted; the same command continues from {kept}", err=True)
         raise typer.Exit(130) from None
-    typer.echo(f"{page} written")
+    echo(f"{page} written")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from simkit.cli.echo import echo
 from simkit.cli.options import AsJson, Partial, RunFolder
 
 
@@ -60,19 +61,38 @@ def compare(
         print_comparison(comparison)
 
 
-def verify(run: RunFolder, partial: Partial = False, as_json: AsJson = False) -> None:
+def verify(
+    run: RunFolder,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--inputs",
+            metavar="DIR",
+            help="A folder whose files may be read as inputs, besides the run folder, the working "
+            "folder, the data folder and simkit's own; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 5 if a rule that may apply was not audited.")
+    ] = False,
+    partial: Partial = False,
+    as_json: AsJson = False,
+) -> None:
     """Audit a run against its inputs and every rule; exit 1 with the violating rows."""
     from simkit.cli.run_text import print_audit
     from simkit.cli.text import print_json
     from simkit.verify import verify_run
 
-    audit = verify_run(run, allow_partial=partial)
+    audit = verify_run(run, allow_partial=partial, inputs=inputs or ())
     if as_json:
         print_json(audit.to_dict())
     else:
         print_audit(audit)
     if not audit.ok:
         raise typer.Exit(1)
+    if strict and not audit.fully_audited:
+        raise typer.Exit(5)
 
 
 class ExportFormat(StrEnum):
@@ -121,7 +141,7 @@ def export(
         export_batsim(opened, target)
     else:
         export_swf(opened, target)
-    typer.echo(f"{target} written ({chosen.value})")
+    echo(f"{target} written ({chosen.value})")
 
 
 def _form_of(target: Path) -> ExportFormat:
@@ -183,4 +203,4 @@ def plot(
         plot_power(opened[0], picture)
     else:
         plot_compare(opened, picture)
-    typer.echo(f"picture: {picture}")
+    echo(f"picture: {picture}")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simkit.cli.echo import echo
 from simkit.cli.options import (
     AsJson,
+    NoCode,
     NoProgress,
     Output,
     Scenario,
@@ -31,6 +33,7 @@ def run(
     output: Output = None,
     seed: Seed = None,
     settings: Settings = None,
+    no_code: NoCode = False,
     force: Annotated[
         bool,
         typer.Option("--force", help="Write to --output whatever its folder contains."),
@@ -44,13 +47,14 @@ def run(
     replaced when the new one is complete; anything else is only replaced with --force.
     """
     from simkit.analysis.run_warnings import (
-        maintenance_warning,
         rejections_warning,
         waiting_warning,
     )
     from simkit.cli.run_text import print_run, print_trace
     from simkit.cli.text import print_json
+    from simkit.errors import LimitError
     from simkit.experiment import carry_out, prepare
+    from simkit.experiment.estimates import estimates_warnings
     from simkit.experiment.scenario_file import scenario_file
     from simkit.progress import watch_progress
     from simkit.results.output_folder import check_run_folder
@@ -58,38 +62,43 @@ def run(
     from simkit.scenario.yaml_document import load_scenario, problems_located
 
     path, laid_over = scenario_file(scenario), overrides(settings, seed)
-    loaded = load_scenario(path, overrides=laid_over, single=True)
+    loaded = load_scenario(path, overrides=laid_over, single=True, allow_code=not no_code)
     folder = output or RUNS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
     check_run_folder(folder, loaded.name, force=force)
     with problems_located(path, laid_over):
         experiment = prepare(loaded)
     if not as_json:
         print_trace(experiment)
+    for warning in estimates_warnings(loaded, experiment.trace):
+        echo(warning, err=True)
     try:
         with watch_progress(len(experiment.trace.workload), enabled=not no_progress) as watch:
             result = carry_out(experiment, folder, watch=watch, force=force)
     except KeyboardInterrupt:
-        typer.echo(_interrupted(folder), err=True)
+        echo(_kept("interrupted", folder), err=True)
         raise typer.Exit(130) from None
+    except LimitError:
+        echo(_kept("stopped", folder), err=True)
+        raise
     if as_json:
         print_json({"run": str(folder), "digest": result.digest, "metrics": result.metrics})
     else:
         print_run(result)
-    for warn in (rejections_warning, waiting_warning, maintenance_warning):
+    for warn in (rejections_warning, waiting_warning):
         if warning := warn(result):
-            typer.echo(warning, err=True)
+            echo(warning, err=True)
 
 
-def _interrupted(folder: Path) -> str:
-    """Return where the results of an interrupted run are."""
+def _kept(how: str, folder: Path) -> str:
+    """Return where the results of a run are that was interrupted or stopped."""
     from simkit.results.output_folder import UNFINISHED, holds_finished_run
 
     if holds_finished_run(folder):
         return (
-            f"interrupted; {folder / UNFINISHED} has the results so far, marked as incomplete; "
+            f"{how}; {folder / UNFINISHED} has the results so far, marked as incomplete; "
             f"{folder} still has the previous run"
         )
-    return f"interrupted; {folder} has the results so far, marked as incomplete"
+    return f"{how}; {folder} has the results so far, marked as incomplete"
 
 
 def sweep(
@@ -97,6 +106,7 @@ def sweep(
     output: Output = None,
     seed: Seed = None,
     settings: Settings = None,
+    no_code: NoCode = False,
     workers: Annotated[
         int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
     ] = None,
@@ -119,28 +129,35 @@ def sweep(
     """
     from simkit.cli.sweep_text import print_sweep
     from simkit.cli.text import print_json
+    from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.experiment.scenario_file import scenario_file
     from simkit.experiment.sweep import plan_sweep, run_plan
     from simkit.progress import runs_progress
     from simkit.results.output_folder import check_place
 
-    plan = plan_sweep(scenario_file(scenario), output, overrides=overrides(settings, seed))
+    laid_over = overrides(settings, seed)
+    plan = plan_sweep(scenario_file(scenario), output, overrides=laid_over, allow_code=not no_code)
     check_place(plan.folder)
     try:
-        with runs_progress(len(plan.points), lambda o: o.folder.name, not no_progress) as advance:
+        with (
+            terminated_like_interrupted(),
+            runs_progress(len(plan.points), lambda o: o.folder.name, not no_progress) as advance,
+        ):
             outcomes = run_plan(plan, workers=workers, force=force, on_end=advance)
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; finished runs in {plan.folder} will not be repeated", err=True)
+        echo(f"interrupted; finished runs in {plan.folder} will not be repeated", err=True)
         raise typer.Exit(130) from None
     if as_json:
         print_json({"folder": str(plan.folder), "runs": [o.as_json() for o in outcomes]})
     else:
         names = [name.strip() for name in (metrics or "").split(",")]
         print_sweep(plan.folder, outcomes, [name for name in names if name])
+    for warning in dict.fromkeys(text for outcome in outcomes for text in outcome.warnings):
+        echo(warning, err=True)
     _warn_of_waiting_jobs(outcomes)
     if failed := [outcome for outcome in outcomes if outcome.state == "failed"]:
         for outcome in failed:
-            typer.echo(f"failed: {outcome.folder}: {outcome.error}", err=True)
+            echo(f"failed: {outcome.folder}: {outcome.error}", err=True)
         raise typer.Exit(1)
 
 
@@ -152,14 +169,16 @@ def _warn_of_waiting_jobs(outcomes: Sequence[SweepOutcome]) -> None:
     for outcome in outcomes:
         if waiting := waiting_at_end(outcome.metrics):
             verb = "wait" if waiting > 1 else "waits"
-            typer.echo(
+            echo(
                 f"warning: {outcome.folder}: {counted(waiting, 'job')} still {verb} at the end "
                 "of the run",
                 err=True,
             )
 
 
-def validate(scenario: Scenario, seed: Seed = None, settings: Settings = None) -> None:
+def validate(
+    scenario: Scenario, seed: Seed = None, settings: Settings = None, no_code: NoCode = False
+) -> None:
     """Check a scenario and everything it names, and report all problems at once."""
     from simkit.errors import ScenarioError
     from simkit.experiment.scenario_file import scenario_file
@@ -167,27 +186,48 @@ def validate(scenario: Scenario, seed: Seed = None, settings: Settings = None) -
     from simkit.scenario.yaml_document import check_names, locate_problems
 
     path, laid_over = scenario_file(scenario), overrides(settings, seed)
-    points = expand_sweep(path, overrides=laid_over)
+    points = expand_sweep(path, overrides=laid_over, allow_code=not no_code)
     problems = dict.fromkeys(
         text
         for point in points
         for text in check_names(point.scenario) or _policy_problems(point.scenario)
     )
+    if not problems:
+        sites = {repr((p.scenario.workload, p.scenario.power)): p.scenario for p in points}
+        problems = dict.fromkeys(text for s in sites.values() for text in _clock_problems(s))
     if problems:
         raise ScenarioError(locate_problems(problems, path, laid_over))
     runs = f", a sweep of {len(points):,} runs" if len(points) > 1 else ""
-    typer.echo(f"{path} is a valid scenario{runs}")
+    echo(f"{path} is a valid scenario{runs}")
 
 
 def _policy_problems(scenario: Loaded) -> Sequence[str]:
     """Return why policy or processes cannot be built: wrong arguments, an agent for another run."""
-    from simkit.errors import ScenarioError, SimkitError
     from simkit.experiment.policy import build_policy
     from simkit.experiment.processes import process_builder
 
+    return _problems_of(build_policy, scenario) or _problems_of(process_builder, scenario)
+
+
+def _clock_problems(scenario: Loaded) -> Sequence[str]:
+    """Return why a file of power in UTC cannot lie on the run's clock.
+
+    Which clock that is, the log says: it is read where a signal depends on it.
+    """
+    from simkit.experiment import prepare
+    from simkit.experiment.site import depends_on_zone
+
+    if scenario.power is None or not depends_on_zone(scenario.power):
+        return []
+    return _problems_of(prepare, scenario)
+
+
+def _problems_of(build: Callable[[Loaded], object], scenario: Loaded) -> Sequence[str]:
+    """Return why something cannot be built from a scenario; none if it can."""
+    from simkit.errors import ScenarioError, SimkitError
+
     try:
-        build_policy(scenario)
-        process_builder(scenario)
+        build(scenario)
     except ScenarioError as error:
         return error.problems
     except SimkitError as error:
@@ -196,7 +236,11 @@ def _policy_problems(scenario: Loaded) -> Sequence[str]:
 
 
 def show(
-    scenario: Scenario, seed: Seed = None, settings: Settings = None, as_json: AsJson = False
+    scenario: Scenario,
+    seed: Seed = None,
+    settings: Settings = None,
+    no_code: NoCode = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print a scenario with all its defaults."""
     from simkit.cli.text import print_json
@@ -204,8 +248,10 @@ def show(
     from simkit.scenario.yaml_document import load_scenario
     from simkit.scenario.yaml_writer import scenario_to_yaml
 
-    loaded: Any = load_scenario(scenario_file(scenario), overrides=overrides(settings, seed))
+    loaded: Any = load_scenario(
+        scenario_file(scenario), overrides=overrides(settings, seed), allow_code=not no_code
+    )
     if as_json:
         print_json(loaded.model_dump(mode="json"))
     else:
-        typer.echo(scenario_to_yaml(loaded), nl=False)
+        echo(scenario_to_yaml(loaded), end="")

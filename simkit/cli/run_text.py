@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from simkit.cli.echo import echo
 from simkit.cli.text import console, print_rows, quantity, say, table
+from simkit.experiment.estimates import estimates_name
 from simkit.experiment.policy import policy_label
 from simkit.experiment.site import span_of
 from simkit.text import counted
@@ -41,7 +43,8 @@ def print_trace(experiment: Experiment) -> None:
     for name, report in experiment.cluster.reports.items():
         say("", f"{name}:")
         print_rows(report)
-    say("Policy", f"{policy_label(scenario)}, estimates {scenario.estimates.type}, "
+    name = estimates_name(scenario, trace.workload)
+    say("Policy", f"{policy_label(scenario)}, estimates {name}, "
         f"walltime {scenario.walltime}, seed {scenario.seed}")  # fmt: skip
     if line := power_line(experiment):
         say("Power", line)
@@ -56,18 +59,22 @@ def _cluster_line(experiment: Experiment) -> str:
     if len(cluster.partitions) > 1:
         parts.append(f"in {counted(len(cluster.partitions), 'partition')}")
     if cluster.maintenance:
-        parts.append(f"with {counted(len(cluster.maintenance), 'maintenance window')}")
+        recurring, windows = len(cluster.recurring), len(cluster.maintenance)
+        recur = "" if not recurring else ", recurring" if recurring == windows else (
+            f", {recurring} of them recurring"
+        )  # fmt: skip
+        parts.append(f"with {counted(windows, 'maintenance window')}{recur}")
     return " ".join(parts)
 
 
 def print_run(run: Run) -> None:
     """Print the metrics of a run, its counts, and where it is."""
     out = console()
-    print()
+    echo()
     out.print(_distributions(run.metrics))
-    print()
+    echo()
     out.print(_numbers(run.metrics))
-    print()
+    echo()
     counts = run.metrics["jobs"]
     states = ("finished", "killed", "rejected", "running", "waiting")
     shown = [f"{counts[s]:,} {s}" for s in states if counts.get(s) or s == "finished"]
@@ -187,12 +194,12 @@ def print_audit(audit: Audit) -> None:
         made.add_row(check.name, f"{check.examined:,}", found, Text(rule, overflow="fold"))
     console().print(made)
     for violation in audit.violations:
-        print(violation)
+        echo(violation)
     for check in audit.checks:
         for what, value in check.notes.items():
             if value:
-                print(f"note: {check.name}: {what}: {_listed(value)}")
-    print(f"{audit.folder}: {audit.summary()}")
+                echo(f"note: {check.name}: {what}: {_listed(value)}")
+    echo(f"{audit.folder}: {audit.summary()}")
 
 
 def _listed(value: Any) -> str:

@@ -56,6 +56,8 @@ def print_sweep(
     keys = list(outcomes[0].assignment) if outcomes else []
     fixed = [Column("Run", tuple(outcome.state for outcome in outcomes))]
     fixed += [Column(key, tuple(_swept(o.assignment[key]) for o in outcomes)) for key in keys]
+    if any(o.estimates and o.estimates != _told(o) for o in outcomes):
+        fixed.append(Column("planned with", tuple(o.estimates for o in outcomes)))
     took = [f"{o.seconds:.1f}" if o.state == "done" else "" for o in outcomes]
     fixed.append(Column("seconds", tuple(took)))
     found = [metric_numbers(outcome.metrics) for outcome in outcomes]
@@ -85,6 +87,12 @@ def _swept(value: Any) -> str:
     yaml.default_flow_style, yaml.width = True, 4096  # on one line
     yaml.dump(value, text)
     return text.getvalue().strip()
+
+
+def _told(outcome: SweepOutcome) -> str:
+    """Return the estimates by the name in the sweep; requests if it does not vary them."""
+    value = outcome.assignment.get("estimates", "requested")
+    return value if isinstance(value, str) else ""
 
 
 def _say_states(outcomes: Sequence[SweepOutcome]) -> None:

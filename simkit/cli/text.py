@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from simkit.text import counted
+from simkit.cli.echo import echo
+from simkit.text import counted, printable
 from simkit.units import format_duration
 
 PIPED_WIDTH = 140
@@ -22,24 +23,40 @@ PIPED_WIDTH = 140
 def console() -> Console:
     """Return a console on the current stdout: wide if it is not a terminal."""
     piped = not sys.stdout.isatty()
-    return Console(width=PIPED_WIDTH if piped else None, highlight=False, soft_wrap=False)
+    return Console(
+        width=PIPED_WIDTH if piped else None, highlight=False, soft_wrap=False, markup=False
+    )
 
 
 def print_json(content: Any) -> None:
-    """Print JSON."""
-    print(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=str))
+    """Print JSON; what is not printable is escaped as JSON does."""
+    lines = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=str)
+    echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in lines))
 
 
 def say(label: str, text: str) -> None:
     """Print a line after a column for its label; long paths are not cut."""
-    print(f"{label:<12}{text}")
+    echo(f"{label:<12}{printable(text)}")
+
+
+class _Table(Table):
+    """A table whose cells show control characters; see `printable`."""
+
+    def add_row(self, *cells: Any, **options: Any) -> None:
+        super().add_row(*map(_shown, cells), **options)
+
+
+def _shown(cell: Any) -> Any:
+    if isinstance(cell, Text):
+        return Text(printable(cell.plain), overflow=cell.overflow)
+    return printable(cell) if isinstance(cell, str) else cell
 
 
 def table(*columns: str) -> Table:
     """Return a table whose first column is text and whose others are numbers."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    made = _Table(box=None, pad_edge=False, header_style="bold")
     for position, column in enumerate(columns):
-        made.add_column(column, justify="right" if position else "left", no_wrap=True)
+        made.add_column(printable(column), justify="right" if position else "left", no_wrap=True)
     return made
 
 
@@ -80,5 +97,5 @@ def print_plugins(found: Mapping[str, Sequence[str]]) -> None:
     width = max(map(len, found))
     for key, names in found.items():
         lines = wrap(", ".join(names) or "-", 98 - width)
-        print(f"{key:{width}}  " + f"\n{'':{width}}  ".join(lines))
-    print("\nCustom policies: policy: {path: my_policy.py:MyPolicy, args: {…}}")
+        echo(f"{key:{width}}  " + f"\n{'':{width}}  ".join(lines))
+    echo("\nCustom policies: policy: {path: my_policy.py:MyPolicy, args: {…}}")

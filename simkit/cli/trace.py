@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from simkit.cli.echo import echo
 from simkit.cli.options import AsJson, NoProgress
 from simkit.cli.trace_generate import generate
 from simkit.cli.trace_power import power
@@ -194,4 +195,4 @@ def fetch(
     get = plugins.find("simkit.tools", "trace.fetch")
     with download_progress(enabled=not no_progress) as progress:
         path = get(name, folder, base_url=base_url, progress=progress)
-    typer.echo(str(path))
+    echo(str(path))

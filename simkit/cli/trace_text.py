@@ -8,6 +8,7 @@ from math import isfinite
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
+from simkit.cli.echo import echo
 from simkit.cli.text import console, print_json, print_rows, say, table
 from simkit.text import counted
 from simkit.units import format_duration
@@ -54,7 +55,7 @@ def job_facts(trace: Trace) -> dict[str, Any]:
     facts["machine"] = ", ".join(f"{n:,.6g} {r}" for r, n in load.capacity.items()) or "unknown"
     total = load.capacity.get(load.resources[0])
     if total and span:
-        area = float((load.request[:, 0] * load.instances * run).sum())
+        area = float((load.request[:, 0] * load.instances * load.held_time_s()).sum())
         facts["offered load"] = f"{area / (total * span):.3f}"
     return facts
 
@@ -95,16 +96,16 @@ def print_check(log: Path, report: RowReport, meanings: Mapping[str, str], table
         first = (
             f" (line {', '.join(map(str, lines))}{', …' * (count > len(lines))})" if lines else ""
         )
-        print(f"\n{rule}: {counted(count, 'row')}{first}\n  {meanings.get(rule, '')}")
+        echo(f"\n{rule}: {counted(count, 'row')}{first}\n  {meanings.get(rule, '')}")
     if not report.counts():
-        print(f"\nNothing is wrong with {table or 'it'}.")
+        echo(f"\nNothing is wrong with {table or 'it'}.")
 
 
 def print_written(target: Path, rows: int, remarks: Sequence[str]) -> None:
     """Say that a log was written, and what is to be known of the machine's size."""
-    print(f"{target} written: {counted(rows, 'row')}")
+    echo(f"{target} written: {counted(rows, 'row')}")
     for remark in remarks:
-        print(f"  {remark}; `simkit trace convert --processors N` sets it")
+        echo(f"  {remark}; `simkit trace convert --processors N` sets it")
 
 
 def print_catalogue(entries: Sequence[Any]) -> None:
@@ -125,11 +126,11 @@ def print_catalogue(entries: Sequence[Any]) -> None:
         )
     console().print(made)
     if not all(entry.checked for entry in entries):
-        print(
+        echo(
             "\n~ has not been compared with the file: look it up on the archive's page of the log."
         )
     if entries:
-        print(f"\nGet one: simkit trace fetch {entries[0].name}\nCite: {entries[0].citation}")
+        echo(f"\nGet one: simkit trace fetch {entries[0].name}\nCite: {entries[0].citation}")
 
 
 QUANTILES: Final = ("mean", "min", "p50", "p90", "p99", "max")
@@ -153,11 +154,11 @@ def print_facts(place: Path, facts: Mapping[str, Any]) -> None:
         say("Not here", ", ".join(missing))
     if unread := facts.get("unread_tables"):
         say("Not read", f"{', '.join(unread)}: of use only with batch_task")
-    print()
+    echo()
     for name, text in _pairs(facts):
-        print(fill(f"{name:<{LABEL}}{text}", console().width, subsequent_indent=" " * LABEL))
+        echo(fill(f"{name:<{LABEL}}{text}", console().width, subsequent_indent=" " * LABEL))
     if spreads := dict(_spreads(facts)):
-        print()
+        echo()
         _print_spreads(spreads)
 
 

@@ -23,12 +23,13 @@ _SUSPENDED, _LOST = int(Outcome.SUSPENDED), int(Outcome.LOST)
 class OpenJob:
     """A job of several tasks that has not ended."""
 
-    __slots__ = ("left", "reason", "start_s", "status", "tasks")
+    __slots__ = ("ideal_s", "left", "reason", "start_s", "status", "tasks")
 
     def __init__(self, tasks: Sequence[Task]) -> None:
         self.tasks = tasks
         self.left = len(tasks)
         self.start_s = nan
+        self.ideal_s = 0.0
         self.status: int = Status.FINISHED
         self.reason = _NO_REASON
 
@@ -46,6 +47,11 @@ class TaskRecord:
     killed = 0
     """Number of the reason; 0: it was not killed."""
     first_start_s = nan
+    end_s = nan
+    longest_s = 0.0
+    """What the longest instance executed that finished or was killed."""
+    path_s = 0.0
+    """From the job's start to the end of this task if nothing ever waited; known at the end."""
     executed_s = 0.0
     """Of the successful attempts, the mean over instances."""
     lost_s = 0.0
@@ -107,6 +113,7 @@ class Bookkeeping:
         self._recorder = recorder
         self._learn = predictor.on_end if predictor.learns else None
         self._write_quiet_end = recorder.simple.fromlist
+        self._dependent = bool(len(workload.parent))
         self.records: dict[Task, TaskRecord] = {}
         """Of the tasks of open jobs that need one."""
         self.jobs_ended = 0
@@ -151,6 +158,12 @@ class Bookkeeping:
         if record.unplaced is not None:
             record.unplaced = sorted([*(attempt.instances or ()), *record.unplaced])
 
+    def attempts(self, task: Task, attempt: Attempt) -> int:
+        """Return which attempt this is: of a gang, or the latest of instances of a bag."""
+        if attempt.instances is None:
+            return self.records[task].attempts
+        return max(number for _, _, number in attempt.instances)
+
     def end_allocation(
         self, allocation: Allocation, attempt: Attempt, now: float, outcome: int, executed_s: float
     ) -> None:
@@ -166,12 +179,14 @@ class Bookkeeping:
             record.lost_s += executed_s * share
         elif outcome != _SUSPENDED:
             record.executed_s += executed_s * share
+            if executed_s > record.longest_s:
+                record.longest_s = executed_s
             record.ended += allocation.count
             if outcome == _KILLED:
                 record.killed = self._recorder.reason("requested time is over")
             if record.ended == task.instances:
                 if self._learn is not None:
-                    self._learn(task.user, record.executed_s)
+                    self._learn(task, record.executed_s)
                 self._end_task(task, record, now)
 
     def finish(self, allocation: Allocation, now: float) -> None:
@@ -206,6 +221,7 @@ class Bookkeeping:
         record = self.records.setdefault(task, TaskRecord())
         record.killed = self._recorder.reason(reason)
         record.executed_s = executed_s
+        record.longest_s = max(record.longest_s, executed_s)
         record.ended = task.instances
         self._end_task(task, record, now)
 
@@ -214,19 +230,37 @@ class Bookkeeping:
         number = self._recorder.reason(reason)
         self._recorder.events.append((now, "rejected", row, -1, -1, reason))
         for task in tasks:
-            self._recorder.spilled().tasks.fromlist([task.index, nan, nan, Status.REJECTED])
+            self._write_task(task, nan, nan, nan, Status.REJECTED)
         self._record_job(row, tasks, nan, nan, Status.REJECTED, number)
         if self._observer is not None:
             self._observer.rejected(now, tasks)
 
     def _end_task(self, task: Task, record: TaskRecord, now: float) -> None:
         status = _KILLED if record.killed else _FINISHED  # the same numbers in `Status`
-        self._recorder.spilled().tasks.fromlist([task.index, record.first_start_s, now, status])
+        self._write_task(task, self._ready_s(task, record), record.first_start_s, now, status)
         self._end_job_of(task, record, now, status)
         if self._observer is not None:
             self._observer.ended(now, task, killed=bool(record.killed))
         if self.on_task_end is not None:
             self.on_task_end(task, killed=bool(record.killed))
+
+    def _write_task(self, task: Task, ready: float, start: float, end: float, status: int) -> None:
+        self._recorder.spilled().tasks.fromlist([task.index, ready, start, end, status])
+
+    def _parents(self, task: Task, job: OpenJob) -> list[TaskRecord]:
+        """Return the records of the tasks that a task of an open job depends on."""
+        first, row = self._workload.first_parent, task.index
+        rows = self._workload.parent[first[row] : first[row + 1]].tolist()
+        return [self.records[job.tasks[row - job.tasks[0].index]] for row in rows]
+
+    def _ready_s(self, task: Task, record: TaskRecord) -> float:
+        """Return when a task could first start; NaN if one that it depends on has not finished."""
+        if not self._dependent or record.job is None:
+            return task.submit_time_s
+        parents = self._parents(task, record.job)
+        if any(parent.killed or parent.end_s != parent.end_s for parent in parents):
+            return nan
+        return max([parent.end_s for parent in parents], default=task.submit_time_s)
 
     def _end_job_of(self, task: Task, record: TaskRecord, now: float, status: int) -> None:
         """Record a task's job if this was the last of its tasks."""
@@ -235,21 +269,41 @@ class Bookkeeping:
             self.jobs_ended += 1
             del self.records[task]
             start = record.first_start_s
-            executed = record.executed_s if task.gang and start == start else now - start
+            executed, ideal = now - start, nan
+            if start == start:  # else NaN: it was killed before it started
+                if task.gang or task.instances == 1:
+                    executed = record.executed_s
+                else:
+                    ideal = record.longest_s
             self._recorder.spilled().jobs.fromlist([
                 task.job_index, start, now, executed, task.estimate_s, record.suspended_s,
-                record.lost_s, record.attempts, status, record.killed,
+                record.lost_s, record.attempts, status, record.killed, ideal,
             ])  # fmt: skip
             return
+        record.end_s, record.path_s = now, record.longest_s
+        if self._dependent:
+            parents = self._parents(task, job)
+            record.path_s += max([parent.path_s for parent in parents], default=0.0)
+        job.ideal_s = max(job.ideal_s, record.path_s)
         job.left -= 1
         job.start_s = _earlier(job.start_s, record.first_start_s)
         if record.killed:
             job.status, job.reason = _KILLED, record.killed
         if not job.left:
-            self._record_job(task.job_index, job.tasks, job.start_s, now, job.status, job.reason)
+            ideal = job.ideal_s if job.start_s == job.start_s else nan
+            self._record_job(
+                task.job_index, job.tasks, job.start_s, now, job.status, job.reason, ideal
+            )
 
     def _record_job(
-        self, row: int, tasks: Sequence[Task], start: float, end: float, status: int, reason: int
+        self,
+        row: int,
+        tasks: Sequence[Task],
+        start: float,
+        end: float,
+        status: int,
+        reason: int,
+        ideal: float = nan,
     ) -> None:
         if status in (Status.FINISHED, Status.KILLED, Status.REJECTED):
             self.jobs_ended += 1
@@ -260,7 +314,7 @@ class Bookkeeping:
             max(record.suspended_s for record in records),
             sum(record.lost_s for record in records),
             max(record.attempts for record in records),
-            status, reason,
+            status, reason, ideal,
         ])  # fmt: skip
 
     def event(self, kind: str, task: Task, detail: str) -> None:
@@ -275,13 +329,19 @@ class Bookkeeping:
         detail = json.dumps({"capacity": dict(capacity), **facts})
         self._recorder.events.append((self._events.now, "capacity", -1, -1, machine, detail))
 
+    def switched(self, machine: int, facts: Mapping[str, object]) -> None:
+        """Record the state of a machine's switch, or what of a pool is on and boots."""
+        detail = json.dumps(dict(facts))
+        self._recorder.events.append((self._events.now, "switched", -1, -1, machine, detail))
+
     def close(self, unfinished: Collection[Task], in_progress: Container[Task]) -> None:
         """Record everything that has not ended; tasks in `in_progress` run or are suspended."""
         jobs: dict[int, list[Task]] = {}
         for task in sorted(unfinished, key=lambda task: task.index):
             status = Status.RUNNING if task in in_progress else Status.WAITING
-            start = self.records.get(task, _UNTOLD).first_start_s
-            self._recorder.spilled().tasks.fromlist([task.index, start, nan, status])
+            record = self.records.get(task, _UNTOLD)
+            ready = self._ready_s(task, record)
+            self._write_task(task, ready, record.first_start_s, nan, status)
             jobs.setdefault(task.job_index, []).append(task)
         for row, tasks in jobs.items():
             whole = self.records.get(tasks[0], _UNTOLD).job

@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from enum import IntEnum
 from heapq import heappop, heappush
+from math import inf
 from typing import Any, NoReturn, TypeVar
 
 import simpy
 
 from simkit.errors import ProcessError, SimkitError
 from simkit.policy.task import Allocation, Task
-from simkit.units import time_on_grid
+from simkit.units import TIME_GRID, time_on_grid
 
 Arriving = tuple[float, int, Sequence[Task], str]
 """A job at its submission: (time, row in the workload, tasks, why it can never run; or empty)."""
@@ -32,6 +33,7 @@ Event = simpy.Event
 class Rank(IntEnum):
     """The order of simultaneous events. What ends as its machine fails has ended."""
 
+    LIMIT = -2  # nothing more happens
     COMPLETION = -1  # before SimPy's own events, which begin at 0: no other has it
     CAPACITY = 1  # SimPy's normal priority: that of every event of a process
     POWER = 2
@@ -78,6 +80,7 @@ class EventLoop(simpy.Environment):
         super().__init__(begin_s)
         self.now = begin_s
         self._background = 0  # background events in the queue
+        self._limits = 0  # those of them that only end the run
         self.worth_waiting: list[Callable[[], bool]] = []
         """Asked when only background is left: whether to let it happen. One yes is enough."""
 
@@ -94,9 +97,23 @@ class EventLoop(simpy.Environment):
         event = Occurrence(self, callback, subject)
         heappush(self._queue, (time_s, rank, next(self._eid), event))  # type: ignore[misc]
 
-    def in_background(self, time_s: float, rank: Rank, callback: Callable[[Any], None]) -> None:
+    def in_background(
+        self, time_s: float, rank: Rank, callback: Callable[[Any], None], subject: Any = None
+    ) -> None:
         """Call back at a time, if the run goes on until then."""
-        self.again(BackgroundOccurrence(self, callback), time_s, rank, callback)
+        self.again(BackgroundOccurrence(self, callback, subject), time_s, rank, callback)
+
+    def stop_after(self, time_s: float, error: Callable[[], SimkitError]) -> None:
+        """Raise an error instead of anything that would happen later than a time.
+
+        A run that ends before then does not meet it.
+        """
+
+        def stop(_event: Occurrence) -> NoReturn:
+            raise error()
+
+        self.in_background(time_s + TIME_GRID, Rank.LIMIT, stop)
+        self._limits += 1
 
     def again(
         self, past: BackgroundOccurrence, time_s: float, rank: Rank, callback: Callable[[Any], None]
@@ -107,9 +124,16 @@ class EventLoop(simpy.Environment):
         heappush(self._queue, (time_s, rank, next(self._eid), past))  # type: ignore[misc]
 
     def at_each(
-        self, times: Iterable[tuple[float, T]], rank: Rank, callback: Callable[[T], None]
+        self,
+        times: Iterable[tuple[float, T]],
+        rank: Rank,
+        callback: Callable[[T], None],
+        last_s: float = inf,
     ) -> None:
-        """Call back with each subject at its time; `times` are in order."""
+        """Call back with each subject at its time; `times` are in order.
+
+        Those after `last_s`, which may have no end, are in the background.
+        """
         remaining = iter(times)
 
         def happen(event: Occurrence) -> None:
@@ -118,7 +142,8 @@ class EventLoop(simpy.Environment):
 
         def wait_for_next() -> None:
             for time_s, subject in remaining:
-                self.at(time_s, rank, happen, subject)
+                announce = self.at if time_s <= last_s else self.in_background
+                announce(time_s, rank, happen, subject)
                 return
 
         wait_for_next()
@@ -161,7 +186,9 @@ class EventLoop(simpy.Environment):
         waits for it.
         """
         queue, first = self._queue, int(Rank.COMPLETION)
-        while queue and (len(queue) > self._background or self._is_worth_waiting()):
+        while len(queue) > self._limits and (
+            len(queue) > self._background or self._is_worth_waiting()
+        ):
             now, rank, _, event = heappop(queue)
             self.now = now
             while True:

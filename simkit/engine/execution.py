@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from functools import partial
+from math import inf
 
 from simkit.engine.bookkeeping import Attempt
+from simkit.engine.events import Event, Rank
 from simkit.engine.instances import InstanceTimes, by_machine
 from simkit.engine.recorder import Outcome
 from simkit.engine.system import System
 from simkit.policy import Resume, Suspend
+from simkit.policy.estimates import CORRECTIONS, Correction, corrected
 from simkit.policy.task import Allocation, Instances, Placement, Task
 from simkit.power.site import Checkpoints
 from simkit.units import time_on_grid
@@ -19,7 +23,14 @@ _KILLED = int(Outcome.KILLED)
 class Execution:
     """All that holds resources, from its start to its end."""
 
-    def __init__(self, system: System, *, kill_at_limit: bool) -> None:
+    def __init__(
+        self,
+        system: System,
+        *,
+        kill_at_limit: bool,
+        correction: Correction = "none",
+        retries: float = inf,
+    ) -> None:
         self._system = system
         self._state = system.state
         self._outlook = system.outlook
@@ -32,6 +43,8 @@ class Execution:
         self._run_time_s = workload.longest_run_time_s().item  # the fastest way to one number
         self._own_times = InstanceTimes(workload) if len(workload.instance_run_time_s) else None
         self._kill_at_limit = kill_at_limit
+        self._additions = CORRECTIONS[correction]
+        self._retries = retries
 
     def start_task(self, task: Task, on: Placement, count: int) -> None:
         """Start a gang, or `count` of the remaining instances of a bag; resources are claimed."""
@@ -70,6 +83,8 @@ class Execution:
             insort(outlook.ends, (allocation.expected_end_s, rank, allocation))
         self._running[allocation] = attempt
         self._events.end_at(now + work, allocation)
+        if self._additions:
+            self._correct_at_end(allocation, 0.0, now + work)
         if self._observer is not None:
             self._observer.started(now, allocation)
 
@@ -90,15 +105,43 @@ class Execution:
         """Continue instances from where they were suspended."""
         task, done, now = suspended.task, attempt.done_s, self._events.now
         rank = self._state.starts = self._state.starts + 1
+        estimate = corrected(task.estimate_s, task.requested_time_s, done, self._additions)
         allocation = Allocation(
-            rank, task, on, suspended.count, now, max(now + task.estimate_s - done, now)
+            rank, task, on, suspended.count, now, max(now + estimate - done, now)
         )
         if (ends := self._outlook.ends) is not None:
             insort(ends, (allocation.expected_end_s, rank, allocation))
         self._running[allocation] = attempt
         self._events.end_at(now + (attempt.work_s - done), allocation)
+        if self._additions:
+            self._correct_at_end(allocation, done, now + (attempt.work_s - done))
         if self._observer is not None:
             self._observer.started(now, allocation)
+
+    def _correct_at_end(self, allocation: Allocation, done_s: float, ends_s: float) -> None:
+        """Correct the estimate when its expected end comes, unless it will have ended by then."""
+        due = max(allocation.expected_end_s, self._events.now)
+        if due < ends_s:
+            correct = partial(self._correct, allocation, done_s, ends_s)
+            self._events.in_background(due, Rank.WAKE, correct)
+
+    def _correct(self, allocation: Allocation, done_s: float, ends_s: float, _: Event) -> None:
+        """Expect a later end of an allocation that has outlived its estimate, if it still runs."""
+        if allocation not in self._running:
+            return
+        task, start, ends = allocation.task, allocation.start_time_s, self._outlook.ends
+        executed = done_s + self._events.now - start
+        estimate = corrected(task.estimate_s, task.requested_time_s, executed, self._additions)
+        if estimate <= executed:
+            return
+        if ends is not None:
+            del ends[bisect_left(ends, (allocation.expected_end_s, allocation.rank))]
+        allocation.expected_end_s = end = start + estimate - done_s
+        if ends is not None:
+            insort(ends, (end, allocation.rank, allocation))
+        self._state.releases += 1
+        self._system.changed = True
+        self._correct_at_end(allocation, done_s, ends_s)
 
     def complete(self, allocation: Allocation, now: float) -> None:
         """End an allocation whose work is done; one that has been stopped ended then."""
@@ -174,6 +217,9 @@ class Execution:
             self._system.note_constraints()
             self._books.event("cancelled", task, "other instances start over, too")
         self._books.event("lost", task, f"{allocation.count} instances start over")
+        if (lost := self._books.attempts(task, attempt)) > self._retries:
+            error = self._system.referee.too_many_retries(task, lost)
+            self._events.stop_after(now, lambda: error)
         task.remaining += allocation.count
         if task.waiting:
             self._system.queue.refresh(task)
@@ -205,6 +251,8 @@ class Execution:
             self._running[part] = attempt.of(chosen)
             left = attempt.work_s - attempt.done_s - (now - allocation.start_time_s)
             self._events.end_at(now + left, part)
+            if self._additions:
+                self._correct_at_end(part, attempt.done_s, now + left)
             parts.append(part)
         return parts[1]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 
 import numpy as np
 
 from simkit.engine.events import Event, Rank
 from simkit.engine.execution import Execution
-from simkit.engine.system import System
+from simkit.engine.system import Patience, System
 from simkit.workload.capacity import CapacityChange, MachineCapacity
 from simkit.workload.cluster import MAINTENANCE, CapacityStep, Failures
 
@@ -25,7 +26,9 @@ class Outages:
         self.machines = MachineCapacity(cluster.capacity)
         """What each machine offers, and why."""
         self.machines.leave_out(cluster.absent)
-        self.any = bool(cluster.absent or system.changes or cluster.failures)
+        self.any = bool(
+            cluster.absent or cluster.maintenance or cluster.changes or cluster.failures
+        )
         """Whether anything but power ever changes capacities."""
         self.on_change: Callable[[], None] | None = None
         """Called when anything but power has changed capacities."""
@@ -33,9 +36,14 @@ class Outages:
         """Rises whenever capacities change."""
         for machine in cluster.absent:
             self._resize(machine, "drain", "joins later")
-        by_instant = groupby(system.changes, key=lambda change: change.time_s)
+        by_instant = groupby(cluster.known_changes(), key=lambda change: change.time_s)
         groups = ((time_s, tuple(group)) for time_s, group in by_instant)
-        system.events.at_each(groups, Rank.CAPACITY, self.take_place)
+        last_s = cluster.last_single_change_s()
+        system.events.at_each(groups, Rank.CAPACITY, self.take_place, last_s)
+        if cluster.recurring:
+            # A task that starts at none of the instants of one cycle never will.
+            patience = Patience(system, system.outlook.cycle_s, lambda: system.state.starts)
+            system.events.worth_waiting.append(patience.left)
 
     def take_place(self, group: Sequence[CapacityChange]) -> None:
         """Make all changes of an instant, then stop tasks that no longer fit."""
@@ -66,11 +74,12 @@ class Outages:
         self._system.note_constraints()
 
     def _pass_step(self, change: CapacityChange) -> None:
-        """Take a step out of those that lie ahead."""
+        """Take a step out of those that lie ahead; one that recurs is not among them."""
         sign = -1.0 if change.takes_away else 1.0
         amounts = tuple([sign * amount for amount in change.amount])
         step = CapacityStep(change.time_s, change.machine, amounts)
-        self._system.outlook.known_steps.remove(step)
+        with suppress(ValueError):
+            self._system.outlook.known_steps.remove(step)
 
     def _resize(
         self, machine: int, running: str, cause: str, asker: Mapping[str, object] | None = None

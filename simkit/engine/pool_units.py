@@ -48,6 +48,11 @@ class PoolUnits:
         return self._model.boot_s > 0
 
     @property
+    def booting(self) -> float:
+        """Units that boot, in units of the first resource."""
+        return sum((units for _, units in self._booting), 0.0)
+
+    @property
     def next_change(self) -> float:
         """Time in s at which the next units have booted; inf if none boot."""
         return self._booting[0][0] if self._booting else math.inf
@@ -84,7 +89,7 @@ class PoolUnits:
     def aim(self, available_w: float, now: float) -> list[CapacityChange]:
         """Switch units on or off as a power carries; return what changes now."""
         target = self.most(available_w)
-        booting = sum(units for _, units in self._booting)
+        booting = self.booting
         if target > self.on + booting:
             if self._model.boot_s:
                 self._booting.append((now + self._model.boot_s, target - self.on - booting))
@@ -116,7 +121,7 @@ class PoolUnits:
             default=0.0,
         )
         on = min(max(self.on / self._size, busy), 1.0)
-        booting = min(sum(units for _, units in self._booting) / self._size, 1.0 - on)
+        booting = min(self.booting / self._size, 1.0 - on)
         off = 1.0 - on - booting
         return on * model.idle_w + booting * model.boot_power_w + off * model.off_w
 

@@ -18,11 +18,11 @@ from simkit.arrays import Floats
 from simkit.engine.events import Occurrence, Rank
 from simkit.engine.execution import Execution
 from simkit.engine.machine_load import MachineLoad
-from simkit.engine.machine_units import MachineUnits
+from simkit.engine.machine_units import MachineUnits, Switch
 from simkit.engine.outages import Outages
 from simkit.engine.pool_units import PoolUnits
 from simkit.engine.power_steps import PowerOutlook, least_of_both, machine_steps, pool_steps
-from simkit.engine.system import System
+from simkit.engine.system import Patience, System
 from simkit.policy import State, SwitchOff, SwitchOn
 from simkit.policy.power_view import Foreseen
 from simkit.policy.task import Allocation, Task
@@ -47,6 +47,10 @@ class SitePowerView:
     @property
     def load_w(self) -> float:
         return self._supply.present_load_w()
+
+    @property
+    def machines_w(self) -> float:
+        return self._supply.present_machines_w()
 
     @property
     def available_w(self) -> float:
@@ -76,7 +80,13 @@ class SitePowerView:
         return self._supply.outlook.forecast(what, self._energy.time_s)
 
     def power_of(self, task: Task) -> float:
+        return self._supply.watts_of(task) * self._energy.pue(self._energy.full_w)
+
+    def machine_power_of(self, task: Task) -> float:
         return self._supply.watts_of(task)
+
+    def machines_within(self, site_w: float) -> float:
+        return self._energy.within(site_w - self._energy.critical_w)
 
 
 PATIENCE_S: Final = 366 * 86_400.0
@@ -104,10 +114,29 @@ class PowerSupply:
             self._units = MachineUnits(site.models, names, capacity, site.supply)
         self.victims: Callable[[State], Iterable[Allocation]] = least_valuable_first
         """Who is stopped first when power falls."""
+        self._switched = self._initial_states()  # as last recorded
         self._alarms: list[float] = []  # when SimPy will call, besides the signals' own times
-        self._ended, self._since = -1, 0.0
         self._followed_at = math.nan
         self._join(system)
+
+    def _initial_states(self) -> dict[int, dict[str, object]]:
+        """Return machine → the state of its switch, where that is recorded.
+
+        It is recorded where capacity alone does not tell who is on: machines take time to boot or
+        to shut down, or change for other reasons than power.
+        """
+        models = self._site.models
+        if not self._outages.any and not any(m.boot_s or m.shutdown_s for m in models):
+            return {}
+        if self._pool is not None:
+            return {0: {"on": self._pool.on, "booting": 0.0}}
+        return {row: {"state": Switch.ON.value} for row in range(len(models))}
+
+    def _note_state(self, machine: int, state: dict[str, object]) -> None:
+        """Record the state of a switch if it has changed."""
+        if self._switched.get(machine, state) != state:
+            self._switched[machine] = state
+            self._system.books.switched(machine, state)
 
     def _join(self, system: System) -> None:
         """Show the site to policies, and begin to follow its signals."""
@@ -116,16 +145,9 @@ class PowerSupply:
             system.outlook.foresee = self._foreseen_steps
             system.note_constraints()
         self._outages.on_change = self._capacity_changes
-        system.events.worth_waiting.append(self._worth_waiting)
+        patience = Patience(system, PATIENCE_S, lambda: system.books.jobs_ended)
+        system.events.worth_waiting.append(patience.left)
         self._wake_at(self.started_s, self._signals_change)
-
-    def _worth_waiting(self) -> bool:
-        if not self._system.anyone_waits():
-            return False
-        now, ended = self._events.now, self._system.books.jobs_ended
-        if ended != self._ended:
-            self._ended, self._since = ended, now
-        return now - self._since <= PATIENCE_S
 
     # ---- the course of a run --------------------------------------------------------------------
 
@@ -142,6 +164,8 @@ class PowerSupply:
                 capacity, free = recorder.capacity, room.total_free()
                 held = [c - f for c, f in zip(capacity, free, strict=True)]
                 load.set_standing(0, self._pool.standing_w(held))
+                if self._switched:
+                    self._note_state(0, {"on": self._pool.on, "booting": self._pool.booting})
             standing = load.standing_w
             energy.settle(standing + load.dynamic_w(room, recorder.capacity), standing)
             if energy.next_event < math.inf:
@@ -250,7 +274,9 @@ class PowerSupply:
         units = self._units
         assert units is not None
         for row in units.take_touched():
-            self._load.set_standing(row, units.switches[row].standing_w())
+            switch = units.switches[row]
+            self._load.set_standing(row, switch.standing_w())
+            self._note_state(row, {"state": switch.switch.value})
         if units.next_change < math.inf:
             self._alarm(units.next_change)
 
@@ -343,16 +369,19 @@ class PowerSupply:
             lambda starts, watts: machine_steps(units, outages, starts, watts, now),
         )
 
+    def present_machines_w(self) -> float:
+        """Return what machines draw at this point of a decision, in W."""
+        load, system = self._load, self._system
+        return load.standing_w + load.dynamic_w(system.room, system.recorder.capacity)
+
     def present_load_w(self) -> float:
         """Return what the site draws at this point of a decision, in W."""
-        load, energy, system = self._load, self.energy, self._system
-        machines_w = load.standing_w + load.dynamic_w(system.room, system.recorder.capacity)
-        return energy.pue(machines_w) * machines_w + energy.critical_w
+        machines_w = self.present_machines_w()
+        return self.energy.pue(machines_w) * machines_w + self.energy.critical_w
 
     def watts_of(self, task: Task) -> float:
-        """Return what a task adds to the site's load, in W."""
-        watts = self._load.of_request(task.request, task.instances)
-        return watts * self.energy.pue(self.energy.full_w)
+        """Return what a task adds to what machines draw, in W."""
+        return self._load.of_request(task.request, task.instances)
 
 
 def least_valuable_first(state: State) -> list[Allocation]:

@@ -22,8 +22,9 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.engine.events import Event, EventLoop, NamedEvent, error_text
 from simkit.engine.outages import Outages
-from simkit.engine.system import System
+from simkit.engine.system import Patience, System
 from simkit.errors import ProcessError
+from simkit.plugins import lines_of_author
 from simkit.policy.power_view import PowerState
 from simkit.policy.state import Allocations, SystemInfo
 from simkit.seeds import stream
@@ -204,9 +205,7 @@ class Processes:
         processes: Sequence[ProcessLike],
         seed: int,
     ) -> None:
-        self._system = system
-        self._starts, self._since = -1, 0.0
-        outages.any = True
+        self._patience = Patience(system, PATIENCE_S, lambda: system.state.starts)
         self._views: list[SimulationView] = []
         names: dict[str, int] = {}
         for number, process in enumerate(processes):
@@ -217,17 +216,12 @@ class Processes:
             rng = stream(seed, f"process {name}")
             view = SimulationView(name, SWITCHED_OFF - 1 - number, rng, system, outages)
             self._views.append(view)
-            system.events.process(_driven(process, view, system.events))
+            system.events.process(driven(process, view, system.events))
         system.events.worth_waiting.append(self._worth_waiting)
 
     def _worth_waiting(self) -> bool:
         """Return whether a task waits that a machine which is given back might let start."""
-        if not self._system.anyone_waits() or not any(view.away for view in self._views):
-            return False
-        now, starts = self._system.events.now, self._system.state.starts
-        if starts != self._starts:
-            self._starts, self._since = starts, now
-        return now - self._since <= PATIENCE_S
+        return any(view.away for view in self._views) and self._patience.left()
 
 
 def process_name(process: object) -> str:
@@ -236,7 +230,7 @@ def process_name(process: object) -> str:
     return str(getattr(process, "__name__", type(process).__name__))
 
 
-def _driven(process: ProcessLike, view: SimulationView, loop: EventLoop) -> Steps:
+def driven(process: ProcessLike, view: SimulationView, loop: EventLoop) -> Steps:
     """Run a process and name it in every error; SimPy sees only events of this simulation."""
     start = process.run if isinstance(process, Process) else process
     instant, resumed = loop.now, 0
@@ -265,7 +259,8 @@ def _driven(process: ProcessLike, view: SimulationView, loop: EventLoop) -> Step
                 answer = yield event
             except Exception as error:  # an event of the user's has failed
                 failure = error
-    except ProcessError:
+    except (ProcessError, GeneratorExit, KeyboardInterrupt):
         raise
-    except Exception as error:
-        raise view.error(error_text(error)) from error
+    except BaseException as error:
+        lines = lines_of_author(error, process)
+        raise view.error("\n".join([error_text(error), *lines])) from error

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, Ints
+from simkit.policy.estimates import CORRECTIONS, Correction, corrected
 from simkit.records import EVENTS, OUTCOMES, STATUSES, TableSink
+from simkit.units import TIME_GRID
 from simkit.workload import JOB_COLUMNS, OF_JOBS, Workload
 
 if TYPE_CHECKING:
@@ -59,6 +61,8 @@ class Recorder:
 
     keeps_timeline = True
     """Whether the engine appends to `timeline`."""
+    correction: Correction = "none"
+    """How estimates are corrected; with one, jobs have a further column."""
 
     def __init__(
         self,
@@ -78,11 +82,12 @@ class Recorder:
         if workload.tasks != len(workload):
             longest = np.maximum.reduceat(longest, workload.first_task[:-1])
         self._longest_run_s = longest
+        self._held_s = workload.held_time_s()
         self.jobs = array("d")
-        """10 a row: (row, start, end, run, estimate, suspended, lost, attempts, status, number of
-        the reason)"""
+        """11 a row: (row, start, end, run, estimate, suspended, lost, attempts, status, number of
+        the reason, ideal)"""
         self.tasks = array("d")
-        """4 a row: (row, start, end, status)"""
+        """5 a row: (row, ready, start, end, status)"""
         self.allocations = array("d")
         """9 a row: (job row, task row, machine, first, count, attempt, start, end, outcome)"""
         self.simple = array("d")
@@ -120,9 +125,11 @@ class Recorder:
             job, count = self._job_of(at).astype(np.float64), self._workload.instances[at]
             run = self._longest_task_s[at]
             none, one = np.zeros(len(task)), np.ones(len(task))
+            ready = self._workload.submit_time_s[job.astype(np.int64)]
             _append(self.allocations, job, task, machine, none, count, one, start, end, none)
-            _append(self.tasks, task, start, end, none)
-            _append(self.jobs, job, start, end, run, estimate, none, none, one, none, none)
+            _append(self.tasks, task, ready, start, end, none)
+            ideal = np.full(len(task), np.nan)
+            _append(self.jobs, job, start, end, run, estimate, none, none, one, none, none, ideal)
             del self.simple[:]
         return self
 
@@ -130,7 +137,7 @@ class Recorder:
         """Hand on every table that holds a chunk of rows."""
         self.spilled()
         width = len(self._resources)
-        for name, columns in (("jobs", 10), ("tasks", 4), ("allocations", 9), ("events", 1),
+        for name, columns in (("jobs", 11), ("tasks", 5), ("allocations", 9), ("events", 1),
                               ("timeline", 4 + width)):  # fmt: skip
             if len(getattr(self, name)) >= CHUNK * columns // 2:
                 self._hand_on(name)
@@ -149,8 +156,8 @@ class Recorder:
 
     def _jobs_frame(self, rows: array[float]) -> pl.DataFrame:
         load = self._workload
-        row, start, end, run, estimate, suspended, lost, attempts, status, reason = _columns(
-            rows, 10
+        row, start, end, run, estimate, suspended, lost, attempts, status, reason, ideal = _columns(
+            rows, 11
         )
         at = row.astype(np.int64)
         submit = load.submit_time_s[at]
@@ -164,6 +171,7 @@ class Recorder:
             "wait_time_s": start - submit,
             "turnaround_time_s": end - submit,
             "run_time_s": run,
+            "ideal_time_s": ideal,
             "requested_time_s": load.requested_time_s[first],
             "estimate_s": estimate,
             "trace_run_time_s": self._longest_run_s[at],
@@ -174,6 +182,8 @@ class Recorder:
             "reason": _texts(reason, tuple(self._reasons)),
             **{name: getattr(load, name)[at] for name in OF_JOBS if len(getattr(load, name))},
         }
+        if self.correction != "none":
+            columns["corrected_estimate_s"] = self._corrected(at, estimate, run)
         if "deadline_s" in columns:
             due = columns["deadline_s"]
             columns["deadline_s"] = np.where(np.isfinite(due), due, np.nan)
@@ -183,6 +193,17 @@ class Recorder:
             else self._job_request[at]
         )
         return _frame(columns | self._of_resources(demand))
+
+    def _corrected(self, jobs: Ints, estimate: Floats, run: Floats) -> Floats:
+        """Return (jobs,) the estimates after their last correction; NaN unless of one gang."""
+        load = self._workload
+        first = load.first_task[jobs]
+        requested, executed = load.requested_time_s[first], run - TIME_GRID
+        additions = CORRECTIONS[self.correction]  # none if a task ends just at its estimate
+        rows = zip(estimate.tolist(), requested.tolist(), executed.tolist(), strict=True)
+        result = [corrected(*row, additions) for row in rows]
+        known = load.gang[first] & (load.first_task[jobs + 1] - first == 1) & ~np.isnan(run)
+        return np.where(known, result, np.nan)
 
     def _of_resources(self, amounts: Floats) -> dict[str, Floats]:
         """Return a column a resource, 0 for those of the cluster that no job asks for."""
@@ -201,15 +222,17 @@ class Recorder:
 
     def _tasks_frame(self, rows: array[float]) -> pl.DataFrame:
         load = self._workload
-        row, start, end, status = _columns(rows, 4)
+        row, ready, start, end, status = _columns(rows, 5)
         at = row.astype(np.int64)
         columns = {
             "job_id": load.job_id[self._job_of(at)],
             "task_id": load.task_id[at],
             "instances": load.instances[at],
             "gang": load.gang[at],
+            "ready_time_s": ready,
             "start_time_s": start,
             "end_time_s": end,
+            "trace_run_time_s": self._held_s[at],
             "status": _texts(status, STATUSES),
         }
         return _frame(columns | self._of_resources(load.request[at]))

@@ -1,17 +1,36 @@
-"""The referee: says whether and why an action is illegal, in a message that names everything."""
+"""The referee: says whether and why an action is illegal, and ends a run that leads nowhere.
+
+Its messages name everything that is needed to set things right.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from simkit.engine.events import EventLoop
-from simkit.errors import PolicyError
+from simkit.errors import LimitError, PolicyError
 from simkit.policy.room import Room
 from simkit.policy.task import Placement, Task
+from simkit.text import counted
+from simkit.units import format_duration
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What ends a run that would go on for ever; a run that makes progress meets none of them."""
+
+    simulated_time_s: float = 100 * 365.25 * 86_400
+    """Time after the first submission."""
+    decisions: float = 10_000_000
+    """Decisions in a row between which no job arrives or ends."""
+    retries: float = 1000
+    """How often a task starts over after its work was lost."""
+
+
 class Referee:
-    """Judges placements."""
+    """Judges placements, and how long a run goes on."""
 
     def __init__(self, workload: Workload, cluster: Cluster, clock: EventLoop, room: Room) -> None:
         self.policy = "policy"
@@ -32,6 +51,33 @@ class Referee:
     def broken(self, what: str) -> PolicyError:
         """Return the error to raise for an action that is about no task."""
         return PolicyError(f"{self.policy} at {self._clock.now:g} s: {what}")
+
+    def no_progress(self, decisions: int) -> LimitError:
+        """Return the error to raise when many decisions have led to nothing."""
+        return LimitError(
+            f"limits.decisions: {self.policy} made {decisions:,} decisions in a row, the last at "
+            f"{self._clock.now:g} s, and no job arrived or ended in between; it asks to be woken "
+            "too often, the scheduler's step is too short, or what waits can never run: correct "
+            "that, or raise limits.decisions"
+        )
+
+    def out_of_time(self, simulated_s: float, left: int) -> LimitError:
+        """Return the error to raise when the simulated time is over, with jobs `left`."""
+        return LimitError(
+            f"limits.simulated_time: {format_duration(simulated_s)} of simulated time are over "
+            f"since the first submission, and {counted(left, 'job')} of those submitted by then "
+            "have not ended; if they can, raise limits.simulated_time"
+        )
+
+    def too_many_retries(self, task: Task, lost: int) -> LimitError:
+        """Return the error to raise when a task loses its work again and again."""
+        return LimitError(
+            f"limits.retries: job {self._workload.job_id[task.job_index]} task "
+            f"{self._workload.task_id[task.index]} has lost its work {counted(lost, 'time')}, the "
+            f"last time at {self._clock.now:g} s, so it may never end: let it keep its work "
+            "(running: suspend, or checkpoints of the power supply), make machines fail less "
+            "often, or raise limits.retries"
+        )
 
     def foreign(self, task: Task) -> PolicyError:
         """Return the error to raise for a task of another run."""

@@ -27,10 +27,11 @@ from simkit.engine.parents import Parents
 from simkit.engine.power_supply import PowerSupply, least_valuable_first
 from simkit.engine.processes import Processes, ProcessLike
 from simkit.engine.recorder import FLUSH_EVERY, Outcome, Recorder
+from simkit.engine.referee import Limits
 from simkit.engine.reservations import Reservations
 from simkit.engine.submission import Submission
 from simkit.engine.system import System
-from simkit.errors import PolicyError, ScenarioError
+from simkit.errors import LimitError, PolicyError, ScenarioError
 from simkit.policy import (
     Action,
     Cancel,
@@ -44,7 +45,7 @@ from simkit.policy import (
     SwitchOn,
     WakeAt,
 )
-from simkit.policy.estimates import Predictor, Requested
+from simkit.policy.estimates import CORRECTIONS, Correction, Predictor, Requested
 from simkit.policy.task import Allocation, Task
 from simkit.power.site import Site
 from simkit.seeds import stream
@@ -65,6 +66,9 @@ class Rules:
     """Decisions at all multiples of this time, whether or not something has changed, from the first
     submission on for as long as jobs are to come, run or wait."""
     admission: AdmissionRule = field(default_factory=AdmissionRule)
+    correction: Correction = "none"
+    """What becomes of the estimate of a running task that outlives it."""
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         """Raise ScenarioError for an unknown walltime rule or an impossible period."""
@@ -78,6 +82,9 @@ class Rules:
             raise ScenarioError("scheduling: every and step are both given; leave one of them out")
         if self.walltime not in ("ignore", "kill"):
             raise ScenarioError(f"walltime: {self.walltime!r} is neither 'ignore' nor 'kill'")
+        if self.correction not in CORRECTIONS:
+            names = ", ".join(CORRECTIONS)
+            raise ScenarioError(f"estimates: correction is {self.correction!r}; choose {names}")
 
 
 PATIENCE = 2000
@@ -147,7 +154,14 @@ class Simulation:
         self._events, self._books = system.events, system.books
         self._admission, self._referee = system.admission, system.referee
         self.info, self.state = system.info, system.state
-        self._execution = Execution(system, kill_at_limit=self.rules.walltime == "kill")
+        self._limits = limits = self.rules.limits
+        self._execution = Execution(
+            system,
+            kill_at_limit=self.rules.walltime == "kill",
+            correction=self.rules.correction,
+            retries=limits.retries,
+        )
+        recorder.correction = self.rules.correction
         self._reservations = Reservations(system, self._execution)
         self._parents = Parents(workload, self._admission.admit, self._kill_child)
         if self._parents.any:
@@ -158,8 +172,12 @@ class Simulation:
         """The site's power; None without a site."""
         self._let_capacities_change(seed, site, processes)
         self._set_the_clock()
+        if limits.simulated_time_s < inf:
+            over_s = float(time_on_grid(self.info.first_submit_s + limits.simulated_time_s))
+            system.events.stop_after(over_s, self._out_of_time)
         self._closed = False
         self.decisions_made = 0
+        self._progress = (0, 0)
         self._actions: dict[type, Callable[[Any], None]] = {
             Cancel: self._reservations.cancel,
             WakeAt: self._wake_at,
@@ -176,6 +194,7 @@ class Simulation:
         """Start what takes capacity away: known changes, random failures, power, processes."""
         system, failures = self._system, self._system.cluster.failures
         outages = Outages(system, self._execution)
+        outages.any |= bool(processes)  # they may change capacities at any time
         if failures is not None:
             MachineFailures(system, failures, stream(seed, "failures"), outages)
         if site is not None:
@@ -217,10 +236,10 @@ class Simulation:
         with _seldom_collected():
             for state in self.decisions():
                 actions = policy.schedule(state)
-                if actions is None:
+                if not hasattr(actions, "__iter__"):
                     raise PolicyError(
-                        f"{self._referee.policy}: schedule returned None; it must yield actions, "
-                        "or return an iterable of them"
+                        f"{self._referee.policy}: schedule returned {actions!r}; it must yield "
+                        "actions, or return an iterable of them"
                     )
                 for action in actions:
                     try:
@@ -240,6 +259,7 @@ class Simulation:
         system, admission = self._system, self._admission
         state, recorder = self.state, self.recorder
         row, made = recorder.timeline.fromlist, 0
+        often = FLUSH_EVERY if self._limits.decisions >= FLUSH_EVERY else 1
         arrived, ended = state.arrived, state.ended
         waiting, running, held = system.queue.tasks, system.running, admission.held
         reserved = state.reservations
@@ -267,9 +287,24 @@ class Simulation:
                 arrived[:] = [task for task in arrived if task.waiting]
             if keeps:
                 row([now, len(waiting) + len(reserved), len(held), len(running), *free])
-            if not made % FLUSH_EVERY:
-                recorder.flush()
+            if not made % often:
+                if not made % FLUSH_EVERY:
+                    recorder.flush()
+                self._check_progress(made)
         self.close()
+
+    def _check_progress(self, made: int) -> None:
+        """Raise LimitError after too many decisions in which no job arrived or ended."""
+        seen, since = self._progress
+        progress = self.state.submitted + self._books.jobs_ended
+        if progress != seen:
+            self._progress = (progress, made)
+        elif made - since >= self._limits.decisions:
+            raise self._referee.no_progress(made - since)
+
+    def _out_of_time(self) -> LimitError:
+        left = self.state.submitted - self._books.jobs_ended
+        return self._referee.out_of_time(self._limits.simulated_time_s, left)
 
     def _instants(self) -> Iterator[float]:
         """Return the instants at which something happens, or the backlog can move up."""
@@ -312,7 +347,7 @@ class Simulation:
         learns = self._predictor.learns
         if learns:
             for task in tasks:
-                task.estimate_s = self._predictor.on_submission(task.user, task.estimate_s)
+                task.estimate_s = self._predicted(task)
         if len(tasks) > 1 or not tasks[0].gang or learns:
             self._books.open(tasks)
         if refusal:
@@ -325,6 +360,17 @@ class Simulation:
             state.arrived.extend(ready)
         elif not all(map(self._admission.submit, ready)):
             self._reject(row, tasks, "the backlog is full")
+
+    def _predicted(self, task: Task) -> float:
+        """Return a learning predictor's estimate; raise PolicyError if it is not a valid time."""
+        estimate = self._predictor.on_submission(task)
+        if not (isinstance(estimate, (int, float)) and 0 <= estimate < inf):
+            who, job = type(self._predictor).__name__, self._system.workload.job_id[task.job_index]
+            raise PolicyError(
+                f"estimates: {who} returned {estimate!r} for job {job}; on_submission must return "
+                "a finite number of seconds, at least 0"
+            )
+        return float(time_on_grid(estimate))
 
     def _reject(self, row: int, tasks: Sequence[Task], reason: str) -> None:
         """Take the whole job out, with those of its tasks that already wait."""

@@ -13,6 +13,7 @@ from simkit.engine.events import Arriving
 from simkit.errors import ScenarioError
 from simkit.policy.estimates import Predictor
 from simkit.policy.task import Task
+from simkit.units import AMOUNT_GRID
 from simkit.workload import OF_JOBS, Workload
 from simkit.workload.cluster import Cluster, Partition
 
@@ -77,6 +78,21 @@ def _column(column: Floats, jobs: Ints, default: float) -> Iterator[float]:
     return iter(column[jobs].tolist()) if len(column) else repeat(default)
 
 
+def _inexact_sums(workload: Workload, cluster: Cluster) -> list[str]:
+    """Return the resources whose requests are too fine for sums over all machines to be exact."""
+    problems = []
+    totals = dict(zip(cluster.resources, cluster.capacity.sum(axis=0).tolist(), strict=True))
+    for column, name in enumerate(workload.resources):
+        unit = np.spacing(totals[name])
+        if unit > AMOUNT_GRID and np.fmod(workload.request[:, column], unit).any():
+            problems.append(
+                f"cluster: the machines have {totals[name]:g} {name} in all, and tasks ask for "
+                f"fractions finer than {unit:.2g}, whose sums would not be exact; use a larger "
+                "unit, or requests in whole units"
+            )
+    return problems
+
+
 _BLOCK = 2048  # jobs turned into Python numbers at a time: what keeps a long trace's memory flat
 
 
@@ -89,6 +105,8 @@ class Submission:
                 f"cluster: jobs ask for {', '.join(missing)}, but the machines have only "
                 f"{', '.join(cluster.resources)}; add it to the machines"
             )
+        if inexact := _inexact_sums(workload, cluster):
+            raise ScenarioError(inexact)
         self._workload = workload
         self._cluster = cluster
         self._predictor = predictor
@@ -138,7 +156,7 @@ class Submission:
                 range(rows.start, rows.stop),
                 jobs.tolist(),
                 load.submit_time_s[jobs].tolist(),
-                self._requests(rows),
+                self._requests(load.request[rows]),
                 load.instances[rows].tolist(),
                 load.gang[rows].tolist(),
                 self._predictor.estimates(rows.start, rows.stop).tolist(),
@@ -152,6 +170,9 @@ class Submission:
                 self._demands(rows),
             )
         )
+        if len(load.request_as_read):
+            for task, read in zip(tasks, self._requests(load.request_as_read[rows]), strict=True):
+                task.request_as_read = read
         if self._worths is not None:
             self._worths.give(tasks, rows, jobs)
         return tasks
@@ -173,9 +194,8 @@ class Submission:
             [partition.machines for _, partition in found],
         )
 
-    def _requests(self, tasks: slice) -> list[tuple[float, ...]]:
-        """Return a request per task, in the order of the cluster's resources."""
-        rows = self._workload.request[tasks]
+    def _requests(self, rows: Floats) -> list[tuple[float, ...]]:
+        """Return the rows of (T, R) requests, in the order of the cluster's resources."""
         if rows.strides[0] == 0 and len(rows):
             return [self._sorted(rows[0].tolist())] * len(rows)
         if self._order == list(range(rows.shape[1])):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from simkit.engine.admission import Admission, AdmissionRule
 from simkit.engine.bookkeeping import Attempt, Bookkeeping
 from simkit.engine.events import EventLoop
@@ -36,10 +38,9 @@ class System:
         self.observer = observer
         self.changed = False
         """Whether anything has happened since the last decision."""
-        self.changes = cluster.known_changes()
-        """Changes of capacity that are known to the engine, in order of time."""
         first = float(workload.submit_time_s[0]) if len(workload) else 0.0
-        self.events = EventLoop(min([0.0, first, *(change.time_s for change in self.changes)]))
+        first_change = next(cluster.known_changes(), None)
+        self.events = EventLoop(min(0.0, first, first_change.time_s if first_change else first))
         self.info = SystemInfo(
             cluster.resources,
             cluster.machine_names,
@@ -55,8 +56,7 @@ class System:
         """What runs, oldest first; None: a gang that has not been interrupted."""
         self.suspended: dict[Allocation, Attempt] = {}
         self.admission = Admission(rule, self.queue)
-        self.outlook = Outlook()
-        self.outlook.known_steps = cluster.known_steps()
+        self.outlook = Outlook(cluster.known_steps(), cluster.recurring)
         self.state = State(
             self.info, self.room, self.queue, self.running, self.suspended, self.admission.held,
             self.outlook,
@@ -70,9 +70,31 @@ class System:
 
     def note_constraints(self) -> None:
         """Bring `State.constrained` up to date."""
-        ahead = self.outlook.known_steps or self.outlook.foresee
-        self.state.constrained = bool(ahead or self.state.reservations)
+        self.state.constrained = self.outlook.any or bool(self.state.reservations)
 
     def anyone_waits(self) -> bool:
         """Return whether any task is in the queue, suspended or held back by admission."""
         return bool(self.queue.tasks or self.suspended or self.admission.held)
+
+
+class Patience:
+    """How long tasks are given that wait for what may never come: capacity, machines, power.
+
+    Args:
+        system: whose tasks wait.
+        limit_s: the longest time without progress.
+        progress: returns a number that changes with every progress.
+    """
+
+    def __init__(self, system: System, limit_s: float, progress: Callable[[], int]) -> None:
+        self._system, self._limit_s, self._progress = system, limit_s, progress
+        self._seen, self._since_s = -1, 0.0
+
+    def left(self) -> bool:
+        """Return whether anything waits, and the last progress is not too long ago."""
+        if not self._system.anyone_waits():
+            return False
+        now, seen = self._system.events.now, self._progress()
+        if seen != self._seen:
+            self._seen, self._since_s = seen, now
+        return now - self._since_s <= self._limit_s

@@ -6,8 +6,6 @@ run = carry_out(experiment, output="runs/mine")
 
 from __future__ import annotations
 
-import sys
-import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -21,13 +19,16 @@ from simkit.engine.processes import ProcessLike
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.engine.submission import Submission
-from simkit.errors import PolicyError, ScenarioError, SimkitError
+from simkit.errors import LimitError, PolicyError, ScenarioError, SimkitError
 from simkit.experiment.cluster import build_cluster
+from simkit.experiment.estimates import estimates_info, estimates_warnings
 from simkit.experiment.interrupt import DeferredInterrupt
 from simkit.experiment.policy import build_policy, build_predictor, build_rules, cluster_problems
 from simkit.experiment.processes import process_builder
 from simkit.experiment.site import build_site
+from simkit.experiment.wall_time import WallClock, WallTimeOver
 from simkit.experiment.workload import read_trace, valued
+from simkit.plugins import lines_of_author, told_of_author
 from simkit.policy import Policy
 from simkit.policy.estimates import Predictor, Requested
 from simkit.power.site import Site
@@ -39,6 +40,7 @@ from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info, peak_memory_bytes
 from simkit.results.run_writer import FailedRunError, MemoryWriter, RunWriter
 from simkit.scenario import Scenario, refuse_sweep
+from simkit.units import format_duration
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster
 
@@ -127,10 +129,13 @@ def carry_out(
         force: also replace another scenario's run, or write to a folder that holds other files.
 
     Raises RunError if the folder cannot be used or written, PolicyError if the policy breaks a
-    rule or fails. After an error or an interruption the folder keeps the rows so far and says so;
-    a finished run that was there stays, and the rows so far are in the folder ``unfinished`` of it.
+    rule or fails, LimitError if a limit stops the run. After an error or an interruption the
+    folder keeps the rows so far and says so; a finished run that was there stays, and the rows so
+    far are in the folder ``unfinished`` of it.
     """
     info = first_info(experiment.scenario, experiment.trace, experiment.cluster, experiment.site)
+    info["estimates"] = estimates_info(experiment.scenario, experiment.trace.workload)
+    info["warnings"] = estimates_warnings(experiment.scenario, experiment.trace)
     store = MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
     times = dict(experiment.wall_time_s)
     with _accounted_for(store):
@@ -194,57 +199,74 @@ def _check_before_run(scenario: Scenario, workload: Workload, cluster: Cluster) 
 
 def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:
     """Run the simulation; if it stops early, its recorder still writes its rows."""
-    simulation = Simulation(
-        experiment.trace.workload,
-        experiment.cluster,
-        recorder,
-        rules=experiment.rules,
-        predictor=experiment.predictor,
-        seed=experiment.scenario.seed,
-        site=experiment.site,
-        processes=experiment.build_processes(),
-    )
-    with DeferredInterrupt() as interrupt:
+    with _blaming(experiment, lambda: "before the first job"):
+        simulation = Simulation(
+            experiment.trace.workload,
+            experiment.cluster,
+            recorder,
+            rules=experiment.rules,
+            predictor=experiment.predictor,
+            seed=experiment.scenario.seed,
+            site=experiment.site,
+            processes=experiment.build_processes(),
+        )
+    limit_s = experiment.scenario.limits.wall_time
+    with DeferredInterrupt() as interrupt, WallClock(limit_s) as clock:
 
         def after_decision(_now: float) -> None:
             if interrupt.requested:
                 raise KeyboardInterrupt
+            if clock.over:
+                raise WallTimeOver
             if watch is not None:
                 watch(simulation)
 
         try:
-            simulation.run(experiment.policy, experiment.scenario.seed, after_decision)
+            with _blaming(experiment, lambda: f"at {simulation.now:g} s"):
+                simulation.run(experiment.policy, experiment.scenario.seed, after_decision)
         except FailedRunError:
             raise
-        except SimkitError:
+        except WallTimeOver as over:
             simulation.close()
-            raise
-        except Exception as error:
-            simulation.close()
-            raise _blamed(error, experiment.policy, simulation.now) from error
-        except KeyboardInterrupt:
+            raise _out_of_time(over, experiment, simulation.now) from None
+        except BaseException:
             simulation.close()
             raise
     return simulation
 
 
-def _blamed(error: Exception, policy: Policy, now: float) -> Exception:
-    """Return a PolicyError if the error comes from the policy author's files, else the error."""
-    own = _files_of_author(policy)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename in own]
-    if not frames:
-        return error
-    what = " ".join(traceback.format_exception_only(error)[-1].split())
-    place = f"{frames[-1].filename}:{frames[-1].lineno}"
-    return PolicyError(f"{place}: {type(policy).__name__} failed at {now:g} s: {what}")
+def _out_of_time(over: WallTimeOver, experiment: Experiment, now: float) -> LimitError:
+    """Return the error of a simulation that took too long, with the line the policy was at."""
+    limit_s = experiment.scenario.limits.wall_time
+    assert limit_s is not None
+    lines = lines_of_author(over, experiment.policy)
+    told = (
+        f"limits.wall_time: after {format_duration(limit_s)} of real time the simulation is at "
+        f"{now:g} s; if the policy does not return from schedule, correct it, else raise "
+        "limits.wall_time"
+    )
+    return LimitError("\n".join([told, *lines]))
 
 
-def _files_of_author(policy: Policy) -> set[str | None]:
-    """Return the files outside simkit that define the policy and its parts."""
-    parts = [policy, *getattr(policy, "__dict__", {}).values()]
-    modules = {base.__module__ for part in parts for base in type(part).__mro__}
-    own = {name for name in modules if name != "builtins" and not name.startswith("simkit.")}
-    return {getattr(sys.modules.get(name), "__file__", None) for name in own} - {None}
+@contextmanager
+def _blaming(experiment: Experiment, when: Callable[[], str]) -> Iterator[None]:
+    """Turn an exception or exit that comes from a policy's, estimator's or controller's author."""
+    try:
+        yield
+    except (SimkitError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        authors: dict[str, object] = {"": experiment.policy, "the estimator ": experiment.predictor}
+        if experiment.site is not None:
+            authors["the controller "] = experiment.site.controller
+        for role, owner in authors.items():
+            what = f"{role}{type(owner).__name__} failed {when()}"
+            if told := told_of_author(error, owner, what):
+                raise PolicyError(told) from error
+        if not isinstance(error, Exception):  # an exit must not end the run with its own code
+            name = f"{type(error).__name__}: {error}".removesuffix(": ")
+            raise PolicyError(f"code that the run calls left it {when()} with {name}") from error
+        raise
 
 
 @contextmanager
@@ -254,6 +276,9 @@ def _accounted_for(store: MemoryWriter | RunWriter) -> Iterator[None]:
         yield
     except FailedRunError:
         raise  # the folder says so already
+    except LimitError as error:
+        store.abandon("stopped", str(error), _last_words())
+        raise
     except KeyboardInterrupt:
         store.abandon("interrupted", "interrupted by the user", _last_words())
         raise

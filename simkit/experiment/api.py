@@ -24,6 +24,7 @@ from simkit.progress import watch_progress
 from simkit.results.output_folder import check_run_folder
 from simkit.results.run_folder import Run
 from simkit.scenario import Scenario
+from simkit.scenario.cluster import ClusterSection
 from simkit.scenario.policy import NamedPolicy
 from simkit.scenario.workload import PluginWorkload
 from simkit.scenario.yaml_document import load_scenario
@@ -45,6 +46,7 @@ def simulate(
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
     progress: bool = False,
+    allow_code: bool = True,
 ) -> Run:
     """Run a scenario and return its results.
 
@@ -63,6 +65,8 @@ def simulate(
             is there is replaced when the new one is complete.
         force: replace also another scenario's run there, or write next to other files.
         progress: show a progress bar if stderr is a terminal.
+        allow_code: False refuses a scenario that names code, ``my_policy.py:Mine`` or
+            ``package.module:attribute``: for scenarios from others.
 
     Returns:
         The run: ``run.jobs``, ``run.allocations``, … are polars frames (``.to_pandas()``),
@@ -83,11 +87,11 @@ def simulate(
     if isinstance(policy, Mapping):
         laid_over["policy"] = dict(policy)
         policy = None
-    loaded = _load(scenario, laid_over)
+    loaded = _load(scenario, laid_over, allow_code=allow_code)
     chosen = None if policy is None else checked_policy(policy)
     if processes is not None:
         processes = [checked_process(process) for process in processes]
-    loaded = _as_run(loaded, chosen, workload, processes)
+    loaded = _as_run(loaded, chosen, workload, cluster, processes)
     if output is not None:
         check_run_folder(Path(output), loaded.name, force=force)
     experiment = prepare(
@@ -97,20 +101,21 @@ def simulate(
         return carry_out(experiment, output, watch=watch, force=force)
 
 
-def _load(source: ScenarioSource, overrides: Mapping[str, object]) -> Scenario:
+def _load(source: ScenarioSource, overrides: Mapping[str, object], *, allow_code: bool) -> Scenario:
     if isinstance(source, Scenario):
         source = source.model_dump(mode="json")
     elif isinstance(source, str):
         source = scenario_file(source)
     elif isinstance(source, os.PathLike):
         refuse_mistaken(Path(source), os.fspath(source))
-    return load_scenario(source, overrides=overrides, single=True)
+    return load_scenario(source, overrides=overrides, single=True, allow_code=allow_code)
 
 
 def _as_run(
     scenario: Scenario,
     policy: Policy | None,
     workload: Workload | None,
+    cluster: Cluster | None,
     processes: Sequence[ProcessLike] | None,
 ) -> Scenario:
     """Return the scenario with what really runs in it, for `run.json`."""
@@ -119,6 +124,8 @@ def _as_run(
         kind = type(policy)
         name = f"{kind.__module__}:{kind.__qualname__}"
         changes["policy"] = NamedPolicy.model_construct(name=name, args={})
+    if cluster is not None:
+        changes["cluster"] = ClusterSection()  # run.json has the machines
     if processes is not None:
         changes["processes"] = recorded_processes(processes)
     if workload is not None:

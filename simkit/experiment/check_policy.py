@@ -301,7 +301,7 @@ class _Blame:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: Any
     ) -> None:
-        if not isinstance(error, Exception) or isinstance(error, BrokenRule):
+        if not isinstance(error, (Exception, SystemExit)) or isinstance(error, BrokenRule):
             return
         if isinstance(error, ValueError) and "read-only" in str(error):
             raise BrokenRule(

@@ -32,9 +32,6 @@ from simkit.workload.cluster import Cluster, Failures, Maintenance, Partition
 _Groups = Mapping[str, tuple[int, ...]]
 """Name of a group of machines → rows of its machines."""
 
-MOST_WINDOWS = 100_000
-"""Most maintenance windows of a run: more are a mistake in `every`."""
-
 
 def build_cluster(section: ClusterSection, workload: Workload) -> Cluster:
     """Return the cluster; by default a pool of the size in the log's header.
@@ -298,7 +295,7 @@ def _unknown(name: str, column: str, names: Sequence[str]) -> str:
 def _windows(
     section: MaintenanceSection, cluster: Cluster, groups: _Groups, workload: Workload
 ) -> Iterator[Maintenance]:
-    """Yield a window and its repetitions, one for each machine that it takes from."""
+    """Yield a window for each machine that it takes from."""
     start = _instant(section.start, workload)
     if section.duration is not None:
         end = start + section.duration
@@ -308,10 +305,8 @@ def _windows(
         raise ScenarioError(
             f"cluster.maintenance: ends {start - end:g} s before it starts; swap start and end"
         )
-    taken = _taken(section, cluster, groups)
-    for shift in _repetitions(section, start, end, cluster, workload):
-        for machine, amount in taken:
-            yield Maintenance(start + shift, end + shift, machine, amount, section.running)
+    for machine, amount in _taken(section, cluster, groups):
+        yield Maintenance(start, end, machine, amount, section.running, section.every)
 
 
 def _instant(when: float | datetime, workload: Workload) -> float:
@@ -337,36 +332,6 @@ def _taken(
     if section.machines is not None:
         rows = [row for name in section.machines for row in groups[name]]  # type: ignore[assignment]
     return [(row, tuple(cluster.capacity[row].tolist())) for row in rows]
-
-
-def _repetitions(
-    section: MaintenanceSection, start: float, end: float, cluster: Cluster, workload: Workload
-) -> list[float]:
-    """Return the shifts in s of a repeated window, 0 first.
-
-    They cover the longest expected run of the workload: until the last submit, and then four times
-    the time that all work takes on the whole cluster between windows that take all of it, plus ten
-    times the longest job. `simkit run` warns if a run lasts longer.
-    """
-    if section.every is None or not len(workload):
-        return [0.0]
-    share = 0.0
-    for r, name in enumerate(workload.resources):
-        if name in cluster.resources:
-            column = cluster.resources.index(name)
-            total = float(cluster.capacity[:, column].sum())
-            work = float((workload.request[:, r] * workload.instances * workload.run_time_s).sum())
-            share = max(share, work / total if total else 0.0)
-    between = max(1.0 - (end - start) / section.every, 0.05)
-    longest = float(workload.longest_run_time_s().max())
-    horizon = float(workload.submit_time_s[-1]) + (4 * share + 10 * longest) / between
-    count = max(int((horizon - start) // section.every) + 1, 1)
-    if count > MOST_WINDOWS:
-        raise ScenarioError(
-            f"cluster.maintenance: every {section.every:g} s makes {count} windows, more than "
-            f"{MOST_WINDOWS}; make it longer"
-        )
-    return [number * section.every for number in range(count)]
 
 
 def _failures(section: ClusterSection, groups: _Groups) -> Failures | None:

@@ -32,7 +32,7 @@ def terminated_like_interrupted() -> Iterator[None]:
 class DeferredInterrupt:
     """A context in which the first signal only sets `requested`; a second one stops at once.
 
-    It does nothing outside the main thread, or if the signals already have other handlers.
+    It does nothing outside the main thread, or if the signals already have handlers of others.
     """
 
     def __init__(self) -> None:
@@ -41,9 +41,8 @@ class DeferredInterrupt:
 
     def __enter__(self) -> DeferredInterrupt:
         if threading.current_thread() is threading.main_thread():
-            usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
-            for number, handler in usual.items():
-                if signal.getsignal(number) is handler:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
                     self._before[number] = signal.signal(number, self._take)
         return self
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from simkit import plugins
 from simkit.engine.admission import AdmissionRule
+from simkit.engine.referee import Limits
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.plugins import instantiate
@@ -120,13 +122,20 @@ def build_predictor(scenario: Scenario) -> Predictor:
 
 def build_rules(scenario: Scenario) -> Rules:
     """Return the rules of the simulation, which do not depend on the policy."""
-    admission = scenario.admission
+    admission, limits = scenario.admission, scenario.limits
     return Rules(
         walltime=scenario.walltime,
         every_s=scenario.scheduling.every,
         step_s=scenario.scheduling.step,
         admission=AdmissionRule(
             admission.slots, admission.backlog, admission.refill, admission.order
+        ),
+        correction=scenario.estimates.correction,
+        limits=Limits(
+            *(
+                inf if limit is None else limit
+                for limit in (limits.simulated_time, limits.decisions, limits.retries)
+            )
         ),
     )
 

@@ -194,6 +194,8 @@ class SignalBuilder:
         self.findings.inputs += trace.inputs
         if trace.report is not None:
             self.findings.reports[place] = trace.report
+        if self.align.type == "calendar":
+            self.findings.facts[f"{place.removeprefix('power.')}.zone"] = trace.time_zone
         trace.require(quantity.unit, quantity.name)
         trace = _not_below(trace, quantity, section.negative)
         gaps = Gaps(section.gaps.rule, section.gaps.longest)

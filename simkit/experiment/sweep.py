@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
@@ -24,6 +23,7 @@ from urllib.parse import quote
 from simkit.errors import RunError, ScenarioError, SimkitError
 from simkit.experiment import carry_out, prepare
 from simkit.experiment.policy import policy_label
+from simkit.experiment.workers import Workers
 from simkit.results.run_folder import open_run
 from simkit.results.run_info import file_sha256
 from simkit.scenario import Scenario, scenario_hash
@@ -54,6 +54,10 @@ class SweepOutcome:
     seconds: float = 0.0
     digest: str = ""
     metrics: dict[str, Any] = field(default_factory=dict)
+    estimates: str = ""
+    """What the policy's estimates were, if it used any; see `Run.estimates`."""
+    warnings: tuple[str, ...] = ()
+    """What was known before the run of its estimates and the wall-time limit."""
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -88,17 +92,13 @@ class LocalProcesses:
         self.workers = workers or os.cpu_count() or 1
 
     def run(self, task: RunTask, runs: Sequence[PlannedRun]) -> Iterator[tuple[int, SweepOutcome]]:
-        # spawn: a forked child of a process with threads, such as polars', may hang
-        pool = ProcessPoolExecutor(min(self.workers, max(len(runs), 1)), get_context("spawn"))
-        try:
+        with Workers(min(self.workers, max(len(runs), 1))) as pool:
             yield from self._in_turn(pool, task, runs)
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
     def _in_turn(
-        self, pool: ProcessPoolExecutor, task: RunTask, runs: Sequence[PlannedRun]
+        self, pool: Workers, task: RunTask, runs: Sequence[PlannedRun]
     ) -> Iterator[tuple[int, SweepOutcome]]:
-        """Give each worker one run at a time, so Ctrl-C leaves no queued run to be ended."""
+        """Give each worker one run at a time, so an interrupt leaves no queued run to be ended."""
         waiting = iter(enumerate(runs))
         running: dict[Future[SweepOutcome], int] = {}
         while True:
@@ -111,7 +111,7 @@ class LocalProcesses:
                 yield row, _result(future, runs[row])
 
 
-def _submit(pool: ProcessPoolExecutor, task: RunTask, run: PlannedRun) -> Future[SweepOutcome]:
+def _submit(pool: Workers, task: RunTask, run: PlannedRun) -> Future[SweepOutcome]:
     try:
         return pool.submit(task, run)
     except BrokenProcessPool as error:  # a worker has died, and the pool with it
@@ -136,6 +136,7 @@ def run_sweep(
     workers: int | None = None,
     executor: Executor | None = None,
     force: bool = False,
+    allow_code: bool = True,
 ) -> list[SweepOutcome]:
     """Run a scenario for every combination of its sweep; return the outcomes in the grid's order.
 
@@ -146,10 +147,11 @@ def run_sweep(
         workers: processes; None: one per core.
         executor: runs them elsewhere than in processes of this machine.
         force: run again what is already finished and unchanged.
+        allow_code: False refuses a scenario that names code; see `load_scenario`.
 
     Raises ScenarioError if a combination is wrong; a later failure is an outcome.
     """
-    plan = plan_sweep(source, output, overrides=overrides)
+    plan = plan_sweep(source, output, overrides=overrides, allow_code=allow_code)
     return run_plan(plan, workers=workers, executor=executor, force=force)
 
 
@@ -158,9 +160,10 @@ def plan_sweep(
     output: str | os.PathLike[str] | None = None,
     *,
     overrides: Mapping[str, object] | None = None,
+    allow_code: bool = True,
 ) -> SweepPlan:
     """Return the runs of a sweep and their folders; arguments as for `run_sweep`."""
-    points = tuple(expand_sweep(source, overrides=overrides))
+    points = tuple(expand_sweep(source, overrides=overrides, allow_code=allow_code))
     folder = (
         Path(output) if output is not None else Path("runs") / f"{points[0].scenario.name}-sweep"
     )
@@ -217,7 +220,10 @@ def run_planned(planned: PlannedRun, *, force: bool = False) -> SweepOutcome:
         else:
             run, state = carry_out(prepare(scenario), path), "done"
         seconds = perf_counter() - begin
-        return SweepOutcome(assignment, path, state, "", seconds, run.digest, run.metrics)
+        return SweepOutcome(
+            assignment, path, state, "", seconds, run.digest, run.metrics,
+            run.estimates, tuple(run.info.get("warnings", ())),
+        )  # fmt: skip
     except SimkitError as error:
         return SweepOutcome(assignment, path, "failed", str(error), perf_counter() - begin)
     except Exception as error:  # a defect in one run must not end the others

@@ -26,8 +26,8 @@ from simkit.scenario.workload import WorkloadSource
 from simkit.seeds import stream
 from simkit.workload import RowReport, Trace, Workload
 
-_WIDTH, _STATUS = 10, 8
-"""Numbers in a row of `Recorder.jobs`, and which of them is the status."""
+_WIDTH, _STATUS, _IDEAL = 11, 8, 10
+"""Numbers in a row of `Recorder.jobs`, and which of them are the status and the ideal time."""
 Loss = Literal["killed", "rejected"]
 """An end of a job that can be counted while a run goes on."""
 _LOSSES = {"killed": float(Status.KILLED), "rejected": float(Status.REJECTED)}
@@ -113,6 +113,8 @@ class EpisodeRecorder(Recorder):
             ended = table[table[:, _STATUS] == Status.FINISHED]
             if len(ended):
                 job, start, end, run = ended[:, :4].T
+                ideal = ended[:, _IDEAL]
+                run = np.where(np.isnan(ideal), run, ideal)
                 self._add(job.astype(np.int64), start, end, run)
 
     def _add(self, job: Ints, start: Floats, end: Floats, run: Floats) -> None:
@@ -129,9 +131,10 @@ class EpisodeRecorder(Recorder):
 
         Counts: ``jobs`` of the workload; of these ``finished``, ``killed``, ``rejected``, and
         ``unfinished``: all that did not finish, also those that run, wait or are not submitted yet.
-        Means over finished jobs: ``slowdown`` (turnaround / run time, of jobs with a run time above
-        0), ``turnaround_time_s`` and ``wait_time_s``. ``makespan_s`` is the last end of a finished
-        job minus the first submission. NaN if no job finished.
+        Means over finished jobs: ``slowdown`` (turnaround / run time, or ideal time of a job of
+        several tasks or instances; of jobs where that is above 0), ``turnaround_time_s`` and
+        ``wait_time_s``. ``makespan_s`` is the last end of a finished job minus the first
+        submission. NaN if no job finished.
         """
         finished = int(self._counts[Status.FINISHED])
         slowdown, turnaround, wait = self._sums.tolist()

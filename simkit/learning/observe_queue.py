@@ -114,7 +114,7 @@ class ResourceTime:
     def encode(self, state: State) -> Numbers:
         """Return (H, R) float32."""
         free = np.tile(np.array(state.room.total_free()), (self._horizon, 1))
-        changes = list(_changes(state))
+        changes = list(_changes(state, self._horizon * self._step))
         if changes:
             when = np.array([time for time, _ in changes]) - state.now
             more = np.array([amounts for _, amounts in changes])
@@ -124,11 +124,11 @@ class ResourceTime:
         return image
 
 
-def _changes(state: State) -> Iterator[tuple[float, Sequence[float]]]:
-    """Yield (time, change of the free amounts of all machines) of every known change."""
+def _changes(state: State, ahead_s: float) -> Iterator[tuple[float, Sequence[float]]]:
+    """Yield (time, change of the free amounts of all machines) of known changes so far ahead."""
     for allocation in state.running:
         yield allocation.expected_end_s, allocation.held
-    for step in state.steps:
+    for step in state.steps_through(state.now + ahead_s):
         yield step.time_s, step.change
     for task, place in state.reservations.items():
         count = sum(pair[1] for pair in place.on)

@@ -210,7 +210,7 @@ class InSystemReward(JobReward):
 class SlowdownReward(InSystemReward):
     """Minus the sum of slowdowns: of (end - submit) / max(run time, `least_run_s`) over jobs.
 
-    The run time is the trace's, of a job's longest task.
+    The run time is the trace's; of a job of several tasks, it is the critical path of them.
 
     Args:
         least_run_s: shorter run times count as this one, in s, so that no job weighs infinitely.
@@ -221,7 +221,7 @@ class SlowdownReward(InSystemReward):
 
     def costs_per_s(self, workload: Workload) -> Floats:
         """Return (J,) 1 / run time."""
-        costs: Floats = 1.0 / np.maximum(job_run_time_s(workload), self.least_run_s)
+        costs: Floats = 1.0 / np.maximum(workload.ideal_time_s(), self.least_run_s)
         return costs
 
 

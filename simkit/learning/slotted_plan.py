@@ -200,7 +200,8 @@ class SlottedPlan:
         units, model = self.units, self.units.model
         nominal = [c * u for c, u in zip(model.capacity, units.unit, strict=True)]
         has = state.room.capacity[0].tolist()
-        foreseen = [step for step in state.steps if step.time_s > state.now]
+        known = state.steps_through(state.now + model.horizon * units.step_s)
+        foreseen = [step for step in known if step.time_s > state.now]
         if not foreseen and all(h >= n for h, n in zip(has, nominal, strict=True)):
             return state.power is not None  # its forecast may change until the next decision
         starts = [0, *(int((step.time_s - state.now) // units.step_s) for step in foreseen)]

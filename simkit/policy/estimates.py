@@ -1,14 +1,21 @@
-"""Estimates: what a policy is told of a task's run time when it is submitted."""
+"""Estimates: what a policy is told of run times, and what becomes of those that are too short.
+
+A predictor gives the estimate at submission. A correction replaces it each time that a running task
+outlives it; it changes when the task is expected to end, not the task's `estimate_s`.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import Protocol
+from collections.abc import Sequence
+from math import inf, isnan
+from typing import Final, Literal, Protocol
 
 import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
+from simkit.policy.task import Task
 from simkit.units import time_on_grid
 from simkit.workload import Workload
 
@@ -28,11 +35,16 @@ class Predictor(Protocol):
         Asked for in order, shortly before the tasks are submitted.
         """
 
-    def on_submission(self, user: int, estimate_s: float) -> float:
-        """Return the estimate to use, given the one above and all that has finished by now."""
+    def on_submission(self, task: Task) -> float:
+        """Return the estimate to use, in seconds, given all that has finished by now.
 
-    def on_end(self, user: int, run_time_s: float) -> None:
-        """Note a task that has finished."""
+        The task shows what is known at its submission: user, group, queue, request, instances,
+        requested time, …; its `estimate_s` is the estimate above. What it does not show
+        (executable, the trace's partition) is in the workload's row ``task.job_index``.
+        """
+
+    def on_end(self, task: Task, run_time_s: float) -> None:
+        """Note a task that has finished, or was killed when its requested time was over."""
 
 
 class Requested:
@@ -48,10 +60,10 @@ class Requested:
         requested = self._workload.requested_time_s[first:last]
         return np.where(np.isnan(requested), self._workload.run_time_s[first:last], requested)
 
-    def on_submission(self, user: int, estimate_s: float) -> float:
-        return estimate_s
+    def on_submission(self, task: Task) -> float:
+        return task.estimate_s
 
-    def on_end(self, user: int, run_time_s: float) -> None:
+    def on_end(self, task: Task, run_time_s: float) -> None:
         pass
 
 
@@ -104,12 +116,56 @@ class UserMean(Requested):
         super().reset(workload, rng)
         self._finished: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=self.last))
 
-    def on_submission(self, user: int, estimate_s: float) -> float:
-        seen = self._finished.get(user)
-        if user < 0 or seen is None or len(seen) < self.last:
-            return estimate_s
-        return min(float(time_on_grid(sum(seen) / self.last)), estimate_s)
+    def on_submission(self, task: Task) -> float:
+        seen = self._finished.get(task.user)
+        if seen is None or len(seen) < self.last:
+            return task.estimate_s
+        mean = float(time_on_grid(sum(seen) / self.last))
+        # Without a request, the estimate so far is the run time, which must not show through.
+        return mean if isnan(task.requested_time_s) else min(mean, task.estimate_s)
 
-    def on_end(self, user: int, run_time_s: float) -> None:
-        if user >= 0:
-            self._finished[user].append(run_time_s)
+    def on_end(self, task: Task, run_time_s: float) -> None:
+        if task.user >= 0:
+            self._finished[task.user].append(run_time_s)
+
+
+Correction = Literal["none", "tsafrir", "request"]
+"""How an estimate is corrected that a running task outlives."""
+
+_MINUTE_S, _HOUR_S = 60.0, 3600.0
+
+CORRECTIONS: Final[dict[Correction, tuple[float, ...]]] = {
+    "none": (),
+    "tsafrir": (
+        *(minutes * _MINUTE_S for minutes in (1, 5, 15, 30)),
+        *(hours * _HOUR_S for hours in (1, 2, 5, 10, 20, 50, 100)),
+    ),
+    "request": (inf,),
+}
+"""What each correction adds to the first estimate, in s, one after the other; never more than the
+request. ``tsafrir``: Tsafrir, Etsion and Feitelson (2007), as above. ``request``: straight to the
+request, one of the corrections in Gaussier, Glesser, Reis and Trystram, "Improving backfilling by
+using machine learning to predict running times" (2015)."""
+
+
+def corrected(
+    first_s: float, requested_s: float, executed_s: float, additions: Sequence[float]
+) -> float:
+    """Return the first estimate that a task has not outlived, or the last if it outlived all, in s.
+
+    Args:
+        first_s: the estimate at submission.
+        requested_s: no correction exceeds it; NaN: there is no request.
+        executed_s: how long the task has run.
+        additions: what is added to the first estimate, ascending; infinity: up to the request.
+    """
+    estimate = first_s
+    for addition in additions:
+        if estimate > executed_s:
+            break
+        longer = first_s + addition
+        if longer > requested_s:
+            longer = requested_s
+        if estimate < longer < inf:
+            estimate = longer
+    return estimate

@@ -24,6 +24,10 @@ class PowerState(Protocol):
         """What the site draws now, with critical load and PUE."""
 
     @property
+    def machines_w(self) -> float:
+        """What machines draw of it, without PUE and critical load."""
+
+    @property
     def available_w(self) -> float:
         """What machines may draw now; infinite with an unlimited grid."""
 
@@ -56,3 +60,12 @@ class PowerState(Protocol):
 
     def power_of(self, task: Task) -> float:
         """Return what a task adds to the site's load when all its instances run, in W, with PUE."""
+
+    def machine_power_of(self, task: Task) -> float:
+        """Return what a task adds to `machines_w` when all its instances run, in W."""
+
+    def machines_within(self, site_w: float) -> float:
+        """Return what machines may draw so that the site draws `site_w` in all, in W; at least 0.
+
+        It is what critical load, as it is now, and the PUE leave.
+        """

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, islice
 from math import inf
 from operator import itemgetter
@@ -54,31 +55,94 @@ def make_profile(
             start_s = max(start_s, now)
             changes.append((start_s, [-amount for amount in held]))
             changes.append((start_s + max(task.estimate_s, TIME_GRID), held))
-        return PoolProfile(now, room.total_free(), changes)
+        pool = PoolProfile(now, room.total_free(), changes)
+        pool.steps = list(steps)
+        return pool
     profile = MachineProfile(now, room, releases)
     for step in steps:
         profile.give(((step.machine, 1),), step.change, max(step.time_s, now), inf)
     for task, on, start_s in reservations:
         profile.hold(task, on, max(start_s, now))
+    profile.steps = list(steps)
     return profile
 
 
 class Profile(ABC):
-    """Free amounts over [now, infinity)."""
+    """Free amounts over [now, infinity).
 
-    __slots__ = ("_times",)
+    Maintenance that recurs without end is in it through `known_until` and taken in further as it
+    is needed.
+    """
+
+    __slots__ = ("_ahead", "_cycle_s", "_settled", "_times", "known_until", "steps")
 
     def __init__(self, now: float) -> None:
         self._times = [now]  # when each step begins
+        self.steps: Sequence[CapacityStep] = ()
+        """The capacity steps in it, soonest first."""
+        self.known_until = inf
+        """Time in s through which it has all capacity steps that are known."""
+        self._ahead: Callable[[float], Sequence[CapacityStep]] | None = None
+        self._cycle_s = 0.0
+        self._settled = now  # from then on nothing changes but by steps that recur
 
-    @abstractmethod
+    def expect(
+        self, ahead: Callable[[float], Sequence[CapacityStep]], known_until: float, cycle_s: float
+    ) -> None:
+        """Expect capacity steps that recur without end.
+
+        Args:
+            ahead: returns all steps that lie ahead, those that recur through a time in s.
+            known_until: time through which the steps are in the profile.
+            cycle_s: time in s after which they repeat as a whole.
+        """
+        self._ahead, self.known_until, self._cycle_s = ahead, known_until, cycle_s
+        self._settled = self._times[-1]
+
+    def change_steps(self, steps: Sequence[CapacityStep]) -> None:
+        """Have these capacity steps ahead, in place of those that it has."""
+        now = self._times[0]
+        before = Counter(step for step in self.steps if step.time_s > now)
+        after = Counter(steps)
+        for gone in (before - after).elements():
+            self._add(((gone.machine, 1),), gone.change, max(gone.time_s, now), inf, -1.0)
+        for new in (after - before).elements():
+            self._add(((new.machine, 1),), new.change, max(new.time_s, now), inf, 1.0)
+        self.steps = steps
+
+    def _look_until(self, time: float) -> None:
+        """Take in the steps that recur through a time, and at least twice as far as so far."""
+        assert self._ahead is not None
+        until = max(time, 2 * self.known_until - self._times[0])
+        self.change_steps(list(self._ahead(until)))
+        self.known_until = until
+
     def earliest(
         self, task: Task, rule: PlacementRule | None = None, after: float | None = None
     ) -> tuple[float, Placement] | None:
         """Return the first instant, not before `after`, from which the task fits, and where.
 
-        It must fit through its whole estimate. None if it never fits.
+        It must fit through its whole estimate. None if it never fits: with steps that recur, if
+        it does not start within one cycle from when nothing else changes any more.
         """
+        found = self._earliest(task, rule, after)
+        if self.known_until == inf:
+            return found
+        latest = max(self._settled, self._times[0] if after is None else after) + self._cycle_s
+        while True:
+            start = latest if found is None else found[0]
+            if start + task.estimate_s <= self.known_until:
+                return found
+            if start > latest:
+                return None
+            self._look_until(start + task.estimate_s)
+            found = self._earliest(task, rule, after)
+
+    @abstractmethod
+    def _earliest(
+        self, task: Task, rule: PlacementRule | None, after: float | None
+    ) -> tuple[float, Placement] | None:
+        """Return the same by the steps that are in the profile."""
 
     @abstractmethod
     def earlier(
@@ -90,29 +154,48 @@ class Profile(ABC):
         counts as free.
         """
 
-    @abstractmethod
     def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
         """Return where the task fits through ``[start, start + estimate)``, or None."""
+        if start + task.estimate_s > self.known_until:
+            self._look_until(start + task.estimate_s)
+        return self._fit(task, start, rule)
+
+    @abstractmethod
+    def _fit(self, task: Task, start: float, rule: PlacementRule | None) -> Placement | None:
+        """Return the same by the steps that are in the profile."""
 
     @abstractmethod
     def advance(self, now: float) -> None:
         """Forget what lies before now, and steps at which nothing changes."""
 
-    @abstractmethod
     def total_free(self, at: float) -> tuple[float, ...]:
         """Return (R,): what is free over all machines at an instant."""
+        if at > self.known_until:
+            self._look_until(at)
+        return self._total_free(at)
+
+    @abstractmethod
+    def _total_free(self, at: float) -> tuple[float, ...]:
+        """Return the same by the steps that are in the profile."""
 
     @abstractmethod
     def copy(self) -> Profile:
         """Return an independent copy."""
 
+    def _copy_facts(self, twin: Profile) -> None:
+        """Give a copy what this profile knows of capacity steps."""
+        twin.steps, twin.known_until, twin._ahead = self.steps, self.known_until, self._ahead
+        twin._cycle_s, twin._settled = self._cycle_s, self._settled
+
     def take(self, on: Placement, request: Sequence[float], start: float, end: float) -> None:
         """Take resources in ``[start, end)``, for at least a tick; `end` may be infinite."""
         self._add(on, request, start, end, -1.0)
+        self._settled = max(self._settled, start if end == inf else end)
 
     def give(self, on: Placement, request: Sequence[float], start: float, end: float) -> None:
         """Give resources back in ``[start, end)``, for at least a tick; `end` may be infinite."""
         self._add(on, request, start, end, 1.0)
+        self._settled = max(self._settled, start if end == inf else end)
 
     def hold(self, task: Task, on: Placement, start: float) -> None:
         """Take what a task holds that starts at an instant and runs for its estimate."""
@@ -169,14 +252,14 @@ class PoolProfile(Profile):
             sums = list(accumulate([change[r] for _, change in ordered], initial=amount))
             self._free.append([sums[number] for number in last])
 
-    def earliest(
-        self, task: Task, rule: PlacementRule | None = None, after: float | None = None
+    def _earliest(
+        self, task: Task, rule: PlacementRule | None, after: float | None
     ) -> tuple[float, Placement] | None:
         if task.machines is not None and not task.machines:
             return None
         start = self._times[0] if after is None else max(after, self._times[0])
         start = self._first(task, _together(task), start)
-        if start == inf or (on := self.fit(task, start)) is None:
+        if start == inf or (on := self._fit(task, start, rule)) is None:
             return None
         return start, on
 
@@ -224,7 +307,7 @@ class PoolProfile(Profile):
                     end = before
         return found
 
-    def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
+    def _fit(self, task: Task, start: float, rule: PlacementRule | None) -> Placement | None:
         if task.machines is not None and not task.machines:
             return None
         first, last = self._steps_through(task, start)
@@ -243,13 +326,14 @@ class PoolProfile(Profile):
                 del column[:passed]
             self._times[0] = now
 
-    def total_free(self, at: float) -> tuple[float, ...]:
+    def _total_free(self, at: float) -> tuple[float, ...]:
         position = max(bisect_right(self._times, at) - 1, 0)
         return tuple([column[position] for column in self._free])
 
     def copy(self) -> PoolProfile:
         twin = PoolProfile(0.0, ())
         twin._times, twin._free = self._times.copy(), [column.copy() for column in self._free]
+        self._copy_facts(twin)
         return twin
 
     def _repeat(self, position: int) -> None:
@@ -302,12 +386,12 @@ class MachineProfile(Profile):
         self._free: Floats = np.array([*steps, free])  # (steps, M, R)
         self._room = room
 
-    def earliest(
-        self, task: Task, rule: PlacementRule | None = None, after: float | None = None
+    def _earliest(
+        self, task: Task, rule: PlacementRule | None, after: float | None
     ) -> tuple[float, Placement] | None:
         start = self._times[0] if after is None else max(after, self._times[0])
         for instant in self._promising(task, start, inf):
-            if on := self.fit(task, instant, rule):
+            if on := self._fit(task, instant, rule):
                 return instant, on
         return None
 
@@ -350,7 +434,7 @@ class MachineProfile(Profile):
         found = without.earliest(task, rule)
         return found if found is not None and found[0] < start else None
 
-    def fit(self, task: Task, start: float, rule: PlacementRule | None = None) -> Placement | None:
+    def _fit(self, task: Task, start: float, rule: PlacementRule | None) -> Placement | None:
         first, last = self._steps_through(task, start)
         return MachineRoom(self._room.capacity, self._free[first:last].min(axis=0)).fit(task, rule)
 
@@ -363,13 +447,14 @@ class MachineProfile(Profile):
             self._times = [t for t, keep in zip(self._times[passed:], kept, strict=True) if keep]
         self._times[0] = max(self._times[0], now)
 
-    def total_free(self, at: float) -> tuple[float, ...]:
+    def _total_free(self, at: float) -> tuple[float, ...]:
         free = self._free[max(bisect_right(self._times, at) - 1, 0)]
         return tuple(free.sum(axis=0).tolist())
 
     def copy(self) -> MachineProfile:
         twin = MachineProfile(0.0, self._room)
         twin._times, twin._free = self._times.copy(), self._free.copy()
+        self._copy_facts(twin)
         return twin
 
     def _repeat(self, position: int) -> None:

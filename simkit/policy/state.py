@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence, Sized
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
+from math import inf
+from operator import attrgetter
 from typing import Any
 
 from simkit.arrays import Floats
@@ -12,7 +15,13 @@ from simkit.policy.profile import Profile, make_profile
 from simkit.policy.queue import TaskQueue
 from simkit.policy.room import PlacementRule, Release, Room
 from simkit.policy.task import Allocation, Placement, Reservation, Task
-from simkit.workload.cluster import CapacityStep, Partition
+from simkit.workload.cluster import (
+    CapacityStep,
+    Maintenance,
+    Partition,
+    cycle_s,
+    step_order,
+)
 
 
 @dataclass(frozen=True)
@@ -59,18 +68,60 @@ class Allocations(Collection[Allocation]):
         return reversed(self._of)
 
 
+_TIME = attrgetter("time_s")
+
+
 class Outlook:
     """What the engine expects of the future; a policy sees it through its `State`."""
 
-    __slots__ = ("ends", "foresee", "known_steps")
+    __slots__ = ("_ahead_s", "_made", "cycle_s", "ends", "foresee", "known_steps", "recurring")
 
-    def __init__(self) -> None:
-        self.known_steps: list[CapacityStep] = []
-        """Changes of capacity that are known ahead (maintenance), soonest first."""
+    def __init__(
+        self, known_steps: Iterable[CapacityStep] = (), recurring: Sequence[Maintenance] = ()
+    ) -> None:
+        self.known_steps = list(known_steps)
+        """Changes of capacity that are known ahead (single maintenance windows), soonest first."""
+        self.recurring = recurring
+        """Maintenance windows that recur without end."""
+        self.cycle_s = cycle_s(recurring)
+        """Time in s in which these windows repeat as a whole."""
+        self._made: tuple[float, float, list[CapacityStep]] = (inf, inf, [])
+        self._ahead_s = 2 * max([window.every_s or 0.0 for window in recurring], default=inf)
         self.ends: list[Release] | None = None
         """`State.expected_ends`, kept up to date from when they are first asked for."""
         self.foresee: Callable[..., list[CapacityStep]] | None = None
         """Adds the steps that a forecast of power leads to; None without a forecast."""
+
+    @property
+    def any(self) -> bool:
+        """Whether any change of capacity is known ahead."""
+        return bool(self.known_steps or self.recurring or self.foresee)
+
+    def known_until(self, now: float) -> float:
+        """Return how far ahead, in s, windows that recur are shown: for two periods of each."""
+        return now + self._ahead_s
+
+    def steps(self, now: float, until_s: float) -> Sequence[CapacityStep]:
+        """Return what is known ahead and foreseen, with windows that recur through a time."""
+        known = self.known_steps
+        if self.recurring:
+            recur = self._steps_that_recur(now, until_s)
+            known = sorted([*known, *recur], key=step_order) if known else recur
+        if self.foresee is None:
+            return known
+        steps = self.foresee(known) if known else self.foresee()
+        if self.recurring and steps and (last := steps[-1].time_s) > until_s:
+            return self.steps(now, last)  # a forecast may see further than that
+        return steps
+
+    def _steps_that_recur(self, now: float, until_s: float) -> list[CapacityStep]:
+        """Return them in order; a plan asks for the same time again and again."""
+        since, until, steps = self._made
+        if until != until_s or now < since:
+            made = (step for window in self.recurring for step in window.steps(now, until_s))
+            steps = sorted(made, key=step_order)
+            self._made = (now, until_s, steps)
+        return steps[bisect_right(steps, now, key=_TIME) :]
 
 
 class State:
@@ -121,7 +172,8 @@ class State:
         self.reservations: dict[Task, Reservation] = {}
         """Tasks that wait for their reserved start."""
         self.releases = 0
-        """Rises whenever resources came free or capacities changed: anything may fit."""
+        """Rises whenever resources came free, capacities changed or an expected end was corrected:
+        anything may fit."""
         self.starts = 0
         """Rises whenever something starts."""
         self.submitted = 0
@@ -167,11 +219,15 @@ class State:
 
     @property
     def steps(self) -> Sequence[CapacityStep]:
-        """Changes of capacity that are known ahead or foreseen, soonest first."""
-        known, foresee = self._outlook.known_steps, self._outlook.foresee
-        if foresee is None:
-            return known
-        return foresee(known) if known else foresee()
+        """Changes of capacity that are known ahead or foreseen, soonest first.
+
+        Of maintenance that recurs without end, those of the next two periods.
+        """
+        return self.steps_through(self._outlook.known_until(self.now))
+
+    def steps_through(self, until_s: float) -> Sequence[CapacityStep]:
+        """Return the same, with maintenance that recurs shown as far as a time in s."""
+        return self._outlook.steps(self.now, until_s)
 
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
         """Return machines on which the task fits now, or None; `rule` says which come first.
@@ -186,8 +242,11 @@ class State:
 
         Running tasks end as expected (overdue ones now); reservations and capacity steps are in.
         """
-        reserved = self.reservations.values()
-        return make_profile(self.room, self.now, self.expected_ends, self.steps, reserved)
+        reserved, outlook = self.reservations.values(), self._outlook
+        profile = make_profile(self.room, self.now, self.expected_ends, self.steps, reserved)
+        if outlook.recurring:
+            profile.expect(self.steps_through, outlook.known_until(self.now), outlook.cycle_s)
+        return profile
 
 
 def _read_only(amounts: Floats) -> Floats:

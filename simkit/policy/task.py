@@ -39,6 +39,9 @@ class Task:
     waiting = False
     """Whether it is in the queue, to be placed by the policy."""
 
+    request_as_read: tuple[float, ...] | None = None
+    """`request` in the trace's own digits, before it was rounded down; None: it was not."""
+
     # What only jobs with a value have; set after construction, where the workload has them.
     qos = 1.0
     """Quality of service that its user asks for, in (0, 1]; see `simkit.workload.value`."""
@@ -157,8 +160,9 @@ class Allocation:
         )  # fmt: skip
         """Amount of each resource it holds, over all its machines."""
         self.start_time_s: Final = start_s
-        self.expected_end_s: Final = end_s
-        """Start + estimate (less what was done before a suspension); it may overrun."""
+        self.expected_end_s = end_s
+        """Start + estimate (less what was done before a suspension); it may overrun. A correction
+        moves it."""
 
     def __repr__(self) -> str:
         return f"<Allocation {self.rank} of {self.task!r} on {self.on}>"

@@ -79,13 +79,15 @@ class SourceOrder:
     in this order:
 
     1. by the battery above its reserve and by the grid up to `peak_w`, in the order that `first`
-       sets;
+       sets; while the grid is cheap or clean, by the grid first, whatever `first` says;
     2. by the grid above `peak_w`, up to its limit;
     3. by the battery's reserve;
     4. not at all: the rest is unserved.
 
-    While the grid is cheap or clean, it serves the deficit alone up to `peak_w`, and uses what is
-    left of `peak_w` to charge the battery up to `charge_to`.
+    Then, while the grid is cheap or clean, the rest of `peak_w` charges the battery up to
+    `charge_to`, unless the battery had to help. So cheap or clean energy comes before a low peak:
+    the battery is charged although that raises the import up to `peak_w`, and does not relieve the
+    grid below it. Charging alone never lifts the import above `peak_w`.
     """
 
     first: Literal["battery", "grid"] = "battery"

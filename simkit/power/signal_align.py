@@ -20,7 +20,7 @@ from simkit.power.signal import WATT, Scaled, Signal
 from simkit.power.signal_calendar import CalendarYear, calendar_year, dates
 from simkit.power.signal_steps import PastEnd, Steps
 from simkit.power.signal_trace import Gaps, PowerTrace, StepFunction, step_function
-from simkit.power.signal_zone import standard_offset_s
+from simkit.power.signal_zone import is_utc, standard_offset_s
 
 
 class Span(NamedTuple):
@@ -104,8 +104,8 @@ def aligned(
         factor: multiplies all values, see `scale_factor`.
         needed: part of the run in which the signal is needed, for messages; None: not stated.
 
-    Raises TraceError for gaps that are not allowed, or a calendar year that the trace does not
-    fill.
+    Raises TraceError for gaps that are not allowed, a calendar year that the trace does not fill,
+    or, by calendar, a trace in UTC of an unknown place on the clock of another zone.
     """
     gaps = gaps or Gaps()
     pieces = step_function(trace, gaps)
@@ -130,6 +130,13 @@ def _on_calendar(
     trace: PowerTrace, pieces: StepFunction, alignment: Alignment, gaps: Gaps, needed: Span | None
 ) -> CalendarYear:
     epoch = alignment.epoch_s or 0.0
+    if alignment.time_zone and not trace.place_known and not is_utc(alignment.time_zone):
+        raise TraceError(
+            f"{trace.name}: its times are in {trace.time_zone} and nothing says where its place "
+            f"is, but the run's zone is {alignment.time_zone}; align calendar would take 12:00 "
+            f"{trace.time_zone} for 12:00 in {alignment.time_zone}: declare the zone of the place "
+            "as site_zone (site_zone: UTC if that is meant), or align by epoch or offset"
+        )
     there = standard_offset_s(trace.time_zone, float(pieces.starts_s[0]))
     here = standard_offset_s(alignment.time_zone or trace.time_zone, epoch)
     local = StepFunction(pieces.starts_s + there, pieces.values, pieces.end_s + there)

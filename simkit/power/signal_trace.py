@@ -47,12 +47,16 @@ class PowerTrace:
     """``W``, ``gCO2/kWh``, ``price/kWh``, ``m/s``, …"""
     time_zone: str
     """Zone of the place. Calendar alignment compares hours of its standard time."""
+    place_known: bool = True
+    """Whether `time_zone` is that of the place; False: a file in UTC that does not say where."""
     sampling: Sampling = "mean"
     """``mean``: over an interval; ``instant``: read at the time given."""
     label: Label = "start"
     """Which end of its interval a mean's time is; ignored for instants."""
     step_s: float = 0.0
     """Regular step of the times in s; 0: the most frequent one."""
+    step_declared: bool | None = None
+    """Whether the step was declared, not found; None: if `step_s` is given. See `intervals`."""
     name: str = "trace"
     """Its name in messages: file and column."""
     report: RowReport | None = None
@@ -73,6 +77,8 @@ class PowerTrace:
             raise TraceError(f"{self.name}: step_s {self.step_s!r}; it must be positive, in s")
         self._check_columns()
         parse_zone(self.time_zone)
+        if self.step_declared is None:
+            object.__setattr__(self, "step_declared", self.step_s > 0)
         if self.step_s == 0:
             object.__setattr__(self, "step_s", _usual_step(self))
 
@@ -193,8 +199,8 @@ def step_function(trace: PowerTrace, gaps: Gaps) -> StepFunction:
 
     A mean holds over its interval. A reading at an instant says nothing about the time between
     readings: there the mean of the two neighbours holds, whose integral is that of the straight
-    line between them; the last reading holds for one more step. If the next row is more than 1.5
-    steps away, a value holds for one step and a gap follows.
+    line between them; the last reading holds for one more interval. If the next row is more than
+    1.5 steps away, a value holds for one interval and a gap follows. See `intervals`.
 
     Raises TraceError, naming the gaps, if some are not allowed.
     """
@@ -215,14 +221,24 @@ def step_function(trace: PowerTrace, gaps: Gaps) -> StepFunction:
 
 
 def intervals(trace: PowerTrace) -> tuple[Floats, Floats, Floats]:
-    """Return (n,) starts, ends and values of the trace's own pieces; see `step_function`."""
-    times, values, step = trace.time_s, trace.value, trace.step_s
-    near = np.diff(times) <= LONGEST_REGULAR_STEP * step
+    """Return (n,) starts, ends and values of the trace's own pieces; see `step_function`.
+
+    An interval lasts until the next row (from the previous row if times are ends). The last one
+    (the first) and those beside a gap tell no length: they are as long as the interval on their
+    other side, since a file may change its step, or as the step if that is a gap, too, or if the
+    step was declared.
+    """
+    times, values = trace.time_s, trace.value
+    distance = np.diff(times)
+    near = distance <= LONGEST_REGULAR_STEP * trace.step_s
+    known = np.where(near, distance, trace.step_s)
+    if trace.step_declared:
+        known = np.full(len(known), trace.step_s)
     if trace.sampling == "mean" and trace.label == "end":
-        starts = times - step
+        starts = times - np.append(known, trace.step_s)
         starts[1:] = np.where(near, times[:-1], starts[1:])
         return starts, times, values
-    ends = times + step
+    ends = times + np.append(trace.step_s, known)
     ends[:-1] = np.where(near, times[1:], ends[:-1])
     if trace.sampling == "instant":
         values = values.copy()

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from simkit.errors import TraceError
 
+_NAMES_OF_UTC = ("UTC", "UCT", "GMT", "GMT0", "GMT+0", "GMT-0", "Zulu", "Universal", "Greenwich")
 _FIXED = re.compile(r"(?:UTC|GMT)\s*([+-])(\d{1,2})(?::?([0-5]\d))?", re.IGNORECASE)
 
 
@@ -30,6 +31,14 @@ def parse_zone(name: str) -> tzinfo:
             f"{name!r} is not a valid time zone; write UTC, UTC-06:00 for a clock without daylight "
             "saving, or a name such as America/Chicago"
         ) from None
+
+
+def is_utc(name: str) -> bool:
+    """Return whether a zone is UTC itself, which says nothing of a place; London's is not."""
+    zone = parse_zone(name)
+    if isinstance(zone, ZoneInfo):
+        return zone.key.removeprefix("Etc/") in _NAMES_OF_UTC
+    return zone.utcoffset(None) == timedelta(0)
 
 
 def fixed_zone(offset_s: float) -> str:

@@ -13,7 +13,7 @@ import polars as pl
 
 from simkit.errors import RunError
 from simkit.results.energy_metrics import energy_metrics
-from simkit.results.job_metrics import job_metrics
+from simkit.results.job_metrics import cloudsimpy_makespan_metric, job_metrics
 from simkit.results.machine_metrics import machine_metrics
 from simkit.results.machine_records import MachineRecords
 from simkit.results.metric import Metric, RunWindow, counted_resource, run_window, status_counts
@@ -30,7 +30,8 @@ def compute_metrics(
 
     The tables are read column by column or in batches and never sorted: memory stays at a few
     columns of the jobs. Sums do not depend on the number of threads. Metrics of value, tasks,
-    machines and energy are included if the run has them.
+    machines and energy are included if the run has them, and CloudSimPy's makespan if the policy
+    follows its rules.
 
     Args:
         run: its tables must be closed.
@@ -48,17 +49,19 @@ def compute_metrics(
     for name, value in (("warmup", warmup), ("cooldown", cooldown)):
         if not (math.isfinite(value) and value >= 0):
             raise RunError(f"metrics.{name}: {value!r} is not a time of 0 s or more")
-    jobs, allocations, timeline = map(run.scan, ("jobs", "allocations", "timeline"))
+    jobs, tasks, allocations, timeline = map(run.scan, ("jobs", "tasks", "allocations", "timeline"))
     window = run_window(jobs, timeline, warmup=warmup, cooldown=cooldown)
     counts = status_counts(jobs, "jobs")
     if window is None:
         return {counts.name: counts.as_json()}
     found = [
-        *job_metrics(jobs, window, tau=tau, resource=counted_resource(run.resources)),
-        *timeline_metrics(jobs, allocations, timeline, window, run.capacity),
+        *job_metrics(jobs, tasks, window, tau=tau, resource=counted_resource(run.resources)),
+        *timeline_metrics(jobs, tasks, allocations, timeline, window, run.capacity),
         *value_metrics(jobs, allocations, timeline, window),
         *_on_machines(MachineRecords.of(run), jobs, window),
     ]
+    if run.compat == "cloudsimpy":
+        found.append(cloudsimpy_makespan_metric(allocations, window))
     if run.has_power:
         found += energy_metrics(run.scan("power"), run.battery, window)
     return {metric.name: metric.as_json() for metric in (*found, counts)}

@@ -1,7 +1,7 @@
-"""The digest of a run: SHA-256 over the canonical values of its tables and metrics.
+"""The digest of a run: SHA-256 over the values of its tables, its metrics and its scenario.
 
-Two runs of a scenario have the same digest, whatever the hash seed, the machine or the size of the
-chunks in which the tables were written; wall time, memory and paths stay outside.
+Two runs of a scenario have the same digest, whatever the hash seed, the machine, the folder or the
+size of the chunks in which the tables were written; wall time, memory and paths stay outside.
 
 For each table, in the order of `TABLES`, and each of its columns, in order, the column's hash is
 SHA-256 over its values in row order:
@@ -11,8 +11,9 @@ SHA-256 over its values in row order:
 - Boolean: one byte, 0 or 1; null is 2;
 - String: the UTF-8 bytes and one 0 byte; null is the bytes 0xff and 0.
 
-The run's digest is SHA-256 over a line ``table.column:hash`` for each column and a last line
-``metrics:hash``, the SHA-256 of the metrics as JSON with sorted keys and no blanks.
+The run's digest is SHA-256 over a line ``table.column:hash`` for each column, a line
+``metrics:hash`` and a last line ``scenario:hash``: the SHA-256 of the metrics, and of the
+scenario's portable form, as JSON with sorted keys and no blanks.
 """
 
 from __future__ import annotations
@@ -41,14 +42,15 @@ class RunDigest:
         for column in rows.iter_columns():
             hashes.setdefault(column.name, sha256()).update(canonical_bytes(column))
 
-    def finish(self, metrics: Mapping[str, Any]) -> str:
-        """Return the run's digest, 64 hexadecimal digits."""
+    def finish(self, metrics: Mapping[str, Any], scenario: Mapping[str, Any]) -> str:
+        """Return the run's digest, 64 hexadecimal digits; `scenario` is in its portable form."""
         total = sha256()
         for table, hashes in self._columns.items():
             for name, column in hashes.items():
                 total.update(f"{table}.{name}:{column.hexdigest()}\n".encode())
-        text = json.dumps(metrics, sort_keys=True, separators=(",", ":"))
-        total.update(f"metrics:{sha256(text.encode()).hexdigest()}\n".encode())
+        for name, content in (("metrics", metrics), ("scenario", scenario)):
+            text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+            total.update(f"{name}:{sha256(text.encode()).hexdigest()}\n".encode())
         return total.hexdigest()
 
 

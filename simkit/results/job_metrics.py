@@ -6,14 +6,24 @@ mean, deviation and percentiles (`metric.distribution`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.results.metric import Metric, RunWindow, batches, distribution, share, throughput
+from simkit.results.metric import (
+    Metric,
+    RunWindow,
+    batches,
+    distribution,
+    share,
+    task_area,
+    throughput,
+)
 from simkit.text import counted
 
 
@@ -31,11 +41,23 @@ class JobMetric:
     high_is_good: bool = False
 
 
+_LEAST: Final = pl.coalesce("ideal_time_s", "run_time_s")
+"""The ideal time of a job of several tasks or instances, the run time of any other."""
+_OR_IDEAL: Final = (
+    "; of several tasks or instances: turnaround for wait + run and ideal for run, where ideal is "
+    "the critical path of the longest successful instances"
+)
+
+
 def _bounded_slowdown(tau: float, processors: pl.Expr) -> pl.Expr:
-    """Return max(1, (wait + run) / (processors · max(run, tau))), null before the job's end."""
-    run, ended = pl.col("run_time_s"), pl.col("end_time_s").is_not_null()
-    floor = processors * pl.max_horizontal(run, pl.lit(tau))
-    ratio = (pl.col("wait_time_s") + run) / floor
+    """Return max(1, (wait + run) / (processors · max(run, tau))), null before the job's end.
+
+    Of several tasks or instances: max(1, turnaround / (processors · max(ideal, tau))).
+    """
+    ended, several = pl.col("end_time_s").is_not_null(), pl.col("ideal_time_s").is_not_null()
+    floor = processors * pl.max_horizontal(_LEAST, pl.lit(tau))
+    whole = pl.col("wait_time_s") + pl.col("run_time_s")
+    ratio = pl.when(several).then(pl.col("turnaround_time_s")).otherwise(whole) / floor
     return pl.when(ended & ratio.is_not_null() & (floor > 0)).then(pl.max_horizontal(ratio, 1.0))
 
 
@@ -52,22 +74,21 @@ JOB_METRICS: tuple[JobMetric, ...] = (
     JobMetric(
         "slowdown",
         "1",
-        "turnaround / run; a job that ran for 0 s has none and counts as censored",
-        lambda _tau, _resource: pl.when(pl.col("run_time_s") > 0).then(
-            pl.col("turnaround_time_s") / pl.col("run_time_s")
-        ),
+        "turnaround / run; of several tasks or instances turnaround / ideal, the critical path of "
+        "the longest successful instances; a job that ran for 0 s has none and counts as censored",
+        lambda _tau, _resource: pl.when(_LEAST > 0).then(pl.col("turnaround_time_s") / _LEAST),
     ),
     JobMetric(
         "bounded_slowdown",
         "1",
-        "max(1, (wait + run) / max(run, {tau:g} s))",
+        "max(1, (wait + run) / max(run, {tau:g} s))" + _OR_IDEAL,
         lambda tau, _resource: _bounded_slowdown(tau, pl.lit(1.0)),
     ),
     JobMetric(
         "per_processor_bounded_slowdown",
         "1",
         "max(1, (wait + run) / ({resource} * max(run, {tau:g} s))) (Zotkin and Keleher, "
-        '"Job-length estimation and performance in backfilling schedulers", 1999)',
+        '"Job-length estimation and performance in backfilling schedulers", 1999)' + _OR_IDEAL,
         lambda tau, resource: _bounded_slowdown(tau, pl.col(resource)),
     ),
 )
@@ -75,12 +96,13 @@ JOB_METRICS: tuple[JobMetric, ...] = (
 
 
 def job_metrics(
-    jobs: pl.LazyFrame, window: RunWindow, *, tau: float, resource: str
+    jobs: pl.LazyFrame, tasks: pl.LazyFrame, window: RunWindow, *, tau: float, resource: str
 ) -> list[Metric]:
     """Return the metrics of the window's jobs; makespan is that of all jobs.
 
     Args:
         jobs: columns of `records.JOBS`, and one a resource.
+        tasks: columns of `records.TASKS`, and one a resource.
         window: its jobs count; throughput is that of its stretch of time.
         tau: floor of the run time in bounded slowdowns, in s.
         resource: its amount stands for a job's processors.
@@ -92,7 +114,7 @@ def job_metrics(
         *_distributions(jobs, window, tau, resource),
         _makespan(jobs),
         throughput("jobs", jobs.select(finished.sum()).collect().item(), window),
-        _weighted_response(jobs, window, resource),
+        _weighted_response(jobs, tasks, window, resource),
         _fairness(jobs, window, tau),
     ]
 
@@ -123,16 +145,21 @@ def _distributions(
     return found
 
 
-def _weighted_response(jobs: pl.LazyFrame, window: RunWindow, resource: str) -> Metric:
+def _weighted_response(
+    jobs: pl.LazyFrame, tasks: pl.LazyFrame, window: RunWindow, resource: str
+) -> Metric:
     """Return the average weighted response time, each job weighted by its area.
 
     Schwiegelshohn and Yahyapour, "Fairness in parallel job scheduling", 2000.
     """
-    area = pl.col(resource) * pl.col("run_time_s")
-    columns = [area.alias("area"), pl.col("turnaround_time_s")]
+    own = pl.col(resource) * pl.col("run_time_s")
+    columns = ["job_id", own.alias("own"), pl.col("turnaround_time_s")]
+    several = _areas_of_several(jobs, tasks, resource)
     count, censored, total, weighted = 0, 0, 0.0, 0.0
-    for rows in batches(jobs, columns, window):
-        ended = rows.drop_nulls()
+    for batch in batches(jobs, columns, window):
+        rows = batch.join(several, on="job_id", how="left", maintain_order="left")
+        rows = rows.with_columns(pl.coalesce("area", "own").alias("area"))
+        ended = rows.select("area", "turnaround_time_s").drop_nulls()
         weight, turnaround = ended["area"].to_numpy(), ended["turnaround_time_s"].to_numpy()
         count, censored = count + len(ended), censored + len(rows) - len(ended)
         total += float(weight.sum())
@@ -140,13 +167,27 @@ def _weighted_response(jobs: pl.LazyFrame, window: RunWindow, resource: str) -> 
     return Metric(
         name="awrt_s",
         unit="s",
-        formula=f"sum(w * turnaround) / sum(w), w = {resource} * run (average weighted response "
+        formula=f"sum(w * turnaround) / sum(w), w = {resource} * run, or of several tasks or "
+        f"instances the {resource}-seconds that they ask for (average weighted response "
         'time; Schwiegelshohn and Yahyapour, "Fairness in parallel job scheduling", 2000)',
         window=window.jobs_text,
         count=count,
         censored=censored,
         values={"value": share(weighted, total)},
     )
+
+
+def _areas_of_several(jobs: pl.LazyFrame, tasks: pl.LazyFrame, resource: str) -> pl.DataFrame:
+    """Return the area (resource-seconds) of each job that has an ideal time, by job_id."""
+    known = pl.col("ideal_time_s").is_not_null()
+    found = jobs.filter(known).select("job_id").collect()
+    found = found.unique("job_id", keep="first", maintain_order=True).with_row_index("row")
+    area = np.zeros(len(found))
+    columns = [pl.col("job_id"), task_area(resource).alias("area")]
+    for batch in batches(tasks, columns) if len(found) else ():
+        rows = batch.join(found, on="job_id", how="inner", maintain_order="left")
+        np.add.at(area, rows["row"].to_numpy(), rows["area"].to_numpy())
+    return found.select("job_id", pl.Series("area", area, pl.Float64))
 
 
 def _fairness(jobs: pl.LazyFrame, window: RunWindow, tau: float) -> Metric:
@@ -187,6 +228,40 @@ def _by_group(group: pl.Series, values: Floats) -> Iterator[tuple[int | str, flo
         codes = group.rank("dense").to_numpy().astype(np.int64) - 1
         sums, counts = np.bincount(codes, weights=values), np.bincount(codes)
         yield from zip(group.unique().sort(), sums.tolist(), counts.tolist(), strict=True)
+
+
+def cloudsimpy_makespan(
+    allocations: pl.DataFrame | pl.LazyFrame, first_submit_s: float = 0.0
+) -> float | None:
+    """Return the makespan in s as the simulator CloudSimPy counts it; None if nothing has ended.
+
+    Its clock counts whole seconds since the first submit, and the makespan is the tick at which the
+    last instance's resources come free: the first from its end on, or two ticks after the start of
+    one that ran for exactly a second (Li and Hu, "DeepJS: Job scheduling based on deep
+    reinforcement learning in cloud data center", 2019; see `simkit.policies.cloudsimpy`).
+
+    Args:
+        allocations: columns ``start_time_s`` and ``end_time_s``.
+        first_submit_s: when the first job was submitted.
+    """
+    start, end = pl.col("start_time_s"), pl.col("end_time_s")
+    free = pl.when(end - start == 1.0).then(start + 2.0).otherwise(end.ceil())
+    last = allocations.lazy().select(free.max()).collect().item()
+    return None if last is None else float(last) - math.floor(first_submit_s)
+
+
+def cloudsimpy_makespan_metric(allocations: pl.LazyFrame, window: RunWindow) -> Metric:
+    """Return the makespan that CloudSimPy would report of the same allocations, never trimmed."""
+    ended = allocations.select(pl.col("end_time_s").is_not_null().sum()).collect().item()
+    return Metric(
+        name="cloudsimpy_makespan",
+        unit="s",
+        formula="tick at which the last allocation's resources come free - floor(first submit); "
+        "free at ceil(end), or at start + 2 s after a run of exactly 1 s",
+        window="all allocations",
+        count=ended,
+        values={"value": cloudsimpy_makespan(allocations, window.first_submit_s)},
+    )
 
 
 def _makespan(jobs: pl.LazyFrame) -> Metric:

@@ -36,7 +36,7 @@ class MachineRecords:
 
         Raises RunError if a table is missing or damaged.
         """
-        machines = sorted(run.info["cluster"]["machines"], key=lambda machine: int(machine["id"]))
+        machines = sorted(run.machines, key=lambda machine: int(machine["id"]))
         amounts = [[float(m["capacity"].get(r, 0.0)) for r in run.resources] for m in machines]
         return cls(
             resources=run.resources,

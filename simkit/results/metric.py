@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, Ints
 from simkit.errors import RunError
 from simkit.records import STATUSES
 from simkit.units import format_duration
@@ -167,6 +167,11 @@ def batches(
         yield (window.jobs(rows) if window else rows).select(columns).collect()
 
 
+def task_area(resource: str) -> pl.Expr:
+    """Return the resource-seconds that a task asks for, with the trace's run times."""
+    return pl.col(resource) * pl.col("instances") * pl.col("trace_run_time_s")
+
+
 def _plain(value: float | int | None) -> float | int | None:
     """Return a plain Python number; None if it is undefined (None, NaN, infinite)."""
     if value is None or not math.isfinite(value):
@@ -188,6 +193,29 @@ def distribution(values: Floats) -> dict[str, float | int | None]:
     mean, top = float(values.mean()), float(values.max())
     p50, p90, p99 = np.quantile(values, (0.5, 0.9, 0.99), overwrite_input=True).tolist()
     return dict(zip(names, (mean, std, p50, p90, p99, top), strict=True))
+
+
+def counted_distribution(values: Floats, counts: Ints) -> dict[str, float | int | None]:
+    """Return the `distribution` of values of which each occurs several times.
+
+    Args:
+        values: (n,) finite values.
+        counts: (n,) how often each occurs, at least once.
+    """
+    if not len(values):
+        return distribution(values)
+    order = np.argsort(values, kind="stable")
+    values, counts = values[order], counts[order]
+    up_to = np.cumsum(counts)
+    number, mean = int(up_to[-1]), float((values * counts).sum() / up_to[-1])
+    squares = float((counts * (values - mean) ** 2).sum())
+    found = {"mean": mean, "std": math.sqrt(squares / (number - 1)) if number > 1 else None}
+    for name, quantile in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
+        rank = (number - 1) * quantile
+        ranks = [math.floor(rank), min(math.floor(rank) + 1, number - 1)]
+        low, high = values[np.searchsorted(up_to, ranks, side="right")].tolist()
+        found[name] = low + (high - low) * (rank - ranks[0])
+    return found | {"max": float(values[-1])}
 
 
 def share(part: float, whole: float) -> float | None:

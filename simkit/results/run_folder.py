@@ -7,10 +7,12 @@ for.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from types import NoneType
 from typing import Any, Final, TypeVar
 
 import polars as pl
@@ -20,11 +22,14 @@ from simkit.errors import RunError
 from simkit.power.battery import BatteryFacts
 from simkit.results.time_bins import power_means
 from simkit.scenario.bundled import agent_label
+from simkit.scenario.types import shown
 from simkit.text import counted
 from simkit.units import KWH_J
 
 FORMAT: Final = 1
 """The version of run folders that this module reads."""
+PORTABLE: Final = "portable_scenario"
+"""Key of `run.json`: the scenario as it enters the digest (`scenario.portable_form`)."""
 
 TABLES: Final = {
     "jobs": records.JOBS,
@@ -38,6 +43,43 @@ POWER_TABLES: Final = {"power": records.POWER, "energy": records.ENERGY}
 """Further tables of runs with power."""
 
 _Result = TypeVar("_Result")
+
+_NUMBER: Final = (int, float)
+_TYPES: Final[dict[str, type | tuple[type, ...]]] = {
+    "name": str, "status": str, "error": (str, NoneType), "digest": (str, NoneType),
+    "seed": int, "jobs": int, "decisions": int,
+    "epoch_s": (*_NUMBER, NoneType), "time_zone": (str, NoneType),
+    "inputs": list, "inputs.*": dict, "inputs.*.path": str, "inputs.*.sha256": str,
+    "cluster": dict, "cluster.resources": list, "cluster.resources.*": str,
+    "cluster.machines": list, "cluster.machines.*": dict, "cluster.machines.*.id": int,
+    "cluster.machines.*.capacity": dict, "cluster.machines.*.capacity.*": _NUMBER,
+    "power": dict, "power.epoch_s": (*_NUMBER, NoneType), "power.zone": (str, NoneType),
+    "scenario": dict, "scenario.name": str, "scenario.policy": (dict, str, NoneType),
+    "scenario.policy.agent": str,
+    "scenario.workload": (dict, NoneType), "scenario.workload.path": (str, NoneType),
+    "scenario.cluster": (dict, NoneType), "scenario.cluster.maintenance": (list, NoneType),
+    "scenario.cluster.maintenance.*": dict,
+    "scenario.power": (dict, NoneType), "scenario.power.supply": (dict, NoneType),
+    "scenario.power.battery": (dict, NoneType), "scenario.power.battery.capacity_kwh": _NUMBER,
+    "scenario.power.battery.charge_efficiency": _NUMBER,
+    "scenario.power.battery.discharge_efficiency": _NUMBER,
+    "scenario.power.battery.initial_soc": _NUMBER, "scenario.power.battery.floor": _NUMBER,
+    "scenario.power.battery.ceiling": _NUMBER,
+}  # fmt: skip
+"""What is read of run.json, by dotted key → its type; ``*`` is any row of a list or any key."""
+_NEEDED: Final = {
+    "cluster.machines.*": ("id", "capacity"),
+    "inputs.*": ("path", "sha256"),
+    "scenario.power.battery": (
+        "capacity_kwh", "charge_efficiency", "discharge_efficiency", "initial_soc", "floor",
+        "ceiling",
+    ),
+}  # fmt: skip
+"""Keys that a section has if it is there."""
+_NAMES: Final[dict[type, str]] = {
+    str: "text", int: "a whole number", float: "a number", dict: "an object", list: "a list",
+    NoneType: "null",
+}  # fmt: skip
 
 
 class Run:
@@ -74,8 +116,30 @@ class Run:
         if "fitness" in policy and policy.get("order") == "fcfs":
             keys = ("fitness", "compat")  # fcfs is the default order
         parts = [policy.get(key) for key in keys]
-        words = [str(p.get("type", "?") if isinstance(p, dict) else p) for p in parts if p]
+        words = [_part(p) for p in parts if p]
         return " + ".join(word for word in words if word != "none") or "unknown"
+
+    @property
+    def estimates(self) -> str:
+        """What the policy's run-time estimates are: ``requested``, ``user-mean + tsafrir``, ….
+
+        A log without requested times leaves its run times: ``run times (no requests)``. Empty if
+        the policy does not use estimates.
+        """
+        facts = self.info.get("estimates") or {}
+        return str(facts.get("name", "")) if facts.get("used") else ""
+
+    @property
+    def method(self) -> str:
+        """The policy, and its estimates unless they are requests, in a few words."""
+        policy, estimates = self.policy.rsplit("/", 1)[-1], self.estimates
+        return f"{policy}, {estimates}" if estimates not in ("", "requested") else policy
+
+    @property
+    def compat(self) -> str | None:
+        """The other simulator whose rules the policy follows; None: none."""
+        policy = self.info.get("scenario", {}).get("policy")
+        return policy.get("compat") if isinstance(policy, dict) else None
 
     @property
     def status(self) -> str:
@@ -100,11 +164,15 @@ class Run:
     @property
     def capacity(self) -> dict[str, float]:
         """Total of each resource over the cluster's machines, at the start."""
-        machines = self.info.get("cluster", {}).get("machines", ())
         return {
-            name: float(sum(machine["capacity"].get(name, 0.0) for machine in machines))
+            name: float(sum(machine["capacity"].get(name, 0.0) for machine in self.machines))
             for name in self.resources
         }
+
+    @property
+    def machines(self) -> list[dict[str, Any]]:
+        """Id, name and capacity of each machine."""
+        return list(self.info.get("cluster", {}).get("machines", ()))
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -235,7 +303,7 @@ def open_run(folder: RunOrFolder, *, allow_partial: bool = False) -> Run:
     if isinstance(folder, Run):
         return folder
     path = Path(folder)
-    if not path.exists():
+    if not os.path.exists(path):  # noqa: PTH110  False, not an error, for a name that is too long
         raise RunError(f"{path}: there is no such run folder; `simkit run` prints where it wrote")
     if not path.is_dir():
         raise RunError(f"{path}: is a file, a run is a folder; give the folder that holds it")
@@ -250,6 +318,8 @@ def open_run(folder: RunOrFolder, *, allow_partial: bool = False) -> Run:
             f"{path}: run.json has {found}, this simkit reads format {FORMAT}; "
             "run the scenario again, or read it with the simkit that wrote it"
         )
+    if wrong := [*_wrong_types(info)]:
+        raise RunError("\n".join(f"{path / 'run.json'}: {text}" for text in wrong[:_MOST_WRONG]))
     if allow_partial:
         return Run(path, {"status": "incomplete", **info})
     if info.get("status") != "complete":
@@ -269,10 +339,47 @@ def open_run(folder: RunOrFolder, *, allow_partial: bool = False) -> Run:
     return run
 
 
+_MOST_WRONG: Final = 20
+"""Wrong types that are reported at once."""
+
+
+def _wrong_types(info: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which values of run.json have another type than simkit gives them, a line each."""
+    for pattern, kinds in _TYPES.items():
+        allowed = kinds if isinstance(kinds, tuple) else (kinds,)
+        for key, value in _entries(info, pattern.split(".")):
+            too_large = type(value) is int and value.bit_length() > 63
+            if type(value) not in allowed or too_large:
+                names = " or ".join(dict.fromkeys(_NAMES[kind] for kind in allowed))
+                yield f"{key} is {shown(value)}, it must be {names}; run the scenario again"
+    for pattern, keys in _NEEDED.items():
+        for key, value in _entries(info, pattern.split(".")):
+            if isinstance(value, dict) and (missing := [k for k in keys if k not in value]):
+                yield f"{key} has no {', '.join(missing)}; run the scenario again"
+
+
+def _entries(value: Any, steps: list[str], above: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (dotted key, value) of what stands at the steps, if anything does."""
+    if not steps:
+        yield above.removeprefix("."), value
+        return
+    first, *rest = steps
+    if isinstance(value, list) and first == "*":
+        parts: Any = enumerate(value)
+    elif isinstance(value, dict):
+        parts = value.items() if first == "*" else [(first, value[first])] if first in value else ()
+    else:
+        parts = ()  # reported as of the wrong type itself
+    for key, part in parts:
+        yield from _entries(part, rest, f"{above}.{key}")
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     try:
+        if path.exists() and not path.is_file():
+            raise RunError(f"{path}: is not a regular file; run the scenario again")
         content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RunError(f"{path}: cannot be read ({error}); run the scenario again") from error
     if not isinstance(content, dict):
         raise RunError(f"{path}: holds no JSON object; run the scenario again")
@@ -310,3 +417,12 @@ class MemoryRun(Run):
         if table not in self._tables:
             raise RunError(f"there is no table {table!r}; the tables are {', '.join(self._tables)}")
         return self._tables[table].lazy()
+
+
+def _part(setting: Any) -> str:
+    """Return ``easy`` or ``easy(order=sjf)`` of a policy's part: its choices, not its numbers."""
+    if not isinstance(setting, dict):
+        return str(setting)
+    chosen = {key: value for key, value in setting.items() if key != "type"}
+    given = ",".join(f"{key}={value}" for key, value in chosen.items() if isinstance(value, str))
+    return f"{setting.get('type', '?')}({given})" if given else str(setting.get("type", "?"))

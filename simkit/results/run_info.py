@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from simkit.power.site import Site
-from simkit.results.run_folder import FORMAT
-from simkit.scenario import Scenario, scenario_hash
+from simkit.results.run_folder import FORMAT, PORTABLE
+from simkit.scenario import Scenario, portable_form, scenario_hash
 from simkit.scenario.bundled import agent_files
 from simkit.scenario.policy import AgentPolicy
 from simkit.workload import RowReport, Trace, Workload
@@ -32,6 +32,8 @@ def first_info(
     """Return what is known before the simulation."""
     power = () if site is None else site.inputs
     reports = {} if site is None else site.reports
+    inputs = _inputs([*trace.inputs, *cluster.inputs, *power, *_own_files(scenario)])
+    hashes = {entry["path"]: entry["sha256"] for entry in inputs}
     return {
         "format": FORMAT,
         "status": "incomplete",
@@ -39,7 +41,8 @@ def first_info(
         "name": scenario.name,
         "scenario": scenario.model_dump(mode="json"),
         "scenario_sha256": scenario_hash(scenario),
-        "inputs": _inputs([*trace.inputs, *cluster.inputs, *power, *_own_files(scenario)]),
+        PORTABLE: portable_form(scenario, hashes),
+        "inputs": inputs,
         "trace": _rows(trace.report),
         "tables": {
             name: _rows(report)

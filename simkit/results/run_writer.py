@@ -32,7 +32,7 @@ from simkit.results.output_folder import (
     reason,
     unwritable,
 )
-from simkit.results.run_folder import MemoryRun, Run
+from simkit.results.run_folder import PORTABLE, MemoryRun, Run
 
 ROW_GROUP: Final = 32_768
 """Rows that a table collects before they are written as one row group."""
@@ -126,7 +126,8 @@ class RunWriter:
         Raises FailedRunError if they cannot be written.
         """
         self._info |= info
-        self._info |= {"digest": self._digest.finish(metrics), "error": ""}
+        digest = self._digest.finish(metrics, self._info.get(PORTABLE, {}))
+        self._info |= {"digest": digest, "error": ""}
         try:
             _write_json(self.work / "metrics.json", metrics)
             self._put_info("complete")
@@ -215,7 +216,7 @@ def claim(folder: Path) -> int | None:
     """Make the folder and lock it for this process, so that no two processes write to it.
 
     Returns the lock, a file descriptor; closing it frees the folder, and so does the end of the
-    process. None if the system or the file system has no locks.
+    process. None if the file system has no locks, or the system is Windows, which is not supported.
 
     Raises RunError if the folder cannot be made, or another process has locked it.
     """
@@ -295,7 +296,7 @@ class MemoryWriter:
     def complete(self, info: Mapping[str, Any], metrics: Mapping[str, Any]) -> Run:
         """Return the finished run."""
         assert self._digest is not None
-        digest = self._digest.finish(metrics)
+        digest = self._digest.finish(metrics, self._info.get(PORTABLE, {}))
         info = {**self._info, **info, "status": "complete", "digest": digest}
         return MemoryRun(info, self._tables, metrics)
 

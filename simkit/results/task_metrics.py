@@ -12,6 +12,7 @@ from simkit.results.metric import (
     Metric,
     RunWindow,
     batches,
+    counted_distribution,
     distribution,
     share,
     status_counts,
@@ -41,6 +42,7 @@ def task_metrics(
         status_counts(records.tasks, "tasks"),
         *_completed(jobs, records.tasks, totals.finished),
         _turnaround(records.tasks, jobs, window),
+        _instance_waits(records, jobs, window),
         throughput("tasks", records.tasks.select(ended.sum()).collect().item(), window),
         throughput("instances", totals.finished_inside, window),
         totals.retries(),
@@ -89,6 +91,61 @@ def _turnaround(tasks: pl.LazyFrame, jobs: pl.LazyFrame, window: RunWindow) -> M
         censored=seen - len(values),
         values=distribution(values),
     )
+
+
+def _instance_waits(records: MachineRecords, jobs: pl.LazyFrame, window: RunWindow) -> Metric:
+    """Return the distribution of the time until instances first started, once they could."""
+    key = ["job_id", "task_id"]
+    tasks = records.tasks.select(*key, "instances", "ready_time_s").collect()
+    if window.trimmed:
+        submitted = window.jobs(jobs).select("job_id").collect()
+        tasks = tasks.join(submitted, on="job_id", how="semi", maintain_order="left")
+    submitted_instances = int(tasks["instances"].sum())
+    tasks = tasks.unique(key, keep="first", maintain_order=True)
+    begins, parts = pl.col("attempt") == 1, []
+    halted = records.allocations.filter(begins & (pl.col("outcome") == "suspended"))
+    resumed = halted.select(key).unique().collect()  # more than their first start is an attempt 1
+    several = []
+    columns = [*key, "first_instance", "count", "attempt", "start_time_s"]
+    for batch in batches(records.allocations, columns):
+        rows = batch.filter(begins).join(tasks, on=key, how="inner", maintain_order="left")
+        if len(resumed):
+            several.append(rows.join(resumed, on=key, how="semi", maintain_order="left"))
+            rows = rows.join(resumed, on=key, how="anti", maintain_order="left")
+        parts.append(_waits(rows))
+    if several:
+        parts.append(_waits(_first_starts(pl.concat(several))))
+    waits = (
+        pl.concat(parts) if parts else pl.DataFrame(schema={"wait": pl.Float64, "count": pl.Int64})
+    )
+    started = int(waits["count"].sum())
+    return Metric(
+        name="instance_wait_time_s",
+        unit="s",
+        formula="first start of an instance - when its task was ready (submit of the job, or the "
+        "end of the last task that it depends on); starting over does not count again; count: "
+        "instances",
+        window=window.jobs_text,
+        count=started,
+        censored=submitted_instances - started,
+        values=counted_distribution(waits["wait"].to_numpy(), waits["count"].to_numpy()),
+    )
+
+
+def _waits(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return the different waits among first starts, and how many instances waited so long."""
+    wait = (pl.col("start_time_s") - pl.col("ready_time_s")).alias("wait")
+    return rows.group_by(wait).agg(pl.col("count").sum()).sort("wait")
+
+
+def _first_starts(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return one row an instance, with its first start."""
+    first, count = pl.col("first_instance"), pl.col("count")
+    single = rows.with_columns(instance=pl.int_ranges(first, first + count)).explode("instance")
+    instances = single.group_by("job_id", "task_id", "instance", maintain_order=True).agg(
+        pl.col("start_time_s").min(), pl.col("ready_time_s").first()
+    )
+    return instances.with_columns(pl.lit(1, pl.Int64).alias("count"))
 
 
 class _OutcomeTotals:

@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.results.metric import Metric, RunWindow, batches, share
+from simkit.results.metric import Metric, RunWindow, batches, share, task_area
 
 
 def timeline_metrics(
     jobs: pl.LazyFrame,
+    tasks: pl.LazyFrame,
     allocations: pl.LazyFrame,
     timeline: pl.LazyFrame,
     window: RunWindow,
@@ -24,7 +25,8 @@ def timeline_metrics(
     """Return utilisation and offered load of each resource, backlog and unsuccessful share.
 
     Args:
-        jobs: columns of `records.JOBS`, and one a resource.
+        jobs: columns of `records.JOBS`.
+        tasks: columns of `records.TASKS`, and one a resource.
         allocations: columns of `records.ALLOCATIONS`.
         timeline: columns of `records.TIMELINE`, by ascending time, with those of the resources.
         window: its jobs count in the offered load, its stretch of time in utilisation and backlog.
@@ -35,7 +37,7 @@ def timeline_metrics(
     unsuccessful, rows = _unsuccessful_share(allocations)
     return [
         *_utilisations(whole, capacity, window, rows),
-        *_offered_loads(jobs, arriving, capacity, window),
+        *_offered_loads(jobs, tasks, arriving, capacity, window),
         _backlog(whole, window),
         unsuccessful,
     ]
@@ -156,25 +158,33 @@ def _backlog(integral: StepIntegral, window: RunWindow) -> Metric:
 
 
 def _offered_loads(
-    jobs: pl.LazyFrame, integral: StepIntegral, capacity: Mapping[str, float], window: RunWindow
+    jobs: pl.LazyFrame,
+    tasks: pl.LazyFrame,
+    integral: StepIntegral,
+    capacity: Mapping[str, float],
+    window: RunWindow,
 ) -> list[Metric]:
     """Return each resource's offered load; `integral` runs from the first submit to the last."""
     area = dict.fromkeys(capacity, 0.0)
-    count = 0
-    demand = [(pl.col(name) * pl.col("trace_run_time_s")).alias(name) for name in area]
-    for rows in batches(jobs, demand, window):
-        count += len(rows)
+    kept = window.jobs(jobs).select("job_id").collect()
+    demand = ["job_id", *(task_area(name).alias(name) for name in area)]
+    for batch in batches(tasks, demand):
+        rows = (
+            batch.join(kept, on="job_id", how="semi", maintain_order="left")
+            if window.trimmed
+            else batch
+        )
         for name in area:
             area[name] += float(rows[name].to_numpy().sum())
     return [
         Metric(
             name=f"offered_load_{name}",
             unit="1",
-            formula=f"sum({name} a job asks for * the trace's run time) / available "
-            f"{name}-seconds, rejected jobs included",
+            formula=f"sum over tasks of instances * {name} an instance asks for * the trace's run "
+            f"time / available {name}-seconds, rejected jobs included; count: jobs",
             window=f"{window.jobs_text}: first to last of their submits, "
             f"{window.first_kept_s:.15g} s to {window.last_kept_s:.15g} s",
-            count=count,
+            count=len(kept),
             values={"value": share(asked, integral.area[f"capacity_{name}"])},
         )
         for name, asked in area.items()

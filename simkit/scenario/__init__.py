@@ -7,8 +7,9 @@ editors read. `simkit.scenario.yaml_document` reads a scenario from YAML.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, field_validator, model_validator
@@ -71,6 +72,19 @@ class Scheduling(Section):
         return self
 
 
+class Limits(Section):
+    """What ends a run that would go on for ever; null: no such limit."""
+
+    simulated_time: PositiveDuration | None = 100 * 365.25 * 86_400
+    """Time after the first submission; nothing later is simulated. The default is a century."""
+    wall_time: PositiveDuration | None = 7 * 86_400.0
+    """Real time that the simulation may take, also inside of a policy that does not return."""
+    decisions: Count | None = 10_000_000
+    """Decisions in a row between which no job arrives or ends."""
+    retries: Annotated[int, Field(ge=0)] | None = 1000
+    """How often a task may start over after its work was lost."""
+
+
 class Metrics(Section):
     """Settings of the metrics."""
 
@@ -100,7 +114,8 @@ class Scenario(Section):
     policy: PolicySection = Field({}, validate_default=True)
     """Decides what starts when and where."""
     estimates: EstimatorChoice = Field("requested", validate_default=True)
-    """Run times that the policy is told: requested, actual, user-mean, or {type: perturbed, …}."""
+    """Run times that the policy is told: requested, actual, user-mean, or {type: perturbed, …};
+    with `correction`, what becomes of those that a job outlives."""
     processes: Many[ProcessSection] = ()
     """SimPy processes of the user, [{path: my_process.py:MyProcess, args: {…}}]; they run next to
     the engine's own, and may take machines away and give them back."""
@@ -110,6 +125,8 @@ class Scenario(Section):
     """Which submitted tasks the policy sees."""
     scheduling: Scheduling = Field(default_factory=Scheduling)
     """When the policy is called."""
+    limits: Limits = Field(default_factory=Limits)
+    """What ends a run that would go on for ever."""
     metrics: Metrics = Field(default_factory=Metrics)
     """How metrics are computed."""
     learn: Learn | None = None
@@ -173,6 +190,53 @@ def scenario_hash(scenario: Scenario) -> str:
     Files count by their absolute paths, not by their content.
     """
     return sha256(_canonical(scenario.model_dump(mode="json")).encode()).hexdigest()
+
+
+def portable_form(scenario: Scenario, inputs: Mapping[str, str]) -> dict[str, Any]:
+    """Return the scenario as it enters a run's digest: equal on every machine and in every folder.
+
+    Keys at their default are left out, so that a key that is added later changes no digest, and so
+    are the name, which says nothing about the run, and the limits, which a whole run never met.
+    Where a text is the path of an input, its file stands as ``sha256:…``; a folder as the SHA-256
+    of a line ``relative/path sha256`` for each input below it, by path; ``file.py:attribute`` as
+    ``sha256:…:attribute``. The hashes of inputs that no text names are listed under ``inputs``.
+
+    Args:
+        scenario: with absolute paths.
+        inputs: absolute path of each file that the run read → its SHA-256 in hexadecimal.
+    """
+    named: set[str] = set()
+
+    def by_content(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: by_content(part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [by_content(part) for part in value]
+        return _content_of(value, inputs, named) if isinstance(value, str) else value
+
+    form: dict[str, Any] = by_content(
+        scenario.model_dump(mode="json", exclude={"name", "limits"}, exclude_defaults=True)
+    )
+    others = sorted(digest for path, digest in inputs.items() if path not in named)
+    return form | ({"inputs": others} if others else {})
+
+
+def _content_of(text: str, inputs: Mapping[str, str], named: set[str]) -> str:
+    """Return what stands for a text in `portable_form`; add the inputs that it names to `named`."""
+    place, colon, attribute = text.rpartition(":")
+    if text not in inputs and place in inputs:
+        named.add(place)
+        return f"sha256:{inputs[place]}{colon}{attribute}"
+    if text in inputs:
+        named.add(text)
+        return f"sha256:{inputs[text]}"
+    folder = PurePath(text)
+    below = sorted(path for path in inputs if folder in PurePath(path).parents)
+    if not below:
+        return text
+    named.update(below)
+    lines = (f"{PurePath(p).relative_to(folder).as_posix()} {inputs[p]}\n" for p in below)
+    return f"sha256:{sha256(''.join(lines).encode()).hexdigest()}"
 
 
 def json_schema() -> dict[str, Any]:

@@ -15,6 +15,7 @@ from simkit.scenario.types import (
     BrokenRulesError,
     Count,
     Instant,
+    ItemCount,
     Many,
     Positive,
     PositiveDuration,
@@ -98,7 +99,7 @@ class MachineGroup(Section):
 
     name: str | None = None
     """Name of the group, for maintenance and partitions."""
-    count: Count = 1
+    count: ItemCount = 1
     """Number of machines."""
 
     @property
@@ -126,7 +127,7 @@ class MaintenanceSection(Section):
     duration: PositiveDuration | None = None
     """How long it lasts; or give `end`."""
     every: PositiveDuration | None = None
-    """Period of repetition; null: once."""
+    """Period in which it recurs, without end; null: once."""
     processors: Count | None = None
     """Processors of the pool that are away; without this and `machines`: all."""
     machines: Many[str] | None = None

@@ -5,19 +5,20 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 from pydantic import BaseModel, Tag, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from simkit.errors import did_you_mean
-from simkit.scenario.types import BrokenRulesError
+from simkit.scenario.types import BrokenRulesError, shown
 from simkit.scenario.yaml_lines import KeyPath, Problem
 
+MOST: Final = 100
+"""Most problems that are reported at once."""
 _NOT = "must be {}, not {}".format
 _KINDS = {
     "int_type": "a whole number",
@@ -48,7 +49,7 @@ def problems_of(
     tag: str = "",
     others: Mapping[str, type[BaseModel]] | None = None,
 ) -> list[Problem]:
-    """Return every problem of a failed validation of `model`, in pydantic's order.
+    """Return the problems of a failed validation of `model`, `MOST` at most, in pydantic's order.
 
     Args:
         error: the failure.
@@ -58,7 +59,7 @@ def problems_of(
     """
     return [
         problem
-        for details in error.errors(include_url=False)
+        for details in error.errors(include_url=False)[:MOST]
         for problem in _problems(details, Location(model, details["loc"], tag, others or {}))
     ]
 
@@ -201,14 +202,3 @@ def _literals(annotation: Any) -> list[str]:
     if get_origin(annotation) is Literal:
         return [str(choice) for choice in get_args(annotation)]
     return [choice for part in get_args(annotation) for choice in _literals(part)]
-
-
-def shown(value: Any) -> str:
-    """Return a value as a scenario shows it, shortened: ``'abc'``, ``true``, ``null``, ``{…}``."""
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return _SHORT.repr(value)
-
-
-_SHORT = reprlib.Repr()
-_SHORT.maxstring = _SHORT.maxother = 60

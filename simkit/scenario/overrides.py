@@ -11,9 +11,14 @@ from pydantic import WithJsonSchema
 from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import SAMPLE, agent_names
-from simkit.scenario.error_messages import Location, shown
-from simkit.scenario.references import AGENT_FORMAT, PluginChoice, PluginName
-from simkit.scenario.types import mark_of
+from simkit.scenario.error_messages import Location
+from simkit.scenario.references import (
+    AGENT_FORMAT,
+    PluginChoice,
+    PluginName,
+    expand_variables,
+)
+from simkit.scenario.types import mark_of, shown
 from simkit.scenario.yaml_lines import KeyPath, parse_scalar
 
 
@@ -47,8 +52,12 @@ def _anchored(path: KeyPath, value: Any, folder: Path) -> Any:
         return value
     location = Location(Scenario, path)
     field = location.field
+    try:
+        known = expand_variables(value)
+    except ValueError:
+        return value  # the validation says what is wrong with it
     is_plugin = bool(field and mark_of(field, PluginName)) or _has_short_form(location)
-    file, colon, attribute = value.rpartition(":")
+    file, colon, attribute = known.rpartition(":")
     if is_plugin and file.endswith(".py"):
         return f"{folder / Path(file).expanduser()}{colon}{attribute}"
     marks = field.metadata if field else ()
@@ -56,7 +65,7 @@ def _anchored(path: KeyPath, value: Any, folder: Path) -> Any:
     formats = [schema.get("format") for schema in schemas]
     is_file = "path" in formats and not value.startswith(SAMPLE)
     if is_file or (AGENT_FORMAT in formats and value not in agent_names()):
-        return str(folder / Path(value).expanduser())
+        return str(folder / Path(known).expanduser())
     return value
 
 
@@ -67,7 +76,8 @@ def dotted(path: KeyPath) -> str:
 
 def split_key(text: str) -> KeyPath:
     """Return the path of a dotted text; numbers are rows of lists."""
-    return tuple(int(part) if part.isdecimal() else part for part in text.split("."))
+    parts = text.split(".")
+    return tuple(int(part) if part.isdecimal() and len(part) < 10 else part for part in parts)
 
 
 def starts_with(path: KeyPath, head: KeyPath) -> bool:

@@ -5,9 +5,9 @@ A policy has no `type`: its keys tell its form.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_serializer
 
 from simkit.scenario.references import AgentFolder, Arguments, PluginChoice, PluginName
 from simkit.scenario.types import Section
@@ -40,9 +40,18 @@ class FitnessChoice(PluginChoice):
 
 
 class EstimatorChoice(PluginChoice):
-    """Where the policy's run-time estimates come from."""
+    """Where the policy's run-time estimates come from, and how they are corrected."""
 
     type: Annotated[str, PluginName("simkit.predictors")]
+    correction: Literal["none", "tsafrir", "request"] = "none"
+    """What a running task's estimate becomes once the task has outlived it: tsafrir adds 1, 5, 15,
+    30 min, 1, 2, 5, 10, 20, 50, 100 h, one after the other, up to the request; request goes to the
+    request at once; none: nothing."""
+
+    @model_serializer(mode="plain")
+    def _shortest_form(self) -> str | dict[str, Any]:
+        given = {} if self.correction == "none" else {"correction": self.correction}
+        return {"type": self.type, **self.args, **given} if self.args or given else self.type
 
 
 def _file_reference(name: str) -> str:

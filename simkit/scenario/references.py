@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,7 @@ from pydantic_core import CoreSchema, core_schema
 from simkit.errors import PluginError, did_you_mean
 from simkit.plugins import split_reference
 from simkit.scenario.bundled import SAMPLE, agent_folder, sample_path
-from simkit.scenario.types import Section
+from simkit.scenario.types import Section, shown
 
 
 class Context(NamedTuple):
@@ -41,6 +42,33 @@ class Context(NamedTuple):
     """Folder that relative paths start from; the files must exist."""
     check_name: Callable[[str, str, str | None], None] | None = None
     """Raises PluginError for an unknown (group, name, kind); None checks no names."""
+    allow_code: bool = True
+    """Whether the scenario may name code: ``file.py:attribute`` or ``package.module:attribute``."""
+
+
+PATHS_ALONE = "environment variables are expanded in paths alone"
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+
+
+def expand_variables(path: str) -> str:
+    """Return a path with each ``${NAME}`` replaced by the environment's value.
+
+    Only paths are expanded: a scenario from a stranger cannot put the environment into its results.
+
+    Raises ValueError for a variable that is not set.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise ValueError(
+                f"{match[0]} is not the name of an environment variable; write ${{NAME}}"
+            )
+        if name not in os.environ:
+            raise ValueError(f"the environment variable {name} is not set; export {name}=...")
+        return os.environ[name]
+
+    return _VARIABLE.sub(value, path)
 
 
 def _file(value: str, info: ValidationInfo) -> str:
@@ -48,20 +76,29 @@ def _file(value: str, info: ValidationInfo) -> str:
         return value
     if value.startswith(SAMPLE):
         return str(sample_path(value.removeprefix(SAMPLE)))
-    try:
-        path = info.context.base / Path(value).expanduser()
-        path = path.parent.resolve() / path.name  # the file itself may be a link: it keeps its name
-    except (OSError, RuntimeError) as error:
-        raise ValueError(f"{value!r} cannot be a path: {error}") from error
-    check_file(path)
-    return str(path)
+    return _checked(value, info.context.base, folder_too=False)
 
 
 def _file_or_folder(value: str, info: ValidationInfo) -> str:
     if not isinstance(info.context, Context) or value.startswith(SAMPLE):
         return _file(value, info)
-    folder = info.context.base / Path(value).expanduser()
-    return str(folder.resolve()) if folder.is_dir() else _file(value, info)
+    return _checked(value, info.context.base, folder_too=True)
+
+
+def _checked(value: str, base: Path, *, folder_too: bool) -> str:
+    """Return the absolute path of an existing file, or of a folder if that is accepted."""
+    expanded = expand_variables(value)
+    try:
+        path = base / Path(expanded).expanduser()
+        if folder_too and path.is_dir():
+            return str(path.resolve())
+        path = path.parent.resolve() / path.name  # the file itself may be a link: it keeps its name
+    except OSError as error:
+        raise ValueError(f"{shown(value)} cannot be a path: {error.strerror}") from error
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"{shown(value)} cannot be a path: {error}") from error
+    check_file(path)
+    return str(path)
 
 
 def check_file(path: Path) -> None:
@@ -69,7 +106,7 @@ def check_file(path: Path) -> None:
     try:
         problem = _file_problem(path)
     except OSError as error:
-        problem = f"{path} cannot be reached: {error.strerror}"
+        problem = f"{shown(str(path))} cannot be reached: {error.strerror}"
     if problem:
         raise ValueError(problem)
 
@@ -99,7 +136,7 @@ File = Annotated[
 ]
 """An existing file; a relative path starts from the scenario's folder.
 
-``sample:NAME`` is a bundled log."""
+``${NAME}`` in it is an environment variable, and ``sample:NAME`` is a bundled log."""
 FileOrFolder = Annotated[
     str,
     BeforeValidator(_text),
@@ -112,7 +149,10 @@ FileOrFolder = Annotated[
 def _agent(value: str, info: ValidationInfo) -> str:
     if not isinstance(info.context, Context):
         return value
-    return str(agent_folder(value, info.context.base))
+    try:
+        return str(agent_folder(expand_variables(value), info.context.base))
+    except OSError as error:
+        raise ValueError(f"{shown(value)} cannot be a path: {error.strerror}") from error
 
 
 AGENT_FORMAT = "agent"
@@ -142,6 +182,13 @@ class PluginName:
         Raises ValueError if no plug-in has the name, or there is no such file.
         """
         try:
+            if isinstance(info.context, Context):
+                name = expand_variables(name)
+                if ":" in name and not info.context.allow_code:
+                    raise ValueError(
+                        f"{shown(name)} is code, which would run; read it, and leave --no-code out "
+                        "(in Python: allow_code=False), or name a plug-in that is installed"
+                    )
             place = split_reference(name)[0] if ":" in name else ""
             if place.endswith(".py"):
                 return _file(place, info) + name.removeprefix(place)
@@ -153,6 +200,16 @@ class PluginName:
 
 
 ReaderName = Annotated[str, PluginName("simkit.readers")]
+
+
+def _no_variables(value: Any) -> Any:
+    """Refuse ``${NAME}``, which stands for a variable in paths: here it would stay as it is."""
+    if isinstance(value, str) and _VARIABLE.search(value):
+        raise ValueError(f"{shown(value)}: {PATHS_ALONE}; write the value, or give it with --set")
+    if isinstance(value, (list, Mapping)):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            _no_variables(part)
+    return value
 
 
 def _finite(value: Any) -> Any:
@@ -175,7 +232,7 @@ def _numbers(value: Any) -> Iterator[float]:
 
 FiniteJson = Annotated[JsonValue, AfterValidator(_finite)]
 """Text, a number, true or false, null, or lists and mappings of them."""
-Arguments = Annotated[dict[str, JsonValue], AfterValidator(_finite)]
+Arguments = Annotated[dict[str, JsonValue], AfterValidator(_finite), AfterValidator(_no_variables)]
 """Keyword arguments for a plug-in, which checks them itself."""
 
 
@@ -183,7 +240,9 @@ class PluginChoice(Section):
     """A plug-in by name, with arguments: ``easy`` or ``{type: perturbed, factor: 5}``."""
 
     model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, FiniteJson] = Field(init=False)
+    __pydantic_extra__: dict[str, Annotated[FiniteJson, AfterValidator(_no_variables)]] = Field(
+        init=False
+    )
 
     type: str
     """Name of an entry point, ``package.module:attribute`` or ``file.py:attribute``."""

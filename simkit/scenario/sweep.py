@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
-from simkit.scenario.error_messages import shown
 from simkit.scenario.overrides import dotted, split_key, starts_with
+from simkit.scenario.types import shown
 from simkit.scenario.yaml_document import Document, Source
 from simkit.scenario.yaml_lines import KeyPath, Problem
 
@@ -39,7 +39,7 @@ class _Axis(NamedTuple):
 
 
 def expand_sweep(
-    source: Source, *, overrides: Mapping[str, object] | None = None
+    source: Source, *, overrides: Mapping[str, object] | None = None, allow_code: bool = True
 ) -> list[GridPoint]:
     """Return the runs of a scenario, in order; a scenario without `sweep` is one run.
 
@@ -47,11 +47,12 @@ def expand_sweep(
         source: path of a YAML file, or a mapping of the same form.
         overrides: dotted path → value; they win over the file and over the sweep: keys of the
             sweep at or below such a path are left out.
+        allow_code: False refuses code in the scenario and in the sweep's values.
 
     Raises ScenarioError with all problems of the scenario or, if it has none, of every
     combination, each problem once.
     """
-    document = Document.read(source, overrides)
+    document = Document.read(source, overrides, allow_code=allow_code)
     axes = _axes(document.scenario(), document.overrides)
     size = prod(len(axis.values) for axis in axes)
     if size > LARGEST:

@@ -6,7 +6,9 @@ Each accepts what people write and has one normal form, which a scenario's JSON 
 
 from __future__ import annotations
 
+import math
 import re
+import reprlib
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple, TypeVar, get_args
@@ -24,9 +26,20 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from simkit.units import parse_duration
+from simkit.units import LARGEST_AMOUNT, LONGEST_S, parse_duration
 
 DURATION_PATTERN = r"^\s*[-+]?[0-9.][0-9.a-z\s]*$"
+
+
+def shown(value: Any) -> str:
+    """Return a value as a scenario shows it, shortened: ``'abc'``, ``true``, ``null``, ``{…}``."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return _SHORT.repr(value)
+
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 60
 
 
 class Section(BaseModel):
@@ -73,13 +86,20 @@ class BrokenRulesError(ValueError):
         super().__init__("; ".join(text for _, text in self.problems))
 
 
+class _TooLongError(ValueError):
+    """A duration is beyond the clock of the simulation."""
+
+
 def _duration(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         raise ValueError(f"must be a duration, not {value!r}; write seconds, or 15s, 30m, 3h, 7d")
     try:
-        return parse_duration(value)
+        seconds = parse_duration(value)
     except OverflowError:
-        raise ValueError(f"{value!r} is too long; write a shorter duration") from None
+        seconds = math.inf
+    if abs(seconds) > LONGEST_S:
+        raise _TooLongError(f"{value!r} is too long; a duration is at most 2**32 s (136 years)")
+    return seconds
 
 
 class Unit(NamedTuple):
@@ -120,6 +140,8 @@ def _instant(value: object) -> float | datetime:
 def _since_zero(value: object) -> float:
     try:
         return _duration(value)
+    except _TooLongError:
+        raise
     except ValueError:
         raise ValueError(
             f"{value!r} is neither a duration (10d, 3h) nor a date (2004-05-31T12:00:00+02:00)"
@@ -159,8 +181,10 @@ def check_order(start: float | datetime | None, end: float | datetime | None) ->
         )
 
 
-Count = Annotated[int, Field(ge=1)]
-"""A whole number, at least 1."""
+Count = Annotated[int, Field(ge=1, le=LARGEST_AMOUNT)]
+"""A whole number, at least 1, that floating-point numbers hold exactly."""
+ItemCount = Annotated[int, Field(ge=1, le=100_000_000)]
+"""A number of things that are kept in memory, such as jobs or machines."""
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 """A finite number above 0."""
 
@@ -215,7 +239,11 @@ def _job_range(value: object) -> JobRange:
         if value < 1:
             raise ValueError(f"must be at least 1 job, not {value}")
         return JobRange(0, value - 1)
-    match = re.fullmatch(r"\s*(\d+)\s*\.\.\s*(\d+)\s*", value) if isinstance(value, str) else None
+    match = (
+        re.fullmatch(r"\s*(\d{1,18})\s*\.\.\s*(\d{1,18})\s*", value)
+        if isinstance(value, str)
+        else None
+    )
     if not match:
         raise ValueError(f'must be a number of jobs or "first..last", not {value!r}')
     jobs = JobRange(int(match[1]), int(match[2]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import inspect
+import os
 import zlib
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -228,7 +229,7 @@ def recognise(path: Path) -> str:
 
 def format_of(path: Path) -> str:
     """Return the `type` of a trace as `recognise` does; raises TraceError if no format knows it."""
-    if not path.exists():
+    if not os.path.exists(path):  # noqa: PTH110  False, not an error, for a name that is too long
         near = get_close_matches(path.name, [p.name for p in path.absolute().parent.glob("*")], n=1)
         hint = f"; did you mean {str(path.parent / near[0])!r}?" if near else "; check the path"
         raise TraceError(f"{path}: no such file{hint}")

@@ -3,7 +3,7 @@
     s.yaml:3: workload.proccessors: unknown key; did you mean 'processors'?
     s.yaml:9: policy.backfill: 'eazy' is not known as a backfilling rule; did you mean 'easy'?
 
-Relative paths in a scenario start from its folder, and ``${NAME}`` in a text is the environment
+Relative paths in a scenario start from its folder, and ``${NAME}`` in a path is the environment
 variable. `yaml_lines` knows the line of each key, `error_messages` says what is wrong.
 """
 
@@ -23,17 +23,29 @@ from pydantic import BaseModel, ValidationError
 from simkit import plugins
 from simkit.errors import PluginError, ScenarioError
 from simkit.scenario import SWEEP_REFUSAL, Scenario
-from simkit.scenario.error_messages import problems_of
+from simkit.scenario.error_messages import MOST, problems_of
 from simkit.scenario.overrides import cut_at_scalar, dotted, set_value, split_key, starts_with
-from simkit.scenario.references import Context, PluginName, check_file
+from simkit.scenario.references import PATHS_ALONE, Context, PluginName, check_file
 from simkit.scenario.types import mark_of
-from simkit.scenario.yaml_lines import KeyPath, Problem, Values, from_python, parse_yaml
+from simkit.scenario.yaml_lines import (
+    LARGEST_FILE,
+    KeyPath,
+    Problem,
+    Values,
+    from_python,
+    parse_yaml,
+)
+from simkit.text import shortened
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
 def load_scenario(
-    source: Source, *, overrides: Mapping[str, object] | None = None, single: bool = False
+    source: Source,
+    *,
+    overrides: Mapping[str, object] | None = None,
+    single: bool = False,
+    allow_code: bool = True,
 ) -> Scenario:
     """Read and check a scenario.
 
@@ -42,6 +54,9 @@ def load_scenario(
             the working directory).
         overrides: dotted path → value, laid over the source: ``{"policy.order": "sjf"}``.
         single: refuse a scenario with a `sweep`, which stands for several runs.
+        allow_code: False refuses a scenario that names code, ``my_policy.py:Mine`` or
+            ``package.module:attribute``. No code is run here, but everything that goes on with the
+            scenario runs it.
 
     Returns:
         The scenario after defaults, its paths absolute. The plug-ins it names are known, but not
@@ -49,7 +64,7 @@ def load_scenario(
 
     Raises ScenarioError with all problems, each with file, line and dotted path.
     """
-    document = Document.read(source, overrides)
+    document = Document.read(source, overrides, allow_code=allow_code)
     scenario = document.scenario()
     if single and scenario.sweep:
         raise ScenarioError(document.error_lines([Problem(("sweep",), SWEEP_REFUSAL)]))
@@ -113,9 +128,17 @@ class Document:
     overrides: dict[KeyPath, Any] = field(default_factory=dict)
     """Path → value laid over it."""
     check_name: Callable[[str, str, str | None], None] = field(default_factory=plugins.name_checker)
+    allow_code: bool = True
+    """Whether the scenario may name code."""
 
     @classmethod
-    def read(cls, source: Source, overrides: Mapping[str, object] | None = None) -> Document:
+    def read(
+        cls,
+        source: Source,
+        overrides: Mapping[str, object] | None = None,
+        *,
+        allow_code: bool = True,
+    ) -> Document:
         """Read a file or a mapping; raises ScenarioError for a file that is not YAML."""
         laid_over = from_python(dict(overrides or {}))
         if isinstance(source, Mapping):
@@ -123,6 +146,7 @@ class Document:
         else:
             path = Path(source).expanduser()
             document = cls(str(source), path.parent.absolute(), _read_file(path, str(source)))
+        document.allow_code = allow_code
         document.overrides = {split_key(path): value for path, value in laid_over.data.items()}
         for (key, *below), text, _ in laid_over.problems:
             document.values.problems.append(Problem((*split_key(str(key)), *below), text))
@@ -154,12 +178,12 @@ class Document:
 
     def validate(self, data: Any) -> tuple[Scenario | None, list[Problem]]:
         """Return the scenario, or what is wrong with the data."""
-        context = Context(self.base, self.check_name)
+        context = Context(self.base, self.check_name, self.allow_code)
         try:
             return Scenario.model_validate(data, context=context), []
         except ValidationError as error:
             found = problems_of(error, Scenario)
-            return None, [p._replace(path=cut_at_scalar(p.path, data)) for p in found]
+            return None, [_hinted(p._replace(path=cut_at_scalar(p.path, data))) for p in found]
 
     def error_lines(self, problems: Iterable[Problem]) -> list[str]:
         """Return ``file:line: dotted.path: text`` of each problem, in order of the file's lines.
@@ -175,7 +199,9 @@ class Document:
             parts = (place, dotted(problem.path), problem.text)
             found.append((line is None, line or 0, ": ".join(part for part in parts if part)))
         found.sort(key=lambda entry: entry[:2])
-        return list(dict.fromkeys(text for *_, text in found))
+        lines = list(dict.fromkeys(shortened(text) for *_, text in found))
+        more = ": ".join(filter(None, (self.label, "there are more problems; correct these first")))
+        return lines if len(lines) < MOST else [*lines[:MOST], more]
 
     def swept_line(self, path: KeyPath) -> int | None:
         """Return the line of the sweep's key that sets the path; None if none does."""
@@ -198,11 +224,19 @@ class Document:
 def _read_file(path: Path, label: str) -> Values:
     try:
         check_file(path.absolute())
-        return parse_yaml(path.read_bytes(), label)
+        with path.open("rb") as file:
+            return parse_yaml(file.read(LARGEST_FILE + 1), label)
     except ValueError as error:
         raise ScenarioError(f"{label}: {error}") from error
     except OSError as error:
         raise ScenarioError(f"{label}: cannot be read: {error.strerror}") from error
+
+
+def _hinted(problem: Problem) -> Problem:
+    """Return the problem, with a remark if its value has a variable that was not expanded."""
+    if "${" not in problem.text or "environment variable" in problem.text:
+        return problem
+    return problem._replace(text=f"{problem.text} ({PATHS_ALONE})")
 
 
 def _plugin_names(model: BaseModel, path: KeyPath) -> Iterator[tuple[KeyPath, PluginName, str]]:

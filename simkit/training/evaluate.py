@@ -28,7 +28,13 @@ from simkit.scenario import Scenario, refuse_sweep
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training.candidates import Candidate, labelled
 from simkit.training.held_out import applied, held_out
-from simkit.training.judge import NOTHING_JUDGED, TABLES_JUDGED, judge, judged_metric
+from simkit.training.judge import (
+    NOTHING_JUDGED,
+    RunMetric,
+    judge,
+    judged_metric,
+    tables_judged,
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Judged:
     interval: Interval
     """Of `set_mean`."""
     pooled_mean: float | None
-    """Mean over all jobs of all sets."""
+    """Mean over all jobs of all sets; for a makespan, again over the sets."""
     pooled_interval: Interval
     difference: float | None
     """This candidate's `set_mean` minus the reference's; None for the reference itself."""
@@ -105,7 +111,8 @@ def evaluate(
         candidates: at least one.
         sets: how many held-out job sets; see `simkit.training.held_out`.
         seeds: seeds that serve as job sets instead.
-        metric: of single jobs: slowdown, bounded_slowdown, wait_time_s, turnaround_time_s, ….
+        metric: of single jobs: slowdown, bounded_slowdown, wait_time_s, turnaround_time_s, …; or
+            of the whole job set: makespan_s, cloudsimpy_makespan.
         level: of confidence, between 0 and 1.
         resamples: of the bootstrap over job sets.
         workers: processes; None: one for each core.
@@ -149,7 +156,7 @@ def _with_policy(scenario: Scenario, candidate: Candidate) -> Scenario:
 
 def _run(
     jobs: Sequence[PlannedRun],
-    metric: JobMetric,
+    metric: JobMetric | RunMetric,
     tau: float,
     executor: Executor,
     on_end: Callable[[SweepOutcome], None],
@@ -169,10 +176,9 @@ def judge_job(job: PlannedRun, *, metric: str, tau: float) -> SweepOutcome:
     """Carry out one run in memory and judge it; an error becomes part of the outcome."""
     assignment, data, _ = job
     try:
-        run = replay(prepare(Scenario.model_validate(data)), TABLES_JUDGED)
-        return SweepOutcome(
-            assignment, Path(), "done", metrics=judge(run, judged_metric(metric), tau)
-        )
+        chosen = judged_metric(metric)
+        run = replay(prepare(Scenario.model_validate(data)), tables_judged(chosen))
+        return SweepOutcome(assignment, Path(), "done", metrics=judge(run, chosen, tau))
     except NoJobsError:
         return SweepOutcome(assignment, Path(), "done", metrics=NOTHING_JUDGED)
     except SimkitError as error:
@@ -191,7 +197,7 @@ def _refuse_equal_sets(rows: Sequence[Mapping[str, Any]], sets: int) -> None:
 
 def _evaluation(
     name: str,
-    metric: JobMetric,
+    metric: JobMetric | RunMetric,
     labels: Sequence[str],
     kinds: Sequence[str],
     rows: Sequence[dict[str, Any]],
@@ -225,7 +231,7 @@ def _evaluation(
     )
 
 
-def _reference(means: Floats, kinds: Sequence[str], metric: JobMetric) -> int:
+def _reference(means: Floats, kinds: Sequence[str], metric: JobMetric | RunMetric) -> int:
     """Return the row of the best heuristic, or of the best candidate if there is none."""
     ordered = np.argsort(-means if metric.high_is_good else means, kind="stable").tolist()
     heuristics = [row for row in ordered if kinds[row] == "policy"]
@@ -240,7 +246,7 @@ def _judged(
     counts: Floats,
     means: Floats,
     who: tuple[int, int],
-    metric: JobMetric,
+    metric: JobMetric | RunMetric,
     bootstrap: tuple[float, int],
 ) -> Judged:
     """Return one candidate's result; `who` are the rows of `means` of it and of the reference."""

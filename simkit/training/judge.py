@@ -5,18 +5,52 @@ A mean over the jobs that ended would flatter a policy that leaves difficult one
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
 import polars as pl
 
 from simkit.errors import ScenarioError, did_you_mean
-from simkit.results.job_metrics import JOB_METRICS, JobMetric
+from simkit.results.job_metrics import JOB_METRICS, JobMetric, cloudsimpy_makespan
 from simkit.results.metric import counted_resource
 from simkit.results.run_folder import Run
 
+
+@dataclass(frozen=True)
+class RunMetric:
+    """A number of a whole run: each job set has one."""
+
+    name: str
+    unit: str
+    value: Callable[[Run, float], float]
+    """Function of a run and its last instant in s, at which what has not ended counts as ended."""
+    tables: tuple[str, ...] = ()
+    """Tables that it reads besides `TABLES_JUDGED`."""
+    high_is_good: bool = False
+
+
+def _makespan(run: Run, last_s: float) -> float:
+    """Return last end - first submit, in s."""
+    end, submit = pl.col("end_time_s").fill_null(last_s), pl.col("submit_time_s")
+    return float(run.jobs.select(end.max() - submit.min()).item())
+
+
+def _cloudsimpy_makespan(run: Run, last_s: float) -> float:
+    """Return the makespan by CloudSimPy's clock; 0 if nothing has started."""
+    so_far = run.allocations.with_columns(pl.col("end_time_s").fill_null(last_s))
+    first: Any = run.jobs["submit_time_s"].min()
+    return cloudsimpy_makespan(so_far, first) or 0.0
+
+
 TABLES_JUDGED: Final = ("jobs", "timeline")
 """The tables that `judge` reads."""
+RUN_METRICS: Final = (
+    RunMetric("makespan_s", "s", _makespan),
+    RunMetric("cloudsimpy_makespan", "s", _cloudsimpy_makespan, ("allocations",)),
+)
+"""Metrics of whole runs, which `judge` knows besides those of single jobs."""
 NOTHING_JUDGED: Final[dict[str, Any]] = {
     "sum": 0.0, "jobs": 0, "submitted": 0, "unfinished": 0, "rejected": 0, "killed": 0,
     "workload": "",
@@ -26,24 +60,32 @@ _GIVEN: Final = ("job_id", "submit_time_s", "trace_run_time_s")
 """Columns that the workload gives."""
 
 
-def judged_metric(name: str) -> JobMetric:
-    """Return a metric of single jobs by name; raises ScenarioError, with the nearest name."""
-    known = {metric.name: metric for metric in JOB_METRICS}
+def judged_metric(name: str) -> JobMetric | RunMetric:
+    """Return a metric by name; raises ScenarioError, with the nearest name."""
+    metrics: tuple[JobMetric | RunMetric, ...] = (*JOB_METRICS, *RUN_METRICS)
+    known = {metric.name: metric for metric in metrics}
     if name not in known:
         raise ScenarioError(
-            f"--metric {name}: {name!r} is not a metric of single jobs{did_you_mean(name, known)}"
+            f"--metric {name}: {name!r} is not a metric of single jobs or a makespan"
+            f"{did_you_mean(name, known)}"
         )
     return known[name]
 
 
-def judge(run: Run, metric: JobMetric, tau: float) -> dict[str, Any]:
+def tables_judged(metric: JobMetric | RunMetric) -> tuple[str, ...]:
+    """Return the tables that `judge` reads for a metric."""
+    return TABLES_JUDGED + (metric.tables if isinstance(metric, RunMetric) else ())
+
+
+def judge(run: Run, metric: JobMetric | RunMetric, tau: float) -> dict[str, Any]:
     """Return the sum of a metric over the jobs of a run, and counts of jobs.
 
     A job that did not end (or was rejected) counts as if it ended at the run's last instant, with
-    the run time of the trace: its slowdown so far.
+    the run time of the trace: its slowdown so far. A metric of the whole run counts as that of one
+    job.
 
     Args:
-        run: of any status, with `TABLES_JUDGED`.
+        run: of any status, with `tables_judged`.
         metric: from `judged_metric`.
         tau: floor of the run time in bounded slowdowns, in s.
 
@@ -52,9 +94,12 @@ def judge(run: Run, metric: JobMetric, tau: float) -> dict[str, Any]:
         ``rejected``, ``killed``), and ``workload``, a hash of the jobs themselves.
     """
     jobs = run.jobs
-    so_far = _so_far(jobs, _last_s(run))
-    values = so_far.select(metric.value(tau, counted_resource(run.resources)).alias("v"))["v"]
-    known = values.drop_nulls()
+    last_s = _last_s(run)
+    if isinstance(metric, RunMetric):
+        known = pl.Series([metric.value(run, last_s)] if len(jobs) else [], dtype=pl.Float64)
+    else:
+        value = metric.value(tau, counted_resource(run.resources))
+        known = _so_far(jobs, last_s).select(value.alias("v"))["v"].drop_nulls()
     counts = {name: int((jobs["status"] == name).sum()) for name in ("rejected", "killed")}
     given = jobs.select(*_GIVEN, *run.resources).sort(pl.col("job_id").cast(pl.String))
     return {

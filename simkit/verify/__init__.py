@@ -7,7 +7,8 @@ every row that breaks a rule is reported under the name of the rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable
 from os import PathLike
 from pathlib import Path
 from typing import Final
@@ -16,25 +17,34 @@ from simkit.text import counted
 from simkit.verify.audit import Audit, Check, Violation
 from simkit.verify.audited_run import TASK, AuditedRun
 from simkit.verify.battery import check_battery, check_reserve
-from simkit.verify.capacity import check_capacity, check_timeline
+from simkit.verify.capacity import check_capacity
 from simkit.verify.estimates import check_estimates
 from simkit.verify.folder import check_digest
-from simkit.verify.inputs import check_inputs, check_trace
+from simkit.verify.inputs import check_clocks, check_inputs, check_trace
 from simkit.verify.jobs import check_causality, check_identity, check_statuses, check_times
 from simkit.verify.ledger import check_ledger, check_sources
 from simkit.verify.limits import (
     check_admission,
+    check_limits,
     check_machines,
     check_partitions,
     check_rejections,
 )
 from simkit.verify.machine_power import check_bills, check_machine_power
 from simkit.verify.machines import check_failures, check_machine_capacity, check_maintenance
+from simkit.verify.manifest.run_info import check_run_info
+from simkit.verify.manifest.scenario import check_scenario
 from simkit.verify.metrics import check_metrics
-from simkit.verify.queue import check_fcfs_order, check_head_delay, check_head_fits
+from simkit.verify.queue import check_fcfs_order
+from simkit.verify.records.columns import check_columns
+from simkit.verify.records.events import check_events
+from simkit.verify.records.order import check_row_order
+from simkit.verify.records.timeline import check_timeline
+from simkit.verify.replay.schedule import check_schedule
 from simkit.verify.stops import check_stops
 from simkit.verify.supply import check_supply
 from simkit.verify.tasks import (
+    check_critical_paths,
     check_gangs,
     check_instance_times,
     check_instances,
@@ -47,16 +57,19 @@ from simkit.verify.value import check_value
 
 __all__ = ["CHECKS", "Audit", "Check", "Violation", "verify_run"]
 
-_OF_FILES: Final = (check_digest, check_inputs, check_trace)
+_OF_FILES: Final = (
+    check_digest, check_columns, check_scenario, check_inputs, check_run_info, check_trace,
+)  # fmt: skip
 _OF_JOBS: Final = (
     check_tasks, check_identity, check_causality, check_statuses, check_times, check_instances,
-    check_gangs, check_run_time, check_instance_times, check_parents, check_value,
-    check_walltime,
+    check_gangs, check_run_time, check_instance_times, check_parents,
+    check_critical_paths, check_value, check_walltime,
     check_estimates, check_machines, check_partitions, check_rejections, check_admission,
     check_capacity, check_machine_capacity, check_supply, check_stops, check_failures,
-    check_maintenance, check_timeline, check_fcfs_order, check_head_fits, check_head_delay,
-    check_ledger, check_sources, check_battery, check_reserve, check_machine_power, check_bills,
-    check_metrics,
+    check_maintenance, check_row_order, check_timeline, check_events, check_schedule,
+    check_fcfs_order, check_limits,
+    check_clocks, check_ledger, check_sources, check_battery, check_reserve, check_machine_power,
+    check_bills, check_metrics,
 )  # fmt: skip
 CHECKS: Final[tuple[Callable[[AuditedRun], Check], ...]] = (*_OF_FILES, *_OF_JOBS)
 """Every check, in the order in which they are made and reported."""
@@ -65,24 +78,46 @@ _TASK_TWICE: Final = ("repeated task id", "task id repeats within the job")
 """What readers call rows with the ids of another task, which they keep."""
 
 
-def verify_run(folder: str | PathLike[str], *, allow_partial: bool = False) -> Audit:
+def verify_run(
+    folder: str | PathLike[str],
+    *,
+    allow_partial: bool = False,
+    inputs: Iterable[str | PathLike[str]] = (),
+) -> Audit:
     """Check a run against every rule.
 
     Args:
         folder: the run folder.
         allow_partial: accept an interrupted run; rules that need its end are left out.
+        inputs: folders whose files may be read besides those in the run folder, in the working
+            folder, in the data folder (``SIMKIT_DATA``) and in simkit itself.
 
     Returns the audit: for every check the number of rows examined and the rows that break its rule,
     or why it does not apply or was not audited.
 
     Raises RunError if the folder is not a run, is not complete, or lacks a table or column.
     """
-    run = AuditedRun.read(Path(folder), allow_partial=allow_partial)
+    run = AuditedRun.read(Path(folder), allow_partial=allow_partial, inputs=inputs)
     if repeated := _repeated_ids(run):
         reason = f"the input repeats {counted(repeated, 'id')}, so rows cannot be told apart"
         skipped = [Check(_name(check), "").leave_out(reason) for check in _OF_JOBS]
-        return Audit(run.path, (*(check(run) for check in _OF_FILES), *skipped))
-    return Audit(run.path, tuple(check(run) for check in CHECKS))
+        return Audit(run.path, (*(_made(check, run) for check in _OF_FILES), *skipped))
+    return Audit(run.path, tuple(_made(check, run) for check in CHECKS))
+
+
+def _made(check: Callable[[AuditedRun], Check], run: AuditedRun) -> Check:
+    """Return the result of a check; one that fails itself is a violation, never a silent pass."""
+    try:
+        return check(run)
+    except Exception as error:  # whatever it is, the rule is not judged
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        failed = Check(_name(check), "the auditor can judge the rule")
+        row = {
+            "error": f"{type(error).__name__}: {error}",
+            "at": f"{Path(frame.filename).name}:{frame.lineno}",
+        }
+        failed.add("the auditor itself failed, so that it is not known whether the rule holds", row)
+        return failed
 
 
 def _repeated_ids(run: AuditedRun) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from simkit.text import counted
+from simkit.text import counted, printable
 from simkit.verify.numbers import Bools, Floats, Ints
 
 _KEPT = 10
@@ -34,7 +34,7 @@ class Violation:
 
     def __str__(self) -> str:
         """Return ``causality: starts before its submission (job_id 0, time_s 12, …)``."""
-        cells = ", ".join(f"{name} {_shown(value)}" for name, value in self.row.items())
+        cells = ", ".join(f"{printable(name)} {_shown(value)}" for name, value in self.row.items())
         return f"{self.check}: {self.message} ({cells})"
 
 
@@ -45,8 +45,8 @@ def _shown(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.15g}"
     if isinstance(value, str):
-        return f"'{value}'"
-    return str(value)
+        return f"'{printable(value)}'"
+    return printable(str(value))
 
 
 @dataclass
@@ -124,6 +124,11 @@ class Audit:
     def not_audited(self) -> dict[str, str]:
         """Name of each rule that may apply, but was not audited → the reason."""
         return {c.name: c.skipped for c in self.checks if c.skipped and c.applies}
+
+    @property
+    def fully_audited(self) -> bool:
+        """Whether every rule that is about this run was audited."""
+        return not self.not_audited
 
     @property
     def violations(self) -> tuple[Violation, ...]:

@@ -34,7 +34,7 @@ _FACTS = (
 
 
 class CapacityEvent(NamedTuple):
-    """An event of kind ``capacity``."""
+    """An event of kind ``capacity`` or ``switched``."""
 
     row: dict[str, Any]
     """Of the table of events."""
@@ -214,6 +214,20 @@ class AuditedRun(RunFolder):
                 detail = None
             events.append(CapacityEvent(row, detail if isinstance(detail, dict) else {}))
         return events
+
+    @cached_property
+    def switches(self) -> dict[int, list[CapacityEvent]]:
+        """Machine → its events of kind ``switched``, in the order of the table.
+
+        The detail of a machine is ``{"state": "on" | "booting" | "shutting down" | "off"}``, that
+        of a pool ``{"on": processors, "booting": processors}``.
+        """
+        found: dict[int, list[CapacityEvent]] = {}
+        rows = self.tables["events"].filter(pl.col("kind") == "switched")
+        for row in rows.iter_rows(named=True):
+            event = CapacityEvent(row, json.loads(row["detail"]))
+            found.setdefault(int(row["machine_id"]), []).append(event)
+        return found
 
     @cached_property
     def power_instants(self) -> Floats:

@@ -1,4 +1,4 @@
-"""Checks of capacity: machines never hold more than they have, and the timeline agrees.
+"""The check of capacity: machines never hold more than they have.
 
 A sweep over the starts and ends of allocations, by machine and resource. At one instant, as in the
 engine, what ends is released first, then capacity changes, then tasks start.
@@ -14,7 +14,7 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun, RecordedCapacity
-from simkit.verify.numbers import Floats, Ints, sum_until
+from simkit.verify.numbers import Floats, Ints
 
 _INSTANT = ("machine_id", "time_s", "allocated", "capacity", "started")
 """Columns of instants at which a machine holds too much."""
@@ -149,62 +149,3 @@ def _with_starters(instants: pl.DataFrame, rows: pl.DataFrame, resource: str) ->
     ).unique(["machine_id", "time_s"], keep="last", maintain_order=True)
     named = instants.with_columns(pl.lit(resource).alias("resource"))
     return named.join(starters, on=["machine_id", "time_s"], how="left", maintain_order="left")
-
-
-def check_timeline(run: AuditedRun) -> Check:
-    """Check what the timeline says is allocated, available and running after each decision.
-
-    Instants with an allocation of length zero are left out: whether the row was written before or
-    after its end is not recorded. Of several decisions at one instant the last one counts.
-    """
-    timeline = run.tables["timeline"]
-    check = Check("timeline", "its allocated and capacity columns follow from the allocations")
-    start, end = pl.col("start_time_s"), pl.col("end_time_s")
-    check.add_rows("time goes back", timeline.filter(pl.col("time_s").diff() < 0))
-    known = run.known.filter(start.is_not_null())
-    brief = known.filter(start == end)["start_time_s"].unique()
-    rows = timeline.unique("time_s", keep="last", maintain_order=True)
-    rows = rows.filter(~pl.col("time_s").is_in(brief.implode()))
-    check.examined = rows.height
-    time = rows["time_s"].to_numpy()
-    for index, resource in enumerate(run.resources):
-        one = known[f"one_{resource}"] if resource in run.requested else known["count"] * 0.0
-        amount = (known["count"] * one).to_numpy()
-        expected = {
-            f"allocated_{resource}": _held(known, amount, time),
-            f"capacity_{resource}": _capacity(run, index, time),
-        }
-        for column, values in expected.items():
-            _compare(check, rows, column, values)
-    if known["gang"].all():
-        gangs = run.segments
-        _compare(check, rows, "running", _held(gangs, np.ones(gangs.height), time))
-    return check
-
-
-def _held(spans: pl.DataFrame, amount: Floats, time: Floats) -> Floats:
-    """Return the sum of the amounts with start <= time < end, for each time."""
-    start = spans["start_time_s"].to_numpy()
-    end = spans["end_time_s"].fill_null(np.inf).to_numpy()
-    return sum_until(np.concatenate([start, end]), np.concatenate([amount, -amount]), time)
-
-
-def _capacity(run: AuditedRun, index: int, time: Floats) -> Floats:
-    """Return the cluster's capacity of a resource at each time."""
-    changes: list[tuple[float, float]] = []
-    before: dict[int, float] = {}
-    for step in run.capacity_steps:
-        now = step.capacity[index]
-        changes.append((step.time_s, now - before.get(step.machine_id, 0.0)))
-        before[step.machine_id] = now
-    instants, amounts = np.array(changes).T
-    return sum_until(instants, amounts, time)
-
-
-def _compare(check: Check, rows: pl.DataFrame, column: str, expected: Floats) -> None:
-    if column not in rows.columns:
-        check.add(f"the timeline has no column {column}", {"column": column})
-        return
-    found = rows.with_columns(pl.Series("expected", expected))
-    wrong = found.filter(pl.col(column).cast(pl.Float64).ne_missing(pl.col("expected")))
-    check.add_rows(f"{column} does not follow from the allocations", wrong)

@@ -1,4 +1,9 @@
-"""The check of estimates: the policy saw the run times that the scenario's estimator gives."""
+"""The check of estimates: the policy saw the run times that the scenario's estimator gives.
+
+With a correction, an estimate that the job outlived became the first longer one that it had not
+outlived, or the last. Tsafrir, Etsion and Feitelson, "Backfilling using system-generated
+predictions rather than user runtime estimates" (2007).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,12 @@ import polars as pl
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.numbers import TICK, on_grid, times_on_grid
+
+_ADDED_MIN = {
+    "tsafrir": (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000),
+    "request": (float("inf"),),
+}
+"""What a correction adds to the first estimate, in minutes."""
 
 
 def check_estimates(run: AuditedRun) -> Check:
@@ -23,7 +34,8 @@ def check_estimates(run: AuditedRun) -> Check:
     if kind == "user-mean" and (reason := _why_not_followed(run)):
         return check.leave_out(reason)
     single = run.tasks.filter(pl.len().over("job_id") == 1)
-    jobs = run.jobs.join(single, on="job_id", how="semi", maintain_order="left")
+    gangs = single.select("job_id", "gang")
+    jobs = run.jobs.join(gangs, on="job_id", how="inner", maintain_order="left")
     if run.run_times_may_differ and not single["gang"].all():
         jobs = _with_means(run, jobs)
         if jobs["trace_run_time_s"].null_count():
@@ -33,7 +45,29 @@ def check_estimates(run: AuditedRun) -> Check:
     inside = pl.col("estimate_s").is_between("least_s", "most_s").fill_null(value=False)
     what = "within its bounds" if kind == "perturbed" else f"the {kind} time"
     check.add_rows(f"estimate_s is not {what}", jobs.filter(~inside))
+    check_corrections(check, jobs, arguments.get("correction", "none"))
     return check
+
+
+def check_corrections(check: Check, jobs: pl.DataFrame, correction: str) -> None:
+    """Check what became of the estimates of gangs that have ended."""
+    added = _ADDED_MIN.get(correction, ())
+    if not added:
+        return
+    column, first, run_time = "corrected_estimate_s", pl.col("estimate_s"), pl.col("run_time_s")
+    if column not in jobs.columns:
+        check.add(f"{column} is missing", {"correction": correction})
+        return
+    most = pl.col("requested_time_s").fill_null(float("inf"))
+    longer = [pl.max_horizontal(first, pl.min_horizontal(first + 60 * m, most)) for m in added]
+    finite = [pl.when(e.is_finite()).then(e).otherwise(first) for e in longer]
+    lasting = [pl.when(e >= run_time).then(e) for e in (first, *finite)]
+    expected = pl.coalesce(*lasting, pl.max_horizontal(first, *finite))
+    found = jobs.filter(pl.col("gang"), run_time.is_not_null()).with_columns(expected=expected)
+    check.add_rows(
+        f"{column} is not the estimate after its corrections",
+        found.filter(~pl.col(column).eq_missing(pl.col("expected"))),
+    )
 
 
 def _with_means(run: AuditedRun, jobs: pl.DataFrame) -> pl.DataFrame:
@@ -65,7 +99,7 @@ def _with_bounds(jobs: pl.DataFrame, arguments: dict[str, Any]) -> pl.DataFrame:
 
 
 def user_means(jobs: pl.DataFrame, last: int) -> list[float]:
-    """Return for each row the mean run time of the user's last jobs, but no more than the request.
+    """Return for each row the mean run time of the user's last jobs, at most the request, if any.
 
     Tsafrir, Etsion and Feitelson, "Backfilling using system-generated predictions rather than
     user runtime estimates" (2007). It is the request (or the run time, if there is none) until
@@ -77,7 +111,8 @@ def user_means(jobs: pl.DataFrame, last: int) -> list[float]:
     """
     rows = jobs.select(
         "user", "submit_time_s", "start_time_s", "end_time_s", "run_time_s",
-        pl.coalesce("requested_time_s", "trace_run_time_s").alias("request"),
+        pl.coalesce("requested_time_s", "trace_run_time_s").alias("first"),
+        pl.col("requested_time_s").fill_null(float("inf")).alias("most"),
     ).rows()  # fmt: skip
     arrivals = jobs.with_row_index("row").sort("submit_time_s", "job_id")["row"].to_list()
     ended = (row for row in rows if row[2] is not None and row[3] is not None)
@@ -85,15 +120,14 @@ def user_means(jobs: pl.DataFrame, last: int) -> list[float]:
     means = [0.0] * len(rows)
     coming = next(ended, None)
     for arrival in arrivals:
-        user, now, _, _, _, request = rows[arrival]
+        user, now, _, _, _, first, most = rows[arrival]
         # Jobs that start and end at this instant do so after its arrivals.
         while coming is not None and coming[3] <= now and coming[2] < now:
             seen[coming[0]].append(coming[4])
             coming = next(ended, None)
         history = seen[user]
         known = str(user) not in ("", "-1", "None") and len(history) == last
-        mean = on_grid(sum(history) / last) if known else request
-        means[arrival] = min(mean, request)
+        means[arrival] = min(on_grid(sum(history) / last), most) if known else first
     return means
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import resources
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -20,6 +22,7 @@ import polars as pl
 
 from simkit.errors import RunError
 from simkit.verify.audit import Check
+from simkit.verify.manifest.shape import check_shape
 
 _TIMES = ("start_time_s", "end_time_s")
 _COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
@@ -27,7 +30,8 @@ _COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "id": ("job_id",),
         "Float64": (
             "submit_time_s", *_TIMES, "wait_time_s", "turnaround_time_s", "run_time_s",
-            "requested_time_s", "estimate_s", "trace_run_time_s", "suspended_time_s", "lost_time_s",
+            "ideal_time_s", "requested_time_s", "estimate_s", "trace_run_time_s",
+            "suspended_time_s", "lost_time_s",
         ),
         "Int64": ("attempts",),
         "String": ("status", "reason"),
@@ -36,7 +40,7 @@ _COLUMNS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         "id": ("job_id", "task_id"),
         "Int64": ("instances",),
         "Boolean": ("gang",),
-        "Float64": _TIMES,
+        "Float64": ("ready_time_s", *_TIMES, "trace_run_time_s"),
         "String": ("status",),
     },
     "allocations": {
@@ -73,7 +77,8 @@ _FORMAT = 1
 """The format of run folders that this auditor understands."""
 _CHANGES = ("trace", "containers", "failures", "maintenance")
 """Keys of the scenario's cluster that change machines over time."""
-_MANIFEST = ("format", "status", "scenario", "cluster", "digest", "inputs", "trace")
+_BUNDLED = ("simkit.scenarios", "simkit.traces.samples", "simkit.learners")
+"""Packages that hold simkit's own logs, tables and agents."""
 
 
 @dataclass(frozen=True)
@@ -87,19 +92,29 @@ class RunFolder:
     """metrics.json; empty if an incomplete run has none."""
     tables: dict[str, pl.DataFrame]
     """Table name → rows exactly as written, for the digest."""
+    places: tuple[Path, ...]
+    """Folders whose files may be read; a path in run.json that leads elsewhere is not opened."""
 
     @classmethod
-    def read(cls, folder: str | Path, *, allow_partial: bool = False) -> Self:
+    def read(
+        cls,
+        folder: str | Path,
+        *,
+        allow_partial: bool = False,
+        inputs: Iterable[str | os.PathLike[str]] = (),
+    ) -> Self:
         """Read a run folder.
 
         Args:
             folder: the folder that holds run.json.
             allow_partial: accept a run that was interrupted or failed.
+            inputs: further folders whose files may be read; see `readable_places`.
 
         Raises RunError if the folder is not a run of a known format, is not complete, or lacks a
         table or column.
         """
         path = Path(folder)
+        places = readable_places(path, inputs)
         manifest = _read_manifest(path / "run.json")
         if manifest["status"] != "complete" and not allow_partial:
             raise RunError(
@@ -110,7 +125,7 @@ class RunFolder:
         tables = {name: _read_table(path, name) for name in _tables_of(path, manifest)}
         _check_ids(path, tables)
         _check_resources(path, tables, manifest["cluster"]["resources"])
-        return cls(path, manifest, _read_metrics(path, manifest["status"]), tables)
+        return cls(path, manifest, _read_metrics(path, manifest["status"]), tables, places)
 
     @property
     def complete(self) -> bool:
@@ -133,6 +148,11 @@ class RunFolder:
     def requested(self) -> tuple[str, ...]:
         """Names of the resources that jobs request; the tables have no column for the others."""
         return tuple(name for name in self.resources if name in self.tables["tasks"].columns)
+
+    @property
+    def counted(self) -> str:
+        """The resource that counts as processors: that name, or else the first resource."""
+        return "processors" if "processors" in self.resources else self.resources[0]
 
     @cached_property
     def capacity(self) -> dict[int, tuple[float, ...]]:
@@ -177,6 +197,25 @@ class RunFolder:
         return self.tables["allocations"].fill_nan(None)
 
 
+def readable_places(run: Path, inputs: Iterable[str | os.PathLike[str]]) -> tuple[Path, ...]:
+    """Return the folders whose files the auditor of a run may read, links resolved.
+
+    A run folder may come from a stranger, and its run.json names files: only those in the run
+    folder, in the working folder, in the data folder (``SIMKIT_DATA``), in simkit itself and in the
+    folders that the user gives are opened.
+
+    Raises RunError if one of `inputs` is not a folder.
+    """
+    given = [Path(place).expanduser() for place in inputs]
+    for place in given:
+        if not place.is_dir():
+            raise RunError(f"{place}: there is no such folder of inputs; give a folder")
+    if data := os.environ.get("SIMKIT_DATA"):
+        given.append(Path(data))
+    bundled = [Path(str(resources.files(package))) for package in _BUNDLED]
+    return tuple(place.resolve() for place in (run, Path.cwd(), *given, *bundled))
+
+
 def _tables_of(folder: Path, manifest: dict[str, Any]) -> tuple[str, ...]:
     """Return the tables that the run must have; an incomplete run may lack those of power."""
     if not isinstance(manifest["scenario"], dict) or manifest["scenario"].get("power") is None:
@@ -192,26 +231,27 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if found != _FORMAT:
         which = "missing" if found is None else found
         raise RunError(f"{path}: format is {which}, this version reads format {_FORMAT}")
-    needed = [key for key in _MANIFEST if key != "digest" or manifest.get("status") == "complete"]
-    if missing := [key for key in needed if key not in manifest]:
-        raise RunError(f"{path}: no key {', '.join(missing)}; the file is damaged, run it again")
-    cluster = manifest["cluster"]
-    try:
-        [(int(m["id"]), dict(m["capacity"])) for m in cluster["machines"]]
-        list(cluster["resources"])
-    except (KeyError, TypeError, ValueError):
-        raise RunError(
-            f"{path}: the cluster is damaged, it needs resources, and machines with id and "
-            "capacity; run it again"
-        ) from None
+    check_shape(path, manifest)
     return manifest
 
 
+def _refuse_special(path: Path) -> None:
+    """Raise RunError for a pipe, a device, or a link out of its folder: it is not a run's file."""
+    there = os.path.exists(path)  # noqa: PTH110  False, not an error, for a name that is too long
+    if there and not (path.is_file() and path.resolve().parent == path.parent.resolve()):
+        raise RunError(
+            f"{path}: is not a regular file in the run folder; copy the file's content there"
+        )
+
+
 def _read_json(path: Path) -> dict[str, Any]:
+    _refuse_special(path)
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunError(f"{path}: no such file; give the folder that `simkit run` printed") from None
+    except NotADirectoryError:
+        raise RunError(f"{path.parent}: is a file, a run is a folder; give the folder") from None
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read ({error}); run it again") from None
     if not isinstance(content, dict):
@@ -228,6 +268,7 @@ def _read_metrics(folder: Path, status: str) -> dict[str, Any]:
 
 def _read_table(folder: Path, name: str) -> pl.DataFrame:
     path = folder / f"{name}.parquet"
+    _refuse_special(path)
     try:
         table = pl.read_parquet(path, hive_partitioning=False)
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -270,13 +311,14 @@ _DIGESTED = ("jobs", "tasks", "allocations", "timeline", "events", "power", "ene
 
 
 def check_digest(run: RunFolder) -> Check:
-    """Check that tables and metrics have not changed since their digest was recorded."""
-    check = Check("digest", "tables and metrics have the recorded digest", len(run.tables))
+    """Check that tables, metrics and scenario have not changed since the digest was recorded."""
+    check = Check("digest", "tables, metrics and scenario have the recorded digest")
+    check.examined = len(run.tables)
     recorded = run.manifest.get("digest")
     if recorded is None and not run.complete:
         return check.skip("the run is not complete and has no digest")
     try:
-        found = digest_of(run.tables, run.metrics)
+        found = digest_of(run.tables, run.metrics, run.manifest["portable_scenario"])
     except ValueError as error:
         check.add("a column cannot be digested", {"problem": str(error)})
         return check
@@ -285,7 +327,7 @@ def check_digest(run: RunFolder) -> Check:
     return check
 
 
-def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any) -> str:
+def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any, scenario: Any) -> str:
     r"""Return the run's digest as 64 hexadecimal digits.
 
     For each table in (jobs, tasks, allocations, timeline, events, power, energy) that is present
@@ -298,12 +340,14 @@ def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any) -> str:
     - String: the UTF-8 bytes followed by one 0 byte; null is the byte 0xff followed by 0.
 
     The run's digest is SHA-256 over the lines ``f"{table}.{column}:{hexdigest}\n"`` in that order,
-    followed by the line ``"metrics:" + hexdigest + "\n"``, the SHA-256 of the metrics as canonical
-    JSON (``sort_keys=True, separators=(",", ":")``, in UTF-8).
+    followed by the lines ``"metrics:" + hexdigest + "\n"`` and ``"scenario:" + hexdigest + "\n"``,
+    the SHA-256 of the metrics and of the portable scenario as canonical JSON (``sort_keys=True,
+    separators=(",", ":")``, in UTF-8).
 
     Args:
         tables: table name → frame; other tables are left out.
         metrics: the parsed contents of metrics.json.
+        scenario: the portable form of the scenario.
 
     Raises ValueError for a column of another type.
     """
@@ -316,8 +360,9 @@ def digest_of(tables: Mapping[str, pl.DataFrame], metrics: Any) -> str:
                 raise ValueError(f"{table}.{error}") from None
             line = f"{table}.{column.name}:{hashlib.sha256(values).hexdigest()}\n"
             total.update(line.encode())
-    text = json.dumps(metrics, sort_keys=True, separators=(",", ":"))
-    total.update(f"metrics:{hashlib.sha256(text.encode()).hexdigest()}\n".encode())
+    for name, content in (("metrics", metrics), ("scenario", scenario)):
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        total.update(f"{name}:{hashlib.sha256(text.encode()).hexdigest()}\n".encode())
     return total.hexdigest()
 
 

@@ -10,6 +10,7 @@ import hashlib
 import io
 import math
 import os
+import re
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,38 +41,104 @@ _TEXT = ("status", "event", "detail")
 
 
 class MissingInputError(ValueError):
-    """An input file is missing or has changed; the message says so."""
+    """An input file is missing, may not be read, or has changed; the message says which."""
 
 
 def check_inputs(run: RunFolder) -> Check:
     """Check that each input file still has the content that the run read."""
     check = Check("inputs", "every input file has its recorded sha256")
-    missing = []
+    reasons = set()
     for entry in run.manifest["inputs"]:
-        path = _find_input(run, entry["path"])
-        if path is None:
-            missing.append(str(entry["path"]))
+        try:
+            path = find_input(run, entry["path"])
+        except MissingInputError as error:
+            reasons.add(str(error))
             continue
         check.examined += 1
+        if (size := path.stat().st_size) != entry["bytes"]:
+            check.add("the input file does not have its recorded size", {**entry, "found": size})
         found = _sha256_of(path)
         if found != entry["sha256"]:
             check.add("the input file has changed since the run", {**entry, "found": found})
-    if missing:
-        check.notes["missing, not checked"] = missing
-    if not check.examined:
-        if missing:
-            return check.leave_out("all input files are missing")
-        return check.skip("the run read no input file")
-    return check
+    if reasons and not check.found:
+        return check.leave_out("; ".join(sorted(reasons)))
+    return check if check.examined else check.skip("the run read no input file")
 
 
-def _find_input(run: RunFolder, recorded: str) -> Path | None:
-    """Return the path of a recorded input: as recorded, or relative to the run folder."""
+def find_input(run: RunFolder, recorded: str) -> Path:
+    """Return the path of a recorded input, links resolved: as recorded, or below the run folder.
+
+    Raises MissingInputError if there is none, it is not a regular file, or lies outside the
+    folders that may be read.
+    """
     expanded = Path(os.path.expandvars(recorded))
+    problem = "is missing"
     for candidate in (expanded, run.path / expanded):
-        if candidate.is_file():
-            return candidate
-    return None
+        try:
+            path = candidate.resolve()
+            if not path.exists():
+                continue
+            if not any(path.is_relative_to(place) for place in run.places):
+                problem = (
+                    "is outside the folders that verify reads; if it is what the run should have "
+                    "read, add --inputs with its folder"
+                )
+            elif not path.is_file():
+                problem = "is not a regular file"
+            else:
+                return path
+        except (OSError, RuntimeError, ValueError) as error:
+            problem = f"cannot be reached ({error})"
+    raise MissingInputError(f"{recorded} {problem}")
+
+
+def check_clocks(run: RunFolder) -> Check:
+    """Check that a calendar compares the clocks of places, not UTC with the run's clock.
+
+    A file in UTC does not say where its sun shines. Where the run's zone is another, the scenario
+    must name the place's zone.
+    """
+    check = Check("clocks", "files of power are laid on the run's clock by the zone of their place")
+    power = run.setting("power")
+    if not isinstance(power, dict):
+        return check.skip("the run has no power")
+    align = power.get("align") or {}
+    if align.get("type") != "calendar":
+        return check.skip("files are not aligned by calendar")
+    zone = align.get("zone") or run.manifest.get("time_zone")
+    recorded = run.manifest.get("power") or {}
+    if recorded.get("zone") != zone:
+        check.add("the run's zone is not recorded", {"zone": zone, "found": recorded.get("zone")})
+    for place, section in _tables_in(power, ()):
+        check.examined += 1
+        clock = section.get("zone") or "UTC"
+        row = {"signal": place, "path": section.get("path"), "zone": section["site_zone"] or clock}
+        if recorded.get(f"{place}.zone") != row["zone"]:
+            check.add("another zone is recorded", row | {"found": recorded.get(f"{place}.zone")})
+        if zone and not _is_utc(zone) and section["site_zone"] is None and _is_utc(clock):
+            message = "the file is in UTC, the run's zone is another, and site_zone is not declared"
+            check.add(message, row | {"zone_of_run": zone})
+    return check if check.examined else check.skip("no signal is read from a table of times")
+
+
+def _tables_in(section: Any, path: tuple[str, ...]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the signals of a section that are read from tables, with their dotted places."""
+    if isinstance(section, list):
+        section = {str(n): part for n, part in enumerate(section)}
+    if not isinstance(section, dict):
+        return
+    if "site_zone" in section:
+        of_source = path[0] == "sources" and path[2:3] == ("signal",)
+        yield ".".join(path[:2] + path[3:] if of_source else path), section
+    for name, part in section.items():
+        yield from _tables_in(part, (*path, name))
+
+
+def _is_utc(zone: str) -> bool:
+    """Return whether a zone is UTC under one of its names."""
+    name = zone.strip().upper().removeprefix("ETC/")
+    same = ("UTC", "GMT", "Z", "UCT", "ZULU", "UNIVERSAL", "GREENWICH", "GMT0")
+    return name in same or re.fullmatch(r"(UTC|GMT)\s*[+-]0{1,2}(:?00)?", name) is not None
 
 
 def _sha256_of(path: Path) -> str:
@@ -86,13 +153,13 @@ def check_trace(run: RunFolder) -> Check:
     _check_report(run, check)
     if run.setting("workload", "type") in ("tasks", "alibaba2017"):
         return check  # the rule "tasks" reads them again
-    if reason := _why_not_reread(run):
-        check.notes["log not read again"] = reason
-        return check
-    path = _log(run)
+    reason = _why_not_reread(run)
+    try:
+        path = None if reason else log_of(run)
+    except MissingInputError as error:
+        path, reason = None, str(error)
     if path is None:
-        check.notes["log not read again"] = "the file is missing or has changed"
-        return check
+        return check if check.found else check.leave_out(reason)
     try:
         wanted = read_jobs(path, run.setting("workload") or {})
     except (OSError, EOFError, ValueError, zlib.error) as error:
@@ -144,14 +211,16 @@ def transformation(workload: Mapping[str, Any]) -> str:
     return ""
 
 
-def _log(run: RunFolder) -> Path | None:
-    """Return the log of the scenario if it exists unchanged."""
+def log_of(run: RunFolder) -> Path:
+    """Return the log of the scenario; raises MissingInputError unless it is there, unchanged."""
     name = Path(str(run.setting("workload", "path"))).name
     for entry in run.manifest["inputs"]:
-        path = _find_input(run, entry["path"])
-        if path is not None and path.name == name and _sha256_of(path) == entry["sha256"]:
-            return path
-    return None
+        if Path(str(entry["path"])).name == name:
+            path = find_input(run, entry["path"])
+            if _sha256_of(path) == entry["sha256"]:
+                return path
+            raise MissingInputError(f"{name} has changed")
+    raise MissingInputError(f"{name} is not among the recorded inputs")
 
 
 def read_jobs(path: Path, rules: dict[str, Any]) -> pl.DataFrame:
@@ -266,15 +335,15 @@ def compare_with_input(
 def inputs_below(run: RunFolder, place: str) -> Iterator[Path]:
     """Yield the unchanged input files at `place` or in that folder.
 
-    Raises MissingInputError if one of them is missing or has changed.
+    Raises MissingInputError if one of them is missing, may not be read, or has changed.
     """
     for entry in run.manifest["inputs"]:
         recorded = Path(str(entry["path"]))
         if Path(place) not in (recorded, recorded.parent):
             continue
-        path = _find_input(run, str(entry["path"]))
-        if path is None or _sha256_of(path) != entry["sha256"]:
-            raise MissingInputError(f"{recorded.name} is missing or has changed")
+        path = find_input(run, str(entry["path"]))
+        if _sha256_of(path) != entry["sha256"]:
+            raise MissingInputError(f"{recorded.name} has changed")
         yield path
 
 

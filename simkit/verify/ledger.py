@@ -73,6 +73,7 @@ def check_ledger(run: AuditedRun) -> Check:
     ):
         add_power_rows(check, run, "a part is larger than the whole", part > whole + slack)
     _check_limits(check, run)
+    _check_stated(check, run)
     _check_total(check, row)
     return check
 
@@ -128,6 +129,35 @@ def _check_total(check: Check, row: dict[str, Floats]) -> None:
     given, taken = (sum(energies[name] for name in names) for names in (_SOURCES, _USES))
     if not abs(given - taken) <= _TOTAL_SLACK * max(given, taken):
         check.add("energy does not balance over the run", {"sources_j": given, "uses_j": taken})
+
+
+def _check_stated(check: Check, run: AuditedRun) -> None:
+    """Check prices, carbon intensities and the constant load that the scenario gives as numbers."""
+    row = run.power
+    critical = row["load_w"] - row["pue"] * row["machines_w"]
+    for path, name, found in (
+        (("grid", "price_per_kwh"), "price_per_kwh", row["price_per_kwh"]),
+        (("grid", "export_price_per_kwh"), "export_price_per_kwh", row["export_price_per_kwh"]),
+        (("grid", "carbon_gco2_per_kwh"), "carbon_gco2_per_kwh", row["carbon_gco2_per_kwh"]),
+        (("critical_w",), "load_w", critical),
+    ):
+        stated = run.setting("power", *path)
+        if isinstance(stated, (int, float)):
+            wrong = ~(np.abs(found - stated) <= SLACK * (np.abs(row[name]) + abs(stated)))
+            message = f"{name} is not what the scenario states: {'.'.join(path)}"
+            add_power_rows(check, run, message, wrong)
+    sources = run.setting("power", "sources") or {}
+    for key, name in (
+        ("price_per_kwh", "generation_price_per_kwh"),
+        ("carbon_gco2_per_kwh", "generation_gco2_per_kwh"),
+    ):
+        values = [source.get(key) for source in sources.values()]
+        if values and all(isinstance(value, (int, float)) for value in values):
+            slack = SLACK * max(map(abs, values))
+            outside = (row[name] < min(values) - slack) | (row[name] > max(values) + slack)
+            add_power_rows(
+                check, run, f"{name} is not that of any source", outside & (row["generation_w"] > 0)
+            )
 
 
 def check_sources(run: AuditedRun) -> Check:

@@ -75,13 +75,13 @@ def check_machines(run: AuditedRun) -> Check:
 def check_partitions(run: AuditedRun) -> Check:
     """Check that every started job uses machines of its partition and keeps to its limits."""
     check = Check("partitions", "jobs run on machines of their partition, within its limits")
-    if not _partitions(run):
+    if not partitions_of(run):
         return check.skip("the cluster has no partitions")
-    tasks = _tasks_by_partition(run)
+    tasks = tasks_by_partition(run)
     rows = run.allocations.join(tasks, on=TASK, maintain_order="left")
     check.examined = rows.height
     check.add_rows("no partition accepts this job", rows.filter(pl.col("position") < 0))
-    for number, partition in enumerate(_partitions(run)):
+    for number, partition in enumerate(partitions_of(run)):
         inside = rows.filter(pl.col("position") == number)
         elsewhere = inside.filter(~pl.col("machine_id").is_in(_machines(run, partition)))
         check.add_rows("runs on a machine outside its partition", elsewhere)
@@ -90,7 +90,8 @@ def check_partitions(run: AuditedRun) -> Check:
     return check
 
 
-def _partitions(run: AuditedRun) -> list[dict[str, Any]]:
+def partitions_of(run: AuditedRun) -> list[dict[str, Any]]:
+    """Return the partitions of the cluster as run.json has them."""
     return list(run.manifest["cluster"].get("partitions") or [])
 
 
@@ -100,7 +101,7 @@ def _machines(run: AuditedRun, partition: dict[str, Any]) -> list[int]:
     return list(run.capacity) if machines is None else list(machines)
 
 
-def _tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
+def tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
     """Return the tasks with the columns that decide about partitions.
 
     Columns: `TASK`, ``instances``, ``gang``, the resources, ``limit_s`` (requested time),
@@ -109,7 +110,7 @@ def _tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
     it lists; one without such lists accepts every job.
     """
     position = pl.lit(-1)
-    for number, partition in reversed(list(enumerate(_partitions(run)))):
+    for number, partition in reversed(list(enumerate(partitions_of(run)))):
         takes = pl.lit(not (partition.get("queues") or partition.get("partitions")))
         for column, key in (("queue", "queues"), ("partition", "partitions")):
             names = [str(name) for name in partition.get(key) or ()]
@@ -144,9 +145,9 @@ def check_rejections(run: AuditedRun) -> Check:
     # The rule "admission" is about jobs that admission turned away.
     jobs = run.jobs.filter(~_turned_away(run) | (pl.col("status") != "rejected"))
     rejected = pl.col("status") == "rejected"
-    tasks = _tasks_by_partition(run).join(jobs, on="job_id", how="semi", maintain_order="left")
+    tasks = tasks_by_partition(run).join(jobs, on="job_id", how="semi", maintain_order="left")
     check.examined = jobs.height
-    partitions = list(enumerate(_partitions(run))) or [(-1, {"machines": list(run.capacity)})]
+    partitions = list(enumerate(partitions_of(run))) or [(-1, {"machines": list(run.capacity)})]
     fitting = [
         _fitting(run, partition, tasks.filter(pl.col("position") == number))
         for number, partition in partitions
@@ -189,3 +190,22 @@ def _room_for(run: AuditedRun, partition: dict[str, Any], tasks: pl.DataFrame) -
             most = np.where(asked > 0, np.floor(has / asked), np.inf)
         places += most.min(axis=1, initial=np.inf) * machines_of_sort
     return pl.Series("room", places >= needed)
+
+
+def check_limits(run: AuditedRun) -> Check:
+    """Check that the run kept the scenario's `limits`: no later instant, no further retry."""
+    check = Check("limits", "nothing happens after the simulated time, no task restarts too often")
+    seconds, retries = (run.setting("limits", key) for key in ("simulated_time", "retries"))
+    if seconds is None and retries is None:
+        return check.skip("neither the simulated time nor retries are limited")
+    check.examined = run.allocations.height
+    if retries is not None:
+        often = run.allocations.filter(pl.col("attempt") > retries + 1)
+        if not run.complete:  # what runs may have started in the last decision before the stop
+            often = often.filter(pl.col("outcome") != "running")
+        check.add_rows(f"attempt after more than {retries} retries", often)
+    if seconds is not None and run.jobs.height:
+        last = float(run.jobs["submit_time_s"].min()) + seconds + 2.0**-20  # type: ignore[arg-type]
+        times = pl.max_horizontal("start_time_s", "end_time_s")
+        check.add_rows("after the end of the simulated time", run.allocations.filter(times > last))
+    return check

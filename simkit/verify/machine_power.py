@@ -1,7 +1,8 @@
-"""Checks of machine power: it follows from the allocations, and bills add up to it.
+"""Checks of machine power: it follows from switches and allocations, and bills add up to it.
 
-The power of idle, booting and switched-off machines does not follow from the allocations; it must
-be between what all machines draw when off and what they draw when idle or booting.
+A machine without tasks draws its idle power while it is on or shuts down, and other powers while it
+boots and when it is off. Where capacity alone does not tell who is on, the events of kind
+``switched`` do: machines take time to boot or to shut down, or change for other reasons than power.
 """
 
 from __future__ import annotations
@@ -16,7 +17,19 @@ import polars as pl
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.ledger import SLACK, add_power_rows, no_power
-from simkit.verify.numbers import Floats
+from simkit.verify.numbers import TICK, Bools, Floats, seconds, sum_until
+
+Steps = tuple[Floats, Floats]
+"""(T,) ascending instants, and (T,) values, each from its instant on."""
+_LATE_S = 2.0 * TICK
+"""A boot ends at the first multiple of a tick after its time."""
+_NEXT = {
+    "on": ("shutting down", "off", "booting"),
+    "shutting down": ("off", "booting", "on"),
+    "off": ("booting", "on"),
+    "booting": ("on", "shutting down", "off"),
+}
+"""State of a switch → states that may follow; several changes may fall on one instant."""
 
 _BILLED = ("energy_j", "overhead_j", "renewable_j", "battery_j", "grid_j", "carbon_g", "cost")
 
@@ -25,13 +38,16 @@ _BILLED = ("energy_j", "overhead_j", "renewable_j", "battery_j", "grid_j", "carb
 class MachineDraw:
     """What one machine draws, in W."""
 
-    least: float
-    """The least and the most that it draws without tasks."""
-    most: float
     idle: float
-    """When on without tasks."""
+    """When on without tasks, and while it shuts down."""
     off: float
     """When switched off."""
+    boot: float
+    """While it boots."""
+    boot_s: float
+    """How long it boots."""
+    shutdown_s: float
+    """How long it shuts down."""
     added: dict[str, Floats]
     """Resource → W above idle at equal steps of its use, from 0 to 1."""
 
@@ -47,10 +63,7 @@ class MachineDraw:
 
 
 def machine_draws(run: AuditedRun) -> dict[int, MachineDraw]:
-    """Return machine id → what it draws.
-
-    Raises KeyError, TypeError or ValueError if the scenario does not determine it.
-    """
+    """Return machine id → what it draws."""
     machines = sorted(run.manifest["cluster"]["machines"], key=lambda m: int(m["id"]))
     pool = len(machines) == 1 and "processors" in run.resources
     number = float(machines[0]["capacity"]["processors"]) if pool else 1.0
@@ -87,49 +100,55 @@ def _draw_of(
         usual = [name for name in ("cpu", "processors") if name in run.resources]
         resource = section.get("resource") or (*usual, run.resources[0])[0]
         added = {str(resource): [float(watts) - idle for watts in table]}
-    boots = section.get("boot_w")
-    own = (idle, float(section.get("off_w") or 0.0), idle if boots is None else float(boots))
+    boot = section.get("boot_w")
     return MachineDraw(
-        number * min(own),
-        number * max(own),
         number * idle,
-        number * own[1],
+        number * float(section.get("off_w") or 0.0),
+        number * (idle if boot is None else float(boot)),
+        seconds(section.get("boot") or 0.0),
+        seconds(section.get("shutdown") or 0.0),
         {r: number * np.array(watts) for r, watts in added.items() if capacity.get(r)},
     )
 
 
 def check_machine_power(run: AuditedRun) -> Check:
-    """Check that machines draw what their tasks add to their own power at every instant."""
-    check = Check("machine-power", "machines draw what the allocations add to their own power")
+    """Check that machines draw what their switches and their tasks make them at every instant."""
+    rule = "machines draw what their switches say, and what the allocations add"
+    check = Check("machine-power", rule)
     if skipped := no_power(run, check):
         return skipped
-    try:
-        draws = machine_draws(run)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return check.leave_out(f"the scenario does not determine what machines draw: {error!r}")
+    draws = machine_draws(run)
     row = run.power
     check.examined = len(row["seconds"])
-    least, most = sum(d.least for d in draws.values()), sum(d.most for d in draws.values())
-    slack = SLACK * (most + row["machines_w"])
-    own = row["standing_w"]
-    outside = (own < least - slack) | (own > most + slack)
-    add_power_rows(check, run, "machines without tasks draw more or less than they can", outside)
-    # What tasks add holds from the start of a row, and does not change within it.
-    times, added = _added(run, draws)
+    slack = SLACK * (sum(max(d.idle, d.off, d.boot) for d in draws.values()) + row["machines_w"])
+    own = own_power(run, draws, check)
+    wrong, standing = _differs(run, own, row["standing_w"], slack)
+    message = "standing_w is not what machines draw without tasks"
+    add_power_rows(check, run, message, wrong, standing_w=standing)
     dynamic = row["machines_w"] - row["standing_w"]
-    levels = np.append(0.0, added)[np.searchsorted(times, row["start_s"], side="right")]
-    wrong = ~(np.abs(dynamic - levels) <= slack)
-    at = np.searchsorted(row["start_s"], times, side="right") - 1
-    inside = (at >= 0) & (times < row["end_s"][at])
-    at, within = at[inside], added[inside]
-    wrong[at[~(np.abs(dynamic[at] - within) <= slack[at])]] = True
-    expected = levels + row["standing_w"]
+    wrong, added = _differs(run, _added(run, draws), dynamic, slack)
+    expected = added + row["standing_w"]
     message = "machines_w is not what their tasks draw"
     add_power_rows(check, run, message, wrong, machines_w=expected)
     return check
 
 
-def _added(run: AuditedRun, draws: dict[int, MachineDraw]) -> tuple[Floats, Floats]:
+def _differs(run: AuditedRun, steps: Steps, found: Floats, slack: Floats) -> tuple[Bools, Floats]:
+    """Return which rows of power differ from what holds in them, and what holds at their starts.
+
+    It holds from the start of a row, and does not change within it.
+    """
+    row, (times, levels) = run.power, steps
+    expected = np.append(0.0, levels)[np.searchsorted(times, row["start_s"], side="right")]
+    wrong = ~(np.abs(found - expected) <= slack)
+    at = np.searchsorted(row["start_s"], times, side="right") - 1
+    inside = (at >= 0) & (times < row["end_s"][at])
+    at, within = at[inside], levels[inside]
+    wrong[at[~(np.abs(found[at] - within) <= slack[at])]] = True
+    return wrong, expected
+
+
+def _added(run: AuditedRun, draws: dict[int, MachineDraw]) -> Steps:
     """Return the instants at which the use changes, and what tasks add from then on, in W."""
     parts: list[tuple[Floats, Floats]] = [(np.empty(0), np.empty(0))]
     held = run.known.filter(pl.col("start_time_s").is_not_null())
@@ -140,6 +159,11 @@ def _added(run: AuditedRun, draws: dict[int, MachineDraw]) -> tuple[Floats, Floa
                 capacity = run.capacity[int(machine[0])][run.resources.index(resource)]
                 amount = (rows["count"] * rows[f"one_{resource}"]).to_numpy()
                 parts.append(_changes(rows, amount, watts, capacity))
+    return _summed(parts)
+
+
+def _summed(parts: list[Steps]) -> Steps:
+    """Return the instants of all changes, and their sums from each on."""
     times, changes = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(times, kind="stable")
     times, total = times[order], np.cumsum(changes[order].astype(np.longdouble))
@@ -167,6 +191,143 @@ def _power_at(watts: Floats, use: Floats) -> Floats:
     beyond = np.maximum(use - 1.0, 0.0) * (watts[-1] - watts[-2]) * (len(watts) - 1)
     level: Floats = np.interp(use, np.linspace(0.0, 1.0, len(watts)), watts) + beyond
     return level
+
+
+# ---- power without tasks ------------------------------------------------------------------------
+
+
+def own_power(run: AuditedRun, draws: dict[int, MachineDraw], check: Check) -> Steps:
+    """Return what all machines draw without tasks; report switches that break their times."""
+    recorded = run.switches or any(draw.boot_s or draw.shutdown_s for draw in draws.values())
+    if len(draws) == 1 and run.power_limits_capacity:
+        ((machine, draw),) = draws.items()
+        return _of_pool(run, machine, draw, check, recorded=bool(recorded))
+    parts: list[Steps] = [(np.array([-np.inf]), np.array([sum(d.idle for d in draws.values())]))]
+    for machine, draw in draws.items():
+        if recorded:
+            times, watts = _by_switch(run, machine, draw, check)
+        else:
+            times, watts = _by_capacity(run, machine, draw)
+        parts.append((times, np.diff(watts, prepend=draw.idle)))
+    return _summed(parts)
+
+
+def _by_switch(run: AuditedRun, machine: int, draw: MachineDraw, check: Check) -> Steps:
+    """Return what a machine draws without tasks, by its recorded switch; it begins on."""
+    watts = {"on": draw.idle, "shutting down": draw.idle, "booting": draw.boot, "off": draw.off}
+    lasts = {"booting": draw.boot_s, "shutting down": draw.shutdown_s}
+    before, since = "on", -np.inf
+    for row, detail in run.switches.get(machine, ()):
+        state, time = str(detail.get("state")), float(row["time_s"])
+        if state not in _NEXT[before]:
+            check.add(f"a machine that was {before} cannot be {state}", row)
+            state = before
+        if before in lasts and not 0 <= time - since - lasts[before] <= _LATE_S:
+            check.add(f"the machine was not {before} for its time", row | {"since": since})
+        before, since = state, time
+    if before in lasts and _ended(run, since + lasts[before]):
+        check.add(f"a machine is still {before}", {"machine_id": machine, "since": since})
+    found = [(float(row["time_s"]), watts.get(str(detail.get("state")), np.nan))
+             for row, detail in run.switches.get(machine, ())]  # fmt: skip
+    times, levels = np.array(found).reshape(-1, 2).T
+    return times, levels
+
+
+def _by_capacity(run: AuditedRun, machine: int, draw: MachineDraw) -> Steps:
+    """Return what a machine draws that boots at once: it is on while it has power, or tasks."""
+    held, times = _held(run, machine)
+    events = [e for e in run.capacity_events if e.by_power and e.row["machine_id"] == machine]
+    on = [(float(e.row["time_s"]), any(dict(e.detail["capacity"]).values())) for e in events]
+    instants = np.union1d(times, [time for time, _ in on])
+    powered = np.array([True, *(there for _, there in on)])
+    powered = powered[np.searchsorted([time for time, _ in on], instants, side="right")]
+    busy = np.append(0.0, held.max(axis=1, initial=0.0))
+    busy = busy[np.searchsorted(times, instants, side="right")]
+    return instants, np.where(powered | (busy > 0), draw.idle, draw.off)
+
+
+def _of_pool(
+    run: AuditedRun, machine: int, draw: MachineDraw, check: Check, *, recorded: bool
+) -> Steps:
+    """Return what a pool draws without tasks: by the shares that are on, that boot, and are off.
+
+    Processors that still run tasks are on.
+    """
+    size = run.capacity[machine][0]
+    if recorded:
+        found = _pool_switches(run, machine, draw, check)
+    else:
+        name = run.resources[0]
+        found = [(float(e.row["time_s"]), float(e.detail["capacity"].get(name, size)), 0.0)
+                 for e in run.capacity_events if e.by_power]  # fmt: skip
+    table = np.array([(-np.inf, size, 0.0), *found])
+    held, times = _held(run, machine)
+    instants = np.union1d(times, table[:, 0])
+    _, on, booting = table[np.searchsorted(table[:, 0], instants, side="right") - 1].T
+    busy = np.vstack((np.zeros((1, held.shape[1])), held)).max(axis=1, initial=0.0)
+    busy = busy[np.searchsorted(times, instants, side="right")]
+    on_share = np.minimum(np.maximum(on / size, busy), 1.0)
+    boot_share = np.minimum(booting / size, 1.0 - on_share)
+    off_share = 1.0 - on_share - boot_share
+    return instants, on_share * draw.idle + boot_share * draw.boot + off_share * draw.off
+
+
+def _pool_switches(
+    run: AuditedRun, machine: int, draw: MachineDraw, check: Check
+) -> list[tuple[float, float, float]]:
+    """Return (time in s, processors that are on, that boot) of each recorded change.
+
+    What is called begins to boot and is on after its time; what is sent off goes youngest first:
+    those that boot, then those that are on.
+    """
+    on, boots, found = run.capacity[machine][0], [], []  # type: float, list[list[float]], list[Any]
+    for row, detail in run.switches.get(machine, ()):
+        time, total = float(row["time_s"]), float(detail["on"]) + float(detail["booting"])
+        if total > run.capacity[machine][0]:
+            check.add("more processors are on or boot than there are", row)
+        if boots and boots[0][0] < time - _LATE_S:
+            check.add("processors that have booted are not on", row | {"due_s": boots[0][0]})
+        while boots and boots[0][0] <= time:
+            on += boots.pop(0)[1]
+        more = total - on - sum(units for _, units in boots)
+        if more > 0:
+            boots.append([time + draw.boot_s, more])
+        while boots and more < 0:
+            dropped = min(boots[-1][1], -more)
+            boots[-1][1] -= dropped
+            more += dropped
+            if not boots[-1][1]:
+                boots.pop()
+        on += min(more, 0.0)
+        if not draw.boot_s:
+            on += sum(boots.pop()[1] for _ in tuple(boots))
+        if abs(float(detail["on"]) - on) > SLACK * total:
+            check.add("other processors are on than have booted", row | {"expected": on})
+        found.append((time, float(detail["on"]), float(detail["booting"])))
+    if boots and _ended(run, boots[0][0]):
+        check.add("processors that have booted are not on", {"due_s": boots[0][0]})
+    return found
+
+
+def _ended(run: AuditedRun, due_s: float) -> bool:
+    """Return whether a time was over before the end of the ledger."""
+    return bool(run.power["end_s"][-1] - due_s > _LATE_S)
+
+
+def _held(run: AuditedRun, machine: int) -> tuple[Floats, Floats]:
+    """Return (T, R) the share of each resource that tasks hold from (T,) instants on."""
+    rows = run.known.filter(pl.col("start_time_s").is_not_null(), pl.col("machine_id") == machine)
+    start = rows["start_time_s"].to_numpy()
+    end = rows["end_time_s"].fill_null(np.inf).to_numpy()
+    times = np.concatenate((start, end))
+    instants = np.unique(times)
+    held = np.zeros((len(instants), len(run.requested)))
+    for column, name in enumerate(run.requested):
+        amount = (rows["count"] * rows[f"one_{name}"]).to_numpy()
+        total = sum_until(times, np.concatenate((amount, -amount)), instants)
+        capacity = run.capacity[machine][run.resources.index(name)]
+        held[:, column] = total / capacity if capacity else 0.0
+    return held, instants
 
 
 def check_bills(run: AuditedRun) -> Check:
@@ -241,10 +402,7 @@ def _check_each(
     check: Check, run: AuditedRun, bills: pl.DataFrame, drawn: dict[str, Floats]
 ) -> None:
     """Check that each job pays for the W that it added, if the power is linear in the use."""
-    try:
-        draws = machine_draws(run)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return  # the rule "machine-power" reports it
+    draws = machine_draws(run)
     if not all(draw.linear for draw in draws.values()):
         check.notes["bills on power curves, of which only the sum is checked"] = bills.height
         return

@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -187,25 +187,48 @@ def _request_on_grid(amount: float) -> float:
 def _maintenance(run: AuditedRun, horizon: float) -> dict[int, _Spans]:
     """Return machine id → what maintenance takes of it until the horizon.
 
-    Raises KeyError, TypeError or ValueError for a window without a place in time.
+    Raises ValueError for a window without a place in time.
     """
     taken: dict[int, _Spans] = defaultdict(list)
+    for window in maintenance_windows(run):
+        start, starts = window.start, [window.start]
+        if window.every is not None:
+            count = max(int((horizon - start) // window.every) + 1, 0)
+            starts = [start + i * window.every for i in range(count)]
+        for machine, amounts in window.taken.items():
+            taken[machine] += [(begin, begin + (window.end - start), amounts) for begin in starts]
+    return taken
+
+
+class Window(NamedTuple):
+    """A maintenance window of the scenario, once or again and again; times in s."""
+
+    start: float
+    end: float
+    every: float | None
+    taken: dict[int, Amounts]
+    """Machine id → what it takes."""
+
+
+def maintenance_windows(run: AuditedRun) -> list[Window]:
+    """Return the windows of the scenario.
+
+    Raises KeyError, TypeError or ValueError for a window without a place in time.
+    """
+    windows = []
     for window in run.setting("cluster", "maintenance") or ():
         start = on_grid(_instant(window["start"], run))
         if window.get("duration") is not None:
             end = on_grid(start + seconds(window["duration"]))
         else:
             end = on_grid(_instant(window["end"], run))
-        starts = [start]
+        every = None
         if window.get("every") is not None:
-            step = on_grid(seconds(window["every"]))
-            if not step > 0:
+            every = on_grid(seconds(window["every"]))
+            if not every > 0:
                 raise ValueError(f"every: {window['every']!r} is not a positive duration")
-            count = max(int((horizon - start) // step) + 1, 0)
-            starts = [start + i * step for i in range(count)]
-        for machine, amounts in _taken_by(run, window).items():
-            taken[machine] += [(begin, begin + (end - start), amounts) for begin in starts]
-    return taken
+        windows.append(Window(start, end, every, _taken_by(run, window)))
+    return windows
 
 
 def _taken_by(run: AuditedRun, window: Mapping[str, Any]) -> dict[int, Amounts]:
@@ -257,8 +280,9 @@ def check_maintenance(run: AuditedRun) -> Check:
     ((machine, capacity),) = run.capacity.items()
     try:
         taken = _maintenance(run, float(starts[-1]))[machine]
-    except (KeyError, TypeError, ValueError) as error:
-        return check.leave_out(f"a maintenance window cannot be placed in time: {error}")
+    except ValueError as error:
+        check.add("a maintenance window has no place in time", {"problem": str(error)})
+        return check
     life = MachineLife(installed=[(-float("inf"), capacity)], taken=taken)
     found, expected = run.capacity_at(machine, starts)[:, 0], life.offered(starts)[:, 0]
     # Power may take capacity as well.
@@ -286,9 +310,10 @@ def check_machine_capacity(run: AuditedRun) -> Check:
         lives = machine_lives(run, last)
     except MissingInputError as error:
         return check.leave_out(str(error))
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error,
-            tarfile.TarError) as error:  # fmt: skip
-        return check.leave_out(f"the changes of the machines cannot be computed: {error}")
+    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as error:
+        check.add("the files of the machines cannot be read, or a window has no place in time",
+                  {"problem": str(error)})  # fmt: skip
+        return check
     _add_processes(run, lives, check)
     may_fail, pool = failing_machines(run), len(run.capacity) == 1
     changes: dict[int, set[float]] = defaultdict(set)

@@ -9,18 +9,29 @@ import numpy as np
 import polars as pl
 
 from simkit.verify.audit import Check
-from simkit.verify.audited_run import AuditedRun
+from simkit.verify.audited_run import TASK, UNIT, AuditedRun
+from simkit.verify.measures.machines import of_machines
+from simkit.verify.measures.over_time import (
+    Numbers,
+    Window,
+    counted,
+    distribution,
+    of_tasks,
+    over_time,
+    share,
+    statuses,
+)
+from simkit.verify.measures.units import unit_of
 from simkit.verify.numbers import KWH, Bools, Floats, seconds
 
 _RELATIVE_ERROR = 1e-9
 """Sums of the same numbers in another order differ by less."""
-_STATUSES = ("finished", "killed", "rejected", "running", "waiting")
-_Numbers = dict[tuple[str, str], float | None]
-"""(metric, number) → value, as ``metrics[metric][number]``."""
+_ABOUT = ("unit", "formula", "window")
+"""Keys of a metric that are text."""
 
 
 def check_metrics(run: AuditedRun) -> Check:
-    """Check counts, makespan, waits, slowdowns, utilisation, value and energy by the tables."""
+    """Check counts, makespan, waits, slowdowns, loads, value and energy by the tables."""
     check = Check("metrics", "the metrics follow from the tables")
     if not run.metrics:
         if not run.complete:
@@ -31,31 +42,61 @@ def check_metrics(run: AuditedRun) -> Check:
     for (metric, key), value in expected.items():
         check.examined += 1
         entry = run.metrics.get(metric)
-        found = entry.get(key) if isinstance(entry, dict) else None
+        if not (isinstance(entry, dict) and key in entry):
+            check.add("the number is missing", {"metric": metric, "number": key})
+            continue
+        found = entry[key]
         if not _equal(found, value):
             row = {"metric": metric, "number": key, "found": found, "expected": value}
             check.add("the number does not follow from the tables", row)
+    _check_form(run, expected, check)
     return check
 
 
+def _check_form(run: AuditedRun, expected: Numbers, check: Check) -> None:
+    """Check that there is no other metric or number, and the units."""
+    keys: dict[str, set[str]] = {}
+    for metric, key in expected:
+        keys.setdefault(metric, set()).add(key)
+    for metric, entry in run.metrics.items():
+        if metric not in keys or not isinstance(entry, dict):
+            check.add("a run has no such metric", {"metric": metric})
+            continue
+        for key in sorted(entry.keys() - keys[metric] - {*_ABOUT}):
+            check.add("the metric has no such number", {"metric": metric, "number": key})
+        check.examined += 1
+        if entry.get("unit") != unit_of(metric):
+            row = {"metric": metric, "found": entry.get("unit"), "expected": unit_of(metric)}
+            check.add("the unit is not that of the metric", row)
+        for key in ("formula", "window"):
+            if not (isinstance(entry.get(key), str) and entry[key]):
+                check.add(f"the metric has no {key}", {"metric": metric})
+
+
 def _equal(found: Any, expected: float | None) -> bool:
+    if isinstance(found, bool):
+        return False
     if expected is None or not isinstance(found, (int, float)):
         return found is None and expected is None
     return math.isclose(found, expected, rel_tol=_RELATIVE_ERROR, abs_tol=_RELATIVE_ERROR)
 
 
-def _expected(run: AuditedRun) -> _Numbers:
+def _expected(run: AuditedRun) -> Numbers:
     """Return the numbers that follow from the tables."""
-    statuses = run.jobs["status"]
-    numbers: _Numbers = {("jobs", name): float((statuses == name).sum()) for name in _STATUSES}
-    numbers["jobs", "submitted"] = float(run.jobs.height)
+    numbers = statuses("jobs", run.jobs)
     submits = run.jobs["submit_time_s"].drop_nulls().to_numpy()
     if not len(submits):
         return numbers
     ends = run.jobs["end_time_s"].drop_nulls().to_numpy()
     first, last_submit = float(submits.min()), float(submits.max())
     last_end = float(ends.max()) if len(ends) else None
-    numbers["makespan_s", "value"] = None if last_end is None else last_end - first
+    makespan = None if last_end is None else last_end - first
+    unended = run.jobs.height - len(ends)
+    numbers |= counted("makespan_s", {"value": makespan}, len(ends), unended)
+    if run.setting("policy", "compat") == "cloudsimpy":
+        ticks = {"value": _ticks_of_cloudsimpy(run, first)}
+        ended = run.allocations.height - run.allocations["end_time_s"].null_count()
+        numbers |= counted("cloudsimpy_makespan", ticks, ended)
     warmup, cooldown = (
         seconds(run.setting("metrics", name) or 0.0) for name in ("warmup", "cooldown")
     )
@@ -66,55 +107,132 @@ def _expected(run: AuditedRun) -> _Numbers:
         until = last_submit - cooldown
     elif last_end is not None:
         until = max(last_end, first)
-        if run.complete and last_end > first and not run.capacity_events:
-            numbers |= _utilisation(run, first, last_end)
     else:
         times = run.tables["timeline"]["time_s"].drop_nulls().to_list()
         until = max([first, *times]) if times else last_submit
-    return numbers | _waits(run, jobs) | _value(run, jobs) | _energy(run, first + warmup, until)
+    numbers |= _offered_loads(run, jobs, first + warmup, last_submit - cooldown)
+    window = Window(jobs, first + warmup, until)
+    numbers |= over_time(run, window) | of_tasks(run, window) | of_machines(run, window)
+    numbers |= _waits(run, jobs) | _instance_waits(run, jobs)
+    return numbers | _value(run, jobs) | _energy(run, first + warmup, until)
 
 
-def _waits(run: AuditedRun, jobs: pl.DataFrame) -> _Numbers:
-    """Mean, median and maximum over the jobs that count; None if there are none."""
-    submit, start, end = (
-        jobs[f"{name}_time_s"].cast(float).to_numpy() for name in ("submit", "start", "end")
+def _ticks_of_cloudsimpy(run: AuditedRun, first: float) -> float | None:
+    """Return the whole seconds from the first submit until CloudSimPy has everything back.
+
+    It looks once a second, so what ends between two ticks comes free at the second of them; what
+    ran for just one second is not seen to have ended until the tick after.
+    """
+    rows = run.allocations.drop_nulls("end_time_s")
+    ticks = [
+        math.ceil(end) + (end - start == 1.0 and start == math.floor(start))
+        for start, end in rows.select("start_time_s", "end_time_s").iter_rows()
+    ]
+    return float(max(ticks) - math.floor(first)) if ticks else None
+
+
+def _waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
+    """Return distributions over the jobs that count, and the means that weigh or group them.
+
+    The slowdown of a job of several tasks or instances (one that has an ideal time) is its
+    turnaround / ideal; of another job it is turnaround / run, and the bounded one has wait + run.
+    """
+    submit, start, end, executed, ideal, turnaround = (
+        jobs[f"{name}_time_s"].cast(float).fill_null(np.nan).to_numpy()
+        for name in ("submit", "start", "end", "run", "ideal", "turnaround")
     )
-    executed = jobs["run_time_s"].to_numpy()
     tau = run.setting("metrics", "tau")
     tau = 10.0 if tau is None else seconds(tau)
-    bounded = np.maximum((start - submit + executed) / np.maximum(executed, tau), 1.0)
-    bounded[np.isnan(end)] = np.nan
-    numbers: _Numbers = {}
+    size = jobs[run.counted].to_numpy()
+    several = ~np.isnan(ideal)
+    least = np.where(several, ideal, executed)
+    taken = np.where(several, end - submit, start - submit + executed)
+    taken[np.isnan(end)] = np.nan
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slowdown = np.where(least > 0, (end - submit) / least, np.nan)
+        bounded = np.maximum(taken / np.maximum(least, tau), 1.0)
+        shared = np.maximum(taken / (size * np.maximum(least, tau)), 1.0)
+    shared[size <= 0] = np.nan
+    numbers: Numbers = {}
     for metric, values in (
         ("wait_time_s", start - submit),
         ("turnaround_time_s", end - submit),
+        ("slowdown", slowdown),
         ("bounded_slowdown", bounded),
+        ("per_processor_bounded_slowdown", shared),
     ):
         known = values[~np.isnan(values)]
-        some = len(known) > 0
-        numbers[metric, "mean"] = float(known.mean()) if some else None
-        numbers[metric, "p50"] = float(np.median(known)) if some else None
-        numbers[metric, "max"] = float(known.max()) if some else None
-        numbers[metric, "count"] = float(len(known))
-        numbers[metric, "censored"] = float(len(values) - len(known))
+        numbers |= distribution(metric, known, len(values))
+    weight = np.where(several, _areas(run, jobs), size * executed)
+    both = ~np.isnan(weight) & ~np.isnan(turnaround)
+    weighted = float((weight[both] * turnaround[both]).sum())
+    mean = share(weighted, float(weight[both].sum()))
+    numbers |= counted("awrt_s", {"value": mean}, both.sum(), (~both).sum())
+    users = jobs["user"].cast(pl.String).to_list()
+    named = sum(
+        user not in (None, "", "-1") and not math.isnan(value)
+        for user, value in zip(users, bounded.tolist(), strict=True)
+    )
+    index = {"value": _jain(users, bounded)}
+    return numbers | counted("fairness_jain", index, named, jobs.height - named)
+
+
+def _areas(run: AuditedRun, jobs: pl.DataFrame) -> Floats:
+    """Return what each job's tasks ask for, in resource-seconds of the counted resource."""
+    area = pl.col(run.counted) * pl.col("instances") * pl.col("trace_run_time_s")
+    sums = run.tasks.group_by("job_id").agg(area.sum().alias("area"))
+    found = jobs.select("job_id").join(sums, on="job_id", how="left", maintain_order="left")
+    return found["area"].fill_null(np.nan).to_numpy()
+
+
+def _jain(users: list[str | None], values: Floats) -> float | None:
+    """Return Jain's index over the means of users: (sum of means)^2 / (users * sum of squares)."""
+    of_user: dict[str, list[float]] = {}
+    for user, value in zip(users, values.tolist(), strict=True):
+        if user not in (None, "", "-1") and not math.isnan(value):
+            of_user.setdefault(str(user), []).append(value)
+    means = [math.fsum(found) / len(found) for found in of_user.values()]
+    if not means:
+        return None
+    return math.fsum(means) ** 2 / (len(means) * math.fsum(mean**2 for mean in means))
+
+
+def _instance_waits(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
+    """Return the waits of instances from when their task was ready until their first start."""
+    if len(run.capacity) < 2 and run.tasks["gang"].all():
+        return {}
+    tasks = run.tasks.join(jobs, on="job_id", how="semi")
+    first = run.pieces.filter(pl.col("attempt") == 1)
+    first = pl.concat([
+        first.filter("quiet").select(*TASK, "count", "start_time_s"),
+        first.filter(~pl.col("quiet")).group_by(*UNIT)
+        .agg(pl.col("count").first(), pl.col("start_time_s").min())
+        .select(*TASK, "count", "start_time_s"),
+    ])  # fmt: skip
+    rows = first.join(tasks.select(*TASK, "ready_time_s"), on=TASK)
+    waits = (rows["start_time_s"] - rows["ready_time_s"]).to_numpy()
+    values = np.repeat(waits, rows["count"].to_numpy())
+    return distribution("instance_wait_time_s", values, int(tasks["instances"].sum()))
+
+
+def _offered_loads(run: AuditedRun, jobs: pl.DataFrame, first: float, last: float) -> Numbers:
+    """Return what the jobs ask for / what there is of each resource from `first` to `last`."""
+    tasks = run.tasks.join(jobs, on="job_id", how="semi")
+    seconds_asked = tasks["instances"] * tasks["trace_run_time_s"]
+    timeline = run.tables["timeline"]
+    time = np.clip(np.array([first, *timeline["time_s"].to_list(), last]), first, last)
+    numbers: Numbers = {}
+    for index, resource in enumerate(run.resources):
+        at_first = sum(capacity[index] for capacity in run.capacity.values())
+        held = np.array([at_first, *timeline[f"capacity_{resource}"].to_list()])
+        there = float((held * np.diff(time)).sum())
+        asked = tasks[resource] * seconds_asked if resource in run.requested else pl.Series([0.0])
+        load = {"value": share(float(asked.sum()), there)}
+        numbers |= counted(f"offered_load_{resource}", load, jobs.height)
     return numbers
 
 
-def _utilisation(run: AuditedRun, first: float, last: float) -> _Numbers:
-    """Allocated / available from first submit to last end; the capacity does not change."""
-    numbers: _Numbers = {}
-    for resource in run.requested:
-        index = run.resources.index(resource)
-        total = sum(capacity[index] for capacity in run.capacity.values())
-        length = pl.col("end_time_s").fill_null(last).clip(upper_bound=last)
-        length = length - pl.col("start_time_s")
-        area = run.known.select((pl.col("count") * pl.col(f"one_{resource}") * length).sum()).item()
-        value = float(area) / (total * (last - first)) if total else None
-        numbers[f"utilisation_{resource}", "value"] = value
-    return numbers
-
-
-def _energy(run: AuditedRun, start_s: float, end_s: float) -> _Numbers:
+def _energy(run: AuditedRun, start_s: float, end_s: float) -> Numbers:
     """Return the metrics of energy over a window of time in s."""
     if "power" not in run.tables or not run.tables["power"].height:
         return {}
@@ -128,16 +246,22 @@ def _energy(run: AuditedRun, start_s: float, end_s: float) -> _Numbers:
     load = np.where(row["load_w"] > 0, row["load_w"], np.inf)
     jobs_w = row["machines_w"] - row["standing_w"]
     joule = {name.removesuffix("_w"): flowed(row[name]) for name in row if name.endswith("_w")}
-    numbers: _Numbers = {
+    overhead = flowed((row["pue"] - 1.0) * row["machines_w"])
+    numbers: Numbers = {
         ("load_kwh", "value"): joule["load"] / KWH,
         ("load_kwh", "machines"): joule["machines"] / KWH,
         ("load_kwh", "idle"): joule["standing"] / KWH,
-        ("load_kwh", "overhead"): flowed((row["pue"] - 1.0) * row["machines_w"]) / KWH,
+        ("load_kwh", "jobs"): (joule["machines"] - joule["standing"]) / KWH,
+        ("load_kwh", "overhead"): overhead / KWH,
+        ("load_kwh", "critical"): (joule["load"] - joule["machines"] - overhead) / KWH,
         ("unserved_kwh", "value"): joule["unserved"] / KWH,
+        ("unserved_kwh", "share"): share(joule["unserved"], joule["load"]),
         ("unserved_kwh", "jobs"): flowed(jobs_w * row["unserved_w"] / load) / KWH,
         ("unserved_kwh", "idle"): flowed(row["standing_w"] * row["unserved_w"] / load) / KWH,
         ("generation_kwh", "value"): joule["generation"] / KWH,
+        ("generation_kwh", "used"): (joule["generation"] - joule["curtailment"]) / KWH,
         ("curtailment_kwh", "value"): joule["curtailment"] / KWH,
+        ("curtailment_kwh", "share"): share(joule["curtailment"], joule["generation"]),
         ("grid_kwh", "import"): joule["import"] / KWH,
         ("grid_kwh", "export"): joule["export"] / KWH,
         ("grid_import_peak_w", "value"): float(row["import_w"][length > 0].max(initial=0.0)),
@@ -146,36 +270,53 @@ def _energy(run: AuditedRun, start_s: float, end_s: float) -> _Numbers:
         ("energy_cost", "value"): flowed(row["cost_per_s"]),
         ("energy_cost", "load"): flowed(row["load_cost_per_s"]),
     }
-    return numbers | _of_sources(joule) | _of_battery(run, joule)
+    numbers |= _of_sources(joule) | _of_battery(run, joule, (start_s, end_s))
+    rows = float((length > 0).sum())
+    for metric in {metric for metric, _ in numbers}:
+        numbers |= counted(metric, {}, rows)
+    return numbers
 
 
-def _of_sources(joule: dict[str, float]) -> _Numbers:
+def _of_sources(joule: dict[str, float]) -> Numbers:
     """Return which sources served the load, and the shares of renewables."""
     parts = {name: joule[f"load_{name}"] for name in ("renewable", "battery", "grid")}
     served, made = sum(parts.values()), joule["generation"]
     green = parts["renewable"] + parts["battery"] - joule["load_battery_grid"]
     kept = parts["renewable"] + joule["charge_renewable"]
-    numbers: _Numbers = {("served_kwh", name): value / KWH for name, value in parts.items()}
+    numbers: Numbers = {("served_kwh", name): value / KWH for name, value in parts.items()}
+    numbers["served_kwh", "value"] = served / KWH
     numbers["renewable_fraction", "value"] = green / served if served > 0 else None
     numbers["self_consumption", "value"] = kept / made if made > 0 else None
     return numbers
 
 
-def _of_battery(run: AuditedRun, joule: dict[str, float]) -> _Numbers:
-    """Return the use of the battery; nothing if there is none."""
+def _of_battery(run: AuditedRun, joule: dict[str, float], window: tuple[float, float]) -> Numbers:
+    """Return the use of the battery within a window in s; nothing if there is none."""
     section = run.setting("power", "battery")
     if section is None:
         return {}
-    moved = joule["charge"] * float(section["charge_efficiency"])
-    moved += joule["discharge"] / float(section["discharge_efficiency"])
+    capacity = float(section["capacity_kwh"]) * KWH
+    entered = joule["charge"] * float(section["charge_efficiency"])
+    left = joule["discharge"] / float(section["discharge_efficiency"])
+    row, initial = run.power, section.get("initial_soc")
+    times = np.append(row["start_s"][0], row["end_s"])
+    content = np.append(capacity * (0.5 if initial is None else float(initial)), row["stored_j"])
+    before, after = np.interp(window, times, content)
+    stored = float(after - before)
+    leaked = entered - left - stored
+    noise = 1e-12 * (entered + left + capacity)
     return {
         ("battery_kwh", "charge"): joule["charge"] / KWH,
         ("battery_kwh", "discharge"): joule["discharge"] / KWH,
-        ("battery_full_cycles", "value"): moved / (2.0 * float(section["capacity_kwh"]) * KWH),
+        ("battery_kwh", "conversion"): (joule["charge"] - entered + left - joule["discharge"])
+        / KWH,
+        ("battery_kwh", "self_discharge"): leaked / KWH if abs(leaked) > noise else 0.0,
+        ("battery_kwh", "stored"): stored / KWH if abs(stored) > 1e-9 * capacity else 0.0,
+        ("battery_full_cycles", "value"): (entered + left) / (2.0 * capacity),
     }
 
 
-def _value(run: AuditedRun, jobs: pl.DataFrame) -> _Numbers:
+def _value(run: AuditedRun, jobs: pl.DataFrame) -> Numbers:
     """Return the metrics of value; none if jobs have no value."""
     there = {"qos", "value", "deadline_s"} & set(jobs.columns)
     if not there:
@@ -185,10 +326,9 @@ def _value(run: AuditedRun, jobs: pl.DataFrame) -> _Numbers:
     finished = (status == "finished").to_numpy()
     last_submit = float(run.jobs["submit_time_s"].to_numpy().max())
     early = finished & (jobs["end_time_s"].fill_null(np.inf) <= last_submit).to_numpy()
-    numbers: _Numbers = {
-        ("completion_ratio", name): _share(int(which.sum()), jobs.height)
-        for name, which in (("value", finished), ("by_last_submit", early))
-    }
+    ratios = {"value": finished, "by_last_submit": early}
+    done = {name: share(int(which.sum()), jobs.height) for name, which in ratios.items()}
+    numbers = counted("completion_ratio", done, jobs.height)
     in_time = finished
     if "qos" in there:
         due = jobs.select(pl.col("submit_time_s") + pl.col("trace_run_time_s") / pl.col("qos"))
@@ -205,13 +345,11 @@ def _value(run: AuditedRun, jobs: pl.DataFrame) -> _Numbers:
         for name, which in parts.items():
             if name != "in_time" or "qos" in there:
                 numbers["job_value", name] = float(worth[which].sum())
-                numbers["value_ratio", name] = _share(float(worth[which].sum()), float(worth.sum()))
-    numbers["delay_cost", "value"] = _delay_s(run, jobs, last) / 3600
-    return numbers
-
-
-def _share(part: float, whole: float) -> float | None:
-    return part / whole if whole > 0 else None
+                numbers["value_ratio", name] = share(float(worth[which].sum()), float(worth.sum()))
+        numbers |= counted("job_value", {}, finished.sum(), (~finished).sum())
+        numbers |= counted("value_ratio", {}, jobs.height)
+    hours = _delay_s(run, jobs, last) / 3600
+    return numbers | counted("delay_cost", {"value": hours}, jobs.height)
 
 
 def _last_instant(run: AuditedRun) -> float:
@@ -229,11 +367,11 @@ def _lateness(jobs: pl.DataFrame, due: Floats, last: float) -> tuple[Bools, Bool
     return late, over | late
 
 
-def _of_lateness(name: str, late: Bools, known: Bools) -> _Numbers:
+def _of_lateness(name: str, late: Bools, known: Bools) -> Numbers:
     count, of = int(late.sum()), int(known.sum())
     return {
         (name, "value"): float(count),
-        (name, "share"): _share(count, of),
+        (name, "share"): share(count, of),
         (name, "count"): float(of),
         (name, "censored"): float(len(known) - of),
     }

@@ -70,16 +70,16 @@ def check_supply(run: AuditedRun) -> Check:
         if detail.get("running") != running:
             message = "the event does not treat running tasks as the scenario says"
             check.add(message, row | {"expected": running})
-    try:
-        draws = machine_draws(run)
-        rule = _rule(run, draws)
-        available = _available(run, rule)
-        if len(run.capacity) == 1:
-            _check_pool(check, run, available, rule)
-        else:
-            _check_machines(check, run, available, draws, rule)
-    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
-        return check.leave_out(f"what the power carries cannot be computed: {error}")
+    imported = import_limit(run)
+    if imported is None:
+        return check.leave_out("the grid's import limit changes, and the ledger does not record it")
+    draws = machine_draws(run)
+    rule = _rule(run, draws)
+    available = _available(run, rule, imported)
+    if len(run.capacity) == 1:
+        _check_pool(check, run, available, rule)
+    else:
+        _check_machines(check, run, available, draws, rule)
     return check
 
 
@@ -112,13 +112,12 @@ def _rule(run: AuditedRun, draws: dict[int, MachineDraw]) -> _Rule:
     )
 
 
-def _available(run: AuditedRun, rule: _Rule) -> _Available:
+def _available(run: AuditedRun, rule: _Rule, imported: float) -> _Available:
     """Return what machines may draw, at the start of each row and where power changes capacity.
 
     If machines take time to follow, the bounds are given for that time after each row as well; if
     they follow at once, the available power is known at the instants at which capacity changes.
-
-    Raises ValueError if scenario and ledger do not determine it.
+    `imported` is the most that the grid gives, in W.
     """
     row = run.power
     begin, end = row["start_s"], row["end_s"][-1]
@@ -129,9 +128,6 @@ def _available(run: AuditedRun, rule: _Rule) -> _Available:
         followed = begin + (rule.transit_s + 8.0 * TICK)
         times = np.union1d(times, followed[followed <= end])
     at = np.searchsorted(begin, times, side="right") - 1
-    imported = import_limit(run)
-    if imported is None:
-        raise ValueError("the grid's import limit changes, and the ledger does not record it")
     critical = row["load_w"] - row["pue"] * row["machines_w"]
     base = (row["generation_w"] + imported - critical)[at]
     size = row["generation_w"] + np.abs(critical) + row["load_w"]

@@ -79,7 +79,7 @@ def read_input_tasks(run: RunFolder) -> InputTasks:
             found = _read_batch(run, workload)
     except MissingInputError as error:
         return InputTasks(pl.DataFrame(), reason=str(error))
-    except (OSError, EOFError, ValueError, KeyError, zlib.error, tarfile.TarError) as error:
+    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as error:
         return InputTasks(pl.DataFrame(), problem=str(error) or type(error).__name__)
     return _in_window(found, (workload.get("window") or {}).get("jobs"))
 

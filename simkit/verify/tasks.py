@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from simkit.text import counted
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
 from simkit.verify.inputs import compare_with_input
-from simkit.verify.numbers import Floats
+from simkit.verify.numbers import TICK, Floats
 from simkit.verify.task_inputs import TASK_TABLES, InputTasks
 
 
@@ -37,7 +38,9 @@ def check_tasks(run: AuditedRun) -> Check:
     found = _input_of(run, check)
     if found is None:
         return check
-    wanted = found.tasks.select(*TASK, "submit", "instances", *run.requested)
+    known = found.tasks.columns
+    asked = [pl.col(r) if r in known else pl.lit(0.0).alias(r) for r in run.requested]
+    wanted = found.tasks.select(*TASK, "submit", "instances", *asked)
     jobs = run.jobs.select("job_id", pl.col("submit_time_s").alias("submit"))
     tasks = run.tasks.join(jobs.unique("job_id", keep="first"), on="job_id", how="left",
                            maintain_order="left").select(wanted.columns)  # fmt: skip
@@ -56,9 +59,14 @@ def _check_longest(run: AuditedRun, found: InputTasks, check: Check) -> None:
         counts = tasks["instances"].to_numpy()
         begun = np.cumsum(counts) - counts
         longest, slack = (np.maximum.reduceat(times, begun) for times in found.instance_times)
-    frame = tasks.select("job_id").with_columns(
+    frame = tasks.select(*TASK, "run").with_columns(
         pl.Series("longest_s", longest), pl.Series("slack_s", slack)
     )
+    rows = run.tasks.join(frame.unique(TASK, keep="first"), on=TASK, maintain_order="left")
+    told = pl.when("gang").then("longest_s").otherwise("run")  # a bag's is the mean
+    wrong = (pl.col("trace_run_time_s") - told).abs() > pl.max_horizontal("slack_s", pl.lit(TICK))
+    check.add_rows("the task's trace_run_time_s is not that of the input",
+                   rows.filter(wrong | pl.col("trace_run_time_s").is_null()))  # fmt: skip
     frame = frame.group_by("job_id").agg(pl.col("longest_s", "slack_s").max())
     rows = run.jobs.join(frame, on="job_id", maintain_order="left")
     wrong = (pl.col("trace_run_time_s") - pl.col("longest_s")).abs() > pl.col("slack_s")
@@ -143,6 +151,119 @@ def check_parents(run: AuditedRun) -> Check:
     orphan = (pl.col("parent_status") == "killed") & ~pl.col("status").is_in(["killed", "rejected"])
     check.add_rows("its parent was killed, but it was not", rows.filter(orphan))
     return check
+
+
+def check_critical_paths(run: AuditedRun) -> Check:
+    """Check when tasks were ready, and the ideal time of jobs of several tasks or instances.
+
+    Ideal is the longest way through the dependencies, each task as long as its longest instance
+    that finished or was killed. Where dependencies are not known, only its bounds are checked.
+    """
+    check = Check(
+        "critical-paths", "ready and ideal times follow from the dependencies and the allocations"
+    )
+    ran = run.work.filter(pl.col("outcome") != "lost")
+    longest = ran.group_by(TASK).agg(pl.col("executed_s").max().alias("longest_s"))
+    submit = run.jobs.select("job_id", "submit_time_s").unique("job_id", keep="first")
+    tasks = run.tasks.unique(TASK, keep="first", maintain_order=True)
+    tasks = tasks.join(longest, on=TASK, how="left", maintain_order="left")
+    tasks = tasks.join(submit, on="job_id", how="left", maintain_order="left")
+    tasks = tasks.with_columns(pl.col("longest_s").fill_null(0.0)).with_row_index("row")
+    check.examined = tasks.height + run.jobs.height
+    parents = _known_parents(run)
+    _check_ready(tasks, parents, check)
+    expected = _critical_paths(tasks, parents)
+    rows = run.jobs.join(expected, on="job_id", how="left", maintain_order="left")
+    over = pl.col("status").is_in(["finished", "killed"]) & pl.col("start_time_s").is_not_null()
+    ideal, has_one = pl.col("ideal_time_s"), over & pl.col("several").fill_null(value=False)
+    check.add_rows("there is an ideal time exactly for jobs of several tasks or instances that "
+                   "ended", rows.filter(ideal.is_not_null() != has_one))  # fmt: skip
+    span = pl.col("end_time_s") - pl.col("start_time_s")
+    ran_s = pl.when(has_one).then(span).when(pl.col("one_instance")).then("expected_s")
+    wrong = over & ran_s.is_not_null() & pl.col("run_time_s").ne_missing(ran_s)
+    check.add_rows("run_time_s is neither end - start nor what the one instance executed",
+                   rows.filter(wrong))  # fmt: skip
+    rows = rows.filter(has_one, ideal.is_not_null())
+    outside = (ideal < pl.col("expected_s")) | (ideal > pl.col("most_s"))
+    check.add_rows("ideal_time_s is not the critical path", rows.filter(outside))
+    if unknown := int(rows["depends"].sum()):
+        check.leave_out(f"the dependencies of {counted(unknown, 'job')} are not known")
+    return check
+
+
+def _known_parents(run: AuditedRun) -> pl.DataFrame | None:
+    """Return (job_id, task_id, parent), one row a dependency; None if they are not known."""
+    kind = run.setting("workload", "type")
+    if kind in TASK_TABLES:
+        found = run.input_tasks
+        if not found.known:
+            return None
+        if found.parents is not None:
+            return found.parents
+    elif kind == "plugin" or not run.manifest["inputs"]:
+        return None
+    return pl.DataFrame(schema={name: run.tasks.schema[name] for name in TASK}).with_columns(
+        pl.lit(None, run.tasks.schema["task_id"]).alias("parent")
+    )
+
+
+def _check_ready(tasks: pl.DataFrame, parents: pl.DataFrame | None, check: Check) -> None:
+    """Check when each task was ready."""
+    ready, submit = pl.col("ready_time_s"), pl.col("submit_time_s")
+    run_at_all = pl.col("status") != "rejected"
+    check.add_rows("rejected, but it was ready", tasks.filter(~run_at_all, ready.is_not_null()))
+    if parents is None:
+        ends = tasks.group_by("job_id").agg(pl.col("end_time_s").drop_nulls().alias("ends"))
+        rows = tasks.join(ends, on="job_id", how="left", maintain_order="left")
+        known = (ready == submit) | (ready.is_in("ends") & (ready > submit))
+        wrong = ready.is_not_null() & ~known.fill_null(value=False)
+        check.add_rows(
+            "ready neither at the submission nor at the end of a task", rows.filter(wrong)
+        )
+        return
+    end = pl.when(pl.col("status") == "finished").then("end_time_s")
+    above = tasks.select("job_id", pl.col("task_id").alias("parent"), end.alias("end"))
+    last = parents.join(above, on=["job_id", "parent"], how="left").group_by(TASK).agg(
+        pl.when(pl.col("end").is_not_null().all()).then(pl.col("end").max()).alias("last"),
+        pl.len().alias("parents"),
+    )  # fmt: skip
+    rows = tasks.filter(run_at_all).join(last, on=TASK, how="left", maintain_order="left")
+    expected = pl.when(pl.col("parents").is_null()).then(submit).otherwise("last")
+    check.add_rows("ready_time_s is neither the submission nor the end of the last parent",
+                   rows.filter(ready.ne_missing(expected)))  # fmt: skip
+
+
+def _critical_paths(tasks: pl.DataFrame, parents: pl.DataFrame | None) -> pl.DataFrame:
+    """Return ``expected_s`` and ``most_s``, bounds of each job's ideal time, and ``several``.
+
+    ``one_instance`` is true of a single task that is no gang and has one instance, ``depends`` of
+    jobs with dependencies that are not known; the bounds of others are equal.
+    """
+    path = length = tasks["longest_s"].to_numpy()
+    if parents is not None and parents.height:
+        number = tasks.select(*TASK, "row")
+        pairs = parents.join(number, on=TASK).join(
+            number.rename({"task_id": "parent", "row": "above"}), on=["job_id", "parent"]
+        )
+        child, above = (pairs[name].to_numpy().astype(np.int64) for name in ("row", "above"))
+        for _ in range(tasks.height):  # paths of one more task each time
+            longer = length.copy()
+            np.maximum.at(longer, child, length[child] + path[above])
+            if np.array_equal(longer, path):
+                break
+            path = longer
+    depends = pl.lit(value=False)
+    if parents is None:
+        depends = (pl.col("ready_time_s") != pl.col("submit_time_s")).fill_null(value=True)
+    single = (pl.len() == 1) & (pl.col("gang") | (pl.col("instances") == 1)).all()
+    frame = tasks.with_columns(pl.Series("path", path), depends.alias("depends"))
+    found = frame.group_by("job_id").agg(
+        pl.col("path").max().alias("expected_s"), pl.col("longest_s").sum().alias("sum_s"),
+        (~single).alias("several"), pl.col("depends").any(),
+        (single & ~pl.col("gang").all()).alias("one_instance"),
+    )  # fmt: skip
+    most = pl.when("depends").then("sum_s").otherwise("expected_s")
+    return found.with_columns(most.alias("most_s"))
 
 
 def check_instances(run: AuditedRun) -> Check:

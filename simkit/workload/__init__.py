@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
-from simkit.units import request_on_grid, time_on_grid
-from simkit.workload.parents import find_cycle, slices
+from simkit.units import LONGEST_S, request_on_grid, time_on_grid
+from simkit.workload.parents import critical_path_s, find_cycle, slices
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 JOB_COLUMNS = ("user", "group", "executable", "queue", "partition")
 """Numbers that a log gives a job; -1 where it gives none."""
-
-
-LONGEST_S = 2.0**32
-"""How far from the trace's zero a job may be submitted, in s."""
 
 
 OF_JOBS: Final = ("qos", "value", "deadline_s")
@@ -80,6 +76,8 @@ class Workload:
     instance_run_time_s: Floats = field(default_factory=lambda: np.empty(0))
     """(sum of instances,) true run time of every instance, task by task; left out where each
     instance takes its task's `run_time_s`, which otherwise is their mean."""
+    request_as_read: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(T, R) `request` before it was rounded down to its grid; left out where that changed none."""
     qos: Floats = field(default_factory=lambda: np.empty(0))
     """(J,) quality of service that a job's user asks for, in (0, 1]; left out where the trace has
     none, and so are the next three. `simkit.workload.value` makes them."""
@@ -117,9 +115,18 @@ class Workload:
             "submit_time_s", "run_time_s", "requested_time_s", "instance_run_time_s", "deadline_s",
         ):  # fmt: skip
             object.__setattr__(self, name, time_on_grid(getattr(self, name)))
-        object.__setattr__(self, "request", _amounts(self.request))
+        self._put_requests_on_grid()
         for problem in self._problems():
             raise TraceError(f"workload: {problem}")
+
+    def _put_requests_on_grid(self) -> None:
+        """Round requests; keep what was read if that differs, unless it is already there."""
+        given = np.asarray(self.request, dtype=np.float64)
+        rounded, read = _amounts(given), self.request_as_read
+        if not len(read) or not np.array_equal(_amounts(read), rounded):
+            read = given if not np.array_equal(given, rounded) else np.empty((0, 0))
+        object.__setattr__(self, "request", rounded)
+        object.__setattr__(self, "request_as_read", read)
 
     def _problems(self) -> list[str]:
         jobs, tasks, width = len(self.job_id), len(self.task_id), len(self.resources)
@@ -150,6 +157,7 @@ class Workload:
             "run times must be finite and at least 0": bool(
                 (np.isfinite(self.run_time_s) & (self.run_time_s >= 0)).all()
             ),
+            "run times must be at most 2**32 s": bool((self.run_time_s <= LONGEST_S).all()),
             "requested times must be at least 0, or NaN where unknown": not bool(
                 ((self.requested_time_s < 0) | np.isinf(self.requested_time_s)).any()
             ),
@@ -289,6 +297,8 @@ class Workload:
             "task_id", "instances", "request", "run_time_s", "requested_time_s", "gang",
         ):  # fmt: skip
             columns[name] = getattr(self, name)[tasks]
+        if len(self.request_as_read):
+            columns["request_as_read"] = self.request_as_read[tasks]
         if len(self.instance_run_time_s):
             begun = np.concatenate(([0], np.cumsum(self.instances)))
             columns["instance_run_time_s"] = self.instance_run_time_s[slices(begun, tasks)[1]]
@@ -325,6 +335,20 @@ class Workload:
         longest: Floats = np.maximum.reduceat(self.instance_run_time_s, begun)
         return longest
 
+    def ideal_time_s(self) -> Floats:
+        """Return (J,): the critical path of each job through the longest instances of its tasks."""
+        longest = self.longest_run_time_s()
+        return critical_path_s(self.first_task, self.first_parent, self.parent, longest)
+
+    def held_time_s(self) -> Floats:
+        """Return (T,): how long an instance holds its request, on average over the task's.
+
+        A gang holds all it has until its longest instance ends; those of a bag end one by one.
+        """
+        if not len(self.instance_run_time_s):
+            return self.run_time_s
+        return np.where(self.gang, self.longest_run_time_s(), self.run_time_s)
+
     def job_request(self) -> Floats:
         """Return (J, R): what each job asks for at once, summed over its tasks' instances."""
         demand = self.request * self.instances[:, None]
@@ -341,9 +365,8 @@ _LEFT_OUT: Mapping[str, Any] = {
 """Field → what stands in it where there is none; plain defaults stand in the class."""
 
 
-def _amounts(request: npt.ArrayLike) -> Floats:
+def _amounts(array: Floats) -> Floats:
     """Put requests on their grid, leaving a broadcast column (one row repeated) as it is."""
-    array = np.asarray(request, dtype=np.float64)
     if array.ndim == 2 and array.strides[0] == 0 and len(array):
         return np.broadcast_to(request_on_grid(array[0]), array.shape)
     return request_on_grid(array)

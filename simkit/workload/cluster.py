@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import merge
+from itertools import cycle, islice
+from math import inf, lcm
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -11,9 +14,9 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.errors import ScenarioError
-from simkit.units import amount_on_grid, time_on_grid
+from simkit.units import LARGEST_AMOUNT, TIME_GRID, amount_on_grid, time_on_grid
 from simkit.workload import RowReport
-from simkit.workload.capacity import CapacityChange, WhenTaken
+from simkit.workload.capacity import CapacityChange, ChangeKind, WhenTaken
 
 MAINTENANCE: Final = "maintenance"
 """The cause of changes that belong to a maintenance window, in the records."""
@@ -68,6 +71,9 @@ class Failures:
                 )
 
 
+_KINDS: Final[tuple[ChangeKind, ChangeKind]] = ("take", "give")
+
+
 @dataclass(frozen=True)
 class Maintenance:
     """A window in which part of a machine's capacity is away."""
@@ -78,24 +84,34 @@ class Maintenance:
     amount: tuple[float, ...]
     """(R,) taken away."""
     running: WhenTaken = "drain"
+    every_s: float | None = None
+    """Period in which it recurs, without end; None: once."""
 
-    def steps(self) -> tuple[CapacityStep, CapacityStep]:
-        """Return the step down and the step up."""
+    def steps(self, after_s: float = -inf, until_s: float = inf) -> Iterator[CapacityStep]:
+        """Yield the steps down and up in ``(after_s, until_s]``, in order of time.
+
+        Those of a window that recurs have no end unless `until_s` is finite.
+        """
         down = tuple([-amount for amount in self.amount])
         start, end = time_on_grid([self.start_s, self.end_s]).tolist()
-        return (
-            CapacityStep(start, self.machine, down),
-            CapacityStep(end, self.machine, self.amount),
-        )
+        every = None if self.every_s is None else float(time_on_grid(self.every_s))
+        number = 0 if every is None or after_s < end else int((after_s - end) // every)
+        while True:
+            shift = number * every if every else 0.0
+            if after_s < start + shift <= until_s:
+                yield CapacityStep(start + shift, self.machine, down)
+            if after_s < end + shift <= until_s:
+                yield CapacityStep(end + shift, self.machine, self.amount)
+            number += 1
+            if every is None or start + shift > until_s:
+                return
 
-    def changes(self) -> tuple[CapacityChange, CapacityChange]:
-        """Return what is taken and what is given back."""
-        down, up = self.steps()
-        facts = (MAINTENANCE, self.amount, self.running)
-        return (
-            CapacityChange(down.time_s, self.machine, "take", *facts),
-            CapacityChange(up.time_s, self.machine, "give", *facts),
-        )
+    def changes(self) -> Iterator[CapacityChange]:
+        """Yield what is taken and what is given back, without end if it recurs."""
+        for step, kind in zip(self.steps(), cycle(_KINDS)):
+            yield CapacityChange(
+                step.time_s, self.machine, kind, MAINTENANCE, self.amount, self.running
+            )
 
 
 @dataclass(frozen=True)
@@ -127,8 +143,9 @@ class Cluster:
         Raises ScenarioError for machines without capacity and for maintenance that ends before it
         starts or takes more than a machine has, be it in several windows at once.
         """
+        if problems := self._too_large():
+            raise ScenarioError(problems)
         object.__setattr__(self, "capacity", amount_on_grid(self.capacity))
-        problems: list[str] = []
         if self.capacity.shape != (len(self.machine_names), len(self.resources)):
             problems.append(f"cluster: capacities have shape {self.capacity.shape}")
         elif not len(self.capacity) or not (self.capacity >= 0).all():
@@ -140,6 +157,16 @@ class Cluster:
                 problems.append("cluster: a capacity change is of a machine that does not exist")
         if problems or (problems := self._overlap_problems()):
             raise ScenarioError(problems)
+
+    def _too_large(self) -> list[str]:
+        """Return the resources of which the machines have more than can be added up exactly."""
+        totals = np.asarray(self.capacity, dtype=np.float64).sum(axis=0).tolist()
+        return [
+            f"cluster: the machines have {total:g} {name} in all; the most is 2**53, about 9e15; "
+            "use a larger unit"
+            for name, total in zip(self.resources, totals, strict=False)
+            if not total <= LARGEST_AMOUNT
+        ]
 
     def _window_problems(self, window: Maintenance) -> list[str]:
         """Return what is wrong with a single window."""
@@ -156,6 +183,10 @@ class Cluster:
         problems = []
         if not -np.inf < window.start_s < window.end_s < np.inf:
             problems.append(f"{span}: must end after it starts, both at finite times")
+        if window.every_s is not None and not window.end_s - window.start_s <= window.every_s < inf:
+            problems.append(
+                f"{span}: recurs every {window.every_s:g} s, which is less than it lasts"
+            )
         if not (amount >= 0).all():
             problems.append(f"{span}: takes {window.amount}; amounts must be at least 0")
         if (amount > capacity).any():
@@ -163,19 +194,31 @@ class Cluster:
         return problems
 
     def _overlap_problems(self) -> list[str]:
-        """Return where windows take more of a machine together than it has; the first of each."""
-        problems: dict[int, str] = {}
-        left = self.capacity.copy()
-        for time, machine, change in self.known_steps():
-            left[machine] += change
-            if (left[machine] < 0).any():
-                problems.setdefault(
-                    machine,
-                    f"maintenance: windows that overlap at {time:g} s together take more from "
-                    f"machine {self.machine_names[machine]!r} than it has, "
-                    f"{tuple(self.capacity[machine].tolist())}; shorten one or join them",
-                )
-        return list(problems.values())
+        """Return where windows take more of a machine together than it has; the first of each.
+
+        Of windows that recur, only the first steps are looked at: where later ones overlap, the
+        machine has nothing left.
+        """
+        windows: dict[int, list[Maintenance]] = {}
+        for window in self.maintenance:
+            windows.setdefault(window.machine, []).append(window)
+        problems = []
+        for machine, several in windows.items():
+            if len(several) == 1:
+                continue
+            left = self.capacity[machine].copy()
+            steps = merge(*(window.steps() for window in several), key=step_order)
+            once = all(window.every_s is None for window in several)
+            for time, _, change in islice(steps, None if once else _STEPS_CHECKED):
+                left += change
+                if (left < 0).any():
+                    problems.append(
+                        f"maintenance: windows that overlap at {time:g} s together take more from "
+                        f"machine {self.machine_names[machine]!r} than it has, "
+                        f"{tuple(self.capacity[machine].tolist())}; shorten one or join them"
+                    )
+                    break
+        return problems
 
     @classmethod
     def pool(cls, amounts: Mapping[str, float], **facts: object) -> Cluster:
@@ -183,16 +226,32 @@ class Cluster:
         capacity = np.array([list(amounts.values())], dtype=np.float64)
         return cls(tuple(amounts), ("pool",), capacity, **facts)  # type: ignore[arg-type]
 
-    def known_changes(self) -> list[CapacityChange]:
-        """Return maintenance and `changes` in order of time; at one instant, additions first."""
-        both = [change for window in self.maintenance for change in window.changes()]
-        both += self.changes
-        return sorted(both, key=lambda change: (change.time_s, change.takes_away))
+    @property
+    def recurring(self) -> tuple[Maintenance, ...]:
+        """The maintenance windows that recur without end."""
+        return tuple([window for window in self.maintenance if window.every_s is not None])
+
+    def known_changes(self) -> Iterator[CapacityChange]:
+        """Yield maintenance and `changes` in order of time; at one instant, additions first.
+
+        They have no end if a window recurs.
+        """
+        windows = [window.changes() for window in self.maintenance]
+        others = sorted(self.changes, key=_change_order)
+        return merge(*windows, others, key=_change_order)
+
+    def last_single_change_s(self) -> float:
+        """Return when the last change of `known_changes` is that does not recur; -inf: never."""
+        ends = [float(time_on_grid(w.end_s)) for w in self.maintenance if w.every_s is None]
+        return max([-inf, *ends, *(change.time_s for change in self.changes)])
 
     def known_steps(self) -> list[CapacityStep]:
-        """Return the steps that policies may plan with: those of maintenance, in order of time."""
-        steps = [step for window in self.maintenance for step in window.steps()]
-        return sorted(steps, key=lambda step: (step.time_s, min(step.change) < 0))
+        """Return the steps of single maintenance windows, which policies may plan with, in order.
+
+        Those of windows that recur come from `recurring`, as far as they are needed.
+        """
+        singles = [window.steps() for window in self.maintenance if window.every_s is None]
+        return list(merge(*singles, key=step_order))
 
     def most_instances(self, request: tuple[float, ...], machines: tuple[int, ...] | None) -> float:
         """Return how many instances of a request the empty machines ever have room for at once."""
@@ -215,3 +274,27 @@ class Cluster:
             if change.kind == "join" and change.amount:
                 largest[change.machine] = np.maximum(largest[change.machine], change.amount)
         return largest
+
+
+def cycle_s(windows: Sequence[Maintenance]) -> float:
+    """Return a time in s after which windows that recur repeat as a whole.
+
+    That is the least common multiple of their periods, cut at a thousand times the longest.
+    """
+    periods = [round(window.every_s / TIME_GRID) for window in windows if window.every_s]
+    return min(lcm(*periods), _LONGEST_CYCLE * max(periods, default=0)) * TIME_GRID
+
+
+def _change_order(change: CapacityChange) -> tuple[float, bool]:
+    return change.time_s, change.takes_away
+
+
+def step_order(step: CapacityStep) -> tuple[float, bool]:
+    """Return the key by which steps are sorted: by time; at one instant, additions first."""
+    return step.time_s, min(step.change) < 0
+
+
+_STEPS_CHECKED = 2_000
+"""So many steps of a machine's maintenance are checked before a run if it recurs."""
+_LONGEST_CYCLE = 1000
+"""So many of the longest periods, at most, make a cycle of windows that recur."""

@@ -99,7 +99,7 @@ def rows_facts(report: RowReport) -> dict[str, Any]:
 
 def _work(workload: Workload) -> Floats:
     """Return (R,) the resource-seconds that all instances ask for."""
-    seconds = workload.instances * workload.run_time_s
+    seconds = workload.instances * workload.held_time_s()
     work: Floats = (workload.request * seconds[:, None]).sum(axis=0)
     return work
 

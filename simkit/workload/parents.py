@@ -1,4 +1,4 @@
-"""Dependencies between the tasks of a job: rows of slices, and the search for cycles."""
+"""Dependencies between the tasks of a job: rows of slices, cycles, and critical paths."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simkit.arrays import Ints
+from simkit.arrays import Floats, Ints
 
 
 def slices(first: Ints, rows: Ints) -> tuple[Ints, Ints]:
@@ -61,3 +61,25 @@ def _walk_back(
         parents = parent[first_parent[row] : first_parent[row + 1]].tolist()
         row = next(above for above in parents if left[above])
     return path[path.index(row) :][::-1]
+
+
+def critical_path_s(
+    first_task: Ints, first_parent: Ints, parent: Ints, run_time_s: Floats
+) -> Floats:
+    """Return (J,): the time in s that each job takes if none of its tasks ever waits.
+
+    Args:
+        first_task: (J + 1,) offsets; job j has the tasks ``first_task[j]:first_task[j + 1]``.
+        first_parent: (T + 1,) offsets into `parent`.
+        parent: rows of tasks that must have ended before a task starts; there is no cycle.
+        run_time_s: (T,) how long each task runs.
+    """
+    path = run_time_s
+    child = np.repeat(np.arange(len(first_parent) - 1), np.diff(first_parent))
+    while len(child):
+        longer = run_time_s.copy()
+        np.maximum.at(longer, child, run_time_s[child] + path[parent])
+        if np.array_equal(longer, path):
+            break
+        path = longer
+    return path if len(path) == len(first_task) - 1 else np.maximum.reduceat(path, first_task[:-1])

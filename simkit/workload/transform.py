@@ -144,7 +144,7 @@ def scale_to_load(workload: Workload, offered_load: float, processors: int) -> W
         raise TraceError(f"target_load: a machine of {processors} processors; give at least 1")
     name = "processors" if "processors" in workload.resources else workload.resources[0]
     size = workload.request[:, workload.resources.index(name)] * workload.instances
-    area = float((size * workload.longest_run_time_s()).sum())
+    area = float((size * workload.held_time_s()).sum())
     span = float(workload.submit_time_s[-1] - workload.submit_time_s[0]) if len(workload) else 0.0
     if not (area > 0 and span > 0):
         raise TraceError(

@@ -148,9 +148,8 @@ def with_values(
     per_s = (demand * price).sum(axis=1) / time_unit_s * knob
     if len(workload.qos):
         per_s = per_s * workload.qos[jobs]
-    # A gang holds all it has until the longest of its instances ends; a bag's end one by one.
-    duration = np.where(workload.gang, workload.longest_run_time_s(), workload.run_time_s)
-    value = np.bincount(jobs, weights=per_s * duration, minlength=len(workload))
+    weights = per_s * workload.held_time_s()
+    value = np.bincount(jobs, weights=weights, minlength=len(workload))
     return workload.with_columns(value=value, value_per_s=per_s)
 
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import pytest
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
-from simkit.learners.bundle import write_bundle
+from simkit.learners.bundle import hash_bundle, write_bundle
 from simkit.learning.observe_deeprm import compact_schema
 from simkit.learning.slotted import Slotted
 from simkit.policy import SystemInfo
@@ -185,8 +185,44 @@ def test_a_schema_that_was_edited_is_refused(tmp_path: Path) -> None:
     stated = json.loads((folder / "agent.json").read_text())
     stated["observation"]["fields"][0]["high"] = 2.0
     (folder / "agent.json").write_text(json.dumps(stated))
+    with pytest.raises(RunError, match=r"observation\.fields was changed after"):
+        load_agent(folder)
+    hash_bundle(folder)  # the schema's own hash finds it, too
     with pytest.raises(RunError, match="changed after it was written"):
         load_agent(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"actions": {"mask": "no"}}, r"actions\.mask is 'no'; it must be true or false"),
+        ({"slotted": {"horizon": 10**15}}, r"agent\.json: .*(allocate|memory|dimension|horizon)"),
+        ({"slotted": {"capacity": [10**15, 10**15]}}, "capacity 1000000000000000; make them equal"),
+        ({"slotted": {"memory": 10**400}}, "agent.json: "),
+    ],
+)
+def test_absurd_values_with_fitting_hashes_are_told_in_a_sentence(
+    tmp_path: Path, changes: dict[str, dict[str, Any]], text: str
+) -> None:
+    whole = bundle(tmp_path / "a")
+    stated = json.loads((whole / "agent.json").read_text())
+    for key, values in changes.items():
+        stated[key] |= values
+    (whole / "agent.json").write_text(json.dumps(stated))
+    hash_bundle(whole)
+    with pytest.raises((RunError, ScenarioError), match=text):
+        load_agent(whole).reset(INFO, np.random.default_rng(0))
+
+
+def test_an_observation_that_names_code_is_refused_and_the_code_does_not_run(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "mine.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nEncoder = object\n")
+    schema = replace(compact_schema(MODEL), name=f"{tmp_path / 'mine.py'}:Encoder")
+    folder = bundle(tmp_path / "a", observation=schema.as_json())
+    with pytest.raises(RunError, match=r"mine\.py:Encoder', which is code; an agent is data"):
+        load_agent(folder).reset(INFO, np.random.default_rng(0))
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("wrong", [5, "x", [1], {"x": 1}, True])
@@ -200,8 +236,15 @@ def test_values_of_another_kind_are_told_in_words(tmp_path: Path, key: str, wron
     inside = {"layers": stated["architecture"], "capacity": stated["slotted"]}
     inside.get(key, stated)[key] = wrong
     (folder / "agent.json").write_text(json.dumps(stated))
+    with pytest.raises(RunError):
+        load_agent(folder)
     with pytest.raises((RunError, ScenarioError)):
-        load_agent(folder, None).reset(INFO, np.random.default_rng(0))
+        play_with_fitting_hashes(folder)
+
+
+def play_with_fitting_hashes(folder: Path) -> None:
+    hash_bundle(folder)
+    load_agent(folder).reset(INFO, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -239,7 +282,7 @@ def test_a_run_can_be_audited_and_names_the_bundles_files(
     assert verify_run(tmp_path / "run").ok
     assert run.policy == "mine"
     (agent / "weights.safetensors").write_bytes(b"other")
-    assert not verify_run(tmp_path / "run").ok
+    assert not verify_run(tmp_path / "run", inputs=[tmp_path]).ok
 
 
 def test_a_training_stands_for_its_agent(

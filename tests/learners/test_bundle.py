@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 import pytest
 
 from simkit.errors import PluginError, RunError
-from simkit.learners.bundle import read_bundle, write_bundle
+from simkit.learners.bundle import hash_bundle, read_bundle, safetensors, write_bundle
 
 WEIGHTS = {
     "layers.0.weight": np.arange(6, dtype=np.float32).reshape(3, 2),
@@ -98,6 +100,120 @@ def _changed(**changes: Any) -> Any:
 def test_a_damaged_bundle_is_refused(folder: Path, damage: Any, text: str) -> None:
     damage(folder)
     with pytest.raises(RunError, match=text):
+        read_bundle(folder)
+
+
+def hashed(folder: Path, packed: bytes) -> None:
+    """Put weights into a bundle, with hashes that fit: damage that no hash finds."""
+    (folder / "weights.safetensors").write_bytes(packed)
+    stated = json.loads((folder / "agent.json").read_text())
+    stated["weights_sha256"] = sha256(packed).hexdigest()
+    (folder / "agent.json").write_text(json.dumps(stated))
+    hash_bundle(folder)
+
+
+def packed(array: Any) -> bytes:
+    content: bytes = safetensors().save({**WEIGHTS, "layers.0.bias": np.array(array)})
+    return content
+
+
+def header(shape: list[int], kind: str = "F32", end: int = 8) -> bytes:
+    entry = {"layers.0.bias": {"dtype": kind, "shape": shape, "data_offsets": [0, end]}}
+    text = json.dumps(entry).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(8)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (packed(np.array([1, 2])), "layers.0.bias holds int64; weights are float32"),
+        (packed([True, False]), "layers.0.bias holds bool; weights are float32"),
+        (packed(np.float32([1, np.nan])), "layers.0.bias holds numbers that are not finite"),
+        (packed(np.float32([1, -np.inf])), "layers.0.bias holds numbers that are not finite"),
+        (b"", "is not a file of weights"),
+        (b"no header", "is not a file of weights"),
+        # a header that claims more than there is, in itself, in an array, in all of them
+        ((2**40).to_bytes(8, "little") + bytes(8), "is not a file of weights"),
+        (header([10**12]), "is not a file of weights"),
+        (header([2**40, 2**40]), "is not a file of weights"),
+        (header([2**62], end=2**64 - 1), "is not a file of weights"),
+        (header([2], kind="F7"), "is not a file of weights"),
+        (header([4], kind="BF16"), "is not a file of weights"),
+    ],
+)
+def test_weights_that_are_no_numbers_are_refused_though_their_hash_fits(
+    folder: Path, content: bytes, text: str
+) -> None:
+    hashed(folder, content)
+    with pytest.raises(RunError, match=text):
+        read_bundle(folder)
+
+
+@pytest.mark.parametrize(
+    ("key", "below", "value", "text"),
+    [
+        ("actions", "mask", True, "agent.json: actions.mask was added after the agent was written"),
+        ("actions", "type", "other", "agent.json: actions.type was changed after the agent was"),
+        ("architecture", "layers", [3, 9], "agent.json: architecture.layers was changed"),
+        ("seed", None, 4, "agent.json: seed was changed after the agent was written; restore"),
+        ("observation", "name", None, "agent.json: observation.name was removed"),
+        (
+            "sha256",
+            None,
+            None,
+            r"has no hashes of its entries \(key sha256\); train .* hash_bundle",
+        ),
+    ],
+)
+def test_a_changed_entry_is_refused_by_name(
+    folder: Path, key: str, below: str | None, value: Any, text: str
+) -> None:
+    stated = json.loads((folder / "agent.json").read_text())
+    inside, last = (stated, key) if below is None else (stated[key], below)
+    if value is None:
+        del inside[last]
+    else:
+        inside[last] = value
+    (folder / "agent.json").write_text(json.dumps(stated))
+    with pytest.raises(RunError, match=text):
+        read_bundle(folder)
+
+
+def test_an_agent_without_hashes_gets_them_from_whoever_trusts_it(folder: Path) -> None:
+    written = (folder / "agent.json").read_bytes()
+    stated = json.loads(written)
+    del stated["sha256"]
+    (folder / "agent.json").write_text(json.dumps(stated))
+    hash_bundle(folder)
+    assert (folder / "agent.json").read_bytes() == written
+    read_bundle(folder)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[" * 100_000, "is not JSON"),
+        ("NaN", "NaN is not a number of JSON"),
+        ("9" * 6000, "is not JSON"),
+        ("[]", "is of format None"),
+        (" " * 10_000_001, "has 10,000,001 bytes, an agent's has at most 10,000,000"),
+    ],
+)
+def test_a_description_that_is_none_is_refused(folder: Path, text: str, expected: str) -> None:
+    (folder / "agent.json").write_text(text)
+    with pytest.raises(RunError, match=expected):
+        read_bundle(folder)
+
+
+def test_weights_beyond_all_bounds_and_pipes_are_not_read(folder: Path) -> None:
+    path = folder / "weights.safetensors"
+    with path.open("wb") as file:
+        file.truncate(10**12)  # a hole: it takes no room on the disk
+    with pytest.raises(RunError, match="has 1,000,000,000,000 bytes, an agent's has at most"):
+        read_bundle(folder)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(RunError, match="is not a regular file"):
         read_bundle(folder)
 
 

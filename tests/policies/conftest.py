@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.policy import Policy
 from simkit.policy.estimates import Requested
+from simkit.power.site import Site
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
@@ -45,6 +45,7 @@ def replay(
     *,
     rules: Rules | None = None,
     predictor: Requested | None = None,
+    site: Site | None = None,
     seed: int = 0,
 ) -> Run:
     """Run a policy over jobs (columns, or a workload) on a cluster (or a pool of processors)."""
@@ -53,9 +54,10 @@ def replay(
         cluster = Cluster.pool({"processors": cluster})
     run = Run()
     recorder = Recorder(workload, cluster.resources, run)
-    Simulation(workload, cluster, recorder, rules=rules, predictor=predictor, seed=seed).run(
-        policy, seed=seed
+    simulation = Simulation(
+        workload, cluster, recorder, rules=rules, predictor=predictor, site=site, seed=seed
     )
+    simulation.run(policy, seed=seed)
     return run
 
 
@@ -92,18 +94,3 @@ def plain_replay() -> Callable[..., list[float]]:
     spec.loader.exec_module(module)
     function: Callable[..., list[float]] = module.replay
     return function
-
-
-@pytest.fixture(scope="session")
-def reference() -> Callable[[str], pl.DataFrame]:
-    """Return a function that reads a log with reference schedules, or skips."""
-    default = Path(__file__).resolve().parents[3] / "shared" / "oracle"
-    folder = Path(os.environ.get("SIMKIT_ORACLE", default)) / "hpc"
-
-    def read(log: str) -> pl.DataFrame:
-        path = folder / f"{log}.csv.gz"
-        if not path.is_file():
-            pytest.skip(f"no reference schedule {path}; set SIMKIT_ORACLE")
-        return pl.read_csv(path)
-
-    return read

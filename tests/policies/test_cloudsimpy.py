@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 
+from simkit import simulate as run_scenario
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
-from simkit.policies.cloudsimpy import CloudSimPy, cloudsimpy_makespan
+from simkit.policies.cloudsimpy import CloudSimPy
+from simkit.results.job_metrics import cloudsimpy_makespan
+from simkit.scenario.yaml_document import load_scenario
+from simkit.seeds import stream
 from simkit.traces.task_table import read_task_table
-from simkit.workload import Workload
+from simkit.training.candidates import Candidate
+from simkit.training.evaluate import evaluate
+from simkit.verify import verify_run
+from simkit.workload import JOB_COLUMNS, Workload
 from simkit.workload.cluster import Cluster, Partition
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
@@ -118,6 +128,76 @@ def test_what_each_heuristic_prefers(fitness, jobs, expected, simulate):
     assert started(run) == expected
 
 
+def test_scores_use_the_amounts_that_were_read(simulate):
+    """Both memories are the same multiple of 2⁻³⁰; in the trace's digits the second is larger."""
+    jobs = bags((0, 1, 1, 0.3333333333331, 9), (0, 1, 1, 0.3333333333332, 9))
+    assert jobs.request[0, 1] == jobs.request[1, 1]
+    assert jobs.request_as_read[0, 1] < jobs.request_as_read[1, 1]
+    one = Cluster(("cpu", "mem"), ("a",), np.array([[1.0, 1.0]]))
+    run = simulate(CloudSimPy("tetris"), jobs, one, rules=EVERY_SECOND)
+    assert [row[:2] for row in started(run)] == [(1, 1), (10, 0)]
+
+
+def test_the_table_keeps_the_digits_of_its_memory(table):
+    """Every request is the decimal of the file, through chunks and the engine's tasks."""
+    frame = pl.read_csv(DATA / "alibaba" / "cloudsimpy_jobs.csv.gz")
+    assert set(table.request_as_read[:, 1]) == set(frame["memory"])
+    assert set(table.take(np.arange(90, 100)).request_as_read[:, 1]) <= set(frame["memory"])
+
+
+def original_random(free, tasks, rng):
+    """Return CloudSimPy's next random (machine, task), or None: its loops, written again."""
+    listed, taken = [], None
+    for machine, left in enumerate(free):
+        for task, request in tasks.items():
+            if all(a <= f for a, f in zip(request, left, strict=True)):
+                listed.append((machine, task))
+                if rng.random() > 0.8:
+                    taken = (machine, task)
+                    break  # leaves the tasks alone: a later machine may take another pair
+    return taken or (listed[rng.integers(len(listed))] if listed else None)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_is_the_original_draw_by_draw(seed, simulate):
+    amounts = np.random.default_rng(seed).integers(1, 4, (12, 2)).astype(float).tolist()
+    rng, expected = stream(seed, "policy"), {}
+    free, waiting = [[6.0, 6.0] for _ in range(4)], dict(enumerate(amounts))
+    while pair := original_random(free, waiting, rng):
+        machine, task = pair
+        free[machine] = [f - a for f, a in zip(free[machine], waiting.pop(task), strict=True)]
+        expected[task] = machine
+    jobs = bags(*((0, 1, cpu, mem, 90) for cpu, mem in amounts))
+    one_job = replace(
+        jobs,
+        job_id=jobs.job_id[:1],
+        submit_time_s=jobs.submit_time_s[:1],
+        first_task=np.array([0, len(amounts)]),
+        **{name: getattr(jobs, name)[:1] for name in JOB_COLUMNS},
+    )  # all tasks are seen at the first tick
+    cluster = Cluster(("cpu", "mem"), tuple("abcd"), np.full((4, 2), 6.0))
+    run = simulate(CloudSimPy("random"), one_job, cluster, rules=EVERY_SECOND, seed=seed)
+    assert {row[1]: row[2] for row in started(run) if row[0] == 1} == expected
+
+
+class LegacyDraws:
+    """NumPy's old generator, from which CloudSimPy draws, seeded as in the reference."""
+
+    def __init__(self):
+        self._state = np.random.RandomState(41)
+
+    def random(self):
+        return self._state.rand()
+
+    def integers(self, end):
+        return self._state.randint(0, end)
+
+
+class SeededAsTheReference(CloudSimPy):
+    def reset(self, info, rng):
+        super().reset(info, LegacyDraws())
+
+
 def test_random_follows_the_seed(simulate):
     def run(seed):
         jobs = bags((0, 3, 1, 1, 5), (0, 3, 2, 1, 5))
@@ -125,6 +205,57 @@ def test_random_follows_the_seed(simulate):
 
     assert run(1) == run(1)
     assert len({tuple(run(seed)) for seed in range(8)}) > 1
+
+
+@pytest.fixture
+def chunk(tmp_path):
+    """Return a scenario under CloudSimPy's rules; the last instance runs from 2 s to 4.25 s."""
+    header = "job_id,task_id,submit_time,duration,instances_num,cpu,memory"
+    (tmp_path / "jobs.csv").write_text(f"{header}\n1,1,0,2.25,2,3,0.1\n2,1,0.5,1,1,1,0.1\n")
+    return {
+        "workload": {"type": "tasks", "path": str(tmp_path / "jobs.csv")},
+        "cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 1}]},
+        "policy": {"fitness": "first-fit", "compat": "cloudsimpy"},
+        "scheduling": {"every": "1s"},
+        "estimates": "actual",
+    }
+
+
+def test_the_makespan_by_its_clock_is_a_metric(chunk, tmp_path):
+    made = run_scenario(chunk, output=tmp_path / "run")
+    entry = made.metrics["cloudsimpy_makespan"]
+    ends = made.allocations["end_time_s"]
+    assert made.metrics["makespan_s"]["value"] == ends.max() == 6.25  # 4 s + 2.25 s
+    assert (entry["value"], entry["unit"], entry["count"]) == (7.0, "s", 3)
+    own = run_scenario({**chunk, "policy": {"fitness": "first-fit"}})
+    assert "cloudsimpy_makespan" not in own.metrics
+
+
+def test_verify_computes_the_makespan_by_its_clock(chunk, tmp_path):
+    run_scenario(chunk, output=tmp_path / "run")
+    assert verify_run(tmp_path / "run").found == {}
+    path = tmp_path / "run" / "metrics.json"
+    metrics = json.loads(path.read_text())
+    metrics["cloudsimpy_makespan"]["value"] = 6.25
+    path.write_text(json.dumps(metrics))
+    (wrong,) = [c for c in verify_run(tmp_path / "run").checks if c.name == "metrics"]
+    assert [row.row["metric"] for row in wrong.violations] == ["cloudsimpy_makespan"]
+
+
+def test_evaluate_compares_makespans_by_its_clock(chunk):
+    """By the plain makespan a tie is lost: 6.25 s against 7 s."""
+    candidates = [
+        Candidate("first", {"fitness": "first-fit", "compat": "cloudsimpy"}),
+        Candidate("own", {"fitness": "first-fit", "order": "fcfs"}),
+    ]
+    made = {
+        metric: evaluate(load_scenario(chunk), candidates, metric=metric, sets=1, workers=1)
+        for metric in ("makespan_s", "cloudsimpy_makespan")
+    }
+    means = {name: [one.set_mean for one in found.candidates] for name, found in made.items()}
+    assert means["cloudsimpy_makespan"] == [math.ceil(mean) for mean in means["makespan_s"]]
+    with pytest.raises(ScenarioError, match=r"did you mean 'cloudsimpy_makespan'\?"):
+        evaluate(load_scenario(chunk), candidates, metric="cloudsimpy_makespn")
 
 
 def test_what_cloudsimpy_does_not_know_is_refused(simulate):
@@ -163,7 +294,8 @@ def allocations(table, chunk, name, simulate):
     rows = np.arange(10 * chunk, 10 * chunk + 10)
     submit = table.submit_time_s[rows]
     jobs = table.take(rows, submit_time_s=submit - submit[0])
-    return simulate(CloudSimPy(NAMES[name]), jobs, FIVE, rules=EVERY_SECOND)["allocations"]
+    policy = CloudSimPy(NAMES[name]) if name in NAMES else SeededAsTheReference(name)
+    return simulate(policy, jobs, FIVE, rules=EVERY_SECOND)["allocations"]
 
 
 def makespans_differ(chunks, table, oracle, simulate):
@@ -191,7 +323,7 @@ def test_makespans_of_all_chunks(table, oracle, simulate):
     assert makespans_differ(range(202), table, oracle, simulate) == []
 
 
-@pytest.mark.parametrize("name", ["firstfit", "tetris"])
+@pytest.mark.parametrize("name", ["firstfit", "tetris", "random"])
 def test_placements(name, table, oracle, simulate):
     reference = oracle("placements_0_3.csv.gz").filter(pl.col("policy") == name)
     for chunk in range(3):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import polars as pl
 import pytest
@@ -20,6 +22,11 @@ from simkit.policies.thresholds import carbon_threshold, price_threshold
 from simkit.policies.value_orders import LeastSlack
 from simkit.policy import WakeAt
 from simkit.policy.ordered import OrderedPolicy
+from simkit.power.forecast import PerfectForecast
+from simkit.power.grid import Grid
+from simkit.power.machine_model import ConstantPue, CurvedPue, PowerModel
+from simkit.power.signal import Constant
+from simkit.power.site import Foresight, Site, Supply
 
 pytestmark = pytest.mark.long
 
@@ -46,6 +53,10 @@ class FakePower:
         state = self._state
         return IDLE_W + EACH_W * float((state.capacity - state.free)[:, 0].sum())
 
+    @property
+    def machines_w(self):
+        return self.load_w
+
     generation_w = property(lambda self: self._at("generation", self._state.now))
     available_w = property(lambda self: self._at("available", self._state.now))
     price_per_kwh = property(lambda self: self._at("price", self._state.now))
@@ -59,6 +70,11 @@ class FakePower:
 
     def power_of(self, task):
         return EACH_W * task.demand[0]
+
+    machine_power_of = power_of
+
+    def machines_within(self, site_w):
+        return site_w
 
 
 class On:
@@ -282,3 +298,54 @@ WRONG = [
 def test_refuses_arguments_that_are_none(make, message):
     with pytest.raises(ScenarioError, match=message):
         make()
+
+
+# ---- a cap on a site with overhead ---------------------------------------------------------------
+
+OVERHEADS = {
+    "ratio": ConstantPue(1.7),
+    # the overhead is largest while little runs
+    "curve": CurvedPue(700.0, {0.0: 2.0, 0.5: 1.5, 1.0: 1.2}),
+}
+MODEL = PowerModel.linear(300.0, 300.0 + 10 * 100.0 / 3, "processors")
+"""A pool of 10: 300 W when idle, and 33.3 W a processor in use."""
+CRITICAL_W = 450.0
+
+
+def supplied(pue, grid_w, *, forecast=True):
+    """Return a site on a weak grid, with overhead and critical load."""
+    foresight = Foresight(120.0, STEP_S, PerfectForecast(Constant(0.0, "W")))
+    return Site(
+        models=(MODEL,), grid=Grid(grid_w), pue=pue, critical_w=CRITICAL_W,
+        supply=Supply("none"), foresight=foresight if forecast else None,
+    )  # fmt: skip
+
+
+def drawn_w(pue, processors):
+    """Return what that site draws while so many processors are in use."""
+    machines_w = 300.0 + processors * 100.0 / 3
+    return pue.pue(machines_w, 0.0) * machines_w + CRITICAL_W
+
+
+@pytest.mark.parametrize("pue", OVERHEADS.values(), ids=OVERHEADS)
+@pytest.mark.parametrize("forecast", [True, False])
+@pytest.mark.parametrize("given", [True, False])
+def test_what_fits_exactly_under_a_cap_of_the_site_starts(
+    pue, forecast, given, simulate, job_columns
+):
+    # Power for 6 processors: 4 and 2 run beside each other, and one of 6 alone; one of 7 never.
+    most = drawn_w(pue, 6)
+    site = supplied(pue, math.inf if given else most, forecast=forecast)
+    policy = PowerCap(most if given else None).compose(FCFS())
+    columns = job_columns([(0, 10, 4, 10), (0, 10, 2, 10), (0, 5, 6, 5)])
+    assert simulate(policy, columns, 10, site=site).starts == [0, 0, 10]
+    alone = simulate(policy, job_columns([(0, 10, 7, 10)]), 10, site=site)
+    assert alone["jobs"]["status"].to_list() == ["waiting"]
+
+
+@given(JOBS, st.integers(6, 9), st.sampled_from(sorted(OVERHEADS)))
+def test_a_cap_of_the_site_acts_like_fewer_processors(simulate, job_columns, jobs, carried, name):
+    pue, columns = OVERHEADS[name], job_columns(jobs)
+    site = supplied(pue, drawn_w(pue, carried))
+    capped = simulate(PowerCap().compose(FCFS()), columns, 10, site=site)
+    assert capped.starts == simulate(OrderedPolicy(FCFS(), Easy()), columns, carried).starts

@@ -33,7 +33,11 @@ from simkit.workload.cluster import Cluster
 HOUR_S = 3600.0
 SEEDS, UNITS = 6, 10
 ORDERS = {"QoS": QoS, "SJF": SJF, "FCFS": FCFS, "HVF": HighestValue}
-POOLS = {"five of 149": AdmissionRule(slots=5, backlog=144), "all": AdmissionRule()}
+POOLS = {
+    "five of 149": AdmissionRule(slots=5, backlog=144),
+    "one of 145": AdmissionRule(slots=1, backlog=144),
+    "all": AdmissionRule(),
+}
 
 
 def levels(share: float, seed: int) -> Site:
@@ -55,7 +59,9 @@ class Tables(dict):
 
 
 @cache
-def replay(order, seed, *, jobs=600, share=1.0, pools="five of 149", largest=UNITS // 2):
+def replay(
+    order, seed, *, jobs=600, share=1.0, pools="five of 149", largest=UNITS // 2, victims=None
+):
     """Run the synthetic workload at 120 % load.
 
     Args:
@@ -65,6 +71,7 @@ def replay(order, seed, *, jobs=600, share=1.0, pools="five of 149", largest=UNI
         share: power of most hours; see `levels`.
         pools: what the policy may choose among.
         largest: the most units of a resource that a job asks for.
+        victims: the order by which running tasks are stopped; None: the same order.
     """
     rng = stream(seed, "workload")
     drawn = RareModel.of(jobs=jobs, units=UNITS, max_units=largest, offered_load=1.2).generate(rng)
@@ -75,7 +82,8 @@ def replay(order, seed, *, jobs=600, share=1.0, pools="five of 149", largest=UNI
     simulation = Simulation(
         jobs, cluster, recorder, rules=rules, predictor=Actual(), seed=seed, site=site
     )
-    simulation.run(ReadyPoolPolicy(ORDERS[order]()), seed)
+    stopped = None if victims is None else ORDERS[victims]()
+    simulation.run(ReadyPoolPolicy(ORDERS[order](), victims=stopped), seed)
     return tables
 
 
@@ -130,6 +138,33 @@ def test_qos_is_above_fcfs_only_where_the_order_decides_and_sjf_is_not(pools, on
     ]
     low, high = interval(np.subtract(*values))
     assert bounds[0] < low <= high < bounds[1], (low, high)
+
+
+def test_with_one_ready_slot_and_full_power_an_order_has_nothing_to_choose():
+    runs = [replay(order, 0, jobs=200, pools="one of 145") for order in ORDERS]
+    assert all(run["allocations"].equals(runs[0]["allocations"]) for run in runs)
+
+
+def until_a_reservation_fails(run):
+    """Return the events up to the first time that a task returns to the ready pool."""
+    events = run["events"]
+    failed = events.filter(pl.col("kind") == "reservation_failed")["time_s"].min()
+    return events if failed is None else events.filter(pl.col("time_s") < failed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_with_one_ready_slot_orders_differ_by_their_victims_and_by_failed_reservations(seed):
+    """The noise floor of every comparison: nothing of it comes from the order of starts."""
+    kept = {"jobs": 200, "share": 0.8, "pools": "one of 145"}
+    own = [replay(order, seed, **kept) for order in ORDERS]
+    assert len({value_ratio(run) for run in own}) > 1
+    common = [replay(order, seed, **kept, victims="FCFS") for order in ORDERS]
+    same = [until_a_reservation_fails(run) for run in common]
+    shortest = min(same, key=len)
+    assert len(shortest) > 20
+    assert all(events[: len(shortest)].equals(shortest) for events in same)
+    pairs = zip(own, common, strict=True)
+    assert any(not one["events"].equals(other["events"]) for one, other in pairs)
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -26,6 +26,7 @@ from simkit.scenario.types import (
     BrokenRulesError,
     Count,
     CountRange,
+    ItemCount,
     Positive,
     PositiveDuration,
 )
@@ -40,7 +41,7 @@ class RareModel(LoadModel):
     """The synthetic workload of RARE (2023): short and long jobs on processors and GPUs."""
 
     rate_key = "rate_per_step"
-    jobs: Count
+    jobs: ItemCount
     """How many jobs."""
     units: Count = 10
     """Size of the pool: so many processors and so many GPUs."""

@@ -8,11 +8,11 @@ import numpy as np
 from pydantic import Field
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.scenario.types import Count, Positive
+from simkit.scenario.types import Count, ItemCount, Positive
 from simkit.scenario.workload import WorkloadModel
 from simkit.traces.models.users import Estimates, draw_users, requested_times
-from simkit.units import time_on_grid
-from simkit.workload import LONGEST_S, RowReport, Trace, Workload
+from simkit.units import LONGEST_S, time_on_grid
+from simkit.workload import RowReport, Trace, Workload
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Probability = Annotated[float, Field(gt=0, le=1)]
@@ -38,7 +38,7 @@ class LoadModel(WorkloadModel):
 class RigidModel(LoadModel):
     """What every model of rigid jobs takes."""
 
-    jobs: Count
+    jobs: ItemCount
     """How many jobs."""
     processors: Count
     """The machine's size, and so the most processors of a job."""

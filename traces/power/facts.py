@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from simkit.arrays import Floats, Ints
-from simkit.power.signal_trace import LONGEST_REGULAR_STEP, PowerTrace
+from simkit.arrays import Floats
+from simkit.power.signal_trace import PowerTrace, intervals
 from simkit.power.signal_zone import parse_zone
 from simkit.workload.facts import rows_facts
 
@@ -26,6 +26,7 @@ def power_facts(trace: PowerTrace) -> dict[str, Any]:
         them with start and length_s; rows: counts of the file's rows by rule, None if unknown.
     """
     values = trace.value
+    starts, ends, _ = intervals(trace)
     return {
         "name": trace.name,
         "unit": trace.unit,
@@ -34,42 +35,33 @@ def power_facts(trace: PowerTrace) -> dict[str, Any]:
         "label": trace.label,
         "values": len(trace),
         "step_s": trace.step_s,
-        "span_s": float(trace.time_s[-1] - trace.time_s[0]) + trace.step_s,
+        "span_s": float(ends[-1] - starts[0]),
         "first": _clock(trace, trace.time_s[0]),
         "last": _clock(trace, trace.time_s[-1]),
         "mean": float(values.mean()),
         "min": float(values.min()),
         "max": float(values.max()),
         "negative": int(np.count_nonzero(values < 0)),
-        "gaps": _gaps(trace),
+        "gaps": _gaps(trace, ends[:-1], starts[1:]),
         "rows": rows_facts(trace.report) if trace.report is not None else None,
     }
 
 
-def _gaps(trace: PowerTrace) -> dict[str, Any]:
-    """Return the gaps: distances above `LONGEST_REGULAR_STEP` steps, minus one step."""
-    distance = np.diff(trace.time_s)
-    rows: Ints = np.flatnonzero(distance > LONGEST_REGULAR_STEP * trace.step_s)
-    lengths: Floats = distance[rows] - trace.step_s
+def _gaps(trace: PowerTrace, ends: Floats, starts: Floats) -> dict[str, Any]:
+    """Return the gaps between the (n - 1,) ends of intervals and the starts of the next."""
+    open_s = starts - ends
+    rows = np.flatnonzero(open_s > 0)
+    lengths = open_s[rows]
     longest = rows[np.argsort(-lengths, kind="stable")][:GAPS_NAMED]
     return {
         "count": len(rows),
         "total_s": float(lengths.sum()),
         "longest_s": float(lengths.max(initial=0.0)),
         "longest": [
-            {
-                "start": _clock(trace, _covered_until(trace, row)),
-                "length_s": float(distance[row] - trace.step_s),
-            }
+            {"start": _clock(trace, float(ends[row])), "length_s": float(open_s[row])}
             for row in longest.tolist()
         ],
     }
-
-
-def _covered_until(trace: PowerTrace, row: int) -> float:
-    """Return the end of a row's interval."""
-    at_end = trace.sampling == "mean" and trace.label == "end"
-    return float(trace.time_s[row]) + (0.0 if at_end else trace.step_s)
 
 
 def _clock(trace: PowerTrace, time_s: float) -> str:

@@ -24,7 +24,8 @@ MEANINGS: Final[dict[str, str]] = {
     SECOND_HOUR: "The clock was put back, and the row is from the second time that it showed this "
     "hour.",
     OTHER_LENGTH: "The time to the next row (from the previous row, where times are ends) is not "
-    "the regular step; the row's energy is divided by it. Next to a gap the step is taken.",
+    "the regular step; the row's energy is divided by it. A row beside a gap, and the last (where "
+    "times are ends, the first), is as long as its other neighbour, or as a declared step.",
     NEGATIVE: "The power is below 0, as of a plant that consumes at night; it is kept.",
 }
 """What each rule or note means, in a sentence."""

@@ -18,6 +18,7 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
 from simkit.power.signal import WATT
 from simkit.power.signal_trace import Label, PowerTrace, Sampling, intervals
+from simkit.power.signal_zone import is_utc
 from simkit.scenario.recorded import FileSignal, Zone
 from simkit.traces.power import rules
 from simkit.traces.power.table import Table, read_table
@@ -86,7 +87,8 @@ class TableSignal(FileSignal):
     zone: Zone | None = None
     """Zone of the clock that wrote the times; null only if every time includes its zone."""
     site_zone: Zone | None = None
-    """Zone of the place, whose standard time calendar alignment uses; null: `zone`."""
+    """Zone of the place, whose standard time calendar alignment uses; null: `zone`. It must be
+    given for a file in UTC if the run's zone is another."""
     label: Label = "start"
     """Which end of its interval a time marks."""
 
@@ -124,8 +126,9 @@ class TableSignal(FileSignal):
         table = read_table(Path(self.path), [time, *columns])
         zone = self.zone or zone_in_name
         when = instants(table.columns[time], zone, f"{self.path}: {time}", time_format)
-        site_zone = self.site_zone or self.zone or "UTC"
-        return Sheet(table, when, unit, site_zone, self.label, sampling, step_s)
+        site_zone = self.site_zone or zone or "UTC"
+        known = self.site_zone is not None or not is_utc(site_zone)
+        return Sheet(table, when, unit, site_zone, known, self.label, sampling, step_s)
 
 
 class Sheet(NamedTuple):
@@ -135,6 +138,7 @@ class Sheet(NamedTuple):
     when: Instants
     unit: str
     time_zone: str
+    place_known: bool
     label: Label
     sampling: Sampling
     step_s: float
@@ -155,6 +159,7 @@ class Sheet(NamedTuple):
             value=values[kept.row] * unit.factor,
             unit=unit.name,
             time_zone=self.time_zone,
+            place_known=self.place_known,
             sampling=self.sampling,
             label=self.label,
             step_s=self.step_s,
@@ -168,9 +173,8 @@ class Sheet(NamedTuple):
 def _power_of_energy(trace: PowerTrace, line: Ints) -> PowerTrace:
     """Return the mean power of each interval, from the energy in it.
 
-    An interval lasts until the next row (from the previous row if times are ends), whatever its
-    length. Next to a gap, and at the end of the trace, it has the length of the regular step.
-    Intervals of another length than the step are noted in the trace's report.
+    For the lengths of the intervals see `intervals`. Those of another length than the step are
+    noted in the trace's report.
 
     Args:
         trace: energies in J as its values.

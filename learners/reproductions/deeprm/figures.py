@@ -27,7 +27,7 @@ from simkit.learners.reproductions.deeprm.study import (
     WITHHOLDING,
     DeepRMRun,
     DeepRMSetting,
-    agents_for,
+    agents_at,
     judged_scenario,
     scenario_of,
 )
@@ -61,8 +61,12 @@ class AtLoad:
     means: dict[str, float]
     """Label → mean; of the agents, each seed's."""
     unfinished: dict[str, int]
+    by_training: dict[int, RatioEstimate]
+    """Load of the training → mean over the seeds of its agents."""
+    trained: int
+    """The load whose agents are the best here."""
     agents: tuple[str, ...]
-    """Labels of the agents trained for the load, seed by seed."""
+    """Labels of the agents of this training, seed by seed."""
     agent: RatioEstimate
     """The mean over these seeds."""
     best: str
@@ -94,19 +98,22 @@ def at_load(
         jobs[str(label)] = ordered["jobs"].to_numpy().astype(np.float64)
         unfinished[str(label)] = int(ordered["unfinished"].sum())
     means = {label: float(sums[label].sum() / jobs[label].sum()) for label in sums}
-    agents = tuple(
-        task.name for task in agents_for(load, setting)
-        if task.objective == objective and task.fresh and task.name in means
-    )  # fmt: skip
-    together = np.mean([sums[label] for label in agents], axis=0)
-    count = jobs[agents[0]]
+    groups: dict[int, list[str]] = {}
+    for task in agents_at(load, setting):
+        if task.objective == objective and task.fresh and task.name in means:
+            groups.setdefault(task.load, []).append(task.name)
+    count = jobs["SJF"]
+    totals = {at: np.mean([sums[name] for name in names], axis=0) for at, names in groups.items()}
+    trained = min(totals, key=lambda at: float(totals[at].sum()))
+    together = totals[trained]
     best, reserving, withholding = (
         min((label for label in labels if label in means), key=means.__getitem__)
         for labels in (OPPONENTS, tuple(RESERVING), tuple(WITHHOLDING))
     )
     return AtLoad(
-        load, means, unfinished, agents,
-        _ratio(together, count, 0.0, 1.0),
+        load, means, unfinished,
+        {at: _ratio(total, count, 0.0, 1.0) for at, total in sorted(totals.items())},
+        trained, tuple(groups[trained]), _ratio(together, count, 0.0, 1.0),
         best, _ratio(together, sums[best], 1.0, -1.0),
         reserving, _ratio(together, sums[reserving], 1.0, -1.0),
         withholding, _ratio(together, sums[withholding], 1.0, -1.0),

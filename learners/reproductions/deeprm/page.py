@@ -141,7 +141,7 @@ def _claims(
 def _loads(found: Sequence[AtLoad]) -> str:
     rows = [
         (f"{f.load} %", _plain(f, "SJF"), _plain(f, "Packer"), f"{f.means[f.best_tetris]:.2f} ({f.best_tetris[7:]})",
-         _plain(f, "Random"), str(f.agent), ", ".join(_plain(f, name) for name in f.agents), "–".join(_trained(f)), f"{_percent(f.gain)}",
+         _plain(f, "Random"), str(f.agent), ", ".join(_plain(f, name) for name in f.agents), f"{f.trained} %", _percent(f.gain),
          str(sum(f.unfinished[a] for a in f.agents)))
         for f in found
     ]  # fmt: skip
@@ -151,9 +151,19 @@ def _loads(found: Sequence[AtLoad]) -> str:
          _markdown(("load", "SJF", "Packer", "best Tetris (knob)", "Random", "DeepRM", "each seed", "trained at",
                     "below the best", "unfinished"), rows),
          "Mean slowdown over all jobs of all job sets; in brackets the interval of 95 % of the mean over the "
-         "agents' seeds, by resampling job sets; *below the best*: how much less the agents' mean is than that of the "
-         "best of SJF, Packer and Tetris, set by set; *unfinished*: jobs of all agents that did not end."]
+         "agents' seeds, by resampling job sets; *trained at*: the training whose agents are the best at this load, "
+         "chosen on these sets, as the knobs of the rules are; *below the best*: how much less the agents' mean is than that of the "
+         "best of SJF, Packer and Tetris, set by set; *unfinished*: jobs of these agents that did not end.",
+         "### All agents at all loads",
+         _by_training(found)]
     )  # fmt: skip
+
+
+def _by_training(found: Sequence[AtLoad]) -> str:
+    """Return the table of every training at every load."""
+    trainings = list(found[0].by_training)
+    rows = [(f"{f.load} %", *(str(f.by_training[at]) for at in trainings)) for f in found]
+    return _markdown(("load", *(f"trained at {at} %" for at in trainings)), rows)
 
 
 def _objectives(slowdown: AtLoad, completion: AtLoad) -> str:
@@ -245,8 +255,8 @@ def _setting(setting: DeepRMSetting) -> str:
   {setting.held_out} of the original's unseen job sets, until all is done.
 - **Training.** {setting.iterations} iterations at {loads}, {counted(setting.seeds, "seed")} each ({setting.further_seeds}
   at {HIGHEST} % and for the completion time), {setting.job_sets} fresh job sets an iteration, {setting.rollouts} rollouts of each; one training of {setting.long_iterations:,}
-  iterations on {setting.job_sets} fixed sets, as in the paper. At a load at which none is trained, the agents of the
-  nearest are judged. The agents of the last iteration are judged, not the best on these sets.
+  iterations on {setting.job_sets} fixed sets, as in the paper. Every agent trained for slowdown
+  is judged at every load. The agents of the last iteration are judged, not the best iteration on these sets.
 - **Agents** draw their actions from the policy, as in training: one that always takes the likeliest may leave a job
   waiting for ever. After 200 steps in which a task would fit and none is placed, one is placed by force. All jobs count, ended or not.
 - **Judging** is done by the ordinary engine (`simkit evaluate`), training by the lock-step environment, which tests
@@ -266,10 +276,6 @@ def _table(found: Sequence[AtLoad]) -> pl.DataFrame:
 
 def _of(curves: pl.DataFrame, tasks: Iterable[DeepRMRun]) -> pl.DataFrame:
     return curves.filter(curves["training"].is_in([task.name for task in tasks]))
-
-
-def _trained(found: AtLoad) -> list[str]:
-    return sorted({name.split("-")[1] + " %" for name in found.agents})
 
 
 def _plain(found: AtLoad, label: str) -> str:

@@ -144,23 +144,22 @@ def train_missing(place: Workplace, setting: DeepRMSetting) -> None:
     train_in(place, [scenario_of(task, setting) for task in tasks(setting)])
 
 
-def agents_for(load: int, setting: DeepRMSetting) -> list[DeepRMRun]:
-    """Return the trainings whose agents are judged at a load: the nearest trained, each seed."""
-    nearest = min(setting.trained, key=lambda trained: (abs(trained - load), trained))
-    seeds = setting.further_seeds if nearest == HIGHEST else setting.seeds
-    found = [DeepRMRun(nearest, seed) for seed in range(seeds)]
-    if load == 130:
-        found += [DeepRMRun(130, seed, "completion") for seed in range(setting.further_seeds)]
-    if load == 70:
-        found.append(DeepRMRun(70, 0, fresh=False))
-    return found
+def agents_at(load: int, setting: DeepRMSetting) -> list[DeepRMRun]:
+    """Return the trainings whose agents are judged at a load: for slowdown all of them.
+
+    Those for completion time, and on fixed sets, are judged at the load of their training alone.
+    """
+    return [
+        task for task in tasks(setting)
+        if task.load == load or (task.objective == "slowdown" and task.fresh)
+    ]  # fmt: skip
 
 
 def candidates(load: int, setting: DeepRMSetting, folder: Path) -> Iterator[Candidate]:
     """Yield everyone who is judged at a load."""
     for label, section in {**HEURISTICS, **RESERVING, **WITHHOLDING}.items():
         yield Candidate("policy", section, label)
-    for task in agents_for(load, setting):
+    for task in agents_at(load, setting):
         yield Candidate("agent", {"agent": str(folder / task.name)}, task.name)
 
 

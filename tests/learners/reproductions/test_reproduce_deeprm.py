@@ -67,6 +67,21 @@ def test_everyone_is_judged_with_all_their_jobs(made):
     assert (table["mean_slowdown"] >= 1).all()
 
 
+def test_every_agent_is_judged_at_every_load_and_the_best_counts(made):
+    table = pl.read_csv(made[0].pages / "deeprm.csv")
+    for load in SMALL.judged:
+        here = table.filter(pl.col("load") == load)
+        assert {"deeprm-70-seed0", "deeprm-130-seed0"} <= set(here["label"])
+    judged = pl.concat(
+        map(pl.read_parquet, (made[0].work / "judged").glob("*.parquet")), how="diagonal_relaxed"
+    )
+    for load in SMALL.judged:
+        found = at_load(judged, load, SMALL)
+        assert set(found.by_training) == set(SMALL.trained)
+        assert found.agent.value == min(e.value for e in found.by_training.values())
+        assert found.agents == (f"deeprm-{found.trained}-seed0",)
+
+
 def test_what_is_whole_is_not_done_again(made):
     place, said = made
     trained = {path: path.stat().st_mtime_ns for path in place.work.rglob("weights.safetensors")}

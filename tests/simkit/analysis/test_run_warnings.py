@@ -11,6 +11,7 @@ import pytest
 import simkit
 from simkit.analysis.run_warnings import waiting_warning
 from simkit.results.run_folder import MemoryRun
+from simkit.workload import Workload
 
 JOBS = {"type": "poisson", "jobs": 20, "processors": 4, "offered_load": 0.5}
 SCENARIO = {"workload": JOBS, "cluster": {"processors": 4}}
@@ -59,4 +60,19 @@ def test_machines_that_are_gone_at_the_end_are_the_reason() -> None:
     assert waiting_warning(run) == (
         "warning: the only job still waits at the end of the run: the machines hold less than at "
         "the start (processors 1 of 4); check what takes them away"
+    )
+
+
+def test_a_job_longer_than_the_time_between_windows_is_told() -> None:
+    window = {"start": 0, "duration": "1h", "every": "1d"}
+    run = simkit.simulate(
+        {**SCENARIO, "cluster": {"processors": 4, "maintenance": [window]}},
+        workload=Workload.from_jobs(
+            {"job_id": [1], "submit_time_s": [0.0], "run_time_s": [90_000.0], "processors": [4]}
+        ),
+    )
+    assert waiting_warning(run) == (
+        "warning: the only job still waits at the end of the run: maintenance recurs and leaves "
+        "23:00:00 in between, and what waits is expected to run for at least 1d 01:00:00; make the windows "
+        "rarer or shorter, or let them take less capacity"
     )

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -167,7 +168,7 @@ def test_verify_finds_nothing_then_what_was_changed(simkit: Callable[..., Result
     simkit("run", "quickstart", "-o", "run")
     good = simkit("verify", "run")
     assert good.code == 0
-    assert good.out.endswith("run: every rule holds (20 rules hold, 17 do not apply)\n")
+    assert re.search(r"run: every rule holds \(\d+ rules hold, \d+ do not apply\)\n$", good.out)
     table = Path("run/jobs.parquet")
     jobs = pl.read_parquet(table).with_columns(start_time_s=pl.col("start_time_s") - 1e6)
     jobs.write_parquet(table)
@@ -289,6 +290,40 @@ def test_a_bad_scenario_is_told_in_a_sentence(
     assert result.code == code
     assert "Traceback" not in result.err
     assert not Path("run").exists()
+
+
+def test_a_power_file_in_utc_needs_the_zone_of_its_place(
+    simkit: Callable[..., Result], tmp_path: Path
+) -> None:
+    header = "; MaxProcs: 4\n; UnixStartTime: 893466664\n; TimeZoneString: America/Los_Angeles\n"
+    swf(tmp_path / "log.swf", (0, 10, 1, 10), (1, 10, 2, 10), header=header)
+    days = [datetime(2012, 1, 1) + timedelta(hours=hour) for hour in range(366 * 24)]
+    rows = [f"{hour:%Y-%m-%d %H:%M},{hour.hour}" for hour in days]
+    Path("sun.csv").write_text("\n".join(["time,kw", *rows]) + "\n")
+    file = "{type: csv, path: sun.csv, column: kw, unit: kW, zone: UTC%s}"
+    power = (
+        "power:\n  machines: {idle_w: 100, full_w: 200}\n  sources:\n    roof:\n"
+        f"      signal: {file}\n"
+    )
+    scenario(tmp_path / "s.yaml", more=power % "")
+    for command in (("validate", "s.yaml"), ("run", "s.yaml", "-o", "run")):
+        result = simkit(*command)
+        assert result.code == 2
+        assert f"s.yaml:5: power.sources.roof: {tmp_path / 'sun.csv'}: kw" in result.err
+        assert "the run's zone is America/Los_Angeles" in result.err
+        assert "declare the zone of the place as site_zone" in result.err
+    assert not Path("run").exists()
+
+    scenario(tmp_path / "s.yaml", more=power % ", site_zone: UTC")
+    assert simkit("validate", "s.yaml").code == 0
+    assert simkit("run", "s.yaml", "-o", "run").code == 0
+    assert simkit("verify", "run").code == 0
+    document = json.loads(Path("run/run.json").read_text())
+    document["scenario"]["power"]["sources"]["roof"]["signal"]["site_zone"] = None
+    Path("run/run.json").write_text(json.dumps(document))
+    result = simkit("verify", "run")
+    assert result.code == 1
+    assert "clocks: the file is in UTC, the run's zone is another" in result.out
 
 
 def test_a_log_without_a_machine_needs_a_cluster(
@@ -440,20 +475,28 @@ def test_outputs_are_tried_before_the_work(simkit: Callable[..., Result], tmp_pa
 
 
 def test_verify_says_which_rules_it_did_not_audit_and_why(simkit: Callable[..., Result]) -> None:
-    simkit(
-        "run", "quickstart", "-o", "run",
-        "--set", "cluster={processors: 128, maintenance: [{start: 1d, duration: 1h}]}",
-    )  # fmt: skip
+    simkit("run", "quickstart", "-o", "run", "--set", "policy.order=multifactor")
     audit = simkit("verify", "run")
-    assert "not audited: because maintenance changes the capacity" in audit.out
-    assert audit.out.endswith(
-        "run: every rule that was audited holds (20 rules hold, 15 do not apply, "
-        "2 were not audited)\n"
+    assert "not audited: because the order multifactor is not replayed" in audit.out
+    said = (
+        r"every rule that was audited holds \(\d+ rules hold, \d+ do not apply, 1 was not audited\)"
     )
+    assert re.search(f"run: {said}\n$", audit.out)
     checks = {c["name"]: c for c in json.loads(simkit("verify", "run", "--json").out)["checks"]}
-    assert checks["head-delay"]["not_audited"].startswith("maintenance")
-    assert checks["head-delay"]["not_applicable"] is None
-    assert checks["fcfs-order"]["not_applicable"] == "backfilling is easy"
+    assert checks["schedule"]["not_audited"] == "the order multifactor is not replayed"
+    assert checks["schedule"]["not_applicable"] is None
+    assert checks["fcfs-order"]["not_applicable"] == "the order is multifactor, not fcfs"
+    assert (audit.code, simkit("verify", "run", "--strict").code) == (0, 5)
+
+
+def test_verify_strict_passes_only_if_every_rule_was_audited_and_holds(
+    simkit: Callable[..., Result],
+) -> None:
+    simkit("run", "quickstart", "-o", "run")
+    assert simkit("verify", "run", "--strict").code == 0
+    manifest = Path("run/run.json").read_text(encoding="utf-8")
+    Path("run/run.json").write_text(manifest.replace('"easy"', '"none"'), encoding="utf-8")
+    assert simkit("verify", "run", "--strict").code == 1
 
 
 def test_folders_that_cannot_be_used(simkit: Callable[..., Result], tmp_path: Path) -> None:
@@ -560,3 +603,14 @@ def test_the_digest_does_not_depend_on_the_hash_seed(tmp_path: Path, hash_seed: 
     ]
     found = {json.loads(process.communicate(timeout=60)[0])["digest"] for process in processes}
     assert found == {simulate("quickstart", overrides=options).digest}
+
+
+@pytest.mark.parametrize("command", [["verify"], ["plot"], ["trace", "info"], ["export"]])
+def test_a_path_that_is_too_long_is_reported(
+    simkit: Callable[..., Result], command: list[str]
+) -> None:
+    further = ["jobs.csv"] if command == ["export"] else []
+    found = simkit(*command, "n" * 300, *further)
+    assert found.code in (2, 3)
+    assert "n" * 300 in found.err
+    assert "Traceback" not in found.err

@@ -6,11 +6,17 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from simkit.errors import ScenarioError
+from simkit.policies.conservative import ConservativePolicy
 from simkit.policies.easy import Easy
+from simkit.policies.fitness import FirstFit
 from simkit.policies.orderings import FCFS
+from simkit.policies.ready_pool import ReadyPoolPolicy
 from simkit.policy import Place, Resume
+from simkit.policy.fitness import FitnessPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
 
@@ -262,3 +268,116 @@ def test_suspended_gangs_are_resumed_on_other_machines(rigid, simulate):
     assert run.rows("allocations", "job_id machine_id start_time_s end_time_s outcome") == [
         (0, 0, 0, 2, "suspended"), (1, 1, 0, 5, "finished"), (0, 1, 5, 13, "finished"),
     ]  # fmt: skip
+
+
+# ---- windows that recur without end ---------------------------------------------------------------
+
+
+def recurring(*windows: tuple[float, float, float, float], processors: float = 4) -> Cluster:
+    """Return a pool with windows of (start, duration, period, amount)."""
+    return Cluster.pool(
+        {"processors": processors},
+        maintenance=tuple(
+            Maintenance(start, start + length, 0, (amount,), "requeue", every)
+            for start, length, every, amount in windows
+        ),
+    )
+
+
+POLICIES = {
+    "fcfs": lambda: OrderedPolicy(FCFS()),
+    "easy": lambda: OrderedPolicy(FCFS(), Easy()),
+    "conservative": lambda: ConservativePolicy(FCFS()),
+    "ready-pool": lambda: ReadyPoolPolicy(FCFS()),
+    "first-fit": lambda: FitnessPolicy(FirstFit()),
+}
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_one_start_between_two_windows_for_as_long_as_it_takes(name, simulate, rigid):
+    """Each job expects a whole gap of 6 s; the twentieth comes 190 s after the first."""
+    run = simulate(POLICIES[name](), rigid(*[(0, 1, 4, 6)] * 20), recurring((6, 4, 10, 4)))
+    assert list(run.starts().values()) == [10 * number for number in range(20)]
+    assert run["events"].filter(kind="capacity")["time_s"].max() == 190.0  # it ends with the jobs
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_what_no_gap_is_long_enough_for_ends_the_run(name, simulate, rigid):
+    jobs = rigid((0, 1, 4, 7), (3, 1, 2, 2), (25, 1, 1, 100))
+    run = simulate(POLICIES[name](), jobs, recurring((6, 4, 10, 3)))
+    assert run.rows("jobs", "job_id status", by="job_id")[0] == (0, "waiting")
+    last = run["timeline"]["time_s"].max()
+    assert last <= 26 + 2 * 10  # a cycle of the windows after the last job ended
+
+
+def test_two_periods_make_a_cycle_of_both(simulate, rigid):
+    """Gaps of 5, 1, 5, 1, … s: a job of 5 s is placed in the next long one, of 6 s in none."""
+    windows = ((5, 1, 12, 4), (7, 5, 12, 4), (0, 0.5, 5, 0))
+    run = simulate(POLICIES["conservative"](), rigid((1, 5, 4), (2, 6, 4)), recurring(*windows))
+    assert run.starts() == {0: 12, 1: None}
+
+
+def test_steps_that_recur_are_seen_as_far_as_asked(simulate, rigid, greedy):
+    seen = []
+
+    def schedule(state):
+        times = [step.time_s for step in state.steps]
+        further = [step.time_s for step in state.steps_through(state.now + 50)]
+        free = [state.profile().total_free(t)[0] for t in (9.9, 25.0, 1007.0)]
+        seen.append((state.now, times, len(further), free))
+        yield from greedy(state)
+
+    simulate(schedule, rigid((0, 1, 1)), recurring((6, 4, 10, 3)))
+    assert seen == [(now, [6, 10, 16, 20], 10, [1, 4, 1]) for now in (0, 1)]
+
+
+class Watching:
+    """Passes a policy on and notes the capacity at every decision."""
+
+    def __init__(self, policy):
+        self.policy, self.seen = policy, []
+
+    def reset(self, info, rng):
+        self.policy.reset(info, rng)
+
+    def schedule(self, state):
+        self.seen.append((state.now, state.capacity[0, 0]))
+        yield from self.policy.schedule(state)
+
+
+window_rows = st.tuples(
+    st.integers(0, 20), st.integers(1, 6), st.integers(6, 15), st.integers(1, 2)
+)  # fmt: skip
+job_rows = st.tuples(
+    st.integers(0, 40), st.integers(1, 8), st.integers(1, 4), st.integers(0, 6)
+)  # fmt: skip
+
+
+@given(
+    windows=st.lists(window_rows, min_size=1, max_size=2),
+    rows=st.lists(job_rows, min_size=1, max_size=12),
+    name=st.sampled_from(sorted(POLICIES)),
+)
+def test_the_capacity_at_each_start_is_what_the_windows_leave(windows, rows, name, simulate, rigid):
+    rows = sorted((submit, run, size, run + more) for submit, run, size, more in rows)
+    policy = Watching(POLICIES[name]())
+    run = simulate(policy, rigid(*rows), recurring(*windows))
+
+    def left(now):
+        return 4 - sum(
+            amount
+            for start, length, every, amount in windows
+            if now >= start and (now - start) % every < length
+        )
+
+    assert [capacity for _, capacity in policy.seen] == [left(now) for now, _ in policy.seen]
+    held = run.rows("allocations", "start_time_s end_time_s count")
+    for instant, _, _ in held:
+        running = sum(count for start, end, count in held if start <= instant < end)
+        assert running <= left(instant)
+    assert not run["jobs"].filter(status="running").height
+    fits = {
+        row for row, (_, _, size, _) in enumerate(rows) if size <= 4 - sum(w[3] for w in windows)
+    }
+    waiting = set(run["jobs"].filter(status="waiting")["job_id"])
+    assert name == "fcfs" or not waiting & fits  # what fits beside all windows is never left

@@ -224,9 +224,12 @@ def test_machines_go_off_and_boot(simulate, rigid, fcfs):
         site=site(sun(200, 101), models=(model,) * 2),
     )  # fmt: skip
     # At 100 s the empty machine goes off, at 200 s it boots, and job 1 must wait for job 0's.
-    assert run.rows("events", "time_s kind machine_id") == [
-        (100, "capacity", 1), (220, "capacity", 1), (300, "capacity", 1), (420, "capacity", 1),
-    ]  # fmt: skip
+    off, boots, on = '{"state": "off"}', '{"state": "booting"}', '{"state": "on"}'
+    events = [(t, d) for t, k, d in run.rows("events", "time_s kind detail") if k == "switched"]
+    assert events == [(100, off), (200, boots), (220, on), (300, off), (400, boots), (420, on)]
+    capacity = [(t, m) for t, k, m in run.rows("events", "time_s kind machine_id")
+                if k == "capacity"]  # fmt: skip
+    assert capacity == [(100, 1), (220, 1), (300, 1), (420, 1)]
     # both idle; one off; one boots; both idle; one off; one boots; both idle until job 1 has ended
     standing = 20 * 100 + 11 * 100 + 60 * 20 + 20 * 80 + 11 * 100 + 60 * 20 + 20 * 10
     assert run.simulation.power.energy.ledger.totals()["standing_j"] == pytest.approx(standing)

@@ -153,3 +153,35 @@ def test_a_resource_of_the_cluster_that_no_job_asks_for(tmp_path):
     assert run.jobs["gpu"].to_list() == [0.0] * len(run.jobs)
     assert run.metrics["utilisation_gpu"]["value"] == 0
     assert not [check.name for check in verify_run(tmp_path / "run").checks if check.found]
+
+
+def test_more_of_a_resource_than_adds_up_exactly_is_refused():
+    machines = [{"count": 2, "processors": 2**53}]
+    with pytest.raises(
+        simkit.errors.ScenarioError, match=r"1\.80144e\+16 processors in all; the most is 2\*\*53"
+    ):
+        simkit.simulate("quickstart", overrides={"cluster": {"machines": machines}})
+
+
+def test_requests_too_fine_for_exact_sums_are_refused(tmp_path):
+    table = tmp_path / "tasks.csv"
+    head = "job_id,task_id,submit_time,duration,instances_num,cpu,memory\n"
+    scenario = {
+        "workload": {"type": "tasks", "path": str(table)},
+        "cluster": {"machines": [{"cpu": 1e9, "mem": 1e9}]},
+        "policy": {"fitness": "best-fit"},
+    }
+    table.write_text(f"{head}1,1,0,10,3,0.3,1\n")
+    with pytest.raises(
+        simkit.errors.ScenarioError, match="1e\\+09 cpu in all, and tasks ask for fractions"
+    ):
+        simkit.simulate(scenario)
+    table.write_text(f"{head}1,1,0,10,3,0.25,1\n")
+    assert simkit.simulate(scenario).metrics["jobs"]["submitted"] == 1
+
+
+def test_a_duration_beyond_136_years_is_refused():
+    with pytest.raises(
+        simkit.errors.ScenarioError, match=r"scheduling\.step: '100000d' is too long"
+    ):
+        simkit.simulate("quickstart", overrides={"scheduling.step": "100000d"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from simkit import simulate
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.experiment import Experiment, carry_out, prepare
 from simkit.experiment.cluster import build_cluster
@@ -115,12 +117,6 @@ WINDOWS = [
         {"start": "1970-01-01T02:00+00:00", "end": "1970-01-01T02:30+00:00", "processors": 1},
         [(3600, 5400, 0, (1,))],
     ),
-    # the last job is submitted at 5 h, 1 h long, and has 10 of 10 processors for an hour; two hours
-    # of three are left: 5 h + (4 h + 10 h) * 3 / 2 = 26 h
-    (
-        {"start": "1h", "duration": "1h", "every": "3h", "processors": 5},
-        [(3600 + 10800 * i, 7200 + 10800 * i, 0, (5,)) for i in range(9)],
-    ),
 ]
 
 
@@ -133,6 +129,44 @@ def test_maintenance_of_a_pool(window: dict[str, object], expected: list[object]
     ).cluster
     found = build_cluster(section, workload).maintenance
     assert [(w.start_s, w.end_s, w.machine, w.amount) for w in found] == expected
+
+
+def test_a_window_that_recurs_has_no_end() -> None:
+    window = {"start": "1h", "duration": "1h", "every": "3h", "processors": 5}
+    cluster = built(cluster={"processors": 10, "maintenance": [window]}).cluster
+    changes = [(c.time_s, c.kind) for c in islice(cluster.known_changes(), 20_000)]
+    assert changes == [
+        (3600.0 + 10_800 * number + 3600 * (kind == "give"), kind)
+        for number in range(10_000)
+        for kind in ("take", "give")
+    ]
+
+
+@pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])
+@pytest.mark.parametrize("machines", [False, True])
+def test_maintenance_recurs_for_as_long_as_jobs_run(
+    tmp_path: Path, backfill: str, machines: bool
+) -> None:
+    """Twenty jobs of a minute each expect a whole gap of two hours, so they take twenty periods."""
+    rows = [f"{n} 0 -1 60 4 -1 -1 4 7200 -1 1 1 1 -1 1 -1 -1 -1" for n in range(1, 21)]
+    (tmp_path / "log.swf").write_text("\n".join(["; MaxProcs: 4", *rows]) + "\n")
+    window = {"start": "2h", "duration": "1h", "every": "3h"}
+    groups = {"machines": [{"name": "all", "count": 2, "processors": 2}]}
+    made = simulate(
+        {
+            "workload": {"type": "swf", "path": str(tmp_path / "log.swf")},
+            "cluster": {**(groups if machines else {"processors": 4}), "maintenance": [window]},
+            "policy": {"backfill": backfill},
+        },
+        output=tmp_path / "run",
+    )
+    assert made.jobs["start_time_s"].sort().to_list() == [10800.0 * n for n in range(20)]
+    audit = verify_run(tmp_path / "run")
+    assert audit.found == {}
+    rule = "machine-capacity" if machines else "maintenance"
+    assert {check.name: check.examined for check in audit.done}[rule] >= 20
+    last = made.scan("events").filter(pl.col("kind") == "capacity").select("time_s").max()
+    assert last.collect().item() == 19 * 10800.0  # the run ends with its jobs
 
 
 def test_maintenance_of_groups_and_dates_without_an_epoch() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from simkit.errors import ScenarioError, TraceError
 from simkit.experiment.cluster import build_cluster
-from simkit.experiment.site import build_site, span_of
+from simkit.experiment.site import build_site, depends_on_zone, span_of
 from simkit.experiment.workload import read_trace
 from simkit.power.battery import BatteryFacts
 from simkit.power.controller import SourceOrder
@@ -165,6 +166,55 @@ def test_the_date_of_the_runs_zero_is_the_logs_or_the_scenarios(csv):
     assert build(workload=early, **EPOCH, **source(file)).sources[0].power.value(0.0) == 2000
     given_zero = {"align": {"type": "epoch", "zero": "2020-01-01T02:00:00Z"}}
     assert build(workload=early, **given_zero, **source(file)).sources[0].power.value(0.0) == 3000
+
+
+def year_of_sun(path):
+    """Write a year of hourly kW in UTC, of a place in California: most at 20:00 UTC."""
+    first = datetime(2019, 1, 1, tzinfo=UTC)
+    hours = [first + timedelta(hours=hour) for hour in range(365 * 24)]
+    rows = [f"{at:%Y-%m-%d %H:%M},{100 - abs((at.hour - 8) % 24 - 12)}" for at in hours]
+    path.write_text("\n".join(["time,kw", *rows]) + "\n")
+    return {"type": "csv", "path": str(path), "column": "kw", "unit": "kW", "zone": "UTC"}
+
+
+def test_a_file_in_utc_must_say_where_its_sun_shines(tmp_path):
+    file = year_of_sun(tmp_path / "sun.csv")
+    west = jobs(time_zone="America/Los_Angeles")
+    found = problems(workload=west, **source(file))
+    assert found == (
+        f"power.sources.roof: {tmp_path / 'sun.csv'}: kw: its times are in UTC and nothing says "
+        "where its place is, but the run's zone is America/Los_Angeles; align calendar would take "
+        "12:00 UTC for 12:00 in America/Los_Angeles: declare the zone of the place as site_zone "
+        "(site_zone: UTC if that is meant), or align by epoch or offset",
+    )
+    # the run starts on 31 December at 16:00 in California; noon is in 20 h
+    placed = build(workload=west, **source(file | {"site_zone": "America/Los_Angeles"}))
+    assert placed.sources[0].power.value(20 * HOUR) == 100e3
+    assert placed.facts["sources.roof.zone"] == "America/Los_Angeles"
+    # that is what the file's clock is taken for without asking: the sun is highest at 20:00
+    by_utc = build(workload=west, **source(file | {"site_zone": "UTC"}))
+    assert by_utc.sources[0].power.value(4 * HOUR) == 100e3
+    build(workload=west, align={"zone": "UTC"}, **source(file))
+    build(workload=west, align={"offset": 0}, **source(file | {"past_end": "wrap"}))
+
+
+@pytest.mark.parametrize(
+    ("align", "keys", "depends"),
+    [
+        ({}, {}, True),
+        ({"zone": "America/Los_Angeles"}, {}, True),
+        ({"zone": "UTC"}, {}, False),
+        ("epoch", {}, False),
+        ({}, {"site_zone": "UTC"}, False),
+        ({}, {"zone": "UTC-08:00"}, False),
+        ({}, {"zone": None}, True),  # its times carry their offset from UTC
+    ],
+)
+def test_which_scenarios_need_the_runs_zone_to_be_valid(csv, align, keys, depends):
+    signal = {"type": "sum", "signals": [1, csv(1, 2) | keys]}
+    power = {"machines": MACHINES, "align": align, **source(signal)}
+    data = {"workload": {"type": "lublin", "jobs": 1, "processors": 1}, "power": power}
+    assert depends_on_zone(load_scenario(data).power) is depends
 
 
 def test_a_run_without_a_date_needs_one_for_files_and_schedules(csv):

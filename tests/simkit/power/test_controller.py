@@ -55,6 +55,29 @@ def test_set_points_by_hand(
     check_set_points(state, points)
 
 
+CHEAP = {"charge_below_price": 0.2, "charge_to": 0.8, "reserve": 0.2, "first": "battery"}
+ORDER = [
+    # the table of docs/reference/power.md: a deficit of 30 W, a battery of 10 W
+    # controller, price, soc, expected battery and grid
+    (CHEAP | {"peak_w": 35}, 0.3, 0.5, (-10, 20)),  # dear: the battery first
+    (CHEAP | {"peak_w": 35}, 0.2, 0.5, (5, 35)),  # charging comes before a low peak
+    (CHEAP | {"peak_w": 35}, 0.2, 0.8, (0, 30)),  # charged: the grid alone, in spite of `first`
+    (CHEAP | {"peak_w": 25}, 0.2, 0.5, (-5, 25)),  # the battery helps above the peak: no charging
+    (CHEAP | {"peak_w": 25}, 0.2, 0.2, (0, 30)),  # the reserve is kept, and the peak is not
+]
+
+
+@pytest.mark.parametrize(("facts", "price", "soc", "expected"), ORDER)
+def test_cheap_energy_is_charged_before_the_peak_is_shaved(
+    facts: dict[str, Any], price: float, soc: float, expected: tuple[float, float]
+) -> None:
+    grid = GridOffer(50.0, 0.0, price)
+    state = site(0.0, 30.0, soc=soc, grid=grid, most_charge_w=10.0, most_discharge_w=10.0)
+    points = SourceOrder(**facts).settle(state)
+    assert (points.battery_w, points.grid_w) == expected
+    check_set_points(state, points)
+
+
 watts = st.floats(0.0, 1e6)
 controllers = st.builds(
     SourceOrder,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from simkit.errors import TraceError
 from simkit.power.signal_align import Alignment, Span, aligned
 from simkit.power.signal_trace import Gaps, PowerTrace
+from simkit.power.signal_zone import is_utc
 
 HOUR, DAY = 3600.0, 86_400.0
 
@@ -163,3 +165,27 @@ def test_a_january_that_is_missing_is_filled_from_the_december_before():
 def test_alignments_that_make_no_sense(make, what):
     with pytest.raises(TraceError, match=what):
         make()
+
+
+@pytest.mark.parametrize("utc", ["UTC", "GMT", "UTC+00:00", "Etc/UTC", "Zulu"])
+def test_utc_of_an_unknown_place_is_refused_on_another_clock(utc):
+    year = replace(hourly(at(2012, 1, 1), at(2013, 1, 1), utc), place_known=False)
+    epoch = at(1998, 7, 1)
+    west = "America/Los_Angeles"
+    with pytest.raises(TraceError) as caught:
+        aligned(year, Alignment(epoch_s=epoch, time_zone=west))
+    assert str(caught.value) == (
+        f"weather: its times are in {utc} and nothing says where its place is, but the run's zone "
+        f"is {west}; align calendar would take 12:00 {utc} for 12:00 in {west}: declare the zone "
+        "of the place as site_zone (site_zone: UTC if that is meant), or align by epoch or offset"
+    )
+    # nothing is compared, or the run is on that clock, too, or it is said where the place is
+    aligned(year, Alignment("epoch", epoch_s=epoch, time_zone=west))
+    aligned(year, Alignment("offset", time_zone=west))
+    for zone in (None, "UTC", "Etc/GMT"):
+        aligned(year, Alignment(epoch_s=epoch, time_zone=zone))
+    aligned(replace(year, place_known=True), Alignment(epoch_s=epoch, time_zone=west))
+
+
+def test_london_is_a_place():
+    assert not any(map(is_utc, ("Europe/London", "Africa/Abidjan", "UTC-01:00", "Iceland")))

@@ -39,8 +39,9 @@ def test_the_definition_by_hand() -> None:
     digest.update("jobs", pl.DataFrame({"job_id": [7]}))
     column = sha256((7).to_bytes(8, "little")).hexdigest()
     metrics = sha256(b'{"a":1}').hexdigest()
-    expected = sha256(f"jobs.job_id:{column}\nmetrics:{metrics}\n".encode()).hexdigest()
-    assert digest.finish({"a": 1}) == expected
+    scenario = sha256(b'{"seed":7}').hexdigest()
+    lines = f"jobs.job_id:{column}\nmetrics:{metrics}\nscenario:{scenario}\n"
+    assert digest.finish({"a": 1}, {"seed": 7}) == sha256(lines.encode()).hexdigest()
 
 
 def test_the_auditor_finds_the_same_digest() -> None:
@@ -53,7 +54,8 @@ def test_the_auditor_finds_the_same_digest() -> None:
     digest = RunDigest()
     for table in TABLES:
         digest.update(table, frame)
-    assert digest.finish({"m": 0.5}) == digest_of(dict.fromkeys(TABLES, frame), {"m": 0.5})
+    found = digest_of(dict.fromkeys(TABLES, frame), {"m": 0.5}, {"seed": 1})
+    assert digest.finish({"m": 0.5}, {"seed": 1}) == found
 
 
 @given(
@@ -67,4 +69,4 @@ def test_chunks_do_not_matter(values: list[str | None], cuts: list[int]) -> None
     bounds = [0, *sorted(min(cut, len(values)) for cut in cuts), len(values)]
     for first, last in pairwise(bounds):
         pieces.update("jobs", frame[first:last])
-    assert whole.finish({}) == pieces.finish({})
+    assert whole.finish({}, {}) == pieces.finish({}, {})

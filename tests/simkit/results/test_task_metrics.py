@@ -43,7 +43,12 @@ HELD = [
 def records_of(held=HELD):
     columns = ("job_id", "task_id", "instances", "start_time_s", "end_time_s", "status")
     tasks = pl.DataFrame(TASK_ROWS, schema=[*columns, "cpu", "mem"], orient="row")
-    tasks = tasks.with_columns(gang=pl.lit(value=False))
+    submits = pl.col("job_id").replace_strict(dict(zip(*list(JOBS.values())[:2], strict=True)))
+    tasks = tasks.with_columns(
+        gang=pl.lit(value=False),
+        ready_time_s=pl.when(pl.col("task_id") == 2).then(30.0).otherwise(submits),
+        trace_run_time_s=pl.lit(None, pl.Float64),
+    )
     allocations = pl.DataFrame(
         held,
         schema=["job_id", "task_id", "machine_id", "first_instance", "count", "attempt",
@@ -92,6 +97,14 @@ def test_a_tasks_turnaround_starts_with_its_job(found):
     metric = found["task_turnaround_time_s"]
     assert metric.values["mean"] == pytest.approx((60 + 3600 + 50) / 3)
     assert (metric.count, metric.censored) == (3, 1)  # the rejected task has no end
+
+
+def test_instances_wait_until_their_first_start(found):
+    # three of task 1 of job a and two of job b start at once; task 2 could start at 30 s and
+    # started at 60 s; starting over and resuming do not count, the rejected nine are censored
+    metric = found["instance_wait_time_s"]
+    assert (metric.values["mean"], metric.values["p50"], metric.values["max"]) == (5, 0, 30)
+    assert (metric.count, metric.censored) == (6, 9)
 
 
 def test_turnarounds_are_those_of_the_windows_jobs():

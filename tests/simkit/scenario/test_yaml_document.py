@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 from copy import deepcopy
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from simkit import plugins
 from simkit.errors import ScenarioError
 from simkit.scenario import scenario_hash
-from simkit.scenario.overrides import parse_overrides
+from simkit.scenario.overrides import anchor_paths, parse_overrides
 from simkit.scenario.yaml_document import check_names, load_scenario
 from simkit.scenario.yaml_writer import scenario_to_yaml
 
@@ -26,6 +27,22 @@ INSTALLED = {
     "simkit.controllers": ["source-order"],
 }  # fmt: skip
 
+
+LAUGHS = "a0: &a0 [x]\n" + "".join(
+    f"a{n}: &a{n} [{', '.join(9 * [f'*a{n - 1}'])}]\n" for n in range(1, 10)
+)
+CHAIN = "c0: &c0 [x]\n" + "".join(f"c{n}: &c{n} [*c{n - 1}]\n" for n in range(1, 600))
+MERGES = "m0: &m0 {a: 1}\n" + "".join(
+    f"m{n}: &m{n} {{x: *m{n - 1}, y: *m{n - 1}, z: *m{n - 1}, <<: *m{n - 1}}}\n"
+    for n in range(1, 20)
+)
+STEPS = "".join(" " * depth + "a:\n" for depth in range(400))
+TOO_DEEP = "is nested more than 50 levels deep; a scenario is flatter"
+COPIES = "aliases copy more than 20,000 values; write the values out"
+LONG = "has {} characters, a number has at most 100; write it shorter, or in quotes"
+CANNOT = (
+    "'xxxxxxxxxxxxxxxxxxxxxxxxxxx...xxxxxxxxxxxxxxxxxxxxxxxxxxxx' cannot be a path: File name too"
+)
 
 REAL = plugins.entry_points
 
@@ -104,20 +121,126 @@ def test_every_place_for_a_plugin_takes_a_file():
     assert check_names(scenario) == []
 
 
-def test_variables_are_expanded_and_plain_ones_get_their_type(monkeypatch, folder):
+def test_variables_are_expanded_in_every_kind_of_path(monkeypatch, folder):
     monkeypatch.setenv("HERE", str(folder))
-    monkeypatch.setenv("SEED", "7")
-    text = 'seed: ${SEED}\nname: "run-${SEED}"\nworkload: {type: swf, path: "${HERE}/log.swf"}\n'
+    text = (
+        'workload: {type: swf, path: "${HERE}/log.swf"}\npolicy: {path: "${HERE}/mine.py:Mine"}\n'
+    )
     scenario = load_scenario(write(text))
-    assert (scenario.seed, scenario.name) == (7, "run-7")
     assert scenario.workload.path == str(folder / "log.swf")
+    assert scenario.policy.path == f"{folder / 'mine.py'}:Mine"
+    with pytest.raises(ScenarioError, match=f"no folder {folder}/no and no agent"):
+        load_scenario({"workload": LUBLIN, "policy": {"agent": "${HERE}/no"}})
 
 
-def test_a_mapping_may_hold_what_python_has(folder, monkeypatch):
-    monkeypatch.setenv("NAME", "x")
+def test_variables_are_expanded_in_paths_alone(monkeypatch):
+    monkeypatch.setenv("SECRET", "7")
+    text = WORKLOAD + (
+        "name: run-${SECRET}\nseed: ${SECRET}\nestimates: {type: perturbed, factor: '${SECRET}'}\n"
+        "policy: {path: 'mine.py:Mine', args: {token: ['${SECRET}']}}\n"
+    )
+    remark = "environment variables are expanded in paths alone"
+    assert problems(write(text)) == [
+        "s.yaml:2: name: must be letters, digits, '.', '_' and '-' only, not 'run-${SECRET}' "
+        f"({remark})",
+        f"s.yaml:3: seed: must be a whole number, not '${{SECRET}}' ({remark})",
+        *(
+            f"s.yaml:{line}: {key}: '${{SECRET}}': {remark}; write the value, or give it with --set"
+            for line, key in ((4, "estimates.factor"), (5, "policy.args"))
+        ),
+    ]
+
+
+def test_a_path_of_the_command_line_starts_from_the_working_folder_after_its_variables(
+    monkeypatch, folder
+):
+    monkeypatch.setenv("HERE", str(folder))
+    laid_over = anchor_paths({"workload.path": "${HERE}/log.swf"}, Path("/elsewhere"))
+    assert laid_over == {"workload.path": str(folder / "log.swf")}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param(LAUGHS, f"s.yaml:1: {COPIES}", id="nine levels of aliases"),
+        pytest.param(MERGES, f"s.yaml:1: {COPIES}", id="aliases of mappings"),
+        pytest.param(CHAIN, f"s.yaml:1: {TOO_DEEP}", id="nesting by aliases"),
+        pytest.param("x: " + "[" * 100_000, f"s.yaml:1: {TOO_DEEP}", id="brackets"),
+        pytest.param("x: " + "{a: " * 100_000, f"s.yaml:1: {TOO_DEEP}", id="braces"),
+        pytest.param(STEPS, f"s.yaml:52: {TOO_DEEP}", id="indentation"),
+        pytest.param(
+            f"seed: {'9' * 6000}\n", f"s.yaml:1: seed: 9999999999… {LONG.format('6,000')}", id="int"
+        ),
+        pytest.param(
+            f"seed: 0x{'f' * 6000}\n", f"s.yaml:1: seed: 0xffffffff… {LONG.format('6,002')}",
+            id="hexadecimal",
+        ),
+        pytest.param(
+            f"metrics: {{tau: 1{'0' * 6000}.0}}\n",
+            f"s.yaml:1: metrics.tau: 1000000000… {LONG.format('6,003')}", id="float",
+        ),
+        pytest.param(
+            f"workload: {{type: alibaba2017, path: {'x' * 6000}}}\n",
+            f"s.yaml:1: workload.path: {CANNOT} long", id="path of a file or folder",
+        ),
+        pytest.param(
+            f"policy: {{agent: {'x' * 6000}}}\n", f"s.yaml:1: policy.agent: {CANNOT} long",
+            id="path of an agent",
+        ),
+        pytest.param(
+            f"workload: {{type: swf, path: {'x/' * 6000}}}\n", "cannot be", id="path of a file"
+        ),
+        pytest.param(
+            f"policy: {{path: '{'x' * 6000}.py:A'}}\n", "cannot be reached", id="path of a policy"
+        ),
+        pytest.param(
+            "".join(f"k{n}: 1\n" for n in range(500)),
+            "s.yaml: there are more problems; correct these first", id="500 wrong keys",
+        ),
+        pytest.param(" " * 2_000_001, "has more than 2,000,000 bytes", id="size"),
+    ],
+)  # fmt: skip
+def test_a_file_beyond_a_limit_is_refused_at_once_and_in_short(text, expected):
+    path = write(text)
+    tracemalloc.start()
+    try:
+        found = problems(path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert any(expected in problem for problem in found)
+    assert all(len(problem) < 600 for problem in found)
+    assert peak < 100e6  # bytes, and with them the time
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("seed=" + "9" * 6000, "has 6,000 characters"),
+        ("policy=" + "[" * 5000, TOO_DEEP),
+        ("policy={order: sjf, order: fcfs}", "the key appears twice"),
+        ("workload." + "9" * 6000 + "=1", "unknown key"),
+    ],
+)
+def test_an_override_beyond_a_limit_is_refused(setting, expected):
+    with pytest.raises(ScenarioError, match=expected) as refused:
+        load_scenario({"workload": LUBLIN}, overrides=parse_overrides([setting]))
+    assert all(len(problem) < 600 for problem in refused.value.problems)
+
+
+def test_a_mapping_beyond_a_limit_is_refused():
+    assert problems({"workload": LUBLIN, "seed": 10**5000}) == [
+        "seed: has more than 100 digits; use a smaller number"
+    ]
+    deep: list[object] = []
+    deep.append(deep)
+    assert problems({"workload": LUBLIN, "sweep": {"seed": deep}}) == [f"sweep.seed.0…: {TOO_DEEP}"]
+
+
+def test_a_mapping_may_hold_what_python_has(folder):
     scenario = load_scenario(
         {
-            "name": "${NAME}",
+            "name": "x",
             "seed": np.int64(3),
             "workload": {"type": "swf", "path": folder / "log.swf", "load": np.float64(2)},
             "sweep": {"seed": (0, 1)},
@@ -188,7 +311,7 @@ def test_an_override_writes_a_short_form_out_and_reaches_into_lists():
             ["override: cluster.machines.5.cpu: cluster.machines has no row 5; it has 1, from 0"],
         ),
         (
-            {"workload.path": "${NO_SUCH_VARIABLE}"},
+            {"workload": {"type": "swf", "path": "${NO_SUCH_VARIABLE}"}},
             ["override: workload.path: the environment variable NO_SUCH_VARIABLE is not set; "
              "export NO_SUCH_VARIABLE=..."],
         ),
@@ -278,7 +401,7 @@ def test_a_text_that_sets_nothing_is_refused(text, expected):
         (b"\x1f\x8b\x08\x00\xff", "s.yaml: is not text; a scenario is a YAML file in UTF-8"),
         (b"PK\x03\x04\x00\x00", "s.yaml: is not text; a scenario is a YAML file in UTF-8"),
         (b"a: \x01\n", "s.yaml: contains a control character; a scenario is a YAML file in UTF-8"),
-        ("[" * 5000, "s.yaml: is nested too deeply; a scenario is flatter"),
+        ("[" * 5000, f"s.yaml:1: {TOO_DEEP}"),
     ],
 )
 def test_a_file_that_is_no_scenario(content, expected):
@@ -299,11 +422,11 @@ def test_a_missing_file_suggests_its_neighbour(folder):
 
 
 def test_a_file_that_may_not_be_read(monkeypatch):
-    def refuse(path):
+    def refuse(path, mode):
         raise PermissionError(13, "Permission denied")
 
     write(WORKLOAD)
-    monkeypatch.setattr(Path, "read_bytes", refuse)
+    monkeypatch.setattr(Path, "open", refuse)
     assert problems("s.yaml") == ["s.yaml: cannot be read: Permission denied"]
 
 
@@ -345,8 +468,8 @@ def test_a_file_that_may_not_be_read(monkeypatch):
              "export NO_SUCH_VARIABLE=..."],
         ),
         (
-            WORKLOAD + "name: ${a b}\n",
-            ["s.yaml:2: name: ${a b} is not the name of an environment variable; write ${NAME}"],
+            "workload: {type: swf, path: '${a b}'}\n",
+            ["s.yaml:1: workload.path: ${a b} is not the name of an environment variable; write ${NAME}"],
         ),
         # --- files
         (
@@ -547,6 +670,11 @@ admission:
 scheduling:
   every: null
   step: null
+limits:
+  simulated_time: 3155760000.0  # s = 36525d 00:00:00
+  wall_time: 604800.0 # s = 7d 00:00:00
+  decisions: 10000000
+  retries: 1000
 metrics:
   tau: 10.0  # s
   warmup: 0.0 # s

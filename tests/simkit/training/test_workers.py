@@ -17,7 +17,7 @@ SCRIPT = """
 import os, sys, time
 from pathlib import Path
 from simkit.experiment.interrupt import terminated_like_interrupted
-from simkit.training.workers import TrainingWorkers
+from simkit.experiment.workers import Workers
 
 def busy(path):
     Path(path).write_text(str(os.getpid()))
@@ -25,7 +25,7 @@ def busy(path):
 
 if __name__ == "__main__":
     try:
-        with terminated_like_interrupted(), TrainingWorkers(2) as pool:
+        with terminated_like_interrupted(), Workers(2, grace_s=0.0) as pool:
             futures = [pool.submit(busy, sys.argv[1]) for _ in range(3)]
             Path(sys.argv[2]).touch()
             futures[0].result()

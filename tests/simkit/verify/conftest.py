@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import polars as pl
 import pytest
 
+from simkit.results.compute_metrics import compute_metrics
+from simkit.results.run_folder import MemoryRun
 from simkit.verify import verify_run
 from simkit.verify.audit import Audit
 
@@ -31,6 +33,9 @@ class Task(NamedTuple):
     run: float
     gang: bool = True
     request: Mapping[str, float] = {"processors": 1.0}
+    parents: tuple[int, ...] = ()
+    mean: float | None = None
+    """Mean run time of the instances of a bag, if they differ."""
 
 
 class Job(NamedTuple):
@@ -155,15 +160,22 @@ class World:
         """Write the run folder, with the inputs' and the run's digests brought up to date."""
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in self.files.items():
-            (folder / name).write_bytes(content)
+            if "$" not in name:  # else a file that the test has put in its place
+                (folder / name).write_bytes(content)
         manifest = dict(self.manifest)
         if inputs:
             manifest["inputs"] = [
                 {"path": name, "sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
                 for name, data in self.files.items()
             ]
+        if inputs:
+            sums = {entry["path"]: entry["sha256"] for entry in manifest["inputs"]}
+            if manifest["scenario"] is not None:
+                manifest |= both_forms(manifest["scenario"], sums)
         if digest:
-            manifest["digest"] = digest_by_hand(self.tables, self.metrics)
+            manifest["digest"] = digest_by_hand(
+                self.tables, self.metrics, manifest.get("portable_scenario", {})
+            )
         for name, table in self.tables.items():
             table.write_parquet(folder / f"{name}.parquet")
         (folder / "run.json").write_text(json.dumps(manifest))
@@ -176,7 +188,37 @@ class World:
         return verify_run(self.save(folder, digest=digest, inputs=inputs))
 
 
-def digest_by_hand(tables: Mapping[str, pl.DataFrame], metrics: Any) -> str:
+def both_forms(scenario: Any, sums: Mapping[str, str]) -> dict[str, Any]:
+    """The scenario's hash, and its portable form; every key of it is written out."""
+
+    named: set[str] = set()
+
+    def portable(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: portable(part) for key, part in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [portable(part) for part in value]
+        if value == ".":  # a folder of inputs
+            named.update(sums)
+            lines = "".join(f"{path} {sums[path]}\n" for path in sorted(sums))
+            return f"sha256:{hashlib.sha256(lines.encode()).hexdigest()}"
+        if not (isinstance(value, str) and value in sums):
+            return value
+        named.add(value)
+        return f"sha256:{sums[value]}"
+
+    text = json.dumps(scenario, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    form = {key: portable(value) for key, value in scenario.items() if key != "name"}
+    others = sorted(total for path, total in sums.items() if path not in named)
+    return {
+        "scenario_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "portable_scenario": form | ({"inputs": others} if others else {}),
+    }
+
+
+def digest_by_hand(
+    tables: Mapping[str, pl.DataFrame], metrics: Any, scenario: Mapping[str, Any]
+) -> str:
     """The run's digest, value by value."""
 
     def encode(value: Any, kind: str) -> bytes:
@@ -195,8 +237,9 @@ def digest_by_hand(tables: Mapping[str, pl.DataFrame], metrics: Any) -> str:
             kind = str(tables[name].schema[column])
             values = b"".join(encode(value, kind) for value in tables[name][column].to_list())
             lines += f"{name}.{column}:{hashlib.sha256(values).hexdigest()}\n"
-    text = json.dumps(metrics, sort_keys=True, separators=(",", ":"))
-    lines += f"metrics:{hashlib.sha256(text.encode()).hexdigest()}\n"
+    for name, content in (("metrics", metrics), ("scenario", scenario)):
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        lines += f"{name}:{hashlib.sha256(text.encode()).hexdigest()}\n"
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
@@ -209,8 +252,15 @@ def build(
     partitions: Sequence[Mapping[str, Any]] = (),
     **scenario: Any,
 ) -> World:
-    """Return the run in which `segments` happened; `events` are (time, kind, machine, detail)."""
+    """Return the run in which `segments` happened.
+
+    `events` are (time, kind, machine, detail), without those of jobs.
+    """
+    events = list(events)
     resources = sorted({name for machine in capacity for name in machine})
+    segments = sorted(segments, key=lambda s: float("inf") if s.end is None else s.end)
+    jobs = sorted(jobs, key=lambda job: _listed(job, segments))
+    told = [*events, *_events(jobs, segments)]
     rows = [_job_row(job, segments, resources) for job in jobs]
     tables = {
         "jobs": pl.DataFrame(rows, schema=_job_schema(resources), orient="row"),
@@ -219,7 +269,7 @@ def build(
             [
                 (s.job_id, s.task_id, s.machine, s.first, s.count, s.attempt, s.start, s.end,
                  s.outcome)
-                for s in sorted(segments, key=lambda s: float("inf") if s.end is None else s.end)
+                for s in segments
             ],
             schema={
                 **dict.fromkeys(
@@ -231,7 +281,10 @@ def build(
             orient="row",
         ),
         "events": pl.DataFrame(
-            [(time, kind, None, None, machine, detail) for time, kind, machine, detail in events],
+            sorted(
+                (e if len(e) == 6 else (e[0], e[1], None, None, e[2], e[3]) for e in told),
+                key=lambda e: e[0],
+            ),
             schema={
                 "time_s": pl.Float64, "kind": pl.String, "job_id": pl.Int64,
                 "task_id": pl.Int64, "machine_id": pl.Int64, "detail": pl.String,
@@ -239,11 +292,19 @@ def build(
             orient="row",
         ),
     }  # fmt: skip
-    tables["timeline"] = _timeline(jobs, segments, capacity, resources, list(events))
+    slots = scenario.get("admission", {}).get("slots")
+    shown = pl.min_horizontal("waiting", pl.lit(slots))
+    tables["timeline"] = _timeline(jobs, segments, capacity, resources, list(events)).with_columns(
+        waiting=shown, backlog=pl.col("waiting") - shown
+    )
     manifest = {
         "format": 1,
         "status": "complete",
+        "error": "",
+        "name": "world",
         "scenario": {
+            "name": "world",
+            "seed": 0,
             "workload": {"type": "jobs"},
             "cluster": {},
             "policy": {"order": "fcfs", "backfill": "easy", "placement": "first-fit"},
@@ -257,7 +318,11 @@ def build(
         "inputs": [],
         "trace": {"read": len(jobs), "accepted": len(jobs), "repaired": {}, "dropped": {},
                   "notes": {}},
-        "epoch_s": 0.0,
+        "tables": {},
+        "epoch_s": None,
+        "time_zone": None,
+        "seed": 0,
+        "jobs": len(jobs),
         "cluster": {
             "resources": resources,
             "machines": [
@@ -267,13 +332,49 @@ def build(
         },
         "digest": None,
     }  # fmt: skip
-    return World(manifest, tables, metrics_of(tables["jobs"]))
+    return World(manifest, tables, metrics_of(manifest, tables))
+
+
+def _listed(job: Job, segments: Sequence[Segment]) -> tuple[float, int]:
+    """Where a job's row stands: its end, then the number of its last allocation."""
+    mine = [n for n, s in enumerate(segments) if s.job_id == job.job_id]
+    if job.status == "rejected":
+        return job.submit, -1
+    over = job.status in ("finished", "killed") and mine
+    return (segments[mine[-1]].end if over else float("inf")), mine[-1] if mine else job.job_id
+
+
+def _events(jobs: Sequence[Job], segments: Sequence[Segment]) -> list[tuple[Any, ...]]:
+    """What is told of jobs: rejected, suspended, resumed, lost; gangs once, bags row by row."""
+    gangs = {(j.job_id, t.task_id): t.gang for j in jobs for t in j.tasks}
+    told: dict[tuple[Any, ...], int] = {}
+    for s in segments:
+        key = (s.job_id, s.task_id, None)
+        mine = [x for x in segments if (x.job_id, x.task_id) == key[:2]]
+        before = [x for x in mine if x.attempt == s.attempt and x.first == s.first]
+        if s.outcome == "suspended":
+            work = sum(x.end - x.start for x in before if x.end is not None and x.end <= s.end)
+            told[s.end, "suspended", *key, f"{work:.10g} s of work kept"] = 1
+        if any(x.start < s.start for x in before):
+            told[s.start, "resumed", *key, ""] = 1
+        if s.outcome == "lost" and (not gangs[key[:2]] or s.first == 0):
+            told[s.end, "lost", *key, s.first] = (
+                s.count
+                if not gangs[key[:2]]
+                else sum(x.count for x in mine if (x.end, x.outcome) == (s.end, "lost"))
+            )
+    return [
+        (j.submit, "rejected", j.job_id, None, None, j.reason)
+        for j in jobs if j.status == "rejected"
+    ] + [
+        (*e[:5], f"{n} instances start over") if e[1] == "lost" else e for e, n in told.items()
+    ]  # fmt: skip
 
 
 def _job_schema(resources: Sequence[str]) -> dict[str, Any]:
     floats = (
         "submit_time_s", "start_time_s", "end_time_s", "wait_time_s", "turnaround_time_s",
-        "run_time_s", "requested_time_s", "estimate_s", "trace_run_time_s", "suspended_time_s",
+        "run_time_s", "ideal_time_s", "requested_time_s", "estimate_s", "trace_run_time_s", "suspended_time_s",
         "lost_time_s",
     )  # fmt: skip
     numbers = ("job_id", "user", "group", "executable", "queue", "partition")
@@ -292,12 +393,15 @@ def _job_row(job: Job, segments: Sequence[Segment], resources: Sequence[str]) ->
     end = max(s.end for s in mine) if over and mine else None
     last = max((s.attempt for s in mine), default=0)
     turns = sorted({(s.attempt, s.start, s.end) for s in mine if s.task_id == mine[0].task_id})
+    ideal = None if end is None else _ideal(job, mine)
     gaps = [b[1] - a[2] for a, b in itertools.pairwise(turns) if a[0] == b[0]]
     return (
         job.job_id, -1, -1, -1, job.queue, -1, job.submit, start, end,
         None if start is None else start - job.submit,
         None if end is None else end - job.submit,
-        sum(e - s for a, s, e in turns if a == last) if end is not None else None,
+        None if end is None else end - start if ideal is not None else
+        sum(e - s for a, s, e in turns if a == last),
+        ideal,
         job.requested,
         job.requested if job.estimate is None else job.estimate,
         max(task.run for task in job.tasks),
@@ -308,27 +412,63 @@ def _job_row(job: Job, segments: Sequence[Segment], resources: Sequence[str]) ->
     )  # fmt: skip
 
 
+def _ideal(job: Job, segments: Sequence[Segment]) -> float | None:
+    """The critical path of a job of several tasks or instances: each task after its parents."""
+    if len(job.tasks) == 1 and (job.tasks[0].gang or job.tasks[0].instances == 1):
+        return None
+    paths: dict[int, float] = {}
+    for task in job.tasks:  # parents come first
+        turns: dict[tuple[int, int], float] = {}
+        for s in segments:
+            if s.task_id == task.task_id and s.outcome != "lost" and s.end is not None:
+                for unit in {0} if task.gang else range(s.first, s.first + s.count):
+                    turns[unit, s.attempt] = turns.get((unit, s.attempt), 0.0) + s.end - s.start
+        before = max((paths[parent] for parent in task.parents), default=0.0)
+        paths[task.task_id] = before + max(turns.values(), default=0.0)
+    return max(paths.values())
+
+
+def _ready(job: Job, task: Task, segments: Sequence[Segment]) -> float | None:
+    """When a task could start; its parents have all finished."""
+    if job.status == "rejected":
+        return None
+    above = [s.end for s in segments if s.job_id == job.job_id and s.task_id in task.parents]
+    return max((end for end in above if end is not None), default=job.submit)
+
+
 def _tasks(
     jobs: Sequence[Job], segments: Sequence[Segment], resources: Sequence[str]
 ) -> pl.DataFrame:
     rows = []
-    for job in jobs:
-        for task in job.tasks:
-            mine = [s for s in segments if (s.job_id, s.task_id) == (job.job_id, task.task_id)]
+    last = {(s.job_id, s.task_id): n for n, s in enumerate(segments)}
+    every = [(job, task) for job in jobs for task in job.tasks]
+    for job, task in sorted(every, key=lambda e: _task_listed(*e, segments, last)):
+        for mine in [[s for s in segments if (s.job_id, s.task_id) == (job.job_id, task.task_id)]]:
             over = job.status in ("finished", "killed") and mine
             rows.append((
-                job.job_id, task.task_id, task.instances, task.gang,
+                job.job_id, task.task_id, task.instances, task.gang, _ready(job, task, segments),
                 min((s.start for s in mine), default=None),
                 max(s.end for s in mine) if over else None,
-                job.status,
+                task.run if task.mean is None else task.mean, job.status,
                 *(float(task.request.get(r, 0.0)) for r in resources),
             ))  # fmt: skip
     schema = {
         "job_id": pl.Int64, "task_id": pl.Int64, "instances": pl.Int64, "gang": pl.Boolean,
-        "start_time_s": pl.Float64, "end_time_s": pl.Float64, "status": pl.String,
+        "ready_time_s": pl.Float64, "start_time_s": pl.Float64, "end_time_s": pl.Float64,
+        "trace_run_time_s": pl.Float64, "status": pl.String,
         **dict.fromkeys(resources, pl.Float64),
     }  # fmt: skip
     return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def _task_listed(
+    job: Job, task: Task, segments: Sequence[Segment], last: Mapping[tuple[int, int], int]
+) -> tuple[float, int]:
+    if job.status == "rejected":
+        return job.submit, -1
+    row = last.get((job.job_id, task.task_id), -1)
+    over = job.status in ("finished", "killed") and row >= 0
+    return (segments[row].end if over else float("inf")), row
 
 
 def _timeline(
@@ -351,59 +491,42 @@ def _timeline(
             sum(s.count * request[s.job_id, s.task_id].get(r, 0.0) for s in held) for r in resources
         ]
         there = [sum(machine.get(r, 0.0) for machine in now_there) for r in resources]
-        tasks = len({(s.job_id, s.task_id) for s in held})
-        rows.append((now, 0, 0, tasks, *map(float, used), *map(float, there)))
+        gangs = {(j.job_id, t.task_id) for j in jobs for t in j.tasks if t.gang}
+        alone = sum((s.job_id, s.task_id) not in gangs for s in held)
+        tasks = alone + len({(s.job_id, s.task_id) for s in held} & gangs)
+        waiting = sum(
+            _waits(job, task, segments, now)
+            for job in jobs for task in job.tasks
+        )  # fmt: skip
+        rows.append((now, waiting, 0, tasks, *map(float, used), *map(float, there)))
     columns = [f"{kind}_{r}" for kind in ("allocated", "capacity") for r in resources]
     counts = dict.fromkeys(("waiting", "backlog", "running"), pl.Int64)
     schema = {"time_s": pl.Float64, **counts, **dict.fromkeys(columns, pl.Float64)}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def metrics_of(jobs: pl.DataFrame) -> dict[str, Any]:
-    """The metrics that the auditor knows, in plain Python; without utilisation."""
-    rows = list(jobs.iter_rows(named=True))
-    found: dict[str, Any] = {"jobs": {"submitted": len(rows), "unit": "jobs"}}
-    for status in ("finished", "killed", "rejected", "running", "waiting"):
-        found["jobs"][status] = sum(row["status"] == status for row in rows)
-    ends = [row["end_time_s"] for row in rows if row["end_time_s"] is not None]
-    first = min(row["submit_time_s"] for row in rows)
-    found["makespan_s"] = {"value": max(ends) - first if ends else None, "unit": "s"}
-    ended = [row for row in rows if row["end_time_s"] is not None]
-    for name, values in {
-        "wait_time_s": [r["wait_time_s"] for r in rows if r["wait_time_s"] is not None],
-        "turnaround_time_s": [r["turnaround_time_s"] for r in ended],
-        "bounded_slowdown": [
-            max(1.0, (r["wait_time_s"] + r["run_time_s"]) / max(r["run_time_s"], 10.0))
-            for r in ended
-        ],
-    }.items():
-        ranked, n = sorted(values), len(values)
-        found[name] = {
-            "mean": sum(values) / n if n else None,
-            "p50": (ranked[(n - 1) // 2] + ranked[n // 2]) / 2 if n else None,
-            "max": ranked[-1] if n else None,
-            "count": n,
-            "censored": len(rows) - n,
-        }
-    for name in (column for column in jobs.columns[jobs.columns.index("reason") + 1 :]):
-        found[f"utilisation_{name}"] = {"value": None}
-    return found
+def _waits(job: Job, task: Task, segments: Sequence[Segment], now: float) -> bool:
+    """Whether an instance of the task has not been placed, or has to start over."""
+    ready = _ready(job, task, segments)
+    if job.status == "rejected" or ready is None or now < ready:
+        return False
+    mine = [s for s in segments if (s.job_id, s.task_id) == (job.job_id, task.task_id)]
+    if job.status == "killed" and all(s.end is not None and s.end <= now for s in mine):
+        return False
+    begun = {(s.first, s.count, s.attempt) for s in mine if s.start <= now}
+    lost = sum(s.count for s in mine if s.outcome == "lost" and s.end <= now)
+    return task.instances > sum(count for _, count, _ in begun) - lost
+
+
+def metrics_of(manifest: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> dict[str, Any]:
+    """The metrics as the engine computes them from the tables."""
+    settings = manifest["scenario"]["metrics"]
+    return compute_metrics(MemoryRun(dict(manifest), tables), **settings)
 
 
 def with_utilisation(world: World) -> World:
-    """Fill in the utilisation of a run with constant capacity: area / (capacity × makespan)."""
-    jobs = world.tables["jobs"]
-    ask = world.tables["tasks"]
-    for name in world.manifest["cluster"]["resources"]:
-        total = sum(m["capacity"].get(name, 0.0) for m in world.manifest["cluster"]["machines"])
-        area = sum(
-            a["count"] * t[name] * (a["end_time_s"] - a["start_time_s"])
-            for a in world.tables["allocations"].iter_rows(named=True)
-            for t in ask.iter_rows(named=True)
-            if (a["job_id"], a["task_id"]) == (t["job_id"], t["task_id"])
-        )
-        length = jobs["end_time_s"].max() - jobs["submit_time_s"].min()
-        world.metrics[f"utilisation_{name}"] = {"value": area / (total * length) if length else 0.0}
+    """Compute the metrics again, of the tables as they are now."""
+    world.metrics = metrics_of(world.manifest, world.tables)
     return world
 
 

@@ -12,7 +12,9 @@ from simkit.verify import verify_run
 FULL = "the backlog is full"
 
 
-def queued(kit: Any, last: str, *, backlog: int = 1, refill: str = "at_once") -> Any:
+def queued(
+    kit: Any, last: str, *, slots: int | None = 1, backlog: int | None = 1, refill: str = "at_once"
+) -> Any:
     """A machine taken by job 1 up to 10 s, jobs 2 and 3 waiting, job 4 coming as `last`."""
     jobs = [kit.rigid(n, n, 10, 8, 10) for n in range(1, 5)]
     segments = [kit.Segment(n, 0, 0, 0, 8, 1.0 + 10 * (n - 1), 1.0 + 10 * n) for n in range(1, 4)]
@@ -20,7 +22,7 @@ def queued(kit: Any, last: str, *, backlog: int = 1, refill: str = "at_once") ->
         jobs[3] = jobs[3]._replace(status="rejected", reason=FULL)
     else:
         segments.append(kit.Segment(4, 0, 0, 0, 8, 31.0, 41.0))
-    admission = {"slots": 1, "backlog": backlog, "refill": refill}
+    admission = {"slots": slots, "backlog": backlog, "refill": refill}
     policy = {"order": "fcfs", "backfill": "none"}
     world = kit.build(jobs, segments, [{"processors": 8.0}], admission=admission, policy=policy)
     return kit.with_utilisation(world)
@@ -45,13 +47,12 @@ def test_the_backlog_decides(
 
 def test_other_reasons_of_rejection_are_not_about_the_backlog(kit: Any, tmp_path: Path) -> None:
     world = queued(kit, "rejected")
-    world.set("jobs", 3, reason="too large")
-    assert set(world.audit(tmp_path / "run").found) == {"rejections"}
+    world.set("jobs", world.row_of("jobs", job_id=4), reason="too large")
+    assert set(world.audit(tmp_path / "run").found) == {"rejections", "events"}
 
 
 def test_without_a_backlog_nothing_may_be_turned_away(kit: Any, tmp_path: Path) -> None:
-    world = queued(kit, "rejected")
-    world.manifest["scenario"]["admission"] = {"slots": None, "backlog": None, "refill": "at_once"}
+    world = queued(kit, "rejected", slots=None, backlog=None)
     audit = world.audit(tmp_path / "run")
     assert set(audit.found) == {"rejections"}
     assert "admission" in audit.not_applicable

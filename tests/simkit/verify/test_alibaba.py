@@ -39,7 +39,7 @@ Change = Callable[[Any], None]
 def batch(kit: Any) -> Any:
     """Every instance starts at its job's submission, on one large machine."""
     cores = [{"cpu": 0.5, "mem": 0.125}, {"cpu": 1.0, "mem": 0.5}, {"cpu": 1.0, "mem": 0.25}]
-    tasks = (kit.Task(1, 3, 12.0, False, cores[0]), kit.Task(2, 1, 0.0, False, cores[1]))
+    tasks = (kit.Task(1, 3, 12.0, False, cores[0], mean=11.0), kit.Task(2, 1, 0.0, False, cores[1]))
     jobs = [kit.Job(1, -3.0, tasks, None, estimate=11.0),
             kit.Job(2, 5.0, (kit.Task(1, 2, 100.0, False, cores[2]),), None, estimate=100.0)]  # fmt: skip
     segments = [
@@ -114,7 +114,8 @@ def replaced(table: str, old: bytes, new: bytes) -> Change:
 
 WRONG: list[tuple[str, Change, set[str]]] = [
     # what the input says that the run does not, how, the rules that are violated
-    ("another run time", replaced("batch_instance.csv", b"60,70,1,1", b"60,71,1,1"), {"instance-times"}),
+    ("another run time", replaced("batch_instance.csv", b"60,70,1,1", b"60,71,1,1"),
+     {"instance-times", "tasks"}),
     ("another order", replaced("batch_instance.csv", b"60,70,1,1", b"30,40,1,1"), {"instance-times"}),
     ("a longer one", replaced("batch_instance.csv", b"40,52,1,1", b"40,53,1,1"),
      {"instance-times", "tasks"}),

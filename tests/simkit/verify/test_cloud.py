@@ -52,7 +52,7 @@ def cloud(kit: Any) -> Any:
     one, two = {"cpu": 1.0, "mem": 0.125}, {"cpu": 2.0, "mem": 0.25}
     jobs = [
         kit.Job(1, 0.0, (kit.Task(1, 3, 10.0, False, one),
-                         kit.Task(2, 1, 5.0, False, {"cpu": 2.0, "mem": 0.125})), None),
+                         kit.Task(2, 1, 5.0, False, {"cpu": 2.0, "mem": 0.125}, (1,))), None),
         kit.Job(2, 0.0, (kit.Task(1, 2, 20.0, False, two),), None, estimate=20.0),
         kit.Job(3, 2.0, (kit.Task(1, 1, 4.0, False, {"cpu": 6.0, "mem": 0.5}),), None, estimate=4.0),
         kit.Job(4, 3.0, (kit.Task(1, 1, 4.0, False, {"cpu": 9.0, "mem": 0.5}),), None, estimate=4.0,
@@ -94,6 +94,19 @@ def cloud(kit: Any) -> Any:
     world.files |= {"tasks.csv": TASKS, "server_event.csv": MACHINES,
                     "container_event.csv": CONTAINERS}  # fmt: skip
     return world
+
+
+@pytest.mark.parametrize(
+    ("metric", "number"),
+    [
+        ("slowdown", "mean"), ("bounded_slowdown", "p99"), ("per_processor_bounded_slowdown", "max"),
+        ("instance_wait_time_s", "mean"), ("instance_wait_time_s", "count"),
+        ("offered_load_cpu", "value"), ("awrt_s", "value"),
+    ],
+)  # fmt: skip
+def test_a_changed_metric_is_found(cloud: Any, metric: str, number: str, tmp_path: Path) -> None:
+    cloud.metrics[metric][number] *= 1.01
+    assert set(cloud.audit(tmp_path).found) == {"metrics"}
 
 
 def test_a_good_run_of_a_cloud_has_no_violations(cloud: Any, tmp_path: Path) -> None:
@@ -169,6 +182,15 @@ MUTATIONS: list[tuple[str, Change, str]] = [
     ("task dropped", drop("tasks", job_id=1, task_id=2), "tasks"),
     ("task renamed", cell("tasks", {"task_id": 9}, job_id=3), "tasks"),
     ("longest run time changed", cell("jobs", {"trace_run_time_s": 11.0}, job_id=1), "tasks"),
+    ("ideal time changed", cell("jobs", {"ideal_time_s": 14.0}, job_id=1), "critical-paths"),
+    ("ideal time dropped", cell("jobs", {"ideal_time_s": None}, job_id=2), "critical-paths"),
+    ("ideal time of one instance", cell("jobs", {"ideal_time_s": 4.0}, job_id=3), "critical-paths"),
+    ("run time of one instance", cell("jobs", {"run_time_s": 5.0}, job_id=3), "critical-paths"),
+    ("ready before its parent", cell("tasks", {"ready_time_s": 9.0}, job_id=1, task_id=2),
+     "critical-paths"),
+    ("ready too late", cell("tasks", {"ready_time_s": 1.0}, job_id=2), "critical-paths"),
+    ("a task's run time changed", cell("tasks", {"trace_run_time_s": 9.0}, job_id=1, task_id=1),
+     "tasks"),
     ("a row of the input too few", lambda w: w.manifest["trace"].update(accepted=4), "trace"),
     ("not its own run time", longer, "instance-times"),
     ("a retry cut short", cell("allocations", {"end_time_s": 40.0}, **AGAIN), "instance-times"),
@@ -300,8 +322,8 @@ def test_inputs_that_changed_are_not_read(cloud: Any, tmp_path: Path) -> None:
     (tmp_path / "server_event.csv").unlink()
     audit = cloud.audit(tmp_path, inputs=False)
     assert set(audit.found) == {"inputs"}
-    assert audit.not_audited["tasks"] == "tasks.csv is missing or has changed"
-    assert audit.not_audited["machine-capacity"] == "server_event.csv is missing or has changed"
+    assert audit.not_audited["tasks"] == "tasks.csv has changed"
+    assert audit.not_audited["machine-capacity"] == "server_event.csv is missing"
 
 
 def test_a_table_that_cannot_be_read_is_a_violation(cloud: Any, tmp_path: Path) -> None:

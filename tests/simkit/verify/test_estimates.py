@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from simkit.verify import verify_run
-from simkit.verify.estimates import user_means
+from simkit.verify.audit import Check
+from simkit.verify.estimates import check_corrections, user_means
 
 
 def with_estimates(kit: Any, estimators: Any, estimates: list[float]) -> Any:
@@ -22,6 +23,7 @@ def with_estimates(kit: Any, estimators: Any, estimates: list[float]) -> Any:
     world = kit.build(jobs, segments, [{"processors": 8.0}], estimates=estimators)
     users = pl.lit(7, pl.Int64).alias("user")
     world.tables["jobs"] = world.tables["jobs"].with_columns(users)
+    world.metrics["fairness_jain"] = {"value": 1.0}  # there is one user
     return kit.with_utilisation(world)
 
 
@@ -50,6 +52,35 @@ def test_estimates_are_those_of_the_estimator(
     audit = verify_run(with_estimates(kit, estimator, estimates).save(tmp_path / "run"))
     assert set(audit.found) == (set() if right else {"estimates"})
     assert "estimates" in {check.name for check in audit.done}
+
+
+CORRECTED = [
+    # correction, corrected_estimate_s of jobs that were told 15, 15, 30 and 0 s and ran for 10, 20,
+    # 30 and 400 s, whether that is right; they request 100 s, the last one nothing
+    ("tsafrir", [15, 75, 30, 900], True),
+    ("tsafrir", [15, 15, 30, 900], False),  # not corrected
+    ("tsafrir", [15, 100, 30, 900], False),  # that is the request
+    ("tsafrir", [15, 75, 90, 900], False),  # it ended at its estimate
+    ("tsafrir", [15, 75, 30, 300], False),  # one step too few
+    ("request", [15, 100, 30, 0], True),
+    ("request", [15, 75, 30, 0], False),
+    ("tsafrir", None, False),  # no such column
+]
+
+
+@pytest.mark.parametrize(("correction", "estimates", "right"), CORRECTED)
+def test_corrections_are_recomputed(
+    correction: str, estimates: list[float] | None, right: bool
+) -> None:
+    frame = pl.DataFrame(
+        {"estimate_s": [15.0, 15, 30, 0], "run_time_s": [10.0, 20, 30, 400], "gang": [True] * 4,
+         "requested_time_s": [100.0, 100, 100, None]}
+    )  # fmt: skip
+    if estimates is not None:
+        frame = frame.with_columns(pl.Series("corrected_estimate_s", estimates, pl.Float64))
+    check = Check("estimates", "")
+    check_corrections(check, frame, correction)
+    assert (check.found == 0) == right
 
 
 def test_a_custom_estimator_is_not_audited(kit: Any, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def test_a_log_that_cannot_be_read_is_a_violation(
     good.files["log.swf"] = content
     audit = good.audit(tmp_path)
     assert [v.message for v in audit.violations] == ["the log cannot be read"]
+    assert "run-info" in {*audit.not_audited, *(check.name for check in audit.done)}
 
 
 CHANGED = [
@@ -94,11 +95,13 @@ def test_inputs_are_found_at_their_path_or_in_the_run_folder(
     monkeypatch.setenv("SIMKIT_TEST_LOGS", str(tmp_path / "logs"))
     (tmp_path / "logs").mkdir()
     (tmp_path / "run" / "log.swf").rename(tmp_path / "logs" / "log.swf")
-    good.manifest["inputs"][0]["path"] = "${SIMKIT_TEST_LOGS}/log.swf"
-    good.files.clear()
-    good.save(tmp_path / "run", inputs=False)
-    audit = verify_run(tmp_path / "run")
+    content = good.files.pop("log.swf")
+    good.files["${SIMKIT_TEST_LOGS}/log.swf"] = content
+    good.manifest["scenario"]["workload"]["path"] = "${SIMKIT_TEST_LOGS}/log.swf"
+    good.save(tmp_path / "run")
+    audit = verify_run(tmp_path / "run", inputs=[tmp_path / "logs"])
     assert audit.ok
+    assert audit.not_audited == {}
     assert "inputs" not in audit.not_applicable
 
 

@@ -90,6 +90,12 @@ def with_power(
     power = deepcopy({"machines": machines, "battery": battery, "grid": GRID,
                       "controller": {"type": "source-order", **CONTROLLER}})  # fmt: skip
     world.manifest["scenario"]["power"] = power
+    model = battery["model"] if battery else None
+    rows = world.tables["power"]
+    made = ((rows["end_s"] - rows["start_s"]) * rows["generation_w"]).sum() / 3.6e6
+    power["sources"] = {"roof": {}}
+    world.manifest["power"] = {"align": None, "battery.model": model,
+                               "sources.roof.generation_kwh": made}  # fmt: skip
     run = MemoryRun(world.manifest, world.tables)
     world.tables["energy"] = energy_table(run, models)
     jobs = world.tables["jobs"]
@@ -271,10 +277,14 @@ def test_a_battery_that_the_site_does_not_have_is_caught(green: Any, tmp_path: P
     assert "battery" in green.audit(tmp_path / "run").found
 
 
-def test_models_that_the_scenario_does_not_tell_are_left_out(green: Any, tmp_path: Path) -> None:
+def test_a_scenario_without_a_model_for_a_machine_is_not_passed_over(
+    green: Any, tmp_path: Path
+) -> None:
     green.manifest["scenario"]["power"]["machines"] = {"groups": {"others": LINE}}
-    left_out = green.audit(tmp_path / "run").not_audited
-    assert "does not determine what machines draw" in left_out["machine-power"]
+    audit = green.audit(tmp_path / "run")
+    (violation,) = [v for v in audit.violations if v.check == "machine-power"]
+    assert violation.message.startswith("the auditor itself failed")
+    assert violation.row["error"] == "KeyError: 'default'"
 
 
 def test_groups_of_machines_have_models_of_their_own(

@@ -84,7 +84,7 @@ def holds(scenario: dict[str, Any], folder: Path) -> None:
     """Every rule holds, and the rules about power were checked."""
     audit = audited(scenario, folder)
     assert [str(violation) for violation in audit.violations] == []
-    left_out = {"fcfs-order", "head-fits", "head-delay"}  # for reasons of their own
+    left_out = {"trace", "fcfs-order", "schedule"}  # for reasons of their own
     assert audit.not_audited.keys() <= left_out
     done = {check.name for check in audit.done}
     supply = scenario["power"]["supply"]
@@ -182,8 +182,7 @@ def test_an_import_limit_that_changes_is_not_audited(tmp_path: Path) -> None:
 
 def test_a_head_that_waits_for_forecast_power_is_not_audited(tmp_path: Path) -> None:
     audit = audited(green(backfill="easy", forecast=True), tmp_path / "run")
-    for rule in ("head-fits", "head-delay"):
-        assert audit.not_audited[rule] == "the policy plans with forecast power"
+    assert audit.not_audited["schedule"] == "power limits the capacity"
 
 
 # ---- changed runs -----------------------------------------------------------------------------
@@ -250,6 +249,36 @@ def nth_event(
         return pl.DataFrame([row for row in rows if row is not None], schema=events.schema)
 
     return set_rows("events", edit)
+
+
+def nth_switch(
+    nth: int, change: Callable[[dict[str, Any]], dict[str, Any] | None], state: str = ""
+) -> Change:
+    """Change the n-th event of a switch, or of those to one state; None takes it away."""
+
+    def edit(events: pl.DataFrame) -> pl.DataFrame:
+        rows = events.to_dicts()
+        at = [i for i, row in enumerate(rows)
+              if row["kind"] == "switched" and state in row["detail"]][nth]  # fmt: skip
+        rows[at] = change(rows[at])
+        return pl.DataFrame([row for row in rows if row is not None], schema=events.schema)
+
+    return set_rows("events", edit)
+
+
+def switch(**facts: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Change the detail of an event; a function is called with the old value."""
+
+    def change(row: dict[str, Any]) -> dict[str, Any]:
+        detail = json.loads(row["detail"])
+        detail |= {k: v(detail[k]) if callable(v) else v for k, v in facts.items()}
+        return row | {"detail": json.dumps(detail)}
+
+    return change
+
+
+def without_switches(events: pl.DataFrame) -> pl.DataFrame:
+    return events.filter(pl.col("kind") != "switched")
 
 
 def amount(more: float) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -372,6 +401,36 @@ MUTATIONS = [
      scenario("cluster", "maintenance", 0, "processors", value=4), "supply"),
     ("maintenance that took more", "maintenance",
      scenario("cluster", "maintenance", 0, "processors", value=30), "machine-capacity"),
+    ("a boot that is not recorded", "boot",
+     nth_switch(4, lambda row: None), "machine-power"),
+    ("no switch is recorded", "boot", set_rows("events", without_switches), "machine-power"),
+    ("more of a pool boots", "boot",
+     nth_switch(4, switch(booting=lambda n: n + 1.0)), "machine-power"),
+    ("less of a pool boots", "boot",
+     nth_switch(4, switch(booting=lambda n: n - 1.0)), "machine-power"),
+    ("a pool is on before it booted", "boot", nth_switch(
+        0, lambda row: switch(on=lambda n: n + json.loads(row["detail"])["booting"], booting=0.0)(
+            row), '"booting": 22.0'), "machine-power"),
+    ("a pool boots later", "boot", nth_switch(4, later(7)), "machine-power"),
+    ("a boot that is not recorded, of a machine", "booting machines",
+     nth_switch(2, lambda row: None, "booting"), "machine-power"),
+    ("a boot that never ends", "booting machines",
+     nth_switch(2, lambda row: None, '"on"'), "machine-power"),
+    ("a machine that boots sooner", "booting machines",
+     nth_switch(2, later(-5), "booting"), "machine-power"),
+    ("another machine boots", "booting machines",
+     nth_switch(2, lambda row: row | {"machine_id": (row["machine_id"] + 1) % 16}, "booting"),
+     "machine-power"),
+    ("a machine is off while it shuts down", "booting machines",
+     nth_switch(2, switch(state="off"), "shutting"), "machine-power"),
+    ("a boot that draws less", "booting machines",
+     scenario("power", "machines", "boot_w", value=70.0), "machine-power"),
+    ("a boot that takes longer", "booting machines",
+     scenario("power", "machines", "boot", value=100.0), "machine-power"),
+    ("machines that draw more when off", "machines",
+     scenario("power", "machines", "off_w", value=6.0), "machine-power"),
+    ("a pool that draws more when off", "pool",
+     scenario("power", "machines", "off_w", value=1.0), "machine-power"),
     ("lost in place of kept", "pool", stopped(3, outcome="lost"), "stops"),
     ("kept in place of lost", "machines", stopped(3, outcome="suspended"), "stops"),
     ("stopped while power is there", "pool", stopped(3, end_time_s=40000.0), "stops"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from simkit.errors import TraceError
 from simkit.workload import Workload
-from simkit.workload.parents import find_cycle, slices
+from simkit.workload.parents import critical_path_s, find_cycle, slices
 
 
 def _columns(parents: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -82,3 +82,25 @@ def test_jobs_keep_their_parents_and_instances_when_taken() -> None:
     assert some.instance_run_time_s.tolist() == whole.instance_run_time_s[begun:].tolist()
     again = whole.take(np.array([1, 1]), submit_time_s=np.array([5.0, 6.0]))
     assert again.parent.tolist() == [0, 0, 1, 3, 3, 4]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.sets(st.integers(0, 7))), min_size=1, max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_a_critical_path_is_the_longest_of_all_ways(tasks, random):
+    """Task i depends on earlier ones; then the rows are shuffled."""
+    above = [
+        sorted(parent for parent in parents if parent < i) for i, (_, parents) in enumerate(tasks)
+    ]
+    run = [float(length) for length, _ in tasks]
+
+    def until(i: int) -> float:
+        return run[i] + max((until(parent) for parent in above[i]), default=0.0)
+
+    place = random.sample(range(len(tasks)), len(tasks))  # the row of each task
+    order = np.argsort(place)
+    first, parent = _columns([[place[p] for p in above[i]] for i in order])
+    jobs = np.array([0, len(tasks)])
+    found = critical_path_s(jobs, first, parent, np.array(run)[order])
+    assert found.tolist() == [max(map(until, range(len(tasks))))]

@@ -201,8 +201,9 @@ IRREGULAR = ("00:00,0", "00:10,1", "00:20,2", "00:35,3", "00:50,4", "01:20,5")
 @pytest.mark.parametrize(
     ("label", "minutes", "lines"),
     [
-        # the row at 00:50 stands beside a gap: it has the regular step, as has the last
-        ("start", (10, 10, 15, 15, 10, 10), [4, 5]),
+        # the row at 00:50 stands beside a gap, as long as the one before it; the last between a
+        # gap and the end, as the regular step
+        ("start", (10, 10, 15, 15, 15, 10), [4, 5, 6]),
         ("end", (10, 10, 10, 15, 15, 10), [5, 6]),
     ],
 )
@@ -213,9 +214,53 @@ def test_energy_is_divided_by_the_interval_that_a_row_has(table, label, minutes,
     assert trace.value == pytest.approx([60e3 * n / m for n, m in enumerate(minutes)])
     starts, values, end = step_function(trace, Gaps("zero"))
     assert values @ np.diff(starts, append=end) == pytest.approx(15 * 3.6e6)
-    assert trace.report.notes == {"interval of another length": 2}
+    assert trace.report.notes == {"interval of another length": len(lines)}
     assert trace.report.lines["interval of another length"] == lines
     assert set(trace.report.lines) <= MEANINGS.keys()
+
+
+HALVES = ("00:00", "00:30", "01:00", "01:30")
+QUARTERS = ("02:00", "02:15", "02:30")
+
+
+@pytest.mark.parametrize(
+    ("times", "label", "options", "megawatts"),
+    [
+        # 5 MWh in each row. Half hours, then quarters: the last is as long as the one before it.
+        ((*HALVES, *QUARTERS), "start", {}, [10, 10, 10, 10, 20, 20, 20]),
+        # where times are ends, each row tells its length; the first is as long as the second
+        ((*HALVES, *QUARTERS), "end", {}, [10, 10, 10, 10, 10, 20, 20]),
+        # quarters, then half hours: the step is a half hour, and the first ends a quarter
+        (("23:30", "23:45", *HALVES), "end", {}, [20, 20, 20, 10, 10, 10]),
+        (("23:30", "23:45", *HALVES), "start", {}, [20, 20, 10, 10, 10, 10]),
+        # a row is missing after the first two quarters: they stay quarters
+        (
+            (*HALVES, "02:00", "02:15", "03:30", "03:45"),
+            "start",
+            {},
+            [10, 10, 10, 10, 20, 20, 20, 20],
+        ),
+        (
+            (*HALVES, "02:00", "03:30", "03:45", "04:00"),
+            "end",
+            {},
+            [10, 10, 10, 10, 10, 20, 20, 20],
+        ),
+        # a declared step is that of the rows that do not tell their length
+        ((*HALVES, *QUARTERS), "start", {"step": 1800.0}, [10, 10, 10, 10, 20, 20, 10]),
+        (("23:30", "23:45", *HALVES), "end", {"step": 1800.0}, [10, 20, 20, 10, 10, 10]),
+    ],
+)
+def test_the_last_of_mixed_intervals_is_as_long_as_its_neighbour(
+    table, times, label, options, megawatts
+):
+    rows = [f"2012-01-0{1 if time >= '23' else 2} {time},5" for time in times]
+    path = table("time,mwh", *rows)
+    read = read_power(path, column="mwh", unit="MWh", zone="UTC", label=label, **options)
+    assert read.step_s == 1800
+    assert (read.value / 1e6).tolist() == pytest.approx(megawatts)
+    starts, values, end = step_function(read, Gaps("zero"))
+    assert values @ np.diff(starts, append=end) == pytest.approx(5 * 3.6e9 * len(times))
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.floats(0, 1e6)), min_size=2, max_size=30))

@@ -1,0 +1,119 @@
+"""Processes that work for this one, and end with it: on Ctrl-C, on SIGTERM, and if it is killed.
+
+Workers ignore Ctrl-C, which a terminal sends to every process: this process ends them. A worker
+that is ended while it simulates stops after the present decision and marks its run as interrupted.
+Each worker also watches its parent, and ends if that is gone, so that none is ever left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing import connection, get_context, parent_process
+from time import monotonic, sleep
+from types import TracebackType
+from typing import Any, Final, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+GRACE_S: Final = 5.0
+"""Time in which a worker that is ended may mark its run as interrupted."""
+
+
+class Workers(ProcessPoolExecutor):
+    """A pool of fresh interpreters, each started when it is needed.
+
+    A fork would inherit threads and generators. An error in the `with` block, Ctrl-C among them,
+    ends the workers too: they are told to stop, and killed when their tasks have ended, or after
+    `grace_s`.
+    """
+
+    def __init__(self, workers: int, *, grace_s: float = GRACE_S) -> None:
+        super().__init__(workers, mp_context=get_context("spawn"), initializer=_begin)
+        self._grace_s = grace_s
+        self._open: set[Future[Any]] = set()
+
+    def submit(self, task: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Submit a task; a worker that this starts ignores Ctrl-C from its first moment."""
+        with _without_ctrl_c():
+            future = super().submit(_stoppable, task, *args, **kwargs)
+        self._open.add(future)
+        future.add_done_callback(self._open.discard)
+        return future
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the pool; after an error, end its workers first."""
+        if kind is not None:
+            self._end_workers()
+        self.shutdown(cancel_futures=kind is not None)
+
+    def _end_workers(self) -> None:
+        processes = list((self._processes or {}).values())
+        try:
+            if self._grace_s:
+                for process in processes:
+                    process.terminate()
+                wait(tuple(self._open), self._grace_s)
+        finally:  # also at a second Ctrl-C
+            for process in processes:
+                process.kill()
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """Block Ctrl-C; a process that starts meanwhile blocks it for good."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# ---- in a worker
+
+_at_work = threading.Event()
+"""Set while this worker carries out a task."""
+
+
+def _begin() -> None:
+    """Begin as a worker: without a task there is nothing to stop, and the parent is watched."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _stoppable(task: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Carry out a task that SIGTERM interrupts; a simulation first completes its decision."""
+    _at_work.set()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return task(*args, **kwargs)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _at_work.clear()
+
+
+def _end_with_parent() -> None:
+    """Wait until the parent is gone, interrupt a task that is under way, and end this process."""
+    parent, main = parent_process(), threading.main_thread().ident
+    assert parent is not None
+    assert main is not None
+    connection.wait([parent.sentinel])
+    deadline = monotonic() + GRACE_S
+    if os.name == "posix":
+        signal.pthread_kill(main, signal.SIGTERM)  # also ends a wait of the main thread
+        while _at_work.is_set() and monotonic() < deadline:
+            sleep(0.05)
+    os._exit(1)

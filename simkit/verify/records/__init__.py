@@ -1,0 +1,1 @@
+"""Checks of the tables as records: their columns, the order of rows, timeline and events."""

@@ -1,0 +1,54 @@
+"""The check of the order of rows.
+
+Jobs, tasks and allocations are in order of end: a row is written when it ends, the allocation
+first, then its task, then its job. So equal ends have the same order in the three tables. A
+rejected job is listed at its submission, and what has not ended comes last.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from simkit.verify.audit import Check
+from simkit.verify.audited_run import TASK, AuditedRun
+
+
+def check_row_order(run: AuditedRun) -> Check:
+    """Check the order of the rows of every table; those of power follow each other in time."""
+    check = Check("row-order", "rows are in order of end or of time, alike in all tables")
+    submit = run.jobs.select("job_id", "submit_time_s").unique("job_id", keep="first")
+    tasks = run.tasks.join(submit, on="job_id", how="left", maintain_order="left")
+    end = pl.col("end_time_s")
+    rejected = pl.when(pl.col("status") == "rejected").then(pl.col("submit_time_s"))
+    never = pl.lit(float("inf"))
+    listed = pl.coalesce(end, rejected, never)
+    for name, table, time in (
+        ("jobs", run.jobs, listed),
+        ("tasks", tasks, listed),
+        ("allocations", run.allocations, pl.coalesce(end, never)),
+        ("events", run.tables["events"], pl.col("time_s")),
+    ):
+        check.examined += table.height
+        wrong = table.filter(time < time.shift(1))
+        check.add_rows(f"a row of {name} comes after one of later time", wrong)
+    if not run.complete:
+        return check
+    over = pl.col("status").is_in(["finished", "killed", "rejected"])
+    _check_alike(check, "jobs", run.jobs.filter(over), "tasks", run.tasks, ["job_id"])
+    done = run.tasks.filter(pl.col("status") == "finished")
+    _check_alike(check, "tasks", done, "allocations", run.allocations, TASK)
+    if "energy" in run.tables:
+        bills, jobs = run.tables["energy"]["job_id"], run.jobs["job_id"]
+        if not bills.equals(jobs.unique(maintain_order=True)):
+            check.add("the rows of energy are not the jobs, in the order of jobs", {})
+    return check
+
+
+def _check_alike(
+    check: Check, name: str, table: pl.DataFrame, of: str, parts: pl.DataFrame, key: list[str]
+) -> None:
+    """Check that rows are in the order of the last row of their parts."""
+    last = parts.with_row_index("nth").group_by(key).agg(pl.col("nth").max())
+    rows = table.join(last, on=key, how="left", maintain_order="left")
+    wrong = rows.filter(pl.col("nth") < pl.col("nth").shift(1)).drop("nth")
+    check.add_rows(f"a row of {name} is not in the order in which its {of} ended", wrong)

@@ -1,0 +1,216 @@
+"""The check of the timeline: its rows, and every column of them, follow from the other tables.
+
+A row is written at every instant at which something changes, once its decision has been made. If
+an instant has several rows, the last one counts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from simkit.verify.audit import Check
+from simkit.verify.audited_run import TASK, UNIT, AuditedRun
+from simkit.verify.numbers import Bools, Floats, on_grid, seconds, sum_until
+
+_GONE = -1e15
+"""Change that no number of instances makes up for: a task that was killed does not wait."""
+
+
+def check_timeline(run: AuditedRun) -> Check:
+    """Check rows, use, capacity, and the numbers of waiting and running tasks."""
+    timeline = run.tables["timeline"]
+    check = Check("timeline", "its rows and columns follow from jobs, allocations and events")
+    check.add_rows("time goes back", timeline.filter(pl.col("time_s").diff() < 0))
+    rows = timeline.unique("time_s", keep="last", maintain_order=True)
+    check.examined = timeline.height
+    if run.complete:
+        _check_instants(run, check)
+    brief = run.known.filter(pl.col("start_time_s") == pl.col("end_time_s"))["start_time_s"]
+    if not run.complete:  # the rows of the last instant may be missing
+        rows = rows.filter(~pl.col("time_s").is_in(brief.unique().implode()))
+    time = rows["time_s"].to_numpy()
+    known = run.known.filter(pl.col("start_time_s").is_not_null())
+    for index, resource in enumerate(run.resources):
+        one = known[f"one_{resource}"] if resource in run.requested else known["count"] * 0.0
+        amount = (known["count"] * one).to_numpy()
+        _compare(check, rows, f"allocated_{resource}", _held(known, amount, time))
+        _compare(check, rows, f"capacity_{resource}", _capacity(run, index, time))
+    _check_running(run, known, rows, check)
+    if run.complete:
+        _check_waiting(run, rows, check)
+    return check
+
+
+# ---- which rows there are -----------------------------------------------------------------------
+
+
+def _check_instants(run: AuditedRun, check: Check) -> None:
+    """Check that there is a row whenever something changed, and none without a change."""
+    time = run.tables["timeline"]["time_s"].to_numpy()
+    events = run.tables["events"].filter(pl.col("kind") != "switched")  # it draws other power
+    changes = [
+        run.jobs["submit_time_s"], run.allocations["start_time_s"], run.allocations["end_time_s"],
+        run.tasks["end_time_s"], events["time_s"],
+    ]  # fmt: skip
+    instants = np.unique(np.concatenate([c.drop_nulls().to_numpy() for c in changes]))
+    missing = instants[~np.isin(instants, time)]
+    check.add_where(
+        "something changes, but the timeline has no row",
+        np.ones(len(missing), dtype=np.bool_), {"time_s": missing},
+    )  # fmt: skip
+    period = run.setting("scheduling", "every") or run.setting("scheduling", "step")
+    made = run.manifest.get("decisions")
+    known = isinstance(made, int) and (made == len(time) if not period else 0 <= made <= len(time))
+    if "decisions" in run.manifest and not known:
+        row = {"decisions": made, "rows": len(time)}
+        check.add("the number of decisions is not that of the timeline's rows", row)
+    if _may_wake(run):
+        check.notes["rows without a change are not judged"] = "power, processes or policy may wake"
+        return
+    idle = ~np.isin(time, instants)
+    if period:
+        step = on_grid(seconds(period))
+        idle &= time % step != 0
+    else:
+        _check_rounds(run, time, check)
+    check.add_where("the timeline has a row, but nothing changes", idle, {"time_s": time})
+
+
+def _check_rounds(run: AuditedRun, time: Floats, check: Check) -> None:
+    """Check that an instant has several rows only if something may start and end in it."""
+    zero = run.allocations.filter(pl.col("start_time_s") == pl.col("end_time_s"))["start_time_s"]
+    if run.setting("admission", "slots") is not None:
+        return  # a slot that gets free makes a further round
+    again = np.append(False, time[1:] == time[:-1])
+    again &= ~np.isin(time, zero.to_numpy())
+    check.add_where("the instant has a second row, but nothing ends in it", again, {"time_s": time})
+
+
+def _may_wake(run: AuditedRun) -> bool:
+    """Whether decisions may be made although no table shows a change."""
+    policy = run.setting("policy")
+    policy = policy if isinstance(policy, dict) else {}
+    plain = {"fcfs", "sjf", "ljf", "none", "easy", "first-fit", None}  # they ask for no decision
+    named = {policy.get(k) if isinstance(policy.get(k), (str, type(None))) else "?"
+             for k in ("order", "backfill", "placement")}  # fmt: skip
+    composed = bool(policy.get("order")) and named <= plain and not policy.get("compat")
+    return not composed or bool(run.setting("power") or run.setting("processes"))
+
+
+# ---- what is held -------------------------------------------------------------------------------
+
+
+def _held(spans: pl.DataFrame, amount: Floats, time: Floats) -> Floats:
+    """Return the sum of the amounts with start <= time < end, for each time."""
+    start = spans["start_time_s"].to_numpy()
+    end = spans["end_time_s"].fill_null(np.inf).to_numpy()
+    return sum_until(np.concatenate([start, end]), np.concatenate([amount, -amount]), time)
+
+
+def _capacity(run: AuditedRun, index: int, time: Floats) -> Floats:
+    """Return the cluster's capacity of a resource at each time."""
+    changes: list[tuple[float, float]] = []
+    before: dict[int, float] = {}
+    for step in run.capacity_steps:
+        now = step.capacity[index]
+        changes.append((step.time_s, now - before.get(step.machine_id, 0.0)))
+        before[step.machine_id] = now
+    instants, amounts = np.array(changes).T
+    return sum_until(instants, amounts, time)
+
+
+def _compare(check: Check, rows: pl.DataFrame, column: str, expected: Floats) -> None:
+    if column not in rows.columns:
+        check.add(f"the timeline has no column {column}", {"column": column})
+        return
+    found = rows.with_columns(pl.Series("expected", expected))
+    wrong = found.filter(pl.col(column).cast(pl.Float64).ne_missing(pl.col("expected")))
+    check.add_rows(f"{column} does not follow from the other tables", wrong)
+
+
+def _check_running(run: AuditedRun, known: pl.DataFrame, rows: pl.DataFrame, check: Check) -> None:
+    """Check the number of allocations that hold resources.
+
+    A gang is one. Instances of a bag that start and end together on a machine are one for each
+    decision on them: at least one, and at most as many as rows.
+    """
+    time, gangs = rows["time_s"].to_numpy(), run.segments
+    least = most = _held(gangs, np.ones(gangs.height), time)
+    bags = known.filter(~pl.col("gang"))
+    if bags.height:
+        alike = bags.unique([*TASK, "machine_id", "start_time_s", "end_time_s"])
+        least = least + _held(alike, np.ones(alike.height), time)
+        most = most + _held(bags, np.ones(bags.height), time)
+    found = rows["running"].cast(pl.Float64).fill_null(-1).to_numpy()
+    columns = {"time_s": time, "running": found, "least": least, "most": most}
+    message = "running does not follow from the allocations"
+    check.add_where(message, (found < least) | (found > most), columns)
+
+
+# ---- what waits ---------------------------------------------------------------------------------
+
+
+def _check_waiting(run: AuditedRun, rows: pl.DataFrame, check: Check) -> None:
+    """Check the number of tasks that wait, in the queue or held back by admission."""
+    time = rows["time_s"].to_numpy()
+    waiting, backlog = (
+        rows[name].cast(pl.Float64).fill_null(-1).to_numpy() for name in ("waiting", "backlog")
+    )
+    expected = _waiting(run, time)
+    columns = {"time_s": time, "waiting": waiting, "backlog": backlog, "expected": expected}
+    total = waiting + backlog
+    message = "waiting + backlog is not the number of tasks that wait"
+    check.add_where(message, total != expected, columns)
+    slots = run.setting("admission", "slots")
+    if slots is None:
+        check.add_where("backlog without a limit of slots", backlog != 0, columns)
+        return
+    back = ("lost", "reservation_failed", "cancelled", "reserved")
+    strict = not run.tables["events"]["kind"].is_in(back).any()
+    strict &= run.setting("admission", "refill") != "next_decision"
+    strict &= run.setting("admission", "order") in (None, "fifo") or not (
+        run.setting("scheduling", "every") or run.setting("scheduling", "step")
+    )
+    shown: Bools = waiting != np.minimum(total, float(slots))
+    if strict:
+        check.add_where("the policy does not see as many tasks as slots", shown, columns)
+    check.add_where("backlog or waiting is below 0", (backlog < 0) | (waiting < 0), columns)
+
+
+def _waiting(run: AuditedRun, time: Floats) -> Floats:
+    """Return how many tasks wait at each time: ready, with an instance that has not been placed.
+
+    An instance is placed by a start, but not by one that resumes it, and has to be placed again
+    when its work is lost.
+    """
+    ready = run.tasks.filter(pl.col("status") != "rejected", pl.col("ready_time_s").is_not_null())
+    pieces = run.pieces
+    moving = pieces.filter(~pl.col("quiet"))
+    first = pl.col("attempt").ne_missing(pl.col("attempt").shift(1).over(UNIT))
+    placed = pl.concat([moving.filter(first), pieces.filter("quiet")])
+    lost = moving.filter(pl.col("outcome") == "lost", pl.col("end_time_s").is_not_null())
+    killed = ready.filter(pl.col("status") == "killed")
+    change = pl.col("count").cast(pl.Float64)
+    parts: list[Any] = [
+        ready.select(*TASK, pl.col("ready_time_s").alias("time_s"),
+                     pl.col("instances").cast(pl.Float64).alias("change")),
+        placed.select(*TASK, pl.col("start_time_s").alias("time_s"), (-change).alias("change")),
+        lost.select(*TASK, pl.col("end_time_s").alias("time_s"), change.alias("change")),
+        killed.select(*TASK, pl.col("end_time_s").alias("time_s"), pl.lit(_GONE).alias("change")),
+    ]  # fmt: skip
+    steps = (
+        pl.concat(parts)
+        .filter(pl.col("time_s").is_finite())
+        .group_by(*TASK, "time_s")
+        .agg(pl.col("change").sum())
+        .sort(*TASK, "time_s")
+    )
+    left = pl.col("change").cum_sum().over(TASK) > 0
+    steps = steps.with_columns(left.cast(pl.Float64).alias("waits"))
+    moves = steps.with_columns(
+        (pl.col("waits") - pl.col("waits").shift(1, fill_value=0.0).over(TASK)).alias("change")
+    ).filter(pl.col("change") != 0)
+    return sum_until(moves["time_s"].to_numpy(), moves["change"].to_numpy(), time)

@@ -1,0 +1,247 @@
+"""A pool of one resource over time: what waits, what runs, and when the next decision is.
+
+Written from the documented order of events. At one instant completions come first, then arrivals,
+then one decision. What a decision causes at the same instant (a run time of 0) makes another round
+with its own decision. With a period, decisions come at the first multiple of it at or after an
+event; with steps, at every multiple while jobs wait.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from math import inf
+
+import numpy as np
+
+from simkit.verify.numbers import Floats, Ints
+from simkit.verify.replay.pool_jobs import PoolJobs
+from simkit.verify.replay.windows import Windows
+
+Sort = Callable[[Ints, float], Ints]
+"""Puts waiting jobs in the order that they have at an instant."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules of a pool apart from the policy."""
+
+    capacity: float
+    period: float | None = None
+    """Decisions come at multiples of this, in s; None: at every event."""
+    steps: bool = False
+    """Whether every multiple brings a decision, not only those after an event."""
+    slots: int | None = None
+    """Jobs that the policy sees at a time; None: all."""
+    refill_at_once: bool = True
+    """Whether a free slot is filled within the decision."""
+    added: tuple[float, ...] = ()
+    """What corrections add to the first estimate of a job that outlives it, in s; the result is
+    never above the request."""
+    windows: Windows | None = None
+    """Maintenance; None: the capacity never changes."""
+    rank: Floats | None = None
+    """(J,) what admission compares, largest first; None: the oldest enters first."""
+
+
+class Pool:
+    """The state of a pool; numbers of jobs are rows of `jobs`.
+
+    Args:
+        jobs: the jobs, numbered in the order of the queue; by rank if the order changes.
+        rules: the rules.
+        sort: sorts the queue again at every decision; None: the smallest number goes first.
+    """
+
+    def __init__(self, jobs: PoolJobs, rules: Rules, sort: Sort | None = None) -> None:
+        self.rules = rules
+        self.now = -inf
+        self.free = rules.capacity
+        self.waiting: list[int] = []
+        """Jobs that the policy sees, in order."""
+        self.ended: list[int] = []
+        """Jobs that have ended since the last decision."""
+        self.expected: list[tuple[float, int]] = []
+        """(expected end, job) of what runs, sorted."""
+        self.expected_end: list[float] = [np.nan] * len(jobs.row)
+        self.was_corrected = False
+        """Whether an estimate has been corrected since the last decision."""
+        self.wakes: list[float] = []
+        """A heap of instants at which the policy asked for a decision."""
+        self.sizes, self.estimates = jobs.size, jobs.estimate
+        self.size: list[float] = jobs.size.tolist()
+        self.estimate: list[float] = jobs.estimate.tolist()
+        self.priority: list[float] = jobs.priority.tolist()
+        self.start: list[float] = [np.nan] * len(jobs.row)
+        self.least = float(jobs.size.min(initial=inf))
+        """No job asks for less."""
+        self._run: list[float] = jobs.run.tolist()
+        self._submit: list[float] = jobs.submit.tolist()
+        self._rejected: list[bool] = jobs.rejected.tolist()
+        self._coming: list[int] = np.argsort(jobs.rank)[::-1].tolist()  # the next is the last
+        self._requested: list[float] = jobs.requested.tolist()
+        self._ends: list[tuple[float, int]] = []
+        self._corrections: list[tuple[float, int, float]] = []  # heap of (when, job, new estimate)
+        self._held: list[tuple[float, int, int]] = []  # the heap of those without a slot
+        self._held_rank: list[int] = jobs.rank.tolist()
+        self._fresh: list[int] = []
+        self._sort = sort
+        self._changed_until = -inf
+        self._alone_since: float | None = None  # when only maintenance began to keep the run going
+
+    # ---- time ---------------------------------------------------------------------------------
+
+    def decisions(self) -> Iterator[float]:
+        """Yield each instant of a decision, once for each decision."""
+        while (now := self._next_decision()) < inf:
+            self.now = now
+            self._advance()
+            self._refill()
+            self._show()
+            yield now
+            self.ended.clear()
+            self.was_corrected = False
+
+    def rounds(self) -> Iterator[None]:
+        """Yield once, and again as long as admission has shown jobs in place of those started."""
+        yield
+        while self._fresh:
+            self._show()
+            yield
+
+    def _next_decision(self) -> float:
+        event = self._submit[self._coming[-1]] if self._coming else inf
+        if self._ends and self._ends[0][0] < event:
+            event = self._ends[0][0]
+        if self.wakes and self.wakes[0] < event:
+            event = self.wakes[0]
+        if self._corrections and self._corrections[0][0] < event:
+            event = self._corrections[0][0]
+        if self.rules.windows is not None:
+            event = min(event, self._next_change(self.rules.windows, alone=event == inf))
+        period = self.rules.period
+        if period is None or event == inf:
+            return event
+        due = -(-event // period) * period
+        if self.rules.steps and (self.waiting or self._held):
+            due = min(due, (self.now // period + 1) * period)
+        return due
+
+    def _next_change(self, windows: Windows, *, alone: bool) -> float:
+        """Return when maintenance next changes the capacity; infinity if nobody waits for it.
+
+        If it is alone in keeping the run going, jobs that wait are given one cycle of the windows.
+        """
+        change = windows.next_change(self.now)
+        if not alone:
+            return change
+        if self._alone_since is None:
+            self._alone_since = self.now
+        until = max(self._alone_since, windows.last_single) + windows.cycle
+        return change if (self.waiting or self._held) and change <= until else inf
+
+    def changes_at(self, time: float) -> bool:
+        """Return whether maintenance changes the capacity at an instant that lies ahead."""
+        windows = self.rules.windows
+        return windows is not None and any(at == time for at, _ in windows.changes(self.now, time))
+
+    @property
+    def change_is_ahead(self) -> bool:
+        """Whether maintenance will change the capacity."""
+        windows = self.rules.windows
+        return windows is not None and windows.next_change(self.now) < inf
+
+    def _advance(self) -> None:
+        """Let everything happen that happens up to now."""
+        now, ends, coming = self.now, self._ends, self._coming
+        while self._corrections and self._corrections[0][0] <= now:
+            _, job, estimate = heappop(self._corrections)
+            self.was_corrected = True
+            self._expect(job, estimate)
+        while ends and ends[0][0] <= now:
+            _, job = heappop(ends)
+            self.free += self.size[job]
+            del self.expected[bisect_left(self.expected, (self.expected_end[job], job))]
+            self.ended.append(job)
+        if self.rules.windows is not None:
+            for _, change in self.rules.windows.changes(self._changed_until, now):
+                self.free += change
+            self._changed_until = now
+        while coming and self._submit[coming[-1]] <= now:
+            job = coming.pop()
+            if not self._rejected[job]:
+                self._admit(job)
+        while self.wakes and self.wakes[0] <= now:
+            heappop(self.wakes)
+
+    # ---- admission ----------------------------------------------------------------------------
+
+    def _admit(self, job: int) -> None:
+        slots, ranks = self.rules.slots, self.rules.rank
+        free = slots is None or (not self._held and self._seen() < slots)
+        if free and ranks is None:
+            self._fresh.append(job)
+        else:
+            first = 0.0 if ranks is None else -float(ranks[job])
+            heappush(self._held, (first, self._held_rank[job], job))
+
+    def _seen(self) -> int:
+        return len(self.waiting) + len(self._fresh)
+
+    def _refill(self) -> None:
+        slots = self.rules.slots
+        while self._held and (slots is None or self._seen() < slots):
+            self._fresh.append(heappop(self._held)[2])
+
+    def _show(self) -> None:
+        """Put the jobs that have become visible in the queue, and the queue in order."""
+        waiting, fresh = self.waiting, self._fresh
+        self._fresh = []
+        if self._sort is not None:
+            everyone = np.array(waiting + fresh, dtype=np.int64)
+            self.waiting = self._sort(everyone, self.now).tolist()
+            return
+        for job in fresh:
+            if waiting and waiting[-1] > job:
+                insort(waiting, job)
+            else:
+                waiting.append(job)
+
+    # ---- what policies do ---------------------------------------------------------------------
+
+    def begin(self, job: int) -> None:
+        """Start a waiting job."""
+        now = self.now
+        del self.waiting[
+            0 if self.waiting[0] == job
+            else self.waiting.index(job) if self._sort is not None
+            else bisect_left(self.waiting, job)
+        ]  # fmt: skip
+        self._alone_since = None
+        self.start[job] = now
+        self.free -= self.size[job]
+        heappush(self._ends, (now + self._run[job], job))
+        insort(self.expected, (now + self.estimate[job], job))
+        self.expected_end[job] = now + self.estimate[job]
+        if self.rules.added:
+            self._correct_later(job, self.estimate[job])
+        if self._held and self.rules.refill_at_once:
+            self._refill()
+
+    def _correct_later(self, job: int, estimate: float) -> None:
+        """Correct the estimate of a running job when it outlives it, if there is a longer one."""
+        if self._run[job] <= estimate:
+            return
+        most = inf if np.isnan(self._requested[job]) else self._requested[job]
+        longer = (min(self.estimate[job] + more, most) for more in self.rules.added)
+        if (found := next((e for e in longer if estimate < e < inf), None)) is not None:
+            heappush(self._corrections, (self.start[job] + estimate, job, found))
+
+    def _expect(self, job: int, estimate: float) -> None:
+        """Expect a running job to end by a corrected estimate."""
+        del self.expected[bisect_left(self.expected, (self.expected_end[job], job))]
+        self.expected_end[job] = self.start[job] + estimate
+        insort(self.expected, (self.expected_end[job], job))
+        self._correct_later(job, estimate)

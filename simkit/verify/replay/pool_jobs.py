@@ -1,0 +1,111 @@
+"""The jobs of a pool as a replay needs them: when they come, what they ask for, what is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+
+from simkit.verify.audited_run import AuditedRun
+from simkit.verify.limits import partitions_of, tasks_by_partition
+from simkit.verify.numbers import Bools, Floats, Ints, seconds
+
+_DEFAULT_PRICE = 0.5
+"""Of one unit for a time unit, if the scenario has no prices."""
+
+
+@dataclass(frozen=True)
+class PoolJobs:
+    """Jobs of one gang each on a pool of one resource; arrays of shape (J,)."""
+
+    row: Ints
+    """Row in the table of jobs."""
+    rank: Ints
+    """Place in the order of (submit time, job id), rejected jobs included."""
+    rejected: Bools
+    """Whether it never enters the queue."""
+    submit: Floats
+    run: Floats
+    """From start to end in s: the true run time, or the requested time if the job is killed."""
+    requested: Floats
+    """NaN if there is no request."""
+    estimate: Floats
+    """At submission."""
+    size: Floats
+    """What all instances request together."""
+    instances: Floats
+    request: Floats
+    """What one instance requests."""
+    priority: Floats
+    """Of its partition; larger goes first."""
+    qos: Floats
+    value: Floats
+    """By the estimate; NaN if it does not follow from the scenario."""
+    deadline: Floats
+    """Infinity if there is none."""
+
+    @classmethod
+    def of(cls, run: AuditedRun) -> Self:
+        """Return the jobs by rank."""
+        tasks = tasks_by_partition(run).select(
+            "job_id", "position", pl.col("instances").cast(pl.Float64),
+            pl.col(run.requested[0]).cast(pl.Float64).alias("request"),
+        )  # fmt: skip
+        jobs = run.jobs.with_row_index("row").join(tasks, on="job_id", maintain_order="left")
+        jobs = jobs.sort("submit_time_s", "job_id")
+        estimate, size = _floats(jobs, "estimate_s"), _floats(jobs, run.requested[0])
+        qos = _floats(jobs, "qos", 1.0)
+        priorities = [float(p.get("priority") or 0.0) for p in partitions_of(run)] or [0.0]
+        return cls(
+            row=jobs["row"].cast(pl.Int64).to_numpy(),
+            rank=np.arange(jobs.height),
+            rejected=(jobs["status"] == "rejected").to_numpy(),
+            submit=_floats(jobs, "submit_time_s"),
+            run=_floats(jobs, "trace_run_time_s")
+            if run.setting("walltime") != "kill"
+            else np.fmin(_floats(jobs, "trace_run_time_s"), _floats(jobs, "requested_time_s")),
+            requested=_floats(jobs, "requested_time_s"),
+            estimate=estimate,
+            size=size,
+            instances=_floats(jobs, "instances"),
+            request=_floats(jobs, "request"),
+            priority=np.array(priorities)[np.maximum(jobs["position"].to_numpy(), 0)],
+            qos=qos,
+            value=_value_per_s(run, size, qos) * estimate,
+            deadline=_floats(jobs, "deadline_s", np.inf),
+        )
+
+    def take(self, order: Ints) -> Self:
+        """Return the jobs renumbered: the first is the one that `order` names first."""
+        return replace(self, **{f.name: getattr(self, f.name)[order] for f in fields(self)})
+
+    @property
+    def overrun(self) -> bool:
+        """Whether a job runs past its estimate."""
+        return bool((self.run > self.estimate)[~self.rejected].any())
+
+
+def _floats(jobs: pl.DataFrame, column: str, default: float = np.nan) -> Floats:
+    if column not in jobs.columns:
+        return np.full(jobs.height, default)
+    return jobs[column].cast(pl.Float64).fill_null(default).to_numpy()
+
+
+def _value_per_s(run: AuditedRun, size: Floats, qos: Floats) -> Floats:
+    """Return amount * price / time unit * knob * QoS; 0 without values, NaN if it is not known.
+
+    A table of jobs may bring values of its own, which the run's table does not tell apart from
+    values that were computed.
+    """
+    section: dict[str, Any] | None = run.setting("value")
+    if not section:
+        return np.full(len(size), np.nan if "value" in run.jobs.columns else 0.0)
+    prices = section.get("prices")
+    if prices is None and run.setting("workload", "type") in ("jobs", "plugin"):
+        return np.full(len(size), np.nan)
+    price = _DEFAULT_PRICE if prices is None else float(prices.get(run.requested[0], 0.0))
+    knob = section.get("knob")
+    unit = seconds(section.get("time_unit") or 3600.0)
+    return size * price / unit * (1.0 if knob is None else float(knob)) * qos

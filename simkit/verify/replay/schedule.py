@@ -1,0 +1,256 @@
+"""The check of the stated policy: every job starts when that policy starts it.
+
+The schedule is computed again from the jobs, the scenario and the documented rules alone, and
+compared start by start. A run that cannot be replayed is not audited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from simkit.verify.audit import Check
+from simkit.verify.audited_run import AuditedRun
+from simkit.verify.machines import maintenance_windows
+from simkit.verify.numbers import Floats, Ints, on_grid, seconds
+from simkit.verify.replay.backfill import Easy, NoBackfill, Rule
+from simkit.verify.replay.conservative import Conservative
+from simkit.verify.replay.orders import ARGUMENTS, BY_VALUE, CHANGING, STATIC, Setting
+from simkit.verify.replay.pool import Pool, Rules, Sort
+from simkit.verify.replay.pool_jobs import PoolJobs
+from simkit.verify.replay.windows import Windows, pool_windows
+
+BACKFILLS: Final[dict[str, Callable[[], Rule]]] = {
+    "none": NoBackfill,
+    "easy": Easy,
+    "easy, the shortest first": partial(Easy, shortest_first=True),
+    "conservative": Conservative,
+}
+"""Backfilling rules that are replayed."""
+_ADDED: Final = {
+    "none": (),
+    "tsafrir": tuple(60.0 * m for m in (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000)),
+    "request": (np.inf,),
+}
+"""Correction → what it adds to the first estimate, in s."""
+OWN_KEYS: Final = ("order", "backfill", "placement")
+"""Keys of a policy that is made of an order and rules."""
+_DISTURBING: Final = {
+    "capacity": "the capacity changes",
+    "reserved": "jobs wait for reservations",
+    "suspended": "jobs are suspended",
+    "lost": "jobs lose their work and start over",
+}
+"""Kind of event → why a run with it is not replayed."""
+
+
+def check_schedule(run: AuditedRun) -> Check:
+    """Check that every job starts when the scenario's policy starts it."""
+    check = Check("schedule", "every job starts when the stated policy starts it")
+    if reason := _other_policy(run) or _other_system(run):
+        return check.leave_out(reason)
+    if run.setting("cluster", "maintenance") and _windows(run) is None:
+        return check.leave_out("maintenance windows may overlap, or recur with several periods")
+    jobs = PoolJobs.of(run)
+    if reason := _unknown_facts(run, jobs):
+        return check.leave_out(reason)
+    check.examined = run.jobs.height
+    _compare(check, run, expected_starts(run, jobs))
+    return check
+
+
+def _compare(check: Check, run: AuditedRun, expected: Floats) -> None:
+    """Record the jobs that start at another instant; the first difference comes first."""
+    due = pl.Series("expected_start_s", expected).fill_nan(None)
+    jobs = run.jobs.select("job_id", "submit_time_s", "start_time_s").with_columns(due)
+    found, due_then = pl.col("start_time_s"), pl.col("expected_start_s")
+    wrong = jobs.filter(found.ne_missing(due_then))
+    wrong = wrong.sort(pl.min_horizontal(found, due_then), "submit_time_s", "job_id")
+    check.add_rows("does not start when the stated policy starts it", wrong)
+
+
+def expected_starts(run: AuditedRun, jobs: PoolJobs) -> Floats:
+    """Return (J,): when the stated policy starts each row of the table of jobs; NaN: never."""
+    order, arguments = part_of(run.setting("policy", "order") or "fcfs")
+    backfill = _backfill(run.setting("policy", "backfill"))
+    rules = _rules(run, jobs)
+    setting = Setting(rules.capacity, int(run.setting("seed") or 0), arguments)
+    return replayed(jobs, rules, setting, order, backfill)
+
+
+def replayed(jobs: PoolJobs, rules: Rules, setting: Setting, order: str, backfill: str) -> Floats:
+    """Return (J,): the start of each job by its row; NaN if it never starts.
+
+    Args:
+        jobs: the jobs by rank.
+        rules: of the pool.
+        setting: what the order knows apart from the jobs.
+        order: one of `STATIC` or `CHANGING`.
+        backfill: one of `BACKFILLS`.
+    """
+    if order in STATIC:
+        jobs, rules = _numbered(jobs, rules, STATIC[order](jobs, setting))
+        pool = Pool(jobs, rules)
+    else:
+        pool = Pool(jobs, rules, _sorting(jobs, setting, order))
+    rule = BACKFILLS[backfill]()
+    for _ in pool.decisions():
+        rule.decide(pool)
+    starts = np.empty(len(jobs.row))
+    starts[jobs.row] = pool.start
+    return starts
+
+
+def _numbered(jobs: PoolJobs, rules: Rules, keys: Floats) -> tuple[PoolJobs, Rules]:
+    """Number the jobs in the order of the queue, which does not change."""
+    order = np.lexsort((jobs.rank, keys, -jobs.priority))
+    rank = None if rules.rank is None else rules.rank[order]
+    return jobs.take(order), replace(rules, rank=rank)
+
+
+def _sorting(jobs: PoolJobs, setting: Setting, order: str) -> Sort:
+    """Return what sorts a queue whose order changes; jobs are numbered by rank."""
+    keys = CHANGING[order]
+
+    def sort(waiting: Ints, now: float) -> Ints:
+        first = keys(jobs, setting, waiting, now)[::-1]
+        return waiting[np.lexsort((waiting, *first, -jobs.priority[waiting]))]
+
+    return sort
+
+
+def _rules(run: AuditedRun, jobs: PoolJobs) -> Rules:
+    every, step = (run.setting("scheduling", key) for key in ("every", "step"))
+    period = every or step
+    compared = {"qos": jobs.qos, "value": jobs.value}
+    return Rules(
+        capacity=next(iter(run.capacity.values()))[0],
+        period=None if period is None else on_grid(seconds(period)),
+        steps=step is not None,
+        slots=run.setting("admission", "slots"),
+        refill_at_once=(run.setting("admission", "refill") or "at_once") == "at_once",
+        added=_ADDED[_correction(run)],
+        windows=_windows(run),
+        rank=compared.get(run.setting("admission", "order") or "fifo"),
+    )
+
+
+def _windows(run: AuditedRun) -> Windows | None:
+    """Return the maintenance of the pool; None without maintenance.
+
+    Raises KeyError, TypeError or ValueError if a window has no place in time.
+    """
+    windows = maintenance_windows(run)
+    ((machine, (capacity, *_)),) = run.capacity.items()
+    return pool_windows(windows, machine, capacity) if windows else None
+
+
+def part_of(choice: Any) -> tuple[str, Mapping[str, Any]]:
+    """Return name and arguments of ``easy`` or ``{type: easy, …}``."""
+    if isinstance(choice, Mapping):
+        return str(choice.get("type")), {k: v for k, v in choice.items() if k != "type"}
+    return str(choice), {}
+
+
+# ---- what is not replayed -----------------------------------------------------------------------
+
+
+def _other_policy(run: AuditedRun) -> str:
+    """Return why the policy is not replayed; empty if it is."""
+    policy = run.setting("policy") or {}
+    if strange := [key for key in policy if key not in OWN_KEYS]:
+        return f"policies with the key {', '.join(strange)} are not replayed"
+    order, of_order = part_of(policy.get("order") or "fcfs")
+    if order not in STATIC and order not in CHANGING:
+        return f"the order {order} is not replayed"
+    if (backfill := _backfill(policy.get("backfill"))) not in BACKFILLS:
+        return f"backfilling by {backfill} is not replayed"
+    if unknown := of_order.keys() - ARGUMENTS.get(order, set()):
+        return f"policies with the argument {', '.join(unknown)} are not replayed"
+    admission = run.setting("admission", "order") or "fifo"
+    if admission not in ("fifo", "qos", "value"):
+        return f"admission by {admission} is not replayed"
+    if (correction := _correction(run)) not in _ADDED:
+        return f"estimates corrected by {correction} are not replayed"
+    return ""
+
+
+def _backfill(choice: Any) -> str:
+    """Return the name of a backfilling rule in `BACKFILLS`, or its words if it is not there."""
+    name, arguments = part_of(choice or "none")
+    if name == "easy" and arguments == {"order": "sjf"}:
+        return "easy, the shortest first"
+    if name == "easy" and arguments == {"order": "queue"}:
+        return "easy"
+    return " ".join([name, *(f"with {key} {value}" for key, value in arguments.items())])
+
+
+def _correction(run: AuditedRun) -> str:
+    _, arguments = part_of(run.setting("estimates") or "requested")
+    return str(arguments.get("correction") or "none")
+
+
+def _other_system(run: AuditedRun) -> str:
+    """Return why the run is not that of a pool that stays as it is; empty if it is."""
+    kinds = set(run.tables["events"]["kind"].to_list())
+    others = (r for r in run.requested if r != run.resources[0])
+    if run.setting("cluster", "maintenance"):
+        kinds.discard("capacity")
+    happened = [reason for kind, reason in _DISTURBING.items() if kind in kinds]
+    attempts = run.jobs["attempts"].is_in([0, 1]).all()
+    reasons = {
+        "the run is not complete": not run.complete,
+        "the cluster is not one machine": len(run.capacity) != 1,
+        "jobs request several resources, or not the first": any(others) or not run.requested,
+        "machines change, or users' processes run": _machines_change(run),
+        "power limits the capacity": run.power_limits_capacity,
+        "; ".join(happened): bool(happened),
+        "jobs have several tasks, no task, or bags": not one_gang_each(run),
+        "jobs were started more than once": not attempts,
+    }
+    return next((reason for reason, applies in reasons.items() if applies), "")
+
+
+def _machines_change(run: AuditedRun) -> bool:
+    """Return whether machines change, other than by maintenance that is known ahead."""
+    changes = ("trace", "containers", "failures")
+    return bool(run.setting("processes")) or any(run.setting("cluster", key) for key in changes)
+
+
+def one_gang_each(run: AuditedRun) -> bool:
+    """Return whether every job is one task whose instances start together."""
+    tasks, jobs = run.tasks, run.jobs["job_id"]
+    gangs = (tasks["gang"] | (tasks["instances"] == 1)).all()
+    each = tasks["job_id"].is_unique().all() and jobs.is_unique().all()
+    return bool(gangs and each and set(jobs.to_list()) == set(tasks["job_id"].to_list()))
+
+
+def _unknown_facts(run: AuditedRun, jobs: PoolJobs) -> str:
+    """Return what is missing to replay these jobs; empty if nothing is."""
+    order, _ = part_of(run.setting("policy", "order") or "fcfs")
+    backfill = _backfill(run.setting("policy", "backfill"))
+    admission = run.setting("admission", "order")
+    needed = {"submit": jobs.submit, "estimate": jobs.estimate, "run": jobs.run, "size": jobs.size}
+    missing = [name for name, column in needed.items() if np.isnan(column).any()]
+    by_value = order in BY_VALUE or admission == "value"
+    # Such decisions may come at instants of which nothing is recorded.
+    sensitive = order in CHANGING or (jobs.overrun and backfill != "none")
+    recurs = any(w.every is not None for w in maintenance_windows(run))
+    reasons = {
+        "an order that changes with time is not replayed if maintenance recurs": (
+            order in CHANGING and recurs
+        ),
+        f"not all jobs have a {' and a '.join(missing)} time or size": bool(missing),
+        "the values that the policy saw do not follow from the scenario": (
+            by_value and bool(np.isnan(jobs.value).any())
+        ),
+        "jobs are decided on when power changes, and such instants are not replayed": (
+            "power" in run.tables and sensitive
+        ),
+    }
+    return next((reason for reason, applies in reasons.items() if applies), "")

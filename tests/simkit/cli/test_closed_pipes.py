@@ -1,0 +1,94 @@
+"""A reader that leaves, as `head` does, changes neither a run nor the exit code of a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from simkit.experiment.api import simulate
+from simkit.results.run_folder import open_run
+
+SIMKIT = [sys.executable, "-c", "from simkit.cli import main; main()"]
+
+
+def unread(tmp_path: Path, *arguments: str, stderr_too: bool = False) -> int:
+    """Return the exit code of a command whose output nobody reads."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        return subprocess.run(
+            [*SIMKIT, *arguments],
+            cwd=tmp_path,
+            stdout=writing,
+            stderr=writing if stderr_too else subprocess.PIPE,
+            check=False,
+        ).returncode
+    finally:
+        os.close(writing)
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    for name, order in (("a", "fcfs"), ("b", "sjf")):
+        simulate("quickstart", overrides={"policy.order": order}, output=tmp_path / name)
+    return tmp_path
+
+
+@pytest.mark.parametrize("stderr_too", [False, True])
+def test_the_run_is_whole(tmp_path: Path, stderr_too: bool) -> None:
+    assert unread(tmp_path, "run", "quickstart", "-o", "run", stderr_too=stderr_too) == 0
+    assert open_run(tmp_path / "run").digest == simulate("quickstart").digest
+
+
+def test_the_sweep_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "workload: {type: lublin, jobs: 20, processors: 16}\nsweep: {seed: [0, 1]}\n"
+    )
+    assert unread(tmp_path, "sweep", "s.yaml", "-j", "1", "-o", "out") == 0
+    assert len(list(tmp_path.rglob("metrics.json"))) == 2
+
+
+def test_commands_that_only_print_succeed(runs: Path) -> None:
+    sample = Path(__file__).parents[3] / "traces/samples/lublin_1000.swf.gz"
+    assert unread(runs, "compare", "a", "b") == 0
+    assert unread(runs, "trace", "info", str(sample)) == 0
+    assert unread(runs, "policies") == 0
+
+
+def test_verify_still_gives_its_verdict(runs: Path) -> None:
+    assert unread(runs, "verify", "a") == 0
+    info = json.loads((runs / "a" / "run.json").read_text())
+    (runs / "a" / "run.json").write_text(json.dumps(info | {"digest": "0" * 64}))
+    assert unread(runs, "verify", "a") == 1
+
+
+def test_an_error_keeps_its_exit_code(tmp_path: Path) -> None:
+    assert unread(tmp_path, "run", "nosuch.yaml", stderr_too=True) == 2
+
+
+def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *SIMKIT, "run", "quickstart"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_the_run_is_whole_if_its_output_does_not_fit_on_the_disk(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [*SIMKIT, "run", "quickstart", "-o", "run"], cwd=tmp_path, stdout=full,
+            stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert ended.returncode == 0
+    assert ended.stderr == "the output cannot be written: No space left on device\n"
+    assert open_run(tmp_path / "run").digest == simulate("quickstart").digest

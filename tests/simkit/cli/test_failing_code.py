@@ -1,0 +1,133 @@
+"""A user's code that fails or exits: the command says where and when, and has its own exit code."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from simkit.cli import main
+from simkit.errors import PolicyError
+from simkit.experiment.api import simulate
+
+CODE = """import sys, numpy as np
+
+class Policy:
+    def __init__(self, fail=False):
+        if fail: {init}
+    def reset(self, info, rng):
+        pass
+    def schedule(self, state):
+        return ()
+
+class Exits(Policy):
+    def schedule(self, state):
+        if state.now > 50: self.stop()
+        return ()
+    def stop(self):
+        {later}
+
+class Unready(Policy):
+    def reset(self, info, rng):
+        {later}
+
+def process(view):
+    yield view.timeout(70)
+    {later}
+
+class Estimator:
+    learns = True
+    def reset(self, *_): pass
+    def estimates(self, first, last): return np.ones(last - first)
+    def on_submission(self, *_):
+        {later}
+    def on_end(self, *_): pass
+"""
+FAILURES = {"sys.exit(0)": "SystemExit: 0", "sys.exit(3)": "SystemExit: 3",
+            "{}['x']": "KeyError: 'x'", "raise BaseException('b')": "BaseException: b"}  # fmt: skip
+PLACES = {
+    # where the code fails → settings, exit code, what the message says but for the failure
+    "schedule": (["policy={path: code.py:Exits}"], 4, "code.py:16: Exits failed at 70 s: "),
+    "reset": (["policy={path: code.py:Unready}"], 4, "code.py:20: Unready failed at 0 s: "),
+    "process": (["processes=[{path: code.py:process}]"], 1,
+                "process process at 70 s: "),
+    "estimator": (["estimates={type: code.py:Estimator}"], 4,
+                  "code.py:31: the estimator Estimator failed at 0 s: "),
+}  # fmt: skip
+
+
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, *settings: str) -> int:
+    (folder / "log.swf").write_text(
+        "; MaxProcs: 4\n"
+        + "".join(f"{n} {70 * n} -1 100 1 -1 -1 1 100 -1 1 1 -1 -1 -1 -1 -1 -1\n" for n in range(3))
+    )
+    (folder / "s.yaml").write_text("workload: {type: swf, path: log.swf}\n")
+    monkeypatch.chdir(folder)
+    words = [word for setting in settings for word in ("--set", setting)]
+    monkeypatch.setattr(sys, "argv", ["simkit", "run", "s.yaml", "-o", "run", *words])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    return int(exit_.value.code or 0)
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("place", PLACES)
+def test_the_message_has_class_line_time_and_the_run_is_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    place: str, failure: str,
+) -> None:  # fmt: skip
+    (tmp_path / "code.py").write_text(CODE.format(init="pass", later=failure))
+    settings, code, text = PLACES[place]
+    assert run(tmp_path, monkeypatch, *settings) == code
+    told = capsys.readouterr().err
+    assert text + FAILURES[failure] in told
+    assert re.search(rf"code.py:\d+, in \w+: {re.escape(failure)}", told)
+    assert "Traceback" not in told
+    info = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert info["status"] == "failed"
+    assert "digest" not in info
+    assert FAILURES[failure] in info["error"]
+
+
+@pytest.mark.parametrize("failure", [f for f in FAILURES if "Base" not in f])
+def test_a_constructor_that_fails_is_told_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    failure: str,
+) -> None:  # fmt: skip
+    (tmp_path / "code.py").write_text(CODE.format(init=failure, later="pass"))
+    setting = "policy={path: code.py:Policy, args: {fail: true}}"
+    assert run(tmp_path, monkeypatch, setting) == 2
+    told = capsys.readouterr().err
+    assert "code.py:5: policy: " in told
+    assert f"cannot be made: {FAILURES[failure]}" in told
+    assert "Traceback" not in told
+    assert not (tmp_path / "run").exists()
+
+
+def test_in_python_an_exit_is_an_error_too() -> None:
+    class Leaves:
+        def reset(self, info: object, rng: object) -> None:
+            pass
+
+        def schedule(self, state: object) -> None:
+            sys.exit(0)
+
+    with pytest.raises(PolicyError, match="Leaves failed at .*SystemExit: 0") as caught:
+        simulate("quickstart", policy=Leaves())  # type: ignore[arg-type]
+    assert isinstance(caught.value.__cause__, SystemExit)
+
+
+@pytest.mark.parametrize("given", ["5", "None", "object"])
+def test_a_schedule_that_returns_no_actions_is_told(given: str) -> None:
+    class Odd:
+        def reset(self, info: object, rng: object) -> None:
+            pass
+
+        def schedule(self, state: object) -> object:
+            return {"5": 5, "None": None, "object": object()}[given]
+
+    with pytest.raises(PolicyError, match="Odd: schedule returned .* it must yield actions"):
+        simulate("quickstart", policy=Odd)  # type: ignore[arg-type]

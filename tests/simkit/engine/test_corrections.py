@@ -1,0 +1,196 @@
+"""Corrections: what is expected of a running task that outlives its estimate, and when."""
+
+from __future__ import annotations
+
+from math import inf, nan
+
+import pytest
+
+from simkit.engine.simulation import Rules
+from simkit.errors import PolicyError, ScenarioError
+from simkit.policy import Place, Resume, Suspend, WakeAt
+from simkit.policy.estimates import CORRECTIONS, Requested, UserMean, corrected
+
+TSAFRIR = CORRECTIONS["tsafrir"]
+MINUTE, HOUR = 60.0, 3600.0
+
+SERIES = [
+    # first estimate, request, executed, the estimate after its corrections
+    (100, inf, 99, 100),  # not outlived
+    (100, inf, 100, 160),  # outlived at this instant: the first step, a minute
+    (100, inf, 160, 400),  # added to the first estimate, not to the last
+    (100, inf, 400 + 1000, 100 + 1800),
+    (100, inf, 100 + 50 * HOUR, 100 + 100 * HOUR),
+    (100, inf, 100 + 100 * HOUR, 100 + 100 * HOUR),  # there are no more steps
+    (100, 150, 100, 150),  # never above the request
+    (100, 150, 150, 150),
+    (100, 80, 100, 100),  # a prediction above the request is not lowered
+    (100, nan, 160, 400),  # no request, no bound
+    (0, inf, 0, 60),
+]
+
+
+@pytest.mark.parametrize(("first", "request_s", "executed", "estimate"), SERIES)
+def test_the_steps_of_tsafrir(first, request_s, executed, estimate):
+    assert corrected(first, request_s, executed, TSAFRIR) == estimate
+
+
+def test_the_steps_are_those_of_the_paper():
+    assert [step / MINUTE for step in TSAFRIR] == [
+        1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("request_s", "executed", "estimate"), [(500, 99, 100), (500, 100, 500), (nan, 100, 100)]
+)
+def test_straight_to_the_request(request_s, executed, estimate):
+    assert corrected(100, request_s, executed, CORRECTIONS["request"]) == estimate
+
+
+class Guess(Requested):
+    """Tells every task the same."""
+
+    learns = True
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def on_submission(self, task):
+        return self.seconds
+
+
+def expectations(simulate, load, correction, guess=10.0, **facts):
+    """Return (instant of a decision, the expected ends) and the table of jobs."""
+    seen = []
+
+    def schedule(state):
+        for task in state.queue:
+            if on := state.fit(task):
+                yield Place(task, on)
+        seen.append((state.now, [end for end, _, _ in state.expected_ends]))
+
+    rules = Rules(correction=correction, **facts)
+    run = simulate(schedule, load, predictor=Guess(guess), rules=rules)
+    return seen, run
+
+
+def test_a_decision_follows_each_correction(simulate, rigid):
+    seen, run = expectations(simulate, rigid((0, 100, 1, 1000)), "tsafrir")
+    assert seen == [(0, [10]), (10, [70]), (70, [310]), (100, [])]
+    assert run.rows("jobs", "estimate_s corrected_estimate_s") == [(10, 310)]
+
+
+def test_without_a_correction_nothing_happens(simulate, rigid):
+    seen, run = expectations(simulate, rigid((0, 100, 1, 1000)), "none")
+    assert seen == [(0, [10]), (100, [])]
+    assert "corrected_estimate_s" not in run["jobs"].columns
+
+
+def test_an_end_at_the_estimate_is_no_correction(simulate, rigid):
+    seen, run = expectations(simulate, rigid((0, 70, 1, 1000)), "tsafrir")
+    assert seen == [(0, [10]), (10, [70]), (70, [])]
+    assert run.rows("jobs", "corrected_estimate_s") == [(70,)]
+
+
+def test_an_estimate_at_the_request_is_final(simulate, rigid):
+    seen, run = expectations(simulate, rigid((0, 100, 1, 40)), "tsafrir")
+    assert seen == [(0, [10]), (10, [40]), (100, [])]  # from 40 on it is overdue
+    assert run.rows("jobs", "corrected_estimate_s") == [(40,)]
+
+
+def test_a_job_killed_at_its_request(simulate, rigid):
+    seen, run = expectations(simulate, rigid((0, 100, 1, 40)), "tsafrir", walltime="kill")
+    assert seen == [(0, [10]), (10, [40]), (40, [])]
+    assert run.rows("jobs", "corrected_estimate_s") == [(40,)]
+
+
+def test_an_estimate_of_zero_is_corrected_at_the_start(simulate, rigid):
+    seen, _ = expectations(simulate, rigid((0, 30, 1, 1000)), "tsafrir", guess=0.0)
+    assert seen == [(0, [0]), (0, [60]), (30, [])]
+
+
+def test_decisions_stay_periodic(simulate, rigid):
+    seen, _ = expectations(simulate, rigid((0, 100, 1, 1000)), "tsafrir", every_s=30.0)
+    assert seen == [(0, [10]), (30, [70]), (90, [310]), (120, [])]
+
+
+def test_instances_that_start_later_are_corrected_later(simulate, make_jobs, a_bag):
+    seen, run = expectations(simulate, make_jobs((0, a_bag(5, 40, 1000))), "tsafrir")
+    assert seen == [(0, [10]), (10, [70]), (40, [50]), (50, [110]), (80, [])]
+    assert run.rows("jobs", "corrected_estimate_s") == [(None,)]
+
+
+def test_a_suspended_job_goes_on_with_what_it_has_executed(simulate, rigid):
+    seen = []
+
+    def schedule(state):
+        if state.now == 0:
+            yield Place(state.queue[0], ((0, 1),))
+            yield WakeAt(20)
+        if state.now == 20:
+            yield Suspend(next(iter(state.running)))
+            yield WakeAt(1000)
+        if state.now == 1000:
+            yield Resume(next(iter(state.suspended)))
+        seen.append((state.now, [end for end, _, _ in state.expected_ends]))
+
+    run = simulate(schedule, rigid((0, 100, 1, 1000)), predictor=Guess(10.0),
+                   rules=Rules(correction="tsafrir"))  # fmt: skip
+    # 20 s are done, so that the estimate is 70 s and 50 s are left
+    assert seen == [(0, [10]), (10, [70]), (20, []), (1000, [1050]), (1050, [1290]), (1080, [])]
+    assert run.rows("jobs", "corrected_estimate_s") == [(310,)]
+
+
+def test_what_a_predictor_sees(simulate, make_jobs, a_gang):
+    class ByGroup(Requested):
+        learns = True
+
+        def reset(self, workload, rng):
+            super().reset(workload, rng)
+            self.workload, self.seen, self.ended = workload, [], []
+
+        def on_submission(self, task):
+            executable = int(self.workload.executable[task.job_index])
+            self.seen.append(
+                (
+                    task.submit_time_s,
+                    task.user,
+                    task.group,
+                    task.queue,
+                    task.instances,
+                    task.requested_time_s,
+                    task.estimate_s,
+                    executable,
+                )
+            )
+            return 5
+
+        def on_end(self, task, run_time_s):
+            self.ended.append((task.group, run_time_s))
+
+    load = make_jobs((3, a_gang(2, 20, 100)), user=[7], group=[8], queue=[9], executable=[4])
+    predictor = ByGroup()
+    run = simulate(lambda s: [Place(t, s.fit(t)) for t in s.queue], load, predictor=predictor)
+    assert predictor.seen == [(3, 7, 8, 9, 2, 100, 100, 4)]
+    assert predictor.ended == [(8, 20)]
+    assert run.rows("jobs", "estimate_s") == [(5,)]
+
+
+@pytest.mark.parametrize("estimate", [nan, -1.0, inf, None, "5"])
+def test_a_prediction_that_is_no_time(estimate, simulate, rigid):
+    with pytest.raises(PolicyError, match=r"estimates: Guess returned .* for job 0; .* at least 0"):
+        simulate(lambda state: (), rigid((0, 1, 1)), predictor=Guess(estimate))
+
+
+def test_user_means_do_not_betray_the_run_time(simulate, make_jobs, a_gang):
+    # without a request, the mean is not cut at the run time of the job that is predicted
+    load = make_jobs(*((100 * n, a_gang(1, run, nan)) for n, run in enumerate((50, 50, 2))),
+                     user=[1, 1, 1])  # fmt: skip
+    run = simulate(lambda s: [Place(t, s.fit(t)) for t in s.queue], load, predictor=UserMean())
+    assert run.rows("jobs", "estimate_s") == [(50,), (50,), (50,)]
+
+
+def test_an_unknown_correction():
+    with pytest.raises(ScenarioError, match=r"correction is 'double'; choose none, tsafrir"):
+        Rules(correction="double")

@@ -1,0 +1,316 @@
+"""The stated policy is replayed: honest runs pass, and another policy's schedule does not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import simkit
+from simkit.verify import verify_run
+from simkit.verify.audited_run import AuditedRun
+from simkit.verify.replay.orders import CHANGING, STATIC, Setting
+from simkit.verify.replay.pool import Rules
+from simkit.verify.replay.pool_jobs import PoolJobs
+from simkit.verify.replay.schedule import BACKFILLS, check_schedule, replayed
+
+ORDERS = [*STATIC, *CHANGING]
+POLICIES = [(order, backfill) for order in ORDERS for backfill in BACKFILLS]
+
+
+def policy_of(order: str, backfill: str) -> dict[str, Any]:
+    """Return the section of a scenario."""
+    rule = {"type": "easy", "order": "sjf"} if backfill == "easy, the shortest first" else backfill
+    return {"order": order, "backfill": rule}
+
+
+def write_jobs(path: Path, rows: list[tuple[Any, ...]]) -> Path:
+    """Write (submit, run, processors, requested, QoS, queue, user) as a table of jobs."""
+    names = (
+        "submit_time_s", "run_time_s", "processors", "requested_time_s", "qos", "queue", "user",
+    )  # fmt: skip
+    table = pl.DataFrame(rows, schema=list(names), orient="row", strict=False)
+    table.with_row_index("job_id").cast({"job_id": pl.Int64}).write_csv(path)
+    return path
+
+
+def scenario_of(jobs: Path, order: str, backfill: str, **sections: Any) -> dict[str, Any]:
+    return {
+        "name": "replayed", "seed": 3, "workload": {"type": "jobs", "path": str(jobs)},
+        "cluster": {"processors": 6}, "value": {"qos": "column", "prices": {"processors": 0.5}},
+        "policy": policy_of(order, backfill),
+    } | sections  # fmt: skip
+
+
+def log_of(jobs: int) -> list[tuple[Any, ...]]:
+    """A crowded log in which every policy has a schedule of its own, or nearly."""
+    rng = np.random.default_rng(7)
+    submit = np.floor(np.cumsum(rng.exponential(6.0, jobs)))
+    run = rng.integers(1, 40, jobs)
+    return [
+        (float(s), float(r), int(p), float(r + more), q, 0, 0)
+        for s, r, p, more, q in zip(
+            submit, run, rng.integers(1, 7, jobs), rng.integers(0, 30, jobs),
+            rng.choice([0.25, 0.5, 0.75, 1.0], jobs).tolist(), strict=True,
+        )
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return a function: policy → its run of one log, made once."""
+    folder = tmp_path_factory.mktemp("honest")
+    jobs = write_jobs(folder / "jobs.csv", log_of(45))
+
+    @cache
+    def run_of(order: str, backfill: str) -> AuditedRun:
+        target = folder / f"{order}-{backfill}"
+        simkit.simulate(scenario_of(jobs, order, backfill), output=target)
+        return AuditedRun.read(target)
+
+    return run_of
+
+
+def declared(run: AuditedRun, order: str, backfill: str) -> AuditedRun:
+    """The same tables under another name."""
+    policy = run.setting("policy") | policy_of(order, backfill)
+    scenario = run.manifest["scenario"] | {"policy": policy}
+    return replace(run, manifest=run.manifest | {"scenario": scenario})
+
+
+def starts_of(run: AuditedRun) -> list[float]:
+    return run.jobs.sort("job_id")["start_time_s"].to_list()
+
+
+@pytest.mark.parametrize(("order", "backfill"), POLICIES)
+def test_an_honest_run_is_replayed_start_by_start(order: str, backfill: str, honest: Any) -> None:
+    check = check_schedule(honest(order, backfill))
+    assert (check.skipped, check.examined, check.found) == ("", 45, 0)
+
+
+def is_caught(run: AuditedRun, honest: Any, order: str, backfill: str) -> bool:
+    """Whether the run, declared as another policy's, is judged as the schedules tell."""
+    same = starts_of(run) == starts_of(honest(order, backfill))
+    return bool(check_schedule(declared(run, order, backfill)).found) is not same
+
+
+@pytest.mark.parametrize(("order", "backfill"), POLICIES)
+def test_no_schedule_passes_as_that_of_another_policy(
+    order: str, backfill: str, honest: Any
+) -> None:
+    run = honest(order, backfill)
+    others = [(o, b) for o, b in POLICIES if o == order or b == backfill]
+    wrong = [other for other in others if not is_caught(run, honest, *other)]
+    assert wrong == []
+
+
+def test_the_schedules_of_the_log_differ(honest: Any) -> None:
+    """What the test above rests on: most pairs of policies do not have one schedule."""
+    schedules = {tuple(starts_of(honest(*policy))) for policy in POLICIES}
+    assert len(schedules) > 0.75 * len(POLICIES)
+
+
+def test_a_run_folder_that_states_another_policy_is_violated(tmp_path: Path) -> None:
+    jobs = write_jobs(tmp_path / "jobs.csv", log_of(60))
+    simkit.simulate(scenario_of(jobs, "sjf", "easy"), output=tmp_path / "run")
+    assert verify_run(tmp_path / "run").ok
+    manifest = json.loads((tmp_path / "run" / "run.json").read_text())
+    manifest["scenario"]["policy"] |= {"order": "fcfs"}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(manifest))
+    assert "schedule" in verify_run(tmp_path / "run").found
+
+
+def test_a_start_moved_by_a_second_is_named(kit: Any, plain_jobs: Any, tmp_path: Path) -> None:
+    world = kit.replayed(plain_jobs, [8])
+    for table in ("jobs", "tasks", "allocations"):
+        row = world.row_of(table, job_id=9)
+        later = {name: lambda t: t + 1 for name in ("start_time_s", "end_time_s")}
+        world.set(table, row, **later)
+    row = world.row_of("jobs", job_id=9)
+    world.set("jobs", row, wait_time_s=lambda t: t + 1, turnaround_time_s=lambda t: t + 1)
+    audit = world.audit(tmp_path / "run")
+    (violation,) = [v for v in audit.violations if v.check == "schedule"]
+    assert violation.row == {
+        "job_id": 9, "submit_time_s": 400.0, "start_time_s": 401.0, "expected_start_s": 400.0,
+    }  # fmt: skip
+    assert "does not start when the stated policy starts it" in str(violation)
+
+
+def test_the_first_difference_comes_first(honest: Any) -> None:
+    run = honest("fcfs", "none")
+    check = check_schedule(declared(run, "fcfs", "easy"))
+    first = [min(v.row["start_time_s"], v.row["expected_start_s"]) for v in check.violations]
+    assert check.found > 10
+    assert first == sorted(first)
+
+
+# --- the replay and the engine are two implementations of one document ----------------------------
+
+JOB = st.tuples(
+    st.sampled_from([0, 0, 1, 1, 2, 3, 7]),  # gap to the job before
+    st.sampled_from([0, 0, 1, 2, 3, 5, 8, 13]),  # run time
+    st.integers(1, 6),  # processors
+    st.integers(-6, 6),  # how much longer the request is; shorter ones overrun
+    st.sampled_from([0.25, 0.5, 1.0]),  # QoS
+    st.integers(0, 2),  # queue
+    st.integers(0, 1),  # user
+)
+PARTITIONS = [
+    {"name": "urgent", "queues": [1], "priority": 2.0},
+    {"name": "soon", "queues": [2], "priority": 1.0},
+    {"name": "rest"},
+]
+RECURS = "an order that changes with time is not replayed if maintenance recurs"
+SECTIONS = st.fixed_dictionaries(
+    {"seed": st.integers(0, 5)},
+    optional={
+        "walltime": st.just("kill"),
+        "scheduling": st.builds(
+            lambda kind, period: {kind: period},
+            st.sampled_from(["every", "step"]),
+            st.sampled_from([0.5, 1.0, 2.0, 5.0]),
+        ),
+        "admission": st.fixed_dictionaries(
+            {
+                "slots": st.integers(1, 4),
+                "refill": st.sampled_from(["at_once", "next_decision"]),
+                "order": st.sampled_from(["fifo", "qos", "value"]),
+                "backlog": st.none() | st.integers(0, 4),
+            }
+        ),
+        "cluster": st.fixed_dictionaries(
+            {"processors": st.just(6)},
+            optional={
+                "partitions": st.just(PARTITIONS),
+                "maintenance": st.lists(
+                    st.fixed_dictionaries(
+                        {
+                            "start": st.integers(0, 40).map(float),
+                            "duration": st.integers(1, 9).map(float),
+                            "processors": st.integers(1, 3),
+                        },
+                        optional={"every": st.just(17.0)},
+                    ),
+                    min_size=1,
+                    max_size=2,
+                ),
+            },
+        ),
+        "estimates": st.sampled_from(
+            [
+                "actual",
+                {"type": "perturbed", "factor": 2.0},
+                "user-mean",
+                {"type": "user-mean", "correction": "tsafrir"},
+                {"type": "user-mean", "correction": "request"},
+            ]
+        ),
+        "minutes": st.booleans(),  # the unit of all times in the log, for corrections; else seconds
+    },
+)
+
+
+@given(
+    rows=st.lists(JOB, min_size=1, max_size=25),
+    order=st.sampled_from(ORDERS),
+    backfill=st.sampled_from(list(BACKFILLS)),
+    sections=SECTIONS,
+)
+def test_the_replay_equals_the_engine(
+    rows: list[Any], order: str, backfill: str, sections: dict[str, Any],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:  # fmt: skip
+    folder, submit, jobs = tmp_path_factory.mktemp("run"), 0, []
+    unit = 60 if sections.pop("minutes", False) else 1
+    for gap, run, size, more, qos, queue, user in rows:
+        submit += gap * unit
+        requested = max(run + more, 0) * unit
+        jobs.append((submit, run * unit, size, requested, qos, queue, user))
+    scenario = scenario_of(write_jobs(folder / "jobs.csv", jobs), order, backfill, **sections)
+    simkit.simulate(scenario, output=folder / "run")
+    check = check_schedule(AuditedRun.read(folder / "run"))
+    assert check.skipped in (("", RECURS) if order in CHANGING else ("",))
+    assert check.violations == []
+
+
+# --- the reference schedules of other programs -----------------------------------------------------
+
+LOGS = {"KTH-SP2-1996-2.1-cln": 100, "lublin_256": 256, "SDSC-SP2-1998-4.2-cln": 128}
+LONG_LOGS = {"HPC2N-2002-2.2-cln": 240, "SDSC-BLUE-2000-4.2-cln": 1152}
+COLUMNS = {
+    ("fcfs", "none"): "start_fcfs_s", ("fcfs", "easy"): "start_easy_s",
+    ("sjf", "none"): "start_sjf_s", ("sjf", "easy"): "start_sjf_easy_s",
+}  # fmt: skip
+
+
+def pool_jobs(log: pl.DataFrame) -> PoolJobs:
+    """The jobs of a reference log, sorted by (submit time, job id)."""
+    names = ("submit_time_s", "run_time_s", "requested_time_s", "processors")
+    submit, run, requested, size = (log[name].cast(pl.Float64).to_numpy() for name in names)
+    ones, rank = np.ones(log.height), np.arange(log.height)
+    return PoolJobs(
+        row=rank, rank=rank, rejected=np.zeros(log.height, bool), submit=submit, run=run,
+        estimate=requested, size=size, instances=size, request=ones, priority=0 * ones, qos=ones,
+        value=0 * ones, deadline=np.inf * ones, requested=requested,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("log", "processors"),
+    [*LOGS.items(), *(pytest.param(*item, marks=pytest.mark.slow) for item in LONG_LOGS.items())],
+)
+def test_the_replay_equals_the_reference_schedules(
+    log: str, processors: int, reference: Any
+) -> None:
+    table = reference(log).sort("submit_time_s", "job_id")
+    jobs, setting = pool_jobs(table), Setting(processors, 0, {})
+    for (order, backfill), column in COLUMNS.items():
+        starts = replayed(jobs, Rules(processors), setting, order, backfill)
+        assert np.array_equal(starts, table[column].cast(pl.Float64).to_numpy()), column
+
+
+# --- what is not replayed -------------------------------------------------------------------------
+
+WINDOW = {"start": 5.0, "duration": 5.0}
+LEFT_OUT: list[tuple[dict[str, Any], str]] = [
+    # what the scenario says, why it is not audited
+    ({"policy": {"path": "mine.py:Mine", "args": {}}}, "key path, args"),
+    ({"policy": {"name": "slotted-sjf"}}, "key name"),
+    ({"policy": {"agent": "deeprm-70"}}, "key agent"),
+    ({"policy": {"fitness": "tetris"}}, "key fitness"),
+    ({"policy": {"order": "multifactor", "backfill": "easy"}}, "order multifactor"),
+    ({"policy": {"order": {"type": "sjf", "mine": 1}}}, "argument mine"),
+    ({"policy": {"order": "fcfs", "backfill": "ready-pool"}}, "backfilling by ready-pool"),
+    ({"policy": {"order": "fcfs", "backfill": {"type": "easy", "mine": 1}}}, "easy with mine 1"),
+    ({"estimates": {"type": "requested", "correction": "mine"}}, "corrected by mine"),
+    ({"cluster": {"failures": {"mtbf": "1d"}}}, "machines change"),
+    ({"cluster": {"maintenance": [WINDOW, WINDOW]}}, "windows may overlap"),
+    ({"power": {"supply": {"limit": "power"}}}, "power limits the capacity"),
+    ({"processes": [{"path": "mine.py:Mine"}]}, "users' processes"),
+]
+
+
+@pytest.mark.parametrize(("settings", "reason"), LEFT_OUT)
+def test_what_cannot_be_replayed_is_not_audited(
+    settings: dict[str, Any], reason: str, honest: Any
+) -> None:
+    run = honest("fcfs", "easy")
+    manifest = run.manifest | {"scenario": run.manifest["scenario"] | settings}
+    check = check_schedule(replace(run, manifest=manifest))
+    assert check.applies
+    assert reason in check.skipped
+
+
+def test_jobs_of_several_tasks_are_not_audited(kit: Any, tmp_path: Path) -> None:
+    two = kit.Job(1, 0.0, (kit.Task(0, 1, 5.0), kit.Task(1, 1, 5.0)), 5.0)
+    segments = [kit.Segment(1, task, 0, 0, 1, 0.0, 5.0) for task in (0, 1)]
+    world = kit.with_utilisation(kit.build([two], segments, [{"processors": 8.0}]))
+    assert "several tasks" in world.audit(tmp_path / "run").not_audited["schedule"]

@@ -63,10 +63,15 @@ class Referee:
 
     def out_of_time(self, simulated_s: float, left: int) -> LimitError:
         """Return the error to raise when the simulated time is over, with jobs `left`."""
+        open_jobs = (
+            f"{counted(left, 'job')} of those submitted by then {'has' if left == 1 else 'have'} "
+            "not ended; to let them end"
+            if left
+            else "jobs are still to be submitted; to simulate them"
+        )
         return LimitError(
             f"limits.simulated_time: {format_duration(simulated_s)} of simulated time are over "
-            f"since the first submission, and {counted(left, 'job')} of those submitted by then "
-            "have not ended; if they can, raise limits.simulated_time"
+            f"since the first submission, and {open_jobs}, raise limits.simulated_time"
         )
 
     def too_many_retries(self, task: Task, lost: int) -> LimitError:

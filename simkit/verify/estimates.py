@@ -8,19 +8,23 @@ predictions rather than user runtime estimates" (2007).
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import Any
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
 
+import numpy as np
 import polars as pl
 
 from simkit.verify.audit import Check
-from simkit.verify.audited_run import AuditedRun
-from simkit.verify.numbers import TICK, on_grid, times_on_grid
+from simkit.verify.audited_run import UNIT, AuditedRun
+from simkit.verify.numbers import TICK, Floats, on_grid, times_on_grid
 
-_ADDED_MIN = {
-    "tsafrir": (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000),
-    "request": (float("inf"),),
+ADDED_S: Final = {
+    "none": (),
+    "tsafrir": tuple(60.0 * m for m in (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000)),
+    "request": (np.inf,),
 }
-"""What a correction adds to the first estimate, in minutes."""
+"""Correction → what it adds to the first estimate, in s."""
 
 
 def check_estimates(run: AuditedRun) -> Check:
@@ -45,24 +49,61 @@ def check_estimates(run: AuditedRun) -> Check:
     inside = pl.col("estimate_s").is_between("least_s", "most_s").fill_null(value=False)
     what = "within its bounds" if kind == "perturbed" else f"the {kind} time"
     check.add_rows(f"estimate_s is not {what}", jobs.filter(~inside))
-    check_corrections(check, jobs, arguments.get("correction", "none"))
+    check_corrections(check, jobs, correction_of(run))
     return check
+
+
+def correction_of(run: AuditedRun) -> str:
+    """Return the name of the scenario's correction."""
+    setting = run.setting("estimates")
+    return str(setting.get("correction") or "none") if isinstance(setting, dict) else "none"
+
+
+def correction_instants(run: AuditedRun) -> Floats | None:
+    """Return when estimates of running tasks were corrected; None if the tables do not tell.
+
+    A piece of work that begins after d seconds of its attempt outlives the estimate e at
+    start + e - d, and is corrected if there is a longer one.
+    """
+    added = ADDED_S.get(correction_of(run))
+    if not added:
+        return None if added is None else np.empty(0)
+    if not run.tasks["job_id"].is_unique().all():
+        return None  # only the longest estimate of a job is recorded
+    span = pl.col("end_time_s") - pl.col("start_time_s")
+    done = (span.cum_sum() - span).over(*UNIT, "attempt")
+    told = run.jobs.select("job_id", "estimate_s")
+    pieces = run.pieces.with_columns(done=done, over=done + span).join(told, on="job_id")
+    found = []
+    for estimate, longer in pairwise(_estimates(added)):
+        due = (estimate < longer) & estimate.is_between(
+            pl.col("done"), pl.col("over"), closed="left"
+        )
+        when = pl.col("start_time_s") + estimate - pl.col("done")
+        found.append(pieces.filter(due).select(when=when)["when"])
+    return np.unique(pl.concat(found).to_numpy())
+
+
+def _estimates(added: Sequence[float]) -> list[pl.Expr]:
+    """Return the first estimate and what corrections may make of it, none less than the last."""
+    first = pl.col("estimate_s")
+    most = pl.col("requested_time_s").fill_null(np.inf)
+    longer = [pl.max_horizontal(first, pl.min_horizontal(first + more, most)) for more in added]
+    return [first, *(pl.when(e.is_finite()).then(e).otherwise(first) for e in longer)]
 
 
 def check_corrections(check: Check, jobs: pl.DataFrame, correction: str) -> None:
     """Check what became of the estimates of gangs that have ended."""
-    added = _ADDED_MIN.get(correction, ())
+    added = ADDED_S.get(correction)
     if not added:
         return
-    column, first, run_time = "corrected_estimate_s", pl.col("estimate_s"), pl.col("run_time_s")
+    column, run_time = "corrected_estimate_s", pl.col("run_time_s")
     if column not in jobs.columns:
         check.add(f"{column} is missing", {"correction": correction})
         return
-    most = pl.col("requested_time_s").fill_null(float("inf"))
-    longer = [pl.max_horizontal(first, pl.min_horizontal(first + 60 * m, most)) for m in added]
-    finite = [pl.when(e.is_finite()).then(e).otherwise(first) for e in longer]
-    lasting = [pl.when(e >= run_time).then(e) for e in (first, *finite)]
-    expected = pl.coalesce(*lasting, pl.max_horizontal(first, *finite))
+    estimates = _estimates(added)
+    lasting = [pl.when(e >= run_time).then(e) for e in estimates]
+    expected = pl.coalesce(*lasting, pl.max_horizontal(*estimates))
     found = jobs.filter(pl.col("gang"), run_time.is_not_null()).with_columns(expected=expected)
     check.add_rows(
         f"{column} is not the estimate after its corrections",

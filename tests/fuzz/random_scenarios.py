@@ -39,6 +39,11 @@ def random_scenario(rng: np.random.Generator, folder: Path) -> Section:
     scenario["seed"] = int(rng.integers(1000))
     if _coin(rng, 0.15):
         scenario["metrics"] = {"tau": _pick(rng, (1, "10s", "1m"))}
+    # Drawn from a child, so that what was added later leaves the other choices of a seed alone;
+    # from the third, which spares the seeds that tests name.
+    later = rng.spawn(3)[2]
+    if later.random() < 0.3:
+        _add_corrections_and_limits(later, scenario)
     return scenario
 
 
@@ -277,6 +282,23 @@ def _vary(rng: np.random.Generator, scenario: Section, groups: list[str]) -> Non
             {"name": "short", "max_time": _pick(rng, ("10m", "2h")), "priority": 1},
             {"name": "rest", **({"machines": [groups[0]]} if groups else {})},
         ]
+
+
+def _add_corrections_and_limits(rng: np.random.Generator, scenario: Section) -> None:
+    if "fitness" not in scenario["policy"] and "backfill" in scenario["policy"]:
+        if scenario["policy"]["backfill"] == "easy" and _coin(rng, 0.6):
+            scenario["policy"]["backfill"] = {"type": "easy", "order": "sjf"}
+        if _coin(rng, 0.7):
+            scenario["estimates"] = {
+                "type": _pick(rng, ("requested", "user-mean", "user-mean", "perturbed")),
+                "correction": _pick(rng, ("tsafrir", "tsafrir", "request")),
+            }
+    if _coin(rng, 0.5):
+        scenario["limits"] = {
+            "simulated_time": _pick(rng, (None, "1h", "30d")),
+            "decisions": _pick(rng, (None, 50, 20_000)),
+            "retries": _pick(rng, (None, 0, 5)),
+        }
 
 
 def _maintenance(rng: np.random.Generator, scenario: Section, groups: list[str]) -> Section:

@@ -13,6 +13,7 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
+from simkit.verify.estimates import correction_instants
 from simkit.verify.numbers import Bools, Floats, on_grid, seconds, sum_until
 
 _GONE = -1e15
@@ -55,7 +56,10 @@ def _check_instants(run: AuditedRun, check: Check) -> None:
         run.jobs["submit_time_s"], run.allocations["start_time_s"], run.allocations["end_time_s"],
         run.tasks["end_time_s"], events["time_s"],
     ]  # fmt: skip
+    corrected = correction_instants(run)
     instants = np.unique(np.concatenate([c.drop_nulls().to_numpy() for c in changes]))
+    if corrected is not None:
+        instants = np.union1d(instants, corrected)
     missing = instants[~np.isin(instants, time)]
     check.add_where(
         "something changes, but the timeline has no row",
@@ -69,6 +73,9 @@ def _check_instants(run: AuditedRun, check: Check) -> None:
         check.add("the number of decisions is not that of the timeline's rows", row)
     if _may_wake(run):
         check.notes["rows without a change are not judged"] = "power, processes or policy may wake"
+        return
+    if corrected is None:
+        check.notes["rows without a change are not judged"] = "estimates may have been corrected"
         return
     idle = ~np.isin(time, instants)
     if period:
@@ -94,8 +101,8 @@ def _may_wake(run: AuditedRun) -> bool:
     policy = run.setting("policy")
     policy = policy if isinstance(policy, dict) else {}
     plain = {"fcfs", "sjf", "ljf", "none", "easy", "first-fit", None}  # they ask for no decision
-    named = {policy.get(k) if isinstance(policy.get(k), (str, type(None))) else "?"
-             for k in ("order", "backfill", "placement")}  # fmt: skip
+    parts = [policy.get(key) for key in ("order", "backfill", "placement")]
+    named = {part.get("type") if isinstance(part, dict) else part for part in parts}
     composed = bool(policy.get("order")) and named <= plain and not policy.get("compat")
     return not composed or bool(run.setting("power") or run.setting("processes"))
 

@@ -16,6 +16,7 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
+from simkit.verify.estimates import ADDED_S, correction_of
 from simkit.verify.machines import maintenance_windows
 from simkit.verify.numbers import Floats, Ints, on_grid, seconds
 from simkit.verify.replay.backfill import Easy, NoBackfill, Rule
@@ -32,12 +33,6 @@ BACKFILLS: Final[dict[str, Callable[[], Rule]]] = {
     "conservative": Conservative,
 }
 """Backfilling rules that are replayed."""
-_ADDED: Final = {
-    "none": (),
-    "tsafrir": tuple(60.0 * m for m in (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000)),
-    "request": (np.inf,),
-}
-"""Correction → what it adds to the first estimate, in s."""
 OWN_KEYS: Final = ("order", "backfill", "placement")
 """Keys of a policy that is made of an order and rules."""
 _DISTURBING: Final = {
@@ -134,7 +129,7 @@ def _rules(run: AuditedRun, jobs: PoolJobs) -> Rules:
         steps=step is not None,
         slots=run.setting("admission", "slots"),
         refill_at_once=(run.setting("admission", "refill") or "at_once") == "at_once",
-        added=_ADDED[_correction(run)],
+        added=ADDED_S[correction_of(run)],
         windows=_windows(run),
         rank=compared.get(run.setting("admission", "order") or "fifo"),
     )
@@ -175,7 +170,7 @@ def _other_policy(run: AuditedRun) -> str:
     admission = run.setting("admission", "order") or "fifo"
     if admission not in ("fifo", "qos", "value"):
         return f"admission by {admission} is not replayed"
-    if (correction := _correction(run)) not in _ADDED:
+    if (correction := correction_of(run)) not in ADDED_S:
         return f"estimates corrected by {correction} are not replayed"
     return ""
 
@@ -188,11 +183,6 @@ def _backfill(choice: Any) -> str:
     if name == "easy" and arguments == {"order": "queue"}:
         return "easy"
     return " ".join([name, *(f"with {key} {value}" for key, value in arguments.items())])
-
-
-def _correction(run: AuditedRun) -> str:
-    _, arguments = part_of(run.setting("estimates") or "requested")
-    return str(arguments.get("correction") or "none")
 
 
 def _other_system(run: AuditedRun) -> str:

@@ -140,10 +140,16 @@ def test_a_run_without_end_is_stopped(tmp_path: Path, make: Any, policy: Any, to
         assert getattr(found[0], table).equals(getattr(found[1], table))
 
 
+def test_jobs_may_still_be_to_come_when_the_simulated_time_is_over(tmp_path: Path) -> None:
+    scenario = log(tmp_path, 10, 20) | {"limits": {"simulated_time": 30}}
+    with pytest.raises(LimitError, match="and jobs are still to be submitted; to simulate them,"):
+        simulate(scenario)
+
+
 def test_nothing_is_simulated_after_the_limit_and_all_before_it_is(tmp_path: Path) -> None:
     scenario = log(tmp_path, 100, 140, 200)
     whole = simulate(scenario).allocations
-    with pytest.raises(LimitError, match="and 1 job of those submitted by then"):
+    with pytest.raises(LimitError, match="and 1 job of those submitted by then has not ended;"):
         simulate(scenario | {"limits": {"simulated_time": 200}}, output=tmp_path / "run")
     cut = open_run(tmp_path / "run", allow_partial=True).allocations
     ended = whole.filter(pl.col("end_time_s") <= 260)  # the first was submitted at 60 s

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from simkit import simulate
 from simkit.verify import verify_run
 from simkit.verify.audit import Check
 from simkit.verify.estimates import check_corrections, user_means
@@ -81,6 +82,47 @@ def test_corrections_are_recomputed(
     check = Check("estimates", "")
     check_corrections(check, frame, correction)
     assert (check.found == 0) == right
+
+
+CORRECTED_LOG = """\
+job_id,submit_time_s,run_time_s,processors,requested_time_s,user
+1,0,10,1,60,1
+2,0,10,1,60,1
+3,100,2000,2,9000,1
+4,200,50,2,60,2
+"""
+"""Job 3 is told 10 s; it outlives that and the next four estimates."""
+SUSPENDED = {"maintenance": [{"start": 1000, "duration": 300, "running": "suspend"}]}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "corrected_s"),
+    [({}, [110, 170, 410, 1010, 1910]), (SUSPENDED, [110, 170, 410, 1310, 2210])],
+)
+def test_the_timeline_has_a_row_for_each_correction_and_no_other(
+    cluster: dict[str, Any], corrected_s: list[float], tmp_path: Path
+) -> None:
+    (tmp_path / "jobs.csv").write_text(CORRECTED_LOG)
+    run = simulate(
+        {
+            "workload": {"type": "jobs", "path": str(tmp_path / "jobs.csv")},
+            "cluster": {"processors": 2} | cluster,
+            "policy": {"order": "fcfs", "backfill": "easy"},
+            "estimates": {"type": "user-mean", "correction": "tsafrir"},
+        },
+        output=tmp_path / "run",
+    )
+    rows = run.timeline
+    assert set(corrected_s) <= set(rows["time_s"])
+    audit = verify_run(tmp_path / "run")
+    assert "timeline" in {check.name for check in audit.done}
+    assert audit.found == {}
+    for wrong in (
+        rows.filter(pl.col("time_s") != corrected_s[1]),
+        rows.with_columns(pl.col("time_s").replace(corrected_s[1], corrected_s[1] + 1)),
+    ):
+        wrong.write_parquet(tmp_path / "run" / "timeline.parquet")
+        assert "timeline" in verify_run(tmp_path / "run").found
 
 
 def test_a_custom_estimator_is_not_audited(kit: Any, tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ from simkit.scenario.types import (
 from simkit.scenario.value import Value
 from simkit.scenario.workload import WORKLOADS, WorkloadSection
 
+LONGEST_NAME = 200
+"""Characters of a run's name: it is part of the names of files, which file systems limit to 255."""
+
 
 class AdmissionSection(Section):
     """Which submitted tasks the policy sees; by default all of them."""
@@ -139,6 +142,8 @@ class Scenario(Section):
     def _is_a_file_name(cls, name: str) -> str:
         if not name or not all(c.isascii() and (c.isalnum() or c in "._-") for c in name):
             raise ValueError(f"must be letters, digits, '.', '_' and '-' only, not {name!r}")
+        if len(name) > LONGEST_NAME:
+            raise ValueError(f"has {len(name):,} characters; at most {LONGEST_NAME} are allowed")
         if not name.strip("."):
             raise ValueError(f"must not consist of dots only, not {name!r}")
         return name

@@ -224,6 +224,7 @@ def generated(**keys):
         ({"name": 5}, ["name: must be text, not 5; put it in quotes"]),
         ({"name": "a b"}, ["name: must be letters, digits, '.', '_' and '-' only, not 'a b'"]),
         ({"name": ".."}, ["name: must not consist of dots only, not '..'"]),
+        ({"name": "n" * 201}, ["name: has 201 characters; at most 200 are allowed"]),
         ({"policy": 5}, ["policy: must be a mapping of keys to values, not 5"]),
         ({"admission": []}, ["admission: must be a mapping of keys to values, not []"]),
         ({"cluster": {"machines": 3}}, ["cluster.machines: must be a list, not 3; write [3]"]),

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
-from rich.text import Text
 
 from simkit.cli.echo import echo
 from simkit.cli.text import console, print_rows, quantity, say, table
@@ -102,14 +101,13 @@ def _distributions(metrics: Mapping[str, Any]) -> Table:
 
 
 def _numbers(metrics: Mapping[str, Any]) -> Table:
-    made = table("Metric", "value", "unit", "over")
+    made = table("Metric", "value", text=["unit", "over"])
     for name, values in metrics.items():
         key = "value" if "value" in values else "mean"
         if "p50" not in values and key in values:
             unit = "" if values["unit"] in ("1", "s") else values["unit"]
             text = quantity(values[key], values["unit"])
-            made.add_row(name, text, unit, Text(str(values["window"]), overflow="fold"))
-    made.columns[2].justify = made.columns[3].justify = "left"
+            made.add_row(name, text, unit, str(values["window"]))
     return made
 
 
@@ -185,13 +183,12 @@ def print_comparison(comparison: Comparison) -> None:
 
 def print_audit(audit: Audit) -> None:
     """Print every check and the rows that break a rule."""
-    made = table("Check", "examined", "violations", "rule")
-    made.columns[3].justify = "left"
+    made = table("Check", "examined", "violations", text=["rule"])
     for check in audit.checks:
         found = "-" if check.skipped else f"{check.found:,}"
         why_not = "not audited: because" if check.applies else "does not apply:"
         rule = f"{why_not} {check.skipped}" if check.skipped else check.rule
-        made.add_row(check.name, f"{check.examined:,}", found, Text(rule, overflow="fold"))
+        made.add_row(check.name, f"{check.examined:,}", found, rule)
     console().print(made)
     for violation in audit.violations:
         echo(violation)

@@ -10,7 +10,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from simkit.cli.echo import echo
 from simkit.text import counted, printable
@@ -47,16 +46,16 @@ class _Table(Table):
 
 
 def _shown(cell: Any) -> Any:
-    if isinstance(cell, Text):
-        return Text(printable(cell.plain), overflow=cell.overflow)
     return printable(cell) if isinstance(cell, str) else cell
 
 
-def table(*columns: str) -> Table:
-    """Return a table whose first column is text and whose others are numbers."""
+def table(*columns: str, text: Sequence[str] = ()) -> Table:
+    """Return a table of names, then numbers, then the columns of `text`, which may wrap."""
     made = _Table(box=None, pad_edge=False, header_style="bold")
     for position, column in enumerate(columns):
         made.add_column(printable(column), justify="right" if position else "left", no_wrap=True)
+    for column in text:
+        made.add_column(printable(column), overflow="fold")
     return made
 
 
@@ -85,10 +84,9 @@ def print_rows(report: Any) -> None:
 
 def print_pairs(first: str, second: str, rows: Mapping[str, str]) -> None:
     """Print a table of two columns of text."""
-    made = table(first, second)
-    made.columns[1].justify = "left"
-    for name, text in rows.items():
-        made.add_row(name, Text(text, overflow="fold"))
+    made = table(first, text=[second])
+    for row in rows.items():
+        made.add_row(*row)
     console().print(made)
 
 

@@ -110,9 +110,8 @@ def print_written(target: Path, rows: int, remarks: Sequence[str]) -> None:
 
 def print_catalogue(entries: Sequence[Any]) -> None:
     """Print the catalogue of public logs and how to get one."""
-    made = table("Name", "jobs", "cleaned", "processors", "months", "from", "system", "problems")
-    for column in made.columns[5:]:
-        column.justify, column.no_wrap = "left", False
+    made = table("Name", "jobs", "cleaned", "processors", "months",
+                 text=["from", "system", "problems"])  # fmt: skip
     for entry in entries:
         made.add_row(
             entry.name,

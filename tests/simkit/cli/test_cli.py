@@ -489,6 +489,31 @@ def test_verify_says_which_rules_it_did_not_audit_and_why(simkit: Callable[..., 
     assert (audit.code, simkit("verify", "run", "--strict").code) == (0, 5)
 
 
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_a_long_reason_of_verify_cuts_no_name_and_no_count(
+    simkit: Callable[..., Result],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+    width: int,
+) -> None:
+    log = swf(tmp_path_factory.mktemp("elsewhere") / "log.swf", *[(0, 9, 1, 9)] * 1200)
+    scenario(Path("s.yaml"), str(log))
+    simkit("run", "s.yaml", "-o", "run")
+    monkeypatch.setattr("simkit.cli.text.PIPED_WIDTH", width)
+    lines = simkit("verify", "run").out.splitlines()
+    assert lines[0].split() == ["Check", "examined", "violations", "rule"]
+    rows = [line.split()[:3] for line in lines if re.match(r"\S+ +[\d,]+ +[\d,-]+ ", line)]
+    checks = json.loads(simkit("verify", "run", "--json").out)["checks"]
+    skipped = [check["not_applicable"] or check["not_audited"] for check in checks]
+    assert rows == [
+        [check["name"], f"{check['examined']:,}", "-" if skip else f"{check['violations']:,}"]
+        for check, skip in zip(checks, skipped, strict=True)
+    ]
+    said = " ".join(" ".join(lines).split())
+    assert "if it is what the run should have read, add --inputs with its folder run-info " in said
+    assert max(map(len, lines[:-1])) <= width
+
+
 def test_verify_strict_passes_only_if_every_rule_was_audited_and_holds(
     simkit: Callable[..., Result],
 ) -> None:

@@ -1,9 +1,9 @@
 """The command line: `simkit run`, `sweep`, `compare`, `verify`, …; one function per command.
 
-Exit codes: 0 success; 1 a rule is violated or a run failed; 2 wrong usage, scenario or folder; 3 a
-trace cannot be read; 4 a policy broke a rule or failed; 5 a rule was not audited (`verify
---strict`); 6 a limit stopped the run; 130 interrupted. Only light modules are imported here: a
-command imports what it needs when it is called, so that `simkit --help` is quick.
+Exit codes: 0 success; 1 a rule is violated, a run failed or the output cannot be written; 2 wrong
+usage, scenario or folder; 3 a trace cannot be read; 4 a policy broke a rule or failed; 5 a rule was
+not audited (`verify --strict`); 6 a limit stopped the run; 130 interrupted. Only light modules are
+imported here: a command imports what it needs when it is called, so that `simkit --help` is quick.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ try:
     import typer
 
     from simkit.cli import catalogue, learn, reproduce, results, run, trace
-    from simkit.cli.closed_pipes import outlive_readers
+    from simkit.cli.closed_pipes import outlive_readers, output_is_lost
     from simkit.cli.echo import echo
     from simkit.errors import (
         LimitError,
@@ -91,6 +91,8 @@ def main() -> None:
     outlive_readers()
     try:
         app()
+    except SystemExit as end:
+        sys.exit(end.code or int(output_is_lost()))
     except SimkitError as error:
         echo(error, err=True)
         sys.exit(exit_code(error))

@@ -82,13 +82,31 @@ def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_the_run_is_whole_if_its_output_does_not_fit_on_the_disk(tmp_path: Path) -> None:
+needs_full = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+
+
+def on_full_disk(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Return the exit code and stderr of a command whose output does not fit on the disk."""
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(
-            [*SIMKIT, "run", "quickstart", "-o", "run"], cwd=tmp_path, stdout=full,
-            stderr=subprocess.PIPE, text=True, check=False,
+            [*SIMKIT, *arguments], cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True,
+            check=False,
         )  # fmt: skip
-    assert ended.returncode == 0
-    assert ended.stderr == "the output cannot be written: No space left on device\n"
+    return ended.returncode, ended.stderr
+
+
+LOST = "the output cannot be written: No space left on device\n"
+
+
+@needs_full
+def test_the_run_is_whole_if_its_output_does_not_fit_on_the_disk(tmp_path: Path) -> None:
+    assert on_full_disk(tmp_path, "run", "quickstart", "-o", "run") == (1, LOST)
     assert open_run(tmp_path / "run").digest == simulate("quickstart").digest
+
+
+@needs_full
+def test_lost_output_is_no_success(runs: Path) -> None:
+    assert on_full_disk(runs, "compare", "a", "b", "--json") == (1, LOST)
+    assert on_full_disk(runs, "--help") == (1, LOST)
+    simulate("quickstart", overrides={"policy.order": "multifactor"}, output=runs / "c")
+    assert on_full_disk(runs, "verify", "c", "--strict") == (5, LOST)

@@ -36,6 +36,10 @@ LONGEST_NUMBER: Final = 100
 
 _TAG = "tag:yaml.org,2002:"
 _TOO_DEEP = f"is nested more than {DEEPEST} levels deep; a scenario is flatter"
+_SECOND = (
+    "a second YAML document begins here, and a scenario is one document; delete the line `---` or "
+    "`...` between them, or put the second into a file of its own"
+)
 
 
 class Problem(NamedTuple):
@@ -157,6 +161,8 @@ def _parser_message(error: MarkedYAMLError) -> str:
     problem = error.problem or "cannot be parsed"
     if r"\t" in problem:
         return "a value or an indentation begins with a tab; use spaces"
+    if "another document" in problem:
+        return _SECOND
     context = f" {error.context}" if error.context else ""
     return f"not valid YAML: {problem}{context}; correct this line or the one above"
 

@@ -395,8 +395,8 @@ def test_a_text_that_sets_nothing_is_refused(text, expected):
         ),
         (
             "seed: 1\n---\nseed: 2\n",
-            "s.yaml:2: not valid YAML: but found another document expected a single document in "
-            "the stream; correct this line or the one above",
+            "s.yaml:2: a second YAML document begins here, and a scenario is one document; delete "
+            "the line `---` or `...` between them, or put the second into a file of its own",
         ),
         (b"\x1f\x8b\x08\x00\xff", "s.yaml: is not text; a scenario is a YAML file in UTF-8"),
         (b"PK\x03\x04\x00\x00", "s.yaml: is not text; a scenario is a YAML file in UTF-8"),

@@ -71,9 +71,38 @@ def _reason(run: Run, waiting: int) -> str:
     did = "left them in the queue" if started else "placed nothing"
     policy = run.policy.rsplit("/", 1)[-1]
     decisions = counted(int(run.info.get("decisions", 0)), "decision")
+    why = _rules_that_hold_back(run) or (
+        "check that its `schedule` yields a Place for every task that fits, and test it with "
+        "simkit.check_policy"
+    )
+    return f"the policy {policy} {did} in {decisions}; {why}"
+
+
+def _rules_that_hold_back(run: Run) -> str:
+    """Return what holds a job back under rules that have names; empty for custom code."""
+    policy = run.info.get("scenario", {}).get("policy")
+    if not isinstance(policy, dict) or "backfill" not in policy:
+        return ""  # not composed of rules
+    rules = [rule if isinstance(rule, dict) else {"type": rule} for rule in policy.values()]
+    if any(":" in str(rule.get("type")) for rule in rules):
+        return ""
+    for rule in rules:
+        if rule.get("type") == "power-cap":
+            return _power_is_short(rule.get("cap_w"))
     return (
-        f"the policy {policy} {did} in {decisions}; check that its `schedule` yields a Place for "
-        "every task that fits, and test it with simkit.check_policy"
+        "what waits may never have had room until its expected end; compare its request and its "
+        "estimate_s in jobs.parquet with the maintenance and the power of the site"
+    )
+
+
+def _power_is_short(cap_w: float | None) -> str:
+    if cap_w is None:
+        cap, remedy = "what sources, grid and battery give", "raise the grid's import_limit_w"
+    else:
+        cap, remedy = f"its cap_w of {cap_w:,.10g} W", "raise cap_w"
+    return (
+        f"backfill power-cap starts a job only if the site's load stays within {cap}, and what "
+        f"waits needs more power than that leaves; {remedy}, or make the jobs smaller"
     )
 
 

@@ -51,6 +51,51 @@ def test_a_policy_that_leaves_jobs_waiting(places: int, text: str) -> None:
     assert re.match(text, waiting_warning(simkit.simulate(SCENARIO, policy=_Idle(places))))
 
 
+CAPS = [
+    # arguments of power-cap, what the job exceeds, the remedy
+    ({}, "what sources, grid and battery give", "raise the grid's import_limit_w"),
+    ({"cap_w": 1400}, "its cap_w of 1,400 W", "raise cap_w"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "cap", "remedy"), CAPS)
+def test_a_job_that_needs_more_power_than_the_cap_leaves(
+    arguments: dict[str, Any], cap: str, remedy: str
+) -> None:
+    power = {
+        "pue": 1.7, "critical_w": 450, "grid": {"import_limit_w": 1470},
+        "machines": {"idle_w": 100, "full_w": 200},
+    }  # fmt: skip
+    policy = {"backfill": {"type": "power-cap", **arguments}}
+    jobs = {"job_id": [1, 2], "submit_time_s": [0, 0], "run_time_s": [60, 60], "processors": [1, 4]}
+    run = simkit.simulate(
+        {**SCENARIO, "power": power, "policy": policy},
+        workload=Workload.from_jobs(jobs),
+    )
+    assert re.sub(r"\d+ decisions?", "N decisions", waiting_warning(run)) == (
+        "warning: 1 of 2 jobs still waits at the end of the run: the policy fcfs + power-cap left "
+        "them in the queue in N decisions; backfill power-cap starts a job only if the site's load "
+        f"stays within {cap}, and what waits needs more power than that leaves; {remedy}, or make "
+        "the jobs smaller"
+    )
+
+
+RULES = [
+    # backfill, what the warning says after the number of decisions
+    ("easy", "what waits may never have had room until its expected end; compare its request "),
+    ("mine.py:Rule", "check that its `schedule` "),
+    ({"type": "my.package:Rule", "depth": 3}, "check that its `schedule` "),
+]
+
+
+@pytest.mark.parametrize(("backfill", "text"), RULES)
+def test_rules_with_names_are_not_to_be_tested_by_their_user(backfill: Any, text: str) -> None:
+    policy = {"order": "fcfs", "backfill": backfill, "placement": "first-fit"}
+    run = MemoryRun({"decisions": 3, "scenario": {"policy": policy}}, {"timeline": pl.DataFrame()})
+    run.__dict__["metrics"] = {"jobs": {"submitted": 1, "waiting": 1}}
+    assert f"placed nothing in 3 decisions; {text}" in waiting_warning(run)
+
+
 def test_machines_that_are_gone_at_the_end_are_the_reason() -> None:
     machines = [{"id": 0, "capacity": {"processors": 4.0}}]
     info = {"cluster": {"resources": ["processors"], "machines": machines}, "decisions": 3}

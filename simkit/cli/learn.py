@@ -249,6 +249,7 @@ def evaluate(
                 level=level,
                 workers=workers,
                 on_end=advance,
+                allow_code=not no_code,
             )
     except KeyboardInterrupt:
         echo("interrupted; an evaluation cannot be continued, start it again", err=True)

@@ -103,6 +103,7 @@ def evaluate(
     workers: int | None = None,
     executor: Executor | None = None,
     on_end: Callable[[SweepOutcome], None] = lambda _outcome: None,
+    allow_code: bool = True,
 ) -> Evaluation:
     """Run every candidate on every job set and compare them, set by set.
 
@@ -118,6 +119,7 @@ def evaluate(
         workers: processes; None: one for each core.
         executor: where to run, instead of local processes.
         on_end: called with the outcome of every run.
+        allow_code: False refuses a candidate that is code; see `load_scenario`.
 
     Raises ScenarioError, PluginError, … before anything runs, and RunError if a run fails.
     """
@@ -130,7 +132,7 @@ def evaluate(
     if not candidates:
         raise ScenarioError("evaluate: no candidate; name an agent or a policy")
     chosen = judged_metric(metric)
-    scenarios = [_with_policy(scenario, candidate) for candidate in candidates]
+    scenarios = [_with_policy(scenario, candidate, allow_code) for candidate in candidates]
     labels = labelled(candidates, [policy_label(one) for one in scenarios])
     where = held_out(scenario, sets=sets, seeds=seeds)
     jobs: list[PlannedRun] = [
@@ -148,10 +150,10 @@ def evaluate(
     return _evaluation(scenario.name, chosen, labels, kinds, rows, (level, resamples))
 
 
-def _with_policy(scenario: Scenario, candidate: Candidate) -> Scenario:
+def _with_policy(scenario: Scenario, candidate: Candidate, allow_code: bool) -> Scenario:
     """Return the scenario with a candidate as its policy; raises if that is wrong."""
     data = scenario.model_dump(mode="json")
-    return load_scenario({**data, "policy": dict(candidate.policy)})
+    return load_scenario({**data, "policy": dict(candidate.policy)}, allow_code=allow_code)
 
 
 def _run(

@@ -6,24 +6,26 @@ policy: {agent: deeprm-70, args: {choose: greedy}}
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
+from pydantic import ValidationError
 
 from simkit.errors import PolicyError, RunError, ScenarioError, SimkitError
 from simkit.learners.bundle import Bundle, read_bundle
+from simkit.learners.description import Actions, AgentDescription
 from simkit.learners.nn.perceptron import layers_of, logits, masked_log_softmax
 from simkit.learning.actions import SlotActions, slot_actions_as_json
 from simkit.learning.observation import Encoder, make_encoder
 from simkit.learning.schema import ObservationSchema, differing_entries
-from simkit.learning.slotted import Slotted
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Place, State, SystemInfo
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
+from simkit.scenario.error_messages import problems_of
+from simkit.scenario.overrides import dotted
 
 PATIENCE: Final = 200
 """Default number of steps without a start after which a task is placed anyway."""
@@ -65,18 +67,25 @@ def load_agent(
 
 def _made(bundle: Bundle, choose: Choose, patience: int) -> SlottedAgent:
     """Return the agent; raises RunError if the description is malformed."""
+    where, remedy = bundle.folder / DESCRIPTION, "restore the bundle or train the agent again"
     try:
-        return SlottedAgent(bundle, choose=choose, patience=patience)
+        described = AgentDescription.read(bundle.description)
+        return SlottedAgent(bundle, described, choose=choose, patience=patience)
     except SimkitError:
         raise
+    except ValidationError as error:
+        problems = [
+            f"{dotted(key)} {text}" for key, text, _ in problems_of(error, AgentDescription)
+        ]
+        raise RunError(
+            "\n".join(f"{where}: is not as simkit wrote it ({text}); {remedy}" for text in problems)
+        ) from None
     except (
         ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
         ValueError,
     ) as error:  # fmt: skip
-        raise RunError(
-            f"{bundle.folder / DESCRIPTION}: is not as simkit wrote it "
-            f"({str(error) or type(error).__name__}); restore the bundle or train the agent again"
-        ) from error
+        reason = str(error) or type(error).__name__
+        raise RunError(f"{where}: is not as simkit wrote it ({reason}); {remedy}") from error
 
 
 class SlottedAgent:
@@ -88,23 +97,27 @@ class SlottedAgent:
         forced: tasks of this run that were placed because `patience` was over.
     """
 
-    def __init__(self, bundle: Bundle, *, choose: Choose, patience: int) -> None:
+    def __init__(
+        self, bundle: Bundle, described: AgentDescription, *, choose: Choose, patience: int
+    ) -> None:
         """Build it; raises RunError if parts of the bundle do not fit together."""
         self.name = agent_label(bundle.folder)
         self.forced = 0
-        description = bundle.description
-        self.model = _model(bundle)
         self._where = bundle.folder / DESCRIPTION
-        self._resources = tuple(map(str, description.get("resources", ())))
-        self._observation = ObservationSchema.from_json(description["observation"])
+        try:
+            self.model = described.model
+        except ScenarioError as error:
+            raise RunError(f"{self._where}: {error}; train the agent again") from error
+        self._resources = described.resources
+        self._observation = ObservationSchema.from_json(described.observation)
         if ":" in self._observation.name:
             raise RunError(
-                f"{bundle.folder / DESCRIPTION}: observation.name is {self._observation.name!r}, "
+                f"{self._where}: observation.name is {self._observation.name!r}, "
                 "which is code; an agent is data and names an observation of simkit"
             )
-        self._layers = _layers(bundle, self._observation.size, self.model.actions)
-        self._masked = _flag(bundle.folder, description["actions"])
-        self._refuse_other_actions(description["actions"])
+        self._layers = _layers(bundle, described, self._observation.size, self.model.actions)
+        self._masked = described.actions.mask
+        self._refuse_other_actions(described.actions)
         self._greedy = choose == "greedy"
         self._patience = patience
         self._tracker = SlottedTracker(self.model)
@@ -113,8 +126,8 @@ class SlottedAgent:
         self._rng = np.random.default_rng(0)  # until a run gives its own
         self._idle_since: float | None = None
 
-    def _refuse_other_actions(self, described: Mapping[str, Any]) -> None:
-        stated = {key: value for key, value in described.items() if key != "mask"}
+    def _refuse_other_actions(self, described: Actions) -> None:
+        stated = described.model_dump(exclude={"mask"})
         mine = slot_actions_as_json(self.model.slots)
         if differing := differing_entries("actions", mine, stated):
             raise RunError("\n".join(f"{self._where}: {text}" for text in differing))
@@ -160,7 +173,7 @@ class SlottedAgent:
 
     def check_cluster(self, info: SystemInfo) -> list[str]:
         """Return how a cluster differs from that of the agent's training, a line each."""
-        if self._resources and self._resources != info.resources:
+        if self._resources != info.resources:
             return [
                 f"agent {self.name}: the cluster's resources are {', '.join(info.resources)}, in "
                 f"its training they were {', '.join(self._resources)}; name them so, in this order"
@@ -243,48 +256,19 @@ class SlottedAgent:
         return place
 
 
-def _model(bundle: Bundle) -> Slotted:
-    """Return the slotted model that a bundle describes."""
-    where = bundle.folder / DESCRIPTION
-    stated = bundle.description.get("slotted")
-    known = {field.name for field in fields(Slotted)}
-    if not isinstance(stated, Mapping) or set(stated) - known:
-        raise RunError(
-            f"{where}: slotted must have the fields {', '.join(sorted(known))}; train the agent "
-            "again"
-        )
-    lists = {key: tuple(value) for key, value in stated.items() if isinstance(value, list)}
-    try:
-        return Slotted(**{**stated, **lists})
-    except (TypeError, ScenarioError) as error:
-        raise RunError(f"{where}: {error}; train the agent again") from error
-
-
-def _layers(bundle: Bundle, inputs: int, actions: int) -> list[tuple[Any, Any]]:
+def _layers(
+    bundle: Bundle, described: AgentDescription, inputs: int, actions: int
+) -> list[tuple[Any, Any]]:
     """Return (weight, bias) of each layer; raises RunError if they do not fit what is described."""
-    where, stated = bundle.folder / DESCRIPTION, bundle.description["architecture"]
-    if stated.get("type") != "perceptron" or stated.get("activation", "relu") != "relu":
+    layers, stated = layers_of(bundle.weights), described.architecture.layers
+    sizes = (layers[0][0].shape[0], *(bias.shape[0] for _, bias in layers))
+    if sizes != stated or (sizes[0], sizes[-1]) != (inputs, actions):
         raise RunError(
-            f"{where}: the architecture is {stated.get('type')!r} with activation "
-            f"{stated.get('activation')!r}; an agent of this kind is a perceptron with relu"
-        )
-    layers = layers_of(bundle.weights)
-    sizes = [layers[0][0].shape[0], *(bias.shape[0] for _, bias in layers)]
-    if sizes != list(stated.get("layers", ())) or (sizes[0], sizes[-1]) != (inputs, actions):
-        raise RunError(
-            f"{where}: the weights have layers {sizes}, the description {stated.get('layers')}, "
-            f"the observation {inputs} numbers and there are {actions} actions; train it again"
+            f"{bundle.folder / DESCRIPTION}: the weights have layers {list(sizes)}, the "
+            f"description {list(stated)}, the observation {inputs} numbers and there are "
+            f"{actions} actions; train it again"
         )
     return layers
-
-
-def _flag(folder: Path, actions: Mapping[str, Any]) -> bool:
-    mask = actions.get("mask", False)
-    if not isinstance(mask, bool):
-        raise RunError(
-            f"{folder / DESCRIPTION}: actions.mask is {mask!r}; it must be true or false"
-        )
-    return mask
 
 
 def _plain(value: object) -> str:

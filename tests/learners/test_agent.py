@@ -24,6 +24,7 @@ from simkit.verify import verify_run
 
 MODEL = Slotted(capacity=(4, 4), slots=3, horizon=8, max_length=5, backlog=20, backlog_shown=16)
 VOID = MODEL.slots
+ACTIONS = {"type": "slots", "slots": VOID, "void": VOID, "count": MODEL.actions, "mask": False}
 INFO = SystemInfo(("cpu", "mem"), ("pool",), np.array([[4.0, 4.0]]), ())
 HEADER = "job_id,submit_time_s,run_time_s,cpu,mem"
 JOBS = f"{HEADER}\n" + "".join(
@@ -51,8 +52,9 @@ def bundle(folder: Path, bias: dict[int, float] | None = None, **changes: Any) -
             "activation": "relu",
         },
         "observation": schema.as_json(),
-        "actions": {"type": "slots", "slots": VOID, "void": VOID, "count": MODEL.actions},
+        "actions": ACTIONS,
         "slotted": asdict(MODEL),
+        "resources": ["cpu", "mem"],
         **changes,
     }
     write_bundle(folder, weights, description)
@@ -166,11 +168,12 @@ def test_another_observation_is_refused_by_its_field(
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"architecture": {"type": "recurrent"}}, "the architecture is 'recurrent'"),
-        ({"architecture": {"type": "perceptron", "layers": [3, 4]}}, "the description \\[3, 4\\]"),
-        ({"slotted": {"capacity": [4, 4], "slot": 3}}, "slotted must have the fields"),
-        ({"slotted": {"capacity": [4, 4], "slots": 0}}, "slots is 0; it must be at least 1"),
-        ({"actions": {"type": "pairs"}}, "actions type: slots here, pairs there"),
+        (
+            {"architecture": {"type": "perceptron", "layers": [3, 4], "activation": "relu"}},
+            r"the description \[3, 4\]",
+        ),
+        ({"slotted": asdict(MODEL) | {"slots": 0}}, "slots is 0; it must be at least 1"),
+        ({"actions": ACTIONS | {"count": 9}}, "actions count: 4 here, 9 there"),
     ],
 )
 def test_a_bundle_whose_parts_do_not_fit_is_refused(
@@ -195,7 +198,6 @@ def test_a_schema_that_was_edited_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"actions": {"mask": "no"}}, r"actions\.mask is 'no'; it must be true or false"),
         ({"slotted": {"horizon": 10**15}}, r"agent\.json: .*(allocate|memory|dimension|horizon)"),
         ({"slotted": {"capacity": [10**15, 10**15]}}, "capacity 1000000000000000; make them equal"),
         ({"slotted": {"memory": 10**400}}, "agent.json: "),
@@ -223,6 +225,52 @@ def test_an_observation_that_names_code_is_refused_and_the_code_does_not_run(
     with pytest.raises(RunError, match=r"mine\.py:Encoder', which is code; an agent is data"):
         load_agent(folder).reset(INFO, np.random.default_rng(0))
     assert not (tmp_path / "ran").exists()
+
+
+WHOLE = "must be a whole number, not 'x'"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        *((f"slotted.{key}", "x", f"slotted.{key} {WHOLE}") for key in (
+            "slots", "horizon", "max_length", "backlog", "backlog_shown", "memory",
+        )),
+        ("slotted.slots", 3.5, "slotted.slots must be a whole number, not 3.5"),
+        ("slotted.slots", True, "slotted.slots must be a whole number, not true"),
+        ("slotted.step_s", "x", "slotted.step_s must be a number, not 'x'"),
+        ("slotted.capacity", ["a", 4], "slotted.capacity.0 must be a whole number, not 'a'"),
+        ("slotted.unit", "x", "slotted.unit must be a list, not 'x'"),
+        ("resources", None, "resources must be a list, not null"),
+        ("actions.mask", "no", "actions.mask must be true or false, not 'no'"),
+        ("actions.type", "pairs", "actions.type unknown value 'pairs'"),
+        ("architecture.type", "recurrent", "architecture.type unknown value 'recurrent'"),
+        ("architecture.layers", [3, "x"], f"architecture.layers.1 {WHOLE}"),
+        # what is not known would be ignored, and what is missing would be guessed
+        ("slotted.slot", 3, "slotted.slot unknown key; did you mean 'slots'"),
+        ("slotted.memory", ..., "slotted.memory is missing; add it"),
+        ("actions.mask", ..., "actions.mask is missing; add it"),
+        ("resources", ..., "resources is missing; add it"),
+        ("architecture.activation", ..., "architecture.activation is missing; add it"),
+    ],
+)  # fmt: skip
+def test_a_wrong_setting_is_told_by_its_name(
+    tmp_path: Path, key: str, value: Any, text: str
+) -> None:
+    folder = bundle(tmp_path / "a")
+    stated = json.loads((folder / "agent.json").read_text())
+    *above, last = key.split(".")
+    inside = stated[above[0]] if above else stated
+    if value is ...:
+        del inside[last]
+    else:
+        inside[last] = value
+    (folder / "agent.json").write_text(json.dumps(stated))
+    hash_bundle(folder)
+    with pytest.raises(RunError) as refused:
+        load_agent(folder)
+    assert text in str(refused.value)
+    assert str(refused.value).startswith(f"{folder}/agent.json: is not as simkit wrote it (")
 
 
 @pytest.mark.parametrize("wrong", [5, "x", [1], {"x": 1}, True])

@@ -1,0 +1,63 @@
+"""What agent.json says of how an agent acts; the rest of it says where the agent comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Literal, Self, get_type_hints
+
+from pydantic import ConfigDict, create_model
+
+from simkit.learning.slotted import Slotted
+from simkit.scenario.types import Section
+
+
+class Architecture(Section):
+    """The network."""
+
+    type: Literal["perceptron"]
+    layers: tuple[int, ...]  # sizes, inputs first and actions last
+    activation: Literal["relu"]
+
+
+class Actions(Section):
+    """What the numbers of actions mean."""
+
+    type: Literal["slots"]
+    slots: int
+    void: int
+    count: int
+    mask: bool  # whether actions that place nothing are masked
+
+
+_TYPES = get_type_hints(Slotted)
+SlottedPart = create_model(
+    "SlottedPart",
+    __base__=Section,
+    **{field.name: (_TYPES[field.name], ...) for field in fields(Slotted)},
+)
+"""The dimensions of the slotted model, each of the type that `Slotted` gives it."""
+
+
+class AgentDescription(Section):
+    """How an agent of numbered slots acts."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    architecture: Architecture
+    observation: dict[str, Any]  # that of an `ObservationSchema`
+    actions: Actions
+    slotted: SlottedPart  # type: ignore[valid-type] # made of the fields of Slotted
+    resources: tuple[str, ...]  # of the pool, in order
+
+    @classmethod
+    def read(cls, stated: Mapping[str, Any]) -> Self:
+        """Return the description; raises pydantic's ValidationError."""
+        mine = {key: stated[key] for key in cls.model_fields if key in stated}
+        return cls.model_validate_json(json.dumps(mine))  # as JSON, whose lists stand for tuples
+
+    @property
+    def model(self) -> Slotted:
+        """The slotted model; raises ScenarioError for dimensions that are out of range."""
+        return Slotted(**dict(self.slotted))

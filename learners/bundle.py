@@ -205,6 +205,11 @@ def _read_description(path: Path) -> dict[str, Any]:
             f"{path}: is of format {shown}, this simkit reads format {FORMAT}; train the agent "
             "again, or use the simkit that wrote it"
         )
+    if dotted := [key for key in found if "." in key]:
+        raise RunError(
+            f"{path}: {', '.join(dotted)} has a dot, which stands between a key and the key below "
+            "it; restore the bundle or train the agent again"
+        )
     if missing := [key for key in REQUIRED if key not in found]:
         raise RunError(f"{path}: {', '.join(missing)} is missing; train the agent again")
     if wrong := [key for key in REQUIRED if not isinstance(found[key], dict)]:

@@ -179,6 +179,16 @@ def test_a_changed_entry_is_refused_by_name(
         read_bundle(folder)
 
 
+def test_an_entry_cannot_be_moved_to_a_key_of_the_same_hash(folder: Path) -> None:
+    """``actions.type`` is the entry type of actions; a key of that name would have its hash."""
+    stated = json.loads((folder / "agent.json").read_text())
+    stated["actions.type"] = stated["actions"].pop("type")
+    (folder / "agent.json").write_text(json.dumps(stated))
+    for refused in (read_bundle, hash_bundle):
+        with pytest.raises(RunError, match=r"agent.json: actions.type has a dot, which stands"):
+            refused(folder)
+
+
 def test_an_agent_without_hashes_gets_them_from_whoever_trusts_it(folder: Path) -> None:
     written = (folder / "agent.json").read_bytes()
     stated = json.loads(written)

@@ -13,6 +13,7 @@ them again.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -25,6 +26,7 @@ import numpy.typing as npt
 
 from simkit.errors import PluginError, RunError
 from simkit.scenario.bundled import DESCRIPTION
+from simkit.text import shortened
 
 Array = npt.NDArray[Any]
 
@@ -35,6 +37,8 @@ REQUIRED: Final = ("architecture", "observation", "actions")
 """Keys that every description has."""
 HASHES: Final = "sha256"
 """The key of the hashes: dotted entry → SHA-256 of its value as canonical JSON."""
+MOST_DIGITS: Final = 1000
+"""Most characters of a whole number in a description."""
 LARGEST: Final = {DESCRIPTION: 10**7, WEIGHTS: 10**9}
 """Most bytes of each file; the agents that simkit trains have less than a hundredth."""
 
@@ -193,12 +197,31 @@ def _no_number(text: str) -> None:
     raise ValueError(f"{text} is not a number of JSON")
 
 
+def _whole(text: str) -> int:
+    if len(text) > MOST_DIGITS:
+        raise ValueError(
+            f"it holds a number of {len(text):,} digits, an agent's have at most {MOST_DIGITS:,}"
+        )
+    return int(text)
+
+
+def _real(text: str) -> float:
+    if math.isinf(number := float(text)):
+        raise ValueError(f"it holds {shortened(text)}, which is too large for a number")
+    return number
+
+
 def _read_description(path: Path) -> dict[str, Any]:
     text = _read(path, "give the folder of an agent")
     try:
-        found = json.loads(text.decode("utf-8"), parse_constant=_no_number)
+        found = json.loads(
+            text.decode("utf-8"), parse_constant=_no_number, parse_int=_whole, parse_float=_real
+        )
     except (ValueError, RecursionError) as error:
-        raise RunError(f"{path}: is not JSON ({error}); train the agent again") from error
+        raise RunError(
+            f"{path}: is not the JSON of an agent ({error}); restore the bundle or train the agent "
+            "again"
+        ) from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         shown = found.get("format") if isinstance(found, dict) else None
         raise RunError(

@@ -90,7 +90,7 @@ def _changed(**changes: Any) -> Any:
         # a bit in the file has flipped
         (_other_weights, "its sha256 differs"),
         (_without_description, "agent.json: cannot be read: No such file"),
-        (_half_description, "is not JSON"),
+        (_half_description, "is not the JSON of an agent"),
         # of a later simkit
         (_changed(format=2), "is of format 2, this simkit reads format 1"),
         (_changed(architecture=None, actions=None), "architecture, actions is missing"),
@@ -202,9 +202,10 @@ def test_an_agent_without_hashes_gets_them_from_whoever_trusts_it(folder: Path) 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[" * 100_000, "is not JSON"),
+        ("[" * 100_000, "is not the JSON of an agent"),
         ("NaN", "NaN is not a number of JSON"),
-        ("9" * 6000, "is not JSON"),
+        ("9" * 6000, "a number of 6,000 digits, an agent's have at most 1,000"),
+        ('{"seed": 1e999}', "it holds 1e999, which is too large for a number"),
         ("[]", "is of format None"),
         (" " * 10_000_001, "has 10,000,001 bytes, an agent's has at most 10,000,000"),
     ],

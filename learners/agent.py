@@ -14,9 +14,15 @@ import numpy as np
 from pydantic import ValidationError
 
 from simkit.errors import PolicyError, RunError, ScenarioError, SimkitError
-from simkit.learners.bundle import Bundle, read_bundle
+from simkit.learners.bundle import WEIGHTS, Bundle, read_bundle
 from simkit.learners.description import Actions, AgentDescription
-from simkit.learners.nn.perceptron import layers_of, logits, masked_log_softmax
+from simkit.learners.nn.perceptron import (
+    LARGEST_FLOW,
+    largest_flow,
+    layers_of,
+    logits,
+    masked_log_softmax,
+)
 from simkit.learning.actions import SlotActions, slot_actions_as_json
 from simkit.learning.observation import Encoder, make_encoder
 from simkit.learning.schema import ObservationSchema, differing_entries
@@ -116,6 +122,7 @@ class SlottedAgent:
                 "which is code; an agent is data and names an observation of simkit"
             )
         self._layers = _layers(bundle, described, self._observation.size, self.model.actions)
+        self._refuse_overflow(bundle.folder / WEIGHTS)
         self._masked = described.actions.mask
         self._refuse_other_actions(described.actions)
         self._greedy = choose == "greedy"
@@ -131,6 +138,16 @@ class SlottedAgent:
         mine = slot_actions_as_json(self.model.slots)
         if differing := differing_entries("actions", mine, stated):
             raise RunError("\n".join(f"{self._where}: {text}" for text in differing))
+
+    def _refuse_overflow(self, path: Path) -> None:
+        """Raise RunError if an observation could make numbers beyond float32."""
+        seen = max(max(abs(part.low), abs(part.high)) for part in self._observation.fields)
+        if not (bound := largest_flow(self._layers, seen)) <= LARGEST_FLOW:
+            raise RunError(
+                f"{path}: the weights are so large that an observation of at most {seen:g} could "
+                f"give {bound:.2g}; it must be at most {LARGEST_FLOW:g}, so restore the bundle or "
+                "train the agent again"
+            )
 
     def differences(self, scenario: Scenario) -> list[str]:
         """Return how a scenario differs from the agent's training, a line each."""

@@ -146,10 +146,10 @@ def read_bundle(folder: Path) -> Bundle:
 
 
 def _wrong_weights(weights: Mapping[str, Array]) -> list[str]:
-    """Return which weights are not floating-point numbers, or not finite."""
+    """Return which weights are not float32, or not finite."""
     problems = []
     for name, array in weights.items():
-        if not np.issubdtype(array.dtype, np.floating):
+        if array.dtype != np.float32:
             problems.append(f"{name} holds {array.dtype}; weights are float32")
         elif not np.isfinite(array).all():
             problems.append(f"{name} holds numbers that are not finite")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,9 @@ from simkit.errors import RunError
 
 Array = npt.NDArray[np.floating]
 Weights = dict[str, Array]
+
+LARGEST_FLOW: Final = 1e30
+"""Beyond it sums in float32 may overflow; the agents that simkit trains stay below 1e4."""
 
 
 def weight_names(layer: int) -> tuple[str, str]:
@@ -91,6 +95,20 @@ def logits(layers: Sequence[tuple[Array, Array]], inputs: Array) -> Array:
     weight, bias = layers[-1]
     result: Array = flow @ weight + bias
     return result
+
+
+def largest_flow(layers: Iterable[tuple[Array, Array]], inputs: float) -> float:
+    """Return a bound on all that `logits` calculates from inputs of at most that magnitude.
+
+    What comes after a layer that may exceed `LARGEST_FLOW` is left out, so that nothing overflows.
+    """
+    bound = inputs
+    for weight, bias in layers:
+        if not bound <= LARGEST_FLOW:
+            break
+        sums = np.abs(weight).sum(axis=0, dtype=np.float64)
+        bound = float((bound * sums + np.abs(bias)).max())
+    return bound
 
 
 def masked_log_softmax(logits: Array, allowed: Bools | None = None) -> Array:

@@ -16,7 +16,7 @@ import pytest
 from simkit.errors import PolicyError, RunError, ScenarioError
 from simkit.experiment.api import simulate
 from simkit.learners.agent import load_agent
-from simkit.learners.bundle import hash_bundle, write_bundle
+from simkit.learners.bundle import hash_bundle, read_bundle, write_bundle
 from simkit.learning.observe_deeprm import compact_schema
 from simkit.learning.slotted import Slotted
 from simkit.policy import SystemInfo
@@ -214,6 +214,22 @@ def test_absurd_values_with_fitting_hashes_are_told_in_a_sentence(
     hash_bundle(whole)
     with pytest.raises((RunError, ScenarioError), match=text):
         load_agent(whole).reset(INFO, np.random.default_rng(0))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("factor", [1e17, 1e38])
+def test_weights_that_overflow_are_refused(tmp_path: Path, factor: float) -> None:
+    """They are finite, and no hash finds them; logits would not be numbers."""
+    folder = bundle(tmp_path / "a", {0: 1.0})
+    large = {
+        name: np.full_like(array, factor) for name, array in read_bundle(folder).weights.items()
+    }
+    description = json.loads((folder / "agent.json").read_text())
+    write_bundle(folder, large, description)
+    with pytest.raises(
+        RunError, match=r"weights.safetensors: the weights are so large that an obs"
+    ):
+        load_agent(folder)
 
 
 def test_an_observation_that_names_code_is_refused_and_the_code_does_not_run(

@@ -127,6 +127,8 @@ def header(shape: list[int], kind: str = "F32", end: int = 8) -> bytes:
     ("content", "text"),
     [
         (packed(np.array([1, 2])), "layers.0.bias holds int64; weights are float32"),
+        (packed(np.float16([1, 2])), "layers.0.bias holds float16; weights are float32"),
+        (packed([1.0, 2.0]), "layers.0.bias holds float64; weights are float32"),
         (packed([True, False]), "layers.0.bias holds bool; weights are float32"),
         (packed(np.float32([1, np.nan])), "layers.0.bias holds numbers that are not finite"),
         (packed(np.float32([1, -np.inf])), "layers.0.bias holds numbers that are not finite"),

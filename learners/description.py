@@ -32,11 +32,8 @@ class Actions(Section):
 
 
 _TYPES = get_type_hints(Slotted)
-SlottedPart = create_model(
-    "SlottedPart",
-    __base__=Section,
-    **{field.name: (_TYPES[field.name], ...) for field in fields(Slotted)},
-)
+_REQUIRED: dict[str, Any] = {field.name: (_TYPES[field.name], ...) for field in fields(Slotted)}
+SlottedPart = create_model("SlottedPart", __base__=Section, **_REQUIRED)
 """The dimensions of the slotted model, each of the type that `Slotted` gives it."""
 
 

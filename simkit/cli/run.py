@@ -202,11 +202,13 @@ def validate(
 
 
 def _policy_problems(scenario: Loaded) -> Sequence[str]:
-    """Return why policy or processes cannot be built: wrong arguments, an agent for another run."""
-    from simkit.experiment.policy import build_policy
+    """Return why policy, estimator or processes cannot be built, such as wrong arguments."""
+    from simkit.experiment.policy import build_policy, build_predictor
     from simkit.experiment.processes import process_builder
 
-    return _problems_of(build_policy, scenario) or _problems_of(process_builder, scenario)
+    builders = (build_policy, build_predictor, process_builder)
+    found = (_problems_of(build, scenario) for build in builders)
+    return next(filter(None, found), ())
 
 
 def _clock_problems(scenario: Loaded) -> Sequence[str]:

@@ -43,6 +43,7 @@ import polars as pl
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import PolicyError
+from simkit.experiment.policy import missing_methods
 from simkit.policy import Action, Policy, State
 from simkit.seeds import stream
 from simkit.workload import Workload
@@ -88,10 +89,9 @@ def _maker(policy: Policy | type[Policy] | Callable[[], Policy]) -> Callable[[],
     made = policy
     if isinstance(policy, type) or not (hasattr(policy, "reset") or hasattr(policy, "schedule")):
         if not callable(policy):
-            raise _report(policy, [_no_interface(("reset", "schedule"))])
+            raise _report(policy, [_no_interface(["reset", "schedule"])])
         made = policy()
-    missing = tuple(m for m in ("reset", "schedule") if not callable(getattr(made, m, None)))
-    if missing:
+    if missing := missing_methods(made, "reset", "schedule"):
         raise _report(made, [_no_interface(missing)])
     if made is not policy:
         return policy  # type: ignore[return-value] # a class or function: it has just made one
@@ -105,7 +105,7 @@ def _maker(policy: Policy | type[Policy] | Callable[[], Policy]) -> Callable[[],
     return fresh
 
 
-def _no_interface(missing: tuple[str, ...]) -> BrokenRule:
+def _no_interface(missing: list[str]) -> BrokenRule:
     return BrokenRule(
         "interface",
         f"has no {' and no '.join(missing)}; a policy has reset(info, rng) and schedule(state)",

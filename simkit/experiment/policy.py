@@ -101,8 +101,7 @@ def checked_policy(policy: Any, name: str = "") -> Policy:
     """
     if isinstance(policy, type):
         policy = instantiate(f"policy: {policy.__name__!r}", policy, {})
-    missing = [m for m in ("reset", "schedule") if not callable(getattr(policy, m, None))]
-    if missing:
+    if missing := missing_methods(policy, "reset", "schedule"):
         shown = name or type(policy).__name__
         raise PolicyError(
             f"policy: {shown!r} has no {' and no '.join(missing)}; a policy has "
@@ -112,12 +111,27 @@ def checked_policy(policy: Any, name: str = "") -> Policy:
     return checked
 
 
+def missing_methods(thing: object, *methods: str) -> list[str]:
+    """Return which of the methods a policy or estimator lacks."""
+    return [name for name in methods if not callable(getattr(thing, name, None))]
+
+
 def build_predictor(scenario: Scenario) -> Predictor:
     """Return the scenario's source of run-time estimates; raises like `build_policy`."""
     choice = scenario.estimates
     factory = plugins.find("simkit.predictors", choice.type)
-    predictor: Predictor = instantiate(f"estimates: {choice.type!r}", factory, choice.args)
-    return predictor
+    predictor = instantiate(f"estimates: {choice.type!r}", factory, choice.args)
+    missing = missing_methods(predictor, "reset", "estimates", "on_submission", "on_end")
+    if not hasattr(predictor, "learns"):
+        missing.append("learns")
+    if missing:
+        raise PolicyError(
+            f"estimates: {choice.type!r} has no {' and no '.join(missing)}; an estimator has "
+            "reset, estimates, on_submission, on_end and learns; derive it from "
+            "simkit.policy.estimates.Requested, which has them"
+        )
+    checked: Predictor = predictor
+    return checked
 
 
 def build_rules(scenario: Scenario) -> Rules:

@@ -179,7 +179,7 @@ def _text(details: ErrorDetails, location: Location) -> str:
 def _remedy(kind: str, value: Any) -> str:
     if kind == "string_type" and isinstance(value, (int, float)):
         return "; put it in quotes"
-    if kind in ("tuple_type", "list_type") and not isinstance(value, dict):
+    if kind in ("tuple_type", "list_type") and value is not None and not isinstance(value, dict):
         return f"; write [{value}]"
     return ""
 

@@ -107,6 +107,41 @@ def test_a_constructor_that_fails_is_told_before_the_run(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("left_out", "text"),
+    [
+        (["estimates"], "has no estimates; an estimator has reset, estimates, on_submission"),
+        (["reset", "on_end"], "has no reset and no on_end; an estimator has"),
+        (["learns"], "has no learns; an estimator has"),
+    ],
+)
+def test_an_estimator_that_lacks_a_part_is_told_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    left_out: list[str], text: str,
+) -> None:  # fmt: skip
+    parts = {
+        "learns": "learns = True",
+        "reset": "def reset(self, workload, rng): pass",
+        "estimates": "def estimates(self, first, last): pass",
+        "on_submission": "def on_submission(self, task): return 1.0",
+        "on_end": "def on_end(self, task, run_time_s): pass",
+    }
+    lines = [f"    {line}\n" for name, line in parts.items() if name not in left_out]
+    (tmp_path / "code.py").write_text("class Est:\n" + "".join(lines))
+    assert run(tmp_path, monkeypatch, "estimates=code.py:Est") == 4
+    error = capsys.readouterr().err
+    assert f"estimates: '{tmp_path}/code.py:Est' {text}" in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "run").exists()
+    monkeypatch.setattr(
+        sys, "argv", ["simkit", "validate", "s.yaml", "--set", "estimates=code.py:Est"]
+    )
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    assert exit_.value.code == 2
+    assert text in capsys.readouterr().err
+
+
 def test_in_python_an_exit_is_an_error_too() -> None:
     class Leaves:
         def reset(self, info: object, rng: object) -> None:

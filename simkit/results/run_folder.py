@@ -23,11 +23,12 @@ from simkit.power.battery import BatteryFacts
 from simkit.results.time_bins import power_means
 from simkit.scenario.bundled import agent_label
 from simkit.scenario.types import shown
-from simkit.text import counted
+from simkit.text import counted, printable
 from simkit.units import KWH_J
 
 FORMAT: Final = 1
 """The version of run folders that this module reads."""
+STATUSES: Final = ("complete", "incomplete", "interrupted", "failed", "stopped")
 PORTABLE: Final = "portable_scenario"
 """Key of `run.json`: the scenario as it enters the digest (`scenario.portable_form`)."""
 
@@ -53,6 +54,7 @@ _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "cluster": dict, "cluster.resources": list, "cluster.resources.*": str,
     "cluster.machines": list, "cluster.machines.*": dict, "cluster.machines.*.id": int,
     "cluster.machines.*.capacity": dict, "cluster.machines.*.capacity.*": _NUMBER,
+    "estimates": (dict, NoneType), "estimates.name": str,
     "power": dict, "power.epoch_s": (*_NUMBER, NoneType), "power.zone": (str, NoneType),
     "scenario": dict, "scenario.name": str, "scenario.policy": (dict, str, NoneType),
     "scenario.policy.agent": str,
@@ -68,6 +70,7 @@ _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
 }  # fmt: skip
 """What is read of run.json, by dotted key → its type; ``*`` is any row of a list or any key."""
 _NEEDED: Final = {
+    "cluster": ("resources", "machines"),
     "cluster.machines.*": ("id", "capacity"),
     "inputs.*": ("path", "sha256"),
     "scenario.power.battery": (
@@ -277,7 +280,12 @@ class Run:
             )
         frame = pl.scan_parquet(path, glob=False)
         columns = _readable(path, lambda: frame.collect_schema().names())
-        if missing := [name for name in self.tables[table] if name not in columns]:
+        expected = [*self.tables[table]]
+        if table == "timeline":
+            expected += [
+                f"{part}_{r}" for r in self.resources for part in ("allocated", "capacity")
+            ]
+        if missing := [printable(name) for name in expected if name not in columns]:
             raise RunError(
                 f"{path}: column {', '.join(missing)} is missing; the file was not written by "
                 "simkit, or was edited: run the scenario again"
@@ -323,7 +331,7 @@ def open_run(folder: RunOrFolder, *, allow_partial: bool = False) -> Run:
     if allow_partial:
         return Run(path, {"status": "incomplete", **info})
     if info.get("status") != "complete":
-        error = f" ({info['error']})" if info.get("error") else ""
+        error = f" ({printable(info['error'])})" if info.get("error") else ""
         raise RunError(
             f"{path}: the run is {info.get('status', 'incomplete')}{error}, its results are "
             "partial; run the scenario again, or take what is there with --partial (in Python: "
@@ -335,6 +343,11 @@ def open_run(folder: RunOrFolder, *, allow_partial: bool = False) -> Run:
         raise RunError(
             f"{path}: {', '.join(f'{table}.parquet' for table in missing)} is missing, though "
             "run.json says complete; run the scenario again"
+        )
+    if run.resources and not set(run.resources) & set(run.scan("tasks").collect_schema().names()):
+        raise RunError(
+            f"{path}: the tasks ask for none of the cluster's resources "
+            f"({printable(', '.join(run.resources))}); run the scenario again"
         )
     return run
 
@@ -351,11 +364,16 @@ def _wrong_types(info: Mapping[str, Any]) -> Iterator[str]:
             too_large = type(value) is int and value.bit_length() > 63
             if type(value) not in allowed or too_large:
                 names = " or ".join(dict.fromkeys(_NAMES[kind] for kind in allowed))
-                yield f"{key} is {shown(value)}, it must be {names}; run the scenario again"
+                where = printable(key)
+                yield f"{where} is {shown(value)}, it must be {names}; run the scenario again"
     for pattern, keys in _NEEDED.items():
         for key, value in _entries(info, pattern.split(".")):
             if isinstance(value, dict) and (missing := [k for k in keys if k not in value]):
-                yield f"{key} has no {', '.join(missing)}; run the scenario again"
+                yield f"{printable(key)} has no {', '.join(missing)}; run the scenario again"
+    if isinstance(status := info.get("status", STATUSES[0]), str) and status not in STATUSES:
+        yield f"status is {shown(status)}, it must be one of {', '.join(STATUSES)}"
+    if isinstance(cluster := info.get("cluster"), dict) and cluster.get("resources") == []:
+        yield "cluster.resources is [], it must name a resource; run the scenario again"
 
 
 def _entries(value: Any, steps: list[str], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 
 from simkit.errors import RunError
+from simkit.text import printable
 from simkit.verify.audit import Check
 from simkit.verify.manifest.shape import check_shape
 
@@ -304,7 +305,8 @@ def _check_resources(folder: Path, tables: dict[str, pl.DataFrame], resources: l
                 "tasks, expected Float64 in both or a column in neither"
             )
     if not any(resource in tables["tasks"].columns for resource in resources):
-        raise RunError(f"{folder}: the tasks ask for none of the resources {', '.join(resources)}")
+        names = printable(", ".join(resources)) or "none in run.json"
+        raise RunError(f"{folder}: the tasks ask for none of the cluster's resources ({names})")
 
 
 _DIGESTED = ("jobs", "tasks", "allocations", "timeline", "events", "power", "energy")

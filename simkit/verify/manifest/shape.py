@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from simkit.errors import RunError
+from simkit.text import printable
 
 
 class _Each:
@@ -20,6 +21,7 @@ class _Each:
         self.shape = shape
 
 
+_STATUSES: Final = ("complete", "incomplete", "interrupted", "failed", "stopped")
 _NUMBER: Final = (int, float)
 _COUNTS: Final = _Each(int)
 _ROWS: Final = {
@@ -60,7 +62,11 @@ def check_shape(path: Path, manifest: dict[str, Any]) -> None:
     if missing := [key for key in shape if key not in manifest]:
         raise RunError(f"{path}: no key {', '.join(missing)}; the file is damaged, run it again")
     if problem := _problem(manifest, shape, ""):
-        raise RunError(f"{path}: {problem}; the file is damaged, run it again")
+        raise RunError(f"{path}: {printable(problem)}; the file is damaged, run it again")
+    if (status := manifest["status"]) not in _STATUSES:
+        raise RunError(f"{path}: status is {status!r}, it must be one of {', '.join(_STATUSES)}")
+    if not manifest["cluster"]["resources"]:
+        raise RunError(f"{path}: cluster.resources is empty, it must name a resource")
 
 
 def _problem(value: Any, shape: Any, place: str) -> str:

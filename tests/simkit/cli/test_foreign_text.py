@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -173,6 +174,10 @@ WRONG_TYPES = [
     ("scenario.policy", 1.5, "scenario.policy is 1.5, it must be an object or text or null"),
     ("scenario.power", True, "scenario.power is true, it must be an object or null"),
     ("scenario.power", {"battery": {}}, "scenario.power.battery has no capacity_kwh, charge_eff"),
+    ("estimates", -1.5, "estimates is -1.5, it must be an object or null"),
+    ("status", "complete\nm: every rule holds", "status is 'complete\\nm: every rule holds', it must"),
+    ("cluster", {"a": 1}, "cluster has no resources, machines"),
+    ("cluster.resources", [], "cluster.resources is [], it must name a resource"),
     ("cluster", None, "cluster is null, it must be an object"),
     ("cluster.resources", {"a": 1}, "cluster.resources is {'a': 1}, it must be a list"),
     ("cluster.machines", [3], "cluster.machines.0 is 3, it must be an object"),
@@ -204,6 +209,21 @@ def test_wrong_types_in_run_json_are_told_by_every_command(
     with pytest.raises(RunError, match=r"m/run.json: "):
         open_run("m")
     simkit("verify", "m")  # it has its own rules for these
+
+
+def test_resources_that_no_table_has_are_reported_by_every_command(
+    simkit: Callable[..., str], base: Path
+) -> None:
+    info = json.loads((base / "run.json").read_text())
+    info["cluster"]["resources"] = ["gpu\nm: every rule holds"]
+    shutil.copytree(base, "m")
+    Path("m/run.json").write_text(json.dumps(info))
+    for words in (("compare", "m", str(base)), ("plot", "m"), ("export", "m", "o.swf"),
+                  ("verify", "m")):  # fmt: skip
+        said = simkit(*words)
+        assert "gpu\\n" in said
+        assert "Traceback" not in said
+        assert "\nm: every rule holds" not in said
 
 
 @pytest.fixture(scope="module")

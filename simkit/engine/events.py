@@ -186,8 +186,8 @@ class EventLoop(simpy.Environment):
         waits for it.
         """
         queue, first = self._queue, int(Rank.COMPLETION)
-        while len(queue) > self._limits and (
-            len(queue) > self._background or self._is_worth_waiting()
+        while len(queue) > self._background or (
+            len(queue) > self._limits and self._is_worth_waiting()
         ):
             now, rank, _, event = heappop(queue)
             self.now = now

@@ -8,13 +8,12 @@ asserted about time: machines differ, and a test that fails on a busy one teache
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import time
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import plain_replay
 import polars as pl
 import pytest
 
@@ -45,15 +44,6 @@ class NoSink:
         pass
 
 
-def plain() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("plain_replay", ROOT / "tests/plain_replay.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("log", LOGS)
 def test_fcfs_easy(log: str, benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,7 +53,7 @@ def test_fcfs_easy(log: str, benchmark: Any, capsys: pytest.CaptureFixture[str])
     table = pl.read_csv(path)
     workload = Workload.from_jobs(table.select(COLUMNS))
     lists = [table[name].to_list() for name in COLUMNS[1:]]
-    replay, processors = plain().replay, LOGS[log]
+    replay, processors = plain_replay.replay, LOGS[log]
     plain_s: list[float] = []
 
     def both() -> float:

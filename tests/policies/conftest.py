@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -81,16 +79,3 @@ def columns(rows: list[tuple[float, float, int, float]]) -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def job_columns() -> Callable[..., dict[str, Any]]:
     return columns
-
-
-@pytest.fixture(scope="session")
-def plain_replay() -> Callable[..., list[float]]:
-    """Return `replay` of tests/plain_replay.py, the second implementation."""
-    path = Path(__file__).resolve().parents[1] / "plain_replay.py"
-    spec = importlib.util.spec_from_file_location("plain_replay", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    function: Callable[..., list[float]] = module.replay
-    return function

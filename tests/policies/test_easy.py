@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import plain_replay
 import polars as pl
 import pytest
 from hypothesis import given
@@ -26,13 +27,13 @@ def composed(order: str, easy: bool) -> OrderedPolicy:
 
 @pytest.mark.parametrize("order", ["fcfs", "sjf"])
 @pytest.mark.parametrize("easy", [False, True], ids=["none", "easy"])
-def test_equals_a_plain_replay(order, easy, simulate, job_columns, plain_replay):
+def test_equals_a_plain_replay(order, easy, simulate, job_columns):
     @given(JOBS)
     def check(rows):
         jobs = job_columns(rows)
         ours = simulate(composed(order, easy), jobs, PROCESSORS).starts
         names = ("submit_time_s", "run_time_s", "processors", "requested_time_s")
-        plain = plain_replay(
+        plain = plain_replay.replay(
             PROCESSORS,
             *(jobs[name].tolist() for name in names),
             shortest_first=order == "sjf",

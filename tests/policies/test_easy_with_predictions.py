@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
+import plain_easy_plus_plus
 import polars as pl
 import pytest
 
@@ -22,17 +20,6 @@ from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
 PROCESSORS = 16
-
-
-@pytest.fixture(scope="module")
-def plain() -> ModuleType:
-    path = Path(__file__).resolve().parents[1] / "plain_easy_plus_plus.py"
-    spec = importlib.util.spec_from_file_location("plain_easy_plus_plus", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 class Tables(list[pl.DataFrame]):
@@ -69,13 +56,11 @@ def random_jobs(seed: int, count: int) -> dict[str, Any]:
 @pytest.mark.parametrize("order", ["queue", "sjf"])
 @pytest.mark.parametrize("correction", ["none", "tsafrir", "request"])
 @pytest.mark.parametrize("machines", [1, 4])  # 4: the general form, for many machines
-def test_schedules_are_those_of_a_plain_replay(
-    plain: ModuleType, correction: str, order: Any, machines: int
-) -> None:
+def test_schedules_are_those_of_a_plain_replay(correction: str, order: Any, machines: int) -> None:
     for seed in range(10):
         jobs = random_jobs(seed, 250)  # more than wait in a short queue
         columns = [list(jobs[name]) for name in list(jobs)[1:]]
-        expected = plain.replay(
+        expected = plain_easy_plus_plus.replay(
             PROCESSORS, *columns, correction=correction, shortest_first=order == "sjf"
         )
         cluster = Cluster.pool({"processors": PROCESSORS})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -11,9 +11,10 @@ import polars as pl
 
 from simkit.analysis.comparable_metrics import RunMetric, chosen_metrics, default_metrics
 from simkit.analysis.intervals import Interval, seed_interval, weekly_interval
-from simkit.analysis.paired_runs import RunPair, as_runs, pair_runs
+from simkit.analysis.paired_runs import GROUP, RunPair, as_runs, pair_runs
 from simkit.arrays import Floats
 from simkit.errors import RunError
+from simkit.results.group_metrics import By, check_by, in_order
 from simkit.results.job_metrics import JobMetric
 from simkit.results.metric import counted_resource, metric_numbers
 from simkit.results.run_folder import Run, RunOrFolder
@@ -42,6 +43,8 @@ class Difference:
     """Jobs, or pairs of runs, that are left out: one or both have no value."""
     of: Literal["jobs", "runs"] = "jobs"
     """What `n` counts."""
+    group: str | None = None
+    """The group of jobs that this is about; None: all."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,7 @@ def compare_runs(
     b: RunOrFolder | Sequence[RunOrFolder],
     *,
     metrics: Sequence[str] | None = None,
+    by: By | None = None,
     tau: float = 10.0,
     level: float = 0.95,
     resamples: int = 2000,
@@ -108,6 +112,8 @@ def compare_runs(
         metrics: names of metrics of single jobs (`comparable_metrics.COMPARABLE_JOB_METRICS`), or
             of numbers of whole runs, such as ``carbon_kg`` or ``grid_kwh.import``. None: waits and
             slowdowns, and value and energy if all runs have them.
+        by: also compares each group of jobs, after all jobs; see `group_metrics.By`. A job is in
+            the group that it has in A, which matters for the scenario's partitions alone.
         tau: floor of the run time in bounded slowdowns, in s.
         level: of confidence, between 0 and 1.
         resamples: resamples of the bootstrap.
@@ -121,17 +127,22 @@ def compare_runs(
             f"compare: level {level!r}, resamples {resamples!r}, tau {tau!r}; the level lies "
             "between 0 and 1, there is at least 1 resample, and tau is above 0 s"
         )
+    if by is not None:
+        check_by(by)
     runs_a, runs_b = as_runs(a), as_runs(b)
     runs = (*runs_a, *runs_b)
     chosen = chosen_metrics(default_metrics(runs) if metrics is None else metrics, runs)
     needed = {name for m in chosen if not isinstance(m, RunMetric) for name in m.needs}
-    pairs = pair_runs(runs_a, runs_b, needed)
-    differences = [
-        _of_runs(metric, pairs, level)
-        if isinstance(metric, RunMetric)
-        else _of_jobs(metric, pairs, tau, level=level, resamples=resamples, seed=seed)
-        for metric in chosen
-    ]
+    pairs = pair_runs(runs_a, runs_b, needed, by)
+    differences = []
+    for metric in chosen:
+        if isinstance(metric, RunMetric):
+            differences.append(_of_runs(metric, pairs, level))
+            continue
+        for group in (None, *(_groups(pairs, by) if by else ())):
+            found = pairs if group is None else [pair.of_group(group) for pair in pairs]
+            difference = _of_jobs(metric, found, tau, level=level, resamples=resamples, seed=seed)
+            differences.append(replace(difference, group=group))
     return Comparison(
         a=_names(runs_a),
         b=_names(runs_b),
@@ -142,6 +153,13 @@ def compare_runs(
         unfinished_in_a=tuple(job for pair in pairs for job in pair.unfinished_in_a),
         unfinished_in_b=tuple(job for pair in pairs for job in pair.unfinished_in_b),
     )
+
+
+def _groups(pairs: Sequence[RunPair], by: By) -> list[str]:
+    """Return the groups of jobs of all pairs, in the order of `metrics_by`."""
+    jobs = pl.concat(pair.both.select(pl.col(GROUP).alias(by)) for pair in pairs)
+    names: list[str] = in_order(jobs.group_by(by).agg(pl.len().alias("jobs")), by)[by].to_list()
+    return names
 
 
 def _of_jobs(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from simkit.analysis.comparable_metrics import LAST_S
 from simkit.arrays import Floats
 from simkit.errors import RunError
 from simkit.records import ENERGY, JOBS_WITH_VALUE
+from simkit.results.group_metrics import By, group_of
 from simkit.results.run_folder import Run, open_run
 from simkit.text import counted
 
@@ -22,6 +23,8 @@ _TIMES = (
     "start_time_s", "end_time_s", "wait_time_s", "turnaround_time_s", "run_time_s", "ideal_time_s",
 )  # fmt: skip
 """Columns of the jobs that differ between runs; the workload gives the others."""
+GROUP: Final = "job_group"
+"""Column of the jobs of both runs: the group that a job is in, in run A."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,10 @@ class RunPair:
     only_in_b: tuple[Any, ...]
     unfinished_in_a: tuple[Any, ...]
     unfinished_in_b: tuple[Any, ...]
+
+    def of_group(self, group: str) -> RunPair:
+        """Return the pair with the jobs of a group alone, see `pair_runs`."""
+        return replace(self, both=self.both.filter(pl.col(GROUP) == group))
 
     def values(self, value: pl.Expr) -> tuple[Floats, Floats, Floats]:
         """Return a metric in A and in B, and the submit times, of jobs that have it in both."""
@@ -61,18 +68,21 @@ def as_runs(source: Any) -> tuple[Run, ...]:
     return runs
 
 
-def pair_runs(a: Sequence[Run], b: Sequence[Run], columns: Collection[str] = ()) -> list[RunPair]:
+def pair_runs(
+    a: Sequence[Run], b: Sequence[Run], columns: Collection[str] = (), by: By | None = None
+) -> list[RunPair]:
     """Pair runs by seed, or one run with one run whatever their seeds.
 
     Args:
         a: the runs of one side.
         b: the runs of the other side.
         columns: further columns that metrics need; see `JobMetric.needs`.
+        by: adds the column `GROUP`; None: it is left out.
 
     Raises RunError if a seed occurs twice or on one side only, or if the workloads differ.
     """
     if len(a) == len(b) == 1:
-        return [_pair(a[0], b[0], columns)]
+        return [_pair(a[0], b[0], columns, by)]
     seeds_a, seeds_b = _by_seed(a), _by_seed(b)
     if alone := sorted(seeds_a.keys() ^ seeds_b.keys()):
         raise RunError(
@@ -85,10 +95,10 @@ def pair_runs(a: Sequence[Run], b: Sequence[Run], columns: Collection[str] = ())
             "scenario is random; compare one run a side, or give the workload `resample: {}` so "
             "that every seed is another workload"
         )
-    return [_pair(seeds_a[seed], seeds_b[seed], columns) for seed in sorted(seeds_a)]
+    return [_pair(seeds_a[seed], seeds_b[seed], columns, by) for seed in sorted(seeds_a)]
 
 
-def _pair(a: Run, b: Run, columns: Collection[str] = ()) -> RunPair:
+def _pair(a: Run, b: Run, columns: Collection[str], by: By | None) -> RunPair:
     """Join the jobs of two runs by id."""
     _refuse_other_input(a, b)
     if a.resources != b.resources:
@@ -107,6 +117,9 @@ def _pair(a: Run, b: Run, columns: Collection[str] = ()) -> RunPair:
         )
     both = jobs_a.join(jobs_b, on="job_id", how="inner", suffix="_b", maintain_order="left")
     _refuse_other_jobs(a, b, both, given)
+    if by is not None:
+        groups = a.jobs.select("job_id", group_of(a, by).alias(GROUP))
+        both = both.join(groups, on="job_id", how="left", maintain_order="left")
     return RunPair(
         a=a,
         b=b,

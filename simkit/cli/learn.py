@@ -266,24 +266,26 @@ def evaluate(
 
 def _print_evaluation(found: Evaluation) -> None:
     """Print a row for each candidate, then notes on the columns."""
-    from simkit.cli.text import console, quantity, say, table
+    from simkit.cli.tables import print_table
+    from simkit.cli.text import quantity, say
     from simkit.text import counted
 
-    made = table("Candidate", "mean of sets", "low", "high", "of all jobs", "difference",
-                 "low", "high", "wins", "ties", "unfinished", "rejected")  # fmt: skip
+    heads = ["Candidate", "mean of sets", "low", "high", "of all jobs", "difference",
+             "low", "high", "wins", "ties", "unfinished", "rejected"]  # fmt: skip
+    rows = []
     for one in found.candidates:
         apart: tuple[float | None, ...] = (one.difference, *_bounds(one.difference_interval))
         means = (one.set_mean, *_bounds(one.interval), one.pooled_mean)
         against = one.label != found.reference
-        made.add_row(
+        rows.append([
             one.label,
             *(quantity(number, found.unit) for number in (*means, *apart)),
             f"{one.wins:,}" if against else "-",
             f"{one.ties:,}" if against else "-",
             f"{one.unfinished:,}",
             f"{one.rejected:,}",
-        )
-    console().print(made)
+        ])  # fmt: skip
+    print_table(heads, rows)
     empty = f"; {found.empty_sets} more without a job are left out" if found.empty_sets else ""
     first = found.candidates[0]
     say("Metric", found.metric)

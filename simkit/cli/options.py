@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+
+class Group(StrEnum):
+    """What jobs are grouped by; see `simkit.results.group_metrics.By`."""
+
+    PARTITION = "partition"
+    QUEUE = "queue"
+    USER = "user"
+    GROUP = "group"
+    SIZE = "size"
+    LENGTH = "length"
+
 
 Scenario = Annotated[
     str,
@@ -39,6 +52,15 @@ NoCode = Annotated[
     bool,
     typer.Option(
         "--no-code", help="Refuse a scenario that names code, my_policy.py:Mine or module:Mine."
+    ),
+]
+By = Annotated[
+    Group | None,
+    typer.Option(
+        "--by",
+        help="Also by group of jobs. The partition is the scenario's, or else the log's; the size "
+        "is what a job asks for, the length its run time.",
+        show_default=False,
     ),
 ]
 Partial = Annotated[bool, typer.Option("--partial", help="Accept a run that did not finish.")]

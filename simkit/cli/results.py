@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from simkit.cli.echo import echo
-from simkit.cli.options import AsJson, Partial, RunFolder
+from simkit.cli.options import AsJson, By, Partial, RunFolder
 
 
 def compare(
@@ -30,6 +30,7 @@ def compare(
             "runs (carbon_kg, grid_kwh.import, wait_time_s.p99, …); may be repeated.",
         ),
     ] = None,
+    by: By = None,
     level: Annotated[float, typer.Option(help="Confidence level.")] = 0.95,
     partial: Partial = False,
     as_json: AsJson = False,
@@ -54,11 +55,13 @@ def compare(
             f"{counted(len(runs), 'run')}; give two, or the runs of B by --with"
         )
     first, second = ([open_run(f, allow_partial=partial) for f in side] for side in folders)
-    comparison = compare_runs(first, second, metrics=metric or None, level=level)
+    comparison = compare_runs(
+        first, second, metrics=metric or None, by=None if by is None else by.value, level=level
+    )
     if as_json:
         print_json(comparison.as_json())
     else:
-        print_comparison(comparison)
+        print_comparison(comparison, None if by is None else by.value)
 
 
 def verify(
@@ -179,27 +182,36 @@ def plot(
         typer.Option(
             "--output",
             "-o",
-            help="A .png or .svg file; default: plot.png (power.png) in the run folder.",
+            help="A .png or .svg file; default: plot.png, power.png or by-user.png in the run "
+            "folder.",
         ),
     ] = None,
+    by: By = None,
     partial: Partial = False,
 ) -> None:
     """Draw a run.
 
-    jobs: utilisation, queue length and waits; several runs share one picture. power: the sources
-    of the load, the battery's state of charge, and the power limit.
+    jobs: utilisation, queue length and waits; several runs share one picture; with --by, waits and
+    slowdowns of each group. power: the sources of the load, the battery's state of charge, and the
+    power limit.
     """
     from simkit.analysis.plot import plot_compare
+    from simkit.analysis.plot_groups import plot_groups
     from simkit.analysis.plot_power import plot_power
     from simkit.results.output_folder import check_file
     from simkit.results.run_folder import open_run
 
     if kind is PictureKind.POWER and len(runs) > 1:
         raise typer.BadParameter(f"{len(runs)} runs; a picture of power shows one")
+    if kind is PictureKind.POWER and by is not None:
+        raise typer.BadParameter("--by groups jobs; a picture of power has none")
     opened = [open_run(folder, allow_partial=partial) for folder in runs]
-    picture = target or runs[0] / ("power.png" if kind is PictureKind.POWER else "plot.png")
+    usual = "power" if kind is PictureKind.POWER else f"by-{by.value}" if by else "plot"
+    picture = target or runs[0] / f"{usual}.png"
     check_file(picture)
-    if kind is PictureKind.POWER:
+    if by is not None:
+        plot_groups(opened, by.value, picture)
+    elif kind is PictureKind.POWER:
         plot_power(opened[0], picture)
     else:
         plot_compare(opened, picture)

@@ -11,6 +11,7 @@ import typer
 from simkit.cli.echo import echo
 from simkit.cli.options import (
     AsJson,
+    By,
     NoCode,
     NoProgress,
     Output,
@@ -38,6 +39,7 @@ def run(
         bool,
         typer.Option("--force", help="Write to --output whatever its folder contains."),
     ] = False,
+    by: By = None,
     as_json: AsJson = False,
     no_progress: NoProgress = False,
 ) -> None:
@@ -81,9 +83,16 @@ def run(
         echo(_kept("stopped", folder), err=True)
         raise
     if as_json:
-        print_json({"run": str(folder), "digest": result.digest, "metrics": result.metrics})
+        content: dict[str, Any] = {
+            "run": str(folder),
+            "digest": result.digest,
+            "metrics": result.metrics,
+        }
+        if by is not None:
+            content["by"] = result.metrics_by(by.value).to_dicts()
+        print_json(content)
     else:
-        print_run(result)
+        print_run(result, None if by is None else by.value)
     for warn in (rejections_warning, waiting_warning):
         if warning := warn(result):
             echo(warning, err=True)

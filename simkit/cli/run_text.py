@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
-
 from simkit.cli.echo import echo
-from simkit.cli.text import console, print_rows, quantity, say, table
+from simkit.cli.groups_text import (
+    DIFFERENCE_HEADS,
+    difference_cells,
+    print_differences_by,
+    print_groups,
+)
+from simkit.cli.tables import print_table
+from simkit.cli.text import print_rows, quantity, say, wrapped
 from simkit.experiment.estimates import estimates_name
 from simkit.experiment.policy import policy_label
 from simkit.experiment.site import span_of
@@ -17,9 +22,10 @@ from simkit.text import counted
 from simkit.units import KWH_J
 
 if TYPE_CHECKING:
-    from simkit.analysis.compare import Comparison
+    from simkit.analysis.compare import Comparison, Difference
     from simkit.experiment import Experiment
     from simkit.power.site import Foresight, Site, Supply
+    from simkit.results.group_metrics import By
     from simkit.results.run_folder import Run
     from simkit.verify.audit import Audit
 
@@ -66,14 +72,16 @@ def _cluster_line(experiment: Experiment) -> str:
     return " ".join(parts)
 
 
-def print_run(run: Run) -> None:
-    """Print the metrics of a run, its counts, and where it is."""
-    out = console()
+def print_run(run: Run, by: By | None = None) -> None:
+    """Print the metrics of a run, also by group if asked for, its counts, and where it is."""
     echo()
-    out.print(_distributions(run.metrics))
+    _print_distributions(run.metrics)
     echo()
-    out.print(_numbers(run.metrics))
+    _print_numbers(run.metrics)
     echo()
+    if by is not None:
+        print_groups(run.metrics_by(by))
+        echo()
     counts = run.metrics["jobs"]
     states = ("finished", "killed", "rejected", "running", "waiting")
     shown = [f"{counts[s]:,} {s}" for s in states if counts.get(s) or s == "finished"]
@@ -91,24 +99,36 @@ def _times(info: Mapping[str, Any]) -> str:
     return f"{phases} ({rate:,.0f} jobs/s, peak memory {memory:,.0f} MB)"
 
 
-def _distributions(metrics: Mapping[str, Any]) -> Table:
-    made = table("Metric", *DISTRIBUTION, "jobs", "no value")
+def _print_distributions(metrics: Mapping[str, Any]) -> None:
+    rows, over = [], dict[str, list[str]]()
     for name, values in metrics.items():
         if "p50" in values:
-            cells = [quantity(values.get(column), values["unit"]) for column in DISTRIBUTION]
-            made.add_row(name, *cells, f"{values['count']:,}", f"{values['censored']:,}")
-    return made
+            rows.append([name, *(quantity(values.get(c), values["unit"]) for c in DISTRIBUTION)])
+            missing = f", {values['censored']:,} missing" if values["censored"] else ""
+            count = f"{counted(values['count'], 'value')}{missing}"
+            over.setdefault(f"{values['window']} ({count})", []).append(name)
+    print_table(["Metric", *DISTRIBUTION], rows)
+    _say_over(over)
 
 
-def _numbers(metrics: Mapping[str, Any]) -> Table:
-    made = table("Metric", "value", text=["unit", "over"])
+def _print_numbers(metrics: Mapping[str, Any]) -> None:
+    rows, over = [], dict[str, list[str]]()
     for name, values in metrics.items():
         key = "value" if "value" in values else "mean"
         if "p50" not in values and key in values:
             unit = "" if values["unit"] in ("1", "s") else values["unit"]
-            text = quantity(values[key], values["unit"])
-            made.add_row(name, text, unit, str(values["window"]))
-    return made
+            rows.append([name, quantity(values[key], values["unit"]), unit])
+            over.setdefault(str(values["window"]), []).append(name)
+    print_table(["Metric", "value", "unit"], rows, text=1)
+    _say_over(over)
+
+
+def _say_over(over: Mapping[str, Sequence[str]]) -> None:
+    """Print what metrics are over: first that of most of them, then the others with their names."""
+    most, *rest = sorted(over, key=lambda what: -len(over[what]))
+    say("Over", f"{most}{'; except:' if rest else ''}")
+    for what in rest:
+        say("", f"{', '.join(over[what])}: {what}")
 
 
 def power_line(experiment: Experiment) -> str:
@@ -159,20 +179,23 @@ def _forecast(foresight: Foresight | None, kind: str | None) -> str:
     return f"forecast {kind} for {foresight.horizon_s / 3600:g} h" if kind else "a forecast"
 
 
-def print_comparison(comparison: Comparison) -> None:
-    """Print the differences of two runs, then what was left out."""
+def print_comparison(comparison: Comparison, by: str | None = None) -> None:
+    """Print the differences of two runs, also by group if asked for, then what was left out."""
     say("A", comparison.a)
     say("B", comparison.b)
-    made = table("Metric", "mean A", "mean B", "B - A", "low", "high", "better", "equal", "worse",
-                 "jobs")  # fmt: skip
-    for row in comparison.differences:
-        numbers = (row.mean_a, row.mean_b, row.difference, row.interval.low, row.interval.high)
-        shares = ("-" if s is None else f"{s:.0%}" for s in (row.better, row.equal, row.worse))
-        count = f"{row.n:,}" if row.of == "jobs" else counted(row.n, "run")
-        made.add_row(row.metric, *(quantity(n, row.unit) for n in numbers), *shares, count)
-    console().print(made)
+    whole = [row for row in comparison.differences if row.group is None]
+    heads, rows = ["Metric", *DIFFERENCE_HEADS], [[r.metric, *difference_cells(r)] for r in whole]
+    over = [_pairs_over(row) for row in whole]
+    if len(set(over)) > 1:
+        heads, rows = [*heads, "over"], [[*row, n] for row, n in zip(rows, over, strict=True)]
+    print_table(heads, rows)
+    if len(set(over)) == 1:
+        say("Over", over[0])
+    if by is not None:
+        print_differences_by(by, comparison.differences)
+        echo()
     methods: dict[str, list[str]] = {}
-    for row in comparison.differences:
+    for row in whole:
         method = f"{row.interval.level:.0%}, {row.interval.method}"
         methods.setdefault(method, []).append(row.metric)
     for method, names in methods.items():
@@ -181,22 +204,26 @@ def print_comparison(comparison: Comparison) -> None:
         say("Note", note)
 
 
+def _pairs_over(row: Difference) -> str:
+    return counted(row.n, "job" if row.of == "jobs" else "run")
+
+
 def print_audit(audit: Audit) -> None:
     """Print every check and the rows that break a rule."""
-    made = table("Check", "examined", "violations", text=["rule"])
+    rows = []
     for check in audit.checks:
         found = "-" if check.skipped else f"{check.found:,}"
         why_not = "not audited: because" if check.applies else "does not apply:"
         rule = f"{why_not} {check.skipped}" if check.skipped else check.rule
-        made.add_row(check.name, f"{check.examined:,}", found, rule)
-    console().print(made)
+        rows.append((check.name, f"{check.examined:,}", found, rule))
+    print_table(["Check", "examined", "violations", "rule"], rows, text=1)
     for violation in audit.violations:
-        echo(violation)
+        wrapped(str(violation))
     for check in audit.checks:
         for what, value in check.notes.items():
             if value:
-                echo(f"note: {check.name}: {what}: {_listed(value)}")
-    echo(f"{audit.folder}: {audit.summary()}")
+                wrapped(f"note: {check.name}: {what}: {_listed(value)}")
+    wrapped(f"{audit.folder}: {audit.summary()}")
 
 
 def _listed(value: Any) -> str:

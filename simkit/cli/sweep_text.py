@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ruamel.yaml import YAML
 
-from simkit.cli.text import console, quantity, say, table
+from simkit.cli.tables import GAP, console, print_table
+from simkit.cli.text import quantity, say
 from simkit.errors import did_you_mean
 from simkit.results.metric import Number, metric_numbers
 
@@ -28,7 +29,14 @@ FIRST_LEFT_OUT: Final = (
     "deadline_misses.share", "unserved_kwh", "energy_cost", "qos_violations.share",
 )  # fmt: skip
 """Metrics that are left out, in this order, if the table is too wide."""
-_GAP = 2  # between two columns
+
+
+NOT_FINISHED: Final = {
+    "rejected": ("rejected",),
+    "killed": ("killed",),
+    "unfinished": ("running", "waiting"),
+}
+"""Columns of jobs that did not finish, and the states that they count."""
 
 
 class Column(NamedTuple):
@@ -54,29 +62,47 @@ def print_sweep(
         metrics: names of the metrics to show; empty: the most informative ones that fit.
     """
     keys = list(outcomes[0].assignment) if outcomes else []
-    fixed = [Column("Run", tuple(outcome.state for outcome in outcomes))]
-    fixed += [Column(key, tuple(_swept(o.assignment[key]) for o in outcomes)) for key in keys]
+    named = [Column("Run", tuple(outcome.state for outcome in outcomes))]
+    named += [Column(key, tuple(_swept(o.assignment[key]) for o in outcomes)) for key in keys]
     if any(o.estimates and o.estimates != _told(o) for o in outcomes):
-        fixed.append(Column("planned with", tuple(o.estimates for o in outcomes)))
-    took = [f"{o.seconds:.1f}" if o.state == "done" else "" for o in outcomes]
-    fixed.append(Column("seconds", tuple(took)))
+        named.append(Column("planned with", tuple(o.estimates for o in outcomes)))
+    last = [*_jobs_without_an_end(outcomes), *_seconds(outcomes)]
     found = [metric_numbers(outcome.metrics) for outcome in outcomes]
-    out, left_out = console(), list[str]()
+    left_out: list[str] = []
     if metrics:
         shown = [_column(name, found) for name in metrics]
     else:
-        shown, left_out = _chosen(found, out.width + _GAP - sum(c.width + _GAP for c in fixed))
-    columns = [*fixed[:-1], *shown, fixed[-1]]
-    made = table(*(column.name for column in columns))
-    for row in zip(*(column.cells for column in columns), strict=True):
-        made.add_row(*row)
-    out.print(made)
+        taken = sum(column.width + GAP for column in (*named, *last))
+        shown, left_out = _chosen(found, console().width + GAP - taken)
+    columns = [*named, *shown, *last]
+    rows = zip(*(column.cells for column in columns), strict=True)
+    print_table([column.name for column in columns], list(rows), names=len(named))
     _say_states(outcomes)
     if left_out:
         say("Left out", f"{', '.join(left_out)}; --metrics names what to show")
     for line in _unknown(metrics, found):
         say("Note", line)
     say("Folder", str(folder))
+
+
+def _jobs_without_an_end(outcomes: Sequence[SweepOutcome]) -> Iterator[Column]:
+    """Yield how many jobs did not finish, by the reason, if there are any in any run.
+
+    They stand beside the means, which they change: a run that rejects long jobs waits less.
+    """
+    jobs = [outcome.metrics.get("jobs", {}) for outcome in outcomes]
+    for name, states in NOT_FINISHED.items():
+        counts = [sum(found.get(state, 0) for state in states) for found in jobs]
+        if any(counts):
+            cells = (f"{n:,}" if found else "-" for n, found in zip(counts, jobs, strict=True))
+            yield Column(name, tuple(cells))
+
+
+def _seconds(outcomes: Sequence[SweepOutcome]) -> Iterator[Column]:
+    """Yield how long runs took, if any was done now."""
+    if any(outcome.state == "done" for outcome in outcomes):
+        took = (f"{o.seconds:.1f}" if o.state == "done" else "" for o in outcomes)
+        yield Column("seconds", tuple(took))
 
 
 def _swept(value: Any) -> str:
@@ -108,7 +134,7 @@ def _chosen(found: Sequence[Mapping[str, Number]], room: int) -> tuple[list[Colu
         return columns, []
     left_out = []
     for name in FIRST_LEFT_OUT:
-        if sum(column.width + _GAP for column in columns) <= room:
+        if sum(column.width + GAP for column in columns) <= room:
             break
         if any(column.name == name for column in columns):
             columns = [column for column in columns if column.name != name]

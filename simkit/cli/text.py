@@ -1,30 +1,19 @@
-"""Text output of the command line: lines with labels, tables, quantities, and JSON for scripts."""
+"""Text output of the command line: lines with labels, quantities, and JSON for scripts."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
-from textwrap import wrap
+from textwrap import fill, wrap
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from simkit.cli.echo import echo
+from simkit.cli.tables import console, print_table
 from simkit.text import counted, printable
 from simkit.units import format_duration
 
-PIPED_WIDTH = 140
-"""Characters per line of a table in a file or a pipe."""
-
-
-def console() -> Console:
-    """Return a console on the current stdout: wide if it is not a terminal."""
-    piped = not sys.stdout.isatty()
-    return Console(
-        width=PIPED_WIDTH if piped else None, highlight=False, soft_wrap=False, markup=False
-    )
+_LABEL = 12
+"""Columns of the labels of lines."""
 
 
 def print_json(content: Any) -> None:
@@ -34,29 +23,20 @@ def print_json(content: Any) -> None:
 
 
 def say(label: str, text: str) -> None:
-    """Print a line after a column for its label; long paths are not cut."""
-    echo(f"{label:<12}{printable(text)}")
+    """Print text after a column for its label."""
+    indent = _LABEL + len(text) - len(text.lstrip())
+    wrapped(f"{label:<{_LABEL}}{text}", indent)
 
 
-class _Table(Table):
-    """A table whose cells show control characters; see `printable`."""
-
-    def add_row(self, *cells: Any, **options: Any) -> None:
-        super().add_row(*map(_shown, cells), **options)
-
-
-def _shown(cell: Any) -> Any:
-    return printable(cell) if isinstance(cell, str) else cell
-
-
-def table(*columns: str, text: Sequence[str] = ()) -> Table:
-    """Return a table of names, then numbers, then the columns of `text`, which may wrap."""
-    made = _Table(box=None, pad_edge=False, header_style="bold")
-    for position, column in enumerate(columns):
-        made.add_column(printable(column), justify="right" if position else "left", no_wrap=True)
-    for column in text:
-        made.add_column(printable(column), overflow="fold")
-    return made
+def wrapped(text: str, indent: int = 0) -> None:
+    """Print text on one line or, in a terminal, wrapped to it; a long path stays whole."""
+    text, screen = printable(text), console()
+    if screen.is_terminal and len(text) > screen.width:
+        text = fill(
+            text, screen.width, subsequent_indent=" " * indent, break_long_words=False,
+            break_on_hyphens=False,
+        )  # fmt: skip
+    echo(text)
 
 
 def quantity(value: float | None, unit: str) -> str:
@@ -84,10 +64,7 @@ def print_rows(report: Any) -> None:
 
 def print_pairs(first: str, second: str, rows: Mapping[str, str]) -> None:
     """Print a table of two columns of text."""
-    made = table(first, text=[second])
-    for row in rows.items():
-        made.add_row(*row)
-    console().print(made)
+    print_table([first, second], list(rows.items()), text=1)
 
 
 def print_plugins(found: Mapping[str, Sequence[str]]) -> None:

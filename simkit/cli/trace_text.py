@@ -9,7 +9,8 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any, Final
 
 from simkit.cli.echo import echo
-from simkit.cli.text import console, print_json, print_rows, say, table
+from simkit.cli.tables import console, print_table
+from simkit.cli.text import print_json, print_rows, say
 from simkit.text import counted
 from simkit.units import format_duration
 from simkit.workload import RowReport
@@ -110,10 +111,8 @@ def print_written(target: Path, rows: int, remarks: Sequence[str]) -> None:
 
 def print_catalogue(entries: Sequence[Any]) -> None:
     """Print the catalogue of public logs and how to get one."""
-    made = table("Name", "jobs", "cleaned", "processors", "months",
-                 text=["from", "system", "problems"])  # fmt: skip
-    for entry in entries:
-        made.add_row(
+    rows = [
+        (
             entry.name,
             *(
                 "?" if number is None else f"{'' if entry.checked else '~'}{number:,}"
@@ -123,7 +122,10 @@ def print_catalogue(entries: Sequence[Any]) -> None:
             entry.system,
             "; ".join(entry.problems),
         )
-    console().print(made)
+        for entry in entries
+    ]
+    heads = ["Name", "jobs", "cleaned", "processors", "months", "from", "system", "problems"]
+    print_table(heads, rows, text=3)
     if not all(entry.checked for entry in entries):
         echo(
             "\n~ has not been compared with the file: look it up on the archive's page of the log."
@@ -241,10 +243,11 @@ def _spreads(facts: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, float
 
 
 def _print_spreads(spreads: Mapping[str, Mapping[str, float]]) -> None:
-    made = table("", *QUANTILES)
-    for name, values in spreads.items():
-        made.add_row(name, *(_cell(values[quantile]) for quantile in QUANTILES))
-    console().print(made)
+    rows = [
+        [name, *(_cell(values[quantile]) for quantile in QUANTILES)]
+        for name, values in spreads.items()
+    ]
+    print_table(["", *QUANTILES], rows)
 
 
 def _cell(value: float) -> str:

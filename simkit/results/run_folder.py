@@ -13,7 +13,7 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import NoneType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import polars as pl
 
@@ -25,6 +25,9 @@ from simkit.scenario.bundled import agent_label
 from simkit.scenario.types import shown
 from simkit.text import counted, printable
 from simkit.units import KWH_J
+
+if TYPE_CHECKING:
+    from simkit.results.group_metrics import By
 
 FORMAT: Final = 1
 """The version of run folders that this module reads."""
@@ -266,6 +269,15 @@ class Run:
     def metrics(self) -> dict[str, Any]:
         """The content of metrics.json."""
         return _read_json(self.folder / "metrics.json")
+
+    def metrics_by(self, by: By) -> pl.DataFrame:
+        """Return the metrics of the jobs by partition, queue, user, group, size or length.
+
+        The columns are those of `simkit.results.group_metrics.metrics_by`.
+        """
+        from simkit.results.group_metrics import metrics_by
+
+        return metrics_by(self, by)
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table as a lazy frame, its rows in the order in which they were written.

@@ -151,3 +151,29 @@ def test_runs_without_a_value_in_common_have_no_difference(write_run):
     nothing = {**jobs(), "start_time_s": [None] * 40}
     wait = compare_runs(write_run("a", jobs()), write_run("b", nothing)).differences[0]
     assert (wait.n, wait.difference, wait.interval.low, wait.without_value) == (0, None, None, 40)
+
+
+def test_groups_are_compared_after_all_jobs_and_share_them_out(write_run):
+    user = ["ann", "bob", "ann", "ann"] * 10
+    a = write_run("a", jobs() | {"user": user})
+    b = write_run("b", jobs(shift=10) | {"user": user})
+    rows = compare_runs(a, b, metrics=["wait_time_s"], by="user").differences
+    assert [(row.group, row.n) for row in rows] == [(None, 40), ("ann", 30), ("bob", 10)]
+    assert all(row.difference == pytest.approx(10) for row in rows)
+    shared = sum(row.mean_a * row.n for row in rows[1:]) / 40
+    assert rows[0].mean_a == pytest.approx(shared)
+    with pytest.raises(RunError, match="'usr' is no group of jobs"):
+        compare_runs(a, b, by="usr")
+
+
+def test_a_group_over_several_seeds_has_an_interval_of_its_own(write_run):
+    sides = [
+        [
+            write_run(f"{side}{seed}", jobs(shift, seed=seed) | {"user": [1, 2] * 20}, seed=seed)
+            for seed in range(3)
+        ]
+        for side, shift in (("a", 0), ("b", 5))
+    ]
+    rows = compare_runs(*sides, metrics=["wait_time_s"], by="user").differences
+    assert [(row.group, row.n) for row in rows] == [(None, 120), ("1", 60), ("2", 60)]
+    assert all(row.interval.low == pytest.approx(5) for row in rows)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import simkit
 from simkit.analysis.plot import plot_compare, plot_run
+from simkit.analysis.plot_groups import plot_groups
 from simkit.analysis.plot_power import LAYERS, plot_power
 from simkit.errors import RunError, SimkitError
 from simkit.results.run_folder import Run
@@ -170,3 +171,17 @@ def test_a_run_without_power_or_jobs_has_no_picture_of_power(folder, tmp_path):
     idle.timeline.write_parquet(tmp_path / "timeline.parquet")
     with pytest.raises(SimkitError, match="no jobs, so there is nothing to draw"):
         plot_power(empty, tmp_path / "p.png")
+
+
+def test_groups_are_drawn_with_their_names(write_run, random_jobs, tmp_path):
+    table = random_jobs(60)
+    table["user"] = ["ann", "bob", "eve"] * 20
+    folder = write_run("grouped", table, capacity=60)
+    first = plot_groups([folder, folder], "user", tmp_path / "a.svg").read_text()
+    assert first == plot_groups([folder, folder], "user", tmp_path / "b.svg").read_text()
+    for words in ("ann", "bob", "eve", "Wait time (h)", "Bounded slowdown", "by user"):
+        assert words in first, words
+    many = write_run("many", random_jobs(60) | {"user": list(range(60))}, capacity=60)
+    assert "40 more groups not drawn" in plot_groups([many], "user", tmp_path / "c.svg").read_text()
+    with pytest.raises(SimkitError, match="no run is given"):
+        plot_groups([], "user", tmp_path / "d.svg")

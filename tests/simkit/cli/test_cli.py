@@ -499,7 +499,7 @@ def test_a_long_reason_of_verify_cuts_no_name_and_no_count(
     log = swf(tmp_path_factory.mktemp("elsewhere") / "log.swf", *[(0, 9, 1, 9)] * 1200)
     scenario(Path("s.yaml"), str(log))
     simkit("run", "s.yaml", "-o", "run")
-    monkeypatch.setattr("simkit.cli.text.PIPED_WIDTH", width)
+    monkeypatch.setattr("simkit.cli.tables.PIPED_WIDTH", width)
     lines = simkit("verify", "run").out.splitlines()
     assert lines[0].split() == ["Check", "examined", "violations", "rule"]
     rows = [line.split()[:3] for line in lines if re.match(r"\S+ +[\d,]+ +[\d,-]+ ", line)]
@@ -639,3 +639,32 @@ def test_a_path_that_is_too_long_is_reported(
     assert found.code in (2, 3)
     assert "n" * 300 in found.err
     assert "Traceback" not in found.err
+
+
+def test_results_by_group(simkit: Callable[..., Result]) -> None:
+    printed = simkit("run", "quickstart", "-o", "a", "--by", "size").out
+    assert re.search(r"\n65 to 256 +28 +09:04:54 ", printed)
+    simkit("run", "quickstart", "-o", "b", "--set", "policy.order=sjf")
+    compared = simkit("compare", "a", "b", "--by", "size").out
+    assert re.search(r"\nwait_time_s\nSize +mean A +mean B .*\n1 +00:45:27 +00:45:59 ", compared)
+    again = json.loads(simkit("run", "quickstart", "-o", "a", "--by", "user", "--json").out)
+    assert sum(group["jobs"] for group in again["by"]) == 1000
+    found = json.loads(simkit("compare", "a", "b", "--by", "user", "--json").out)
+    assert {row["group"] for row in found["differences"]} == {None, *map(str, range(1, 21))}
+    assert "a/by-user.png" in simkit("plot", "a", "b", "--by", "user").out
+    assert Path("a/by-user.png").stat().st_size > 10_000
+    wrong = simkit("plot", "a", "--kind", "power", "--by", "user")
+    assert (wrong.code, "--by groups jobs" in wrong.err) == (2, True)
+    unknown = simkit("run", "quickstart", "--by", "colour")
+    assert (unknown.code, "'colour' is not one of 'partition'" in unknown.err) == (2, True)
+
+
+def test_groups_beyond_the_first_twenty_are_counted(simkit: Callable[..., Result]) -> None:
+    rows = "".join(f"{n},{n},5,1,{n + 100}\n" for n in range(25))
+    Path("jobs.csv").write_text(f"job_id,submit_time_s,run_time_s,processors,user\n{rows}")
+    Path("s.yaml").write_text(
+        "workload: {type: jobs, path: jobs.csv}\ncluster: {processors: 2}\npolicy: {order: fcfs}\n"
+    )
+    printed = simkit("run", "s.yaml", "-o", "run", "--by", "user").out
+    assert "Left out    5 more groups; --json prints all" in printed
+    assert len(re.findall(r"\n1\d\d +1 ", printed)) == 20

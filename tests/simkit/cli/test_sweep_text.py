@@ -101,3 +101,13 @@ def test_what_was_swept_is_shown_as_a_scenario_has_it(capsys):
     assert "{agent: deeprm-70}" in first
     assert "{order: sjf, backfill: easy}" in second
     assert "'" not in third
+
+
+def test_jobs_that_did_not_finish_stand_beside_the_means(header):
+    runs = outcomes({}, {})
+    assert not {"rejected", "killed", "unfinished"} & set(header(runs))
+    runs[0].metrics["jobs"] = {"unit": "jobs", "rejected": 2, "running": 1, "waiting": 3}
+    runs[1].metrics["jobs"] = {"unit": "jobs", "rejected": 0}
+    assert header(runs)[-3:] == ["rejected", "unfinished", "seconds"]
+    rows = [line.split()[-3:-1] for line in header.printed.splitlines()[1:3]]
+    assert rows == [["2", "4"], ["0", "0"]]

@@ -1,0 +1,142 @@
+"""Metrics of jobs by group: by partition, queue, user, group, size or length."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+
+import numpy as np
+import polars as pl
+
+from simkit.arrays import Floats
+from simkit.errors import RunError, did_you_mean
+from simkit.results.job_metrics import JOB_METRICS
+from simkit.results.metric import counted_resource, distribution, run_window
+from simkit.units import parse_duration
+
+if TYPE_CHECKING:
+    from simkit.results.run_folder import Run
+
+By = Literal["partition", "queue", "user", "group", "size", "length"]
+"""What jobs are grouped by. A partition is the scenario's, or else the trace's; a size is what a
+job asks for, in steps of a factor of 4; a length is its run time in the trace."""
+
+UNKNOWN: Final = "unknown"
+"""The group of jobs for which the trace has no user, group, queue or partition."""
+NUMBERS: Final = ("mean", "p50", "p90", "p99", "max")
+"""What is told of the distribution of each metric."""
+_STATES: Final = {
+    "finished": ("finished",), "rejected": ("rejected",), "killed": ("killed",),
+    "unfinished": ("running", "waiting"),
+}  # fmt: skip
+_LENGTHS: Final = {
+    60.0: "up to 1 min", 600.0: "1 min to 10 min", 3600.0: "10 min to 1 h", 14400.0: "1 h to 4 h",
+    86400.0: "4 h to 1 d", np.inf: "over 1 d",
+}  # fmt: skip
+"""Longest run time in s → name of the group."""
+
+
+def metrics_by(run: Run, by: By) -> pl.DataFrame:
+    """Return the metrics of a run's jobs by group; all jobs of its metrics' window count.
+
+    Args:
+        run: a finished run.
+        by: see `By`.
+
+    Returns:
+        One row a group, small before large or, of names, in order of jobs, most first. Columns:
+        the group, named as `by`; `jobs`, and how many of them finished, were rejected or killed,
+        or are unfinished; and for each of `JOB_METRICS` its mean under its name and NAME.p50,
+        .p90, .p99 and .max, null where no job of the group has a value. Bounded slowdowns have the
+        scenario's tau.
+
+    Raises RunError for another `by`.
+    """
+    check_by(by)
+    settings = run.info.get("scenario", {}).get("metrics") or {}
+    tau, warmup, cooldown = (
+        parse_duration(settings.get(key, usual))
+        for key, usual in (("tau", 10.0), ("warmup", 0.0), ("cooldown", 0.0))
+    )
+    jobs = run.scan("jobs")
+    window = run_window(jobs, run.scan("timeline"), warmup=warmup, cooldown=cooldown)
+    resource = counted_resource(run.resources)
+    values = [m.value(tau, resource).cast(pl.Float64).alias(m.name) for m in JOB_METRICS]
+    counted = jobs if window is None else window.jobs(jobs)
+    frame = counted.select(group_of(run, by), "status", *values).collect()
+    rows = [_row(by, name, group) for (name,), group in frame.group_by(by, maintain_order=True)]
+    types = pl.Schema({by: pl.String} | dict.fromkeys(("jobs", *_STATES), pl.Int64))
+    for metric in JOB_METRICS:
+        types |= dict.fromkeys(_names(metric.name), pl.Float64())
+    return in_order(pl.DataFrame(rows, types), by)
+
+
+def check_by(by: str) -> None:
+    """Raise RunError for what jobs are not grouped by."""
+    if by not in get_args(By):
+        raise RunError(f"by: {by!r} is no group of jobs{did_you_mean(str(by), get_args(By))}")
+
+
+def _names(metric: str) -> list[str]:
+    return [metric, *(f"{metric}.{number}" for number in NUMBERS[1:])]
+
+
+def _row(by: By, name: Any, group: pl.DataFrame) -> dict[str, Any]:
+    """Return the numbers of a group."""
+    row: dict[str, Any] = {by: name, "jobs": len(group)}
+    for state, statuses in _STATES.items():
+        row[state] = int(group["status"].is_in(statuses).sum())
+    for metric in JOB_METRICS:
+        numbers = distribution(group[metric.name].drop_nulls().to_numpy(writable=True))
+        row |= {n: numbers[k] for n, k in zip(_names(metric.name), NUMBERS, strict=True)}
+    return row
+
+
+def group_of(run: Run, by: By) -> pl.Expr:
+    """Return the name of a job's group as an expression on the run's jobs, named as `by`."""
+    jobs, resource = run.scan("jobs"), counted_resource(run.resources)
+    if by == "length":
+        return _class_of(pl.col("trace_run_time_s"), _LENGTHS).alias(by)
+    if by == "size":
+        sizes = jobs.select(pl.col(resource)).collect()[resource].to_numpy().astype(np.float64)
+        return _class_of(pl.col(resource), _sizes(sizes)).alias(by)
+    assigned = by == "partition" and "site_partition" in jobs.collect_schema()
+    name = pl.col("site_partition" if assigned else by).cast(pl.String)
+    unknown = name.is_null() | name.is_in(["", "-1"])
+    return pl.when(unknown).then(pl.lit(UNKNOWN)).otherwise(name).alias(by)
+
+
+def _sizes(sizes: Floats) -> dict[float, str]:
+    """Return the largest size of each group → its name: 1, 2 to 4, 5 to 16, ….
+
+    Where a size is no whole number: up to 1, over 1 to 4, over 4 to 16, ….
+    """
+    whole = bool((sizes == np.round(sizes)).all())
+    names, low, high = {1.0: "1" if whole else "up to 1"}, 1, 4
+    while low < sizes.max(initial=1.0):
+        names[float(high)] = f"{low + 1:,} to {high:,}" if whole else f"over {low:,} to {high:,}"
+        low, high = high, 4 * high
+    return names
+
+
+def _class_of(value: pl.Expr, classes: dict[float, str]) -> pl.Expr:
+    """Return the name of the first class whose upper end is not below the value."""
+    *ends, last = classes
+    found = pl.lit(classes[last])
+    for end in reversed(ends):
+        found = pl.when(value <= end).then(pl.lit(classes[end])).otherwise(found)
+    return found
+
+
+def in_order(frame: pl.DataFrame, by: By) -> pl.DataFrame:
+    """Sort groups: sizes and lengths from small to large, names by how many jobs they have.
+
+    Args:
+        frame: columns `jobs` and the name of the group, named as `by`.
+        by: see `By`.
+    """
+    if by == "size":
+        key = pl.col(by).str.replace_all(",", "").str.extract(r"(\d+)$").cast(pl.Int64)
+        return frame.sort(key)
+    if by == "length":
+        return frame.sort(pl.col(by).replace_strict(list(_LENGTHS.values()), range(len(_LENGTHS))))
+    return frame.sort("jobs", by, descending=[True, False])

@@ -1,0 +1,99 @@
+"""What people see on terminals of 80 and 100 columns, held against files.
+
+`SIMKIT_WRITE_SCREENS=1 pytest tests/simkit/cli/test_screens.py` writes them anew; look at them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+if sys.platform == "win32":
+    pytest.skip("there are no pseudo-terminals", allow_module_level=True)
+
+import fcntl
+import pty
+import struct
+import subprocess
+import termios
+
+SCREENS = Path(__file__).parent / "screens"
+SWEEP = """
+name: loads
+workload: {type: lublin, jobs: 200, processors: 64, offered_load: 0.8}
+policy: {order: fcfs}
+sweep:
+  policy.backfill: [none, easy]
+  workload.load: [1.0, 1.2]
+  seed: [0, 1]
+"""
+COMMANDS = {
+    "run": "run quickstart -o first --no-progress",
+    "run-green": "run green-quickstart -o green --no-progress",
+    "run-cloud": "run cloud-quickstart -o cloud --no-progress",
+    "compare": "compare first second",
+    "sweep": "sweep sweep.yaml -o swept --workers 1 --force --no-progress",
+    "verify": "verify green",
+    "evaluate": "evaluate deeprm -a deeprm-70 -p sjf -p packer --sets 6 --workers 1 --no-progress",
+}
+VARIES = [  # what differs between machines and times
+    (r"(?s)(?<=\nTook        ).*?(?=\n\S)", "…"),
+    (r"(?m)^(done .*?) +\d{1,2}\.\d$", r"\1  …"),  # seconds of a run of a sweep
+    (r"(?<=\nDigest      )\w{64}", "…"),
+    (r"(?s)(?<=^Trace       )\S*(/traces/samples/)", r"…\1"),
+    (r"(?m)(?<=^            )/\S*(/traces/samples/)", r"…\1"),
+]
+
+
+def on_terminal(command: str, columns: int, folder: Path) -> str:
+    """Return what a command prints on a pseudo-terminal of a width."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    surroundings = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from simkit.cli import main; main()", *command.split()],
+        stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder,
+        env=surroundings | {"TERM": "xterm"},
+    )  # fmt: skip
+    os.close(theirs)
+    printed = b""
+    try:
+        while part := os.read(ours, 65536):
+            printed += part
+    except OSError:  # Linux: the other side is closed
+        pass
+    os.close(ours)
+    assert process.wait() == 0, printed.decode()
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed.decode())
+    return "".join(f"{line.rstrip()}\n" for line in text.split("\n"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a second run and a sweep."""
+    place = tmp_path_factory.mktemp("screens")
+    (place / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
+    on_terminal("run quickstart -o second --set policy.order=sjf --no-progress", 80, place)
+    return place
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("columns", [80, 100])
+def test_screens(columns: int, folder: Path, tmp_path: Path) -> None:
+    wrong = []
+    for name, command in COMMANDS.items():
+        printed = on_terminal(command, columns, folder)
+        kept = SCREENS / f"{name}-{columns}.txt"
+        assert max(map(len, printed.splitlines())) <= columns or "/" in printed, name
+        for pattern, shown in VARIES:
+            printed = re.sub(pattern, shown, printed)
+        if os.environ.get("SIMKIT_WRITE_SCREENS"):
+            kept.write_text(printed, encoding="utf-8")
+        elif printed != kept.read_text("utf-8"):
+            (tmp_path / kept.name).write_text(printed, encoding="utf-8")
+            wrong.append(f"{kept} is not {tmp_path / kept.name}")
+    assert not wrong, "\n".join(wrong)

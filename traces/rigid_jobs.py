@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.scenario.workload import TraceFormat
 from simkit.traces import rules
+from simkit.traces.bad_lines import LineFormat
 from simkit.traces.rules import RULES, Tally
 from simkit.workload import JOB_COLUMNS, Workload
 
@@ -197,7 +197,7 @@ class KeptJobs:
     """Seconds; NaN where the log has none and the rules leave it so."""
 
 
-class RigidLog(TraceFormat):
+class RigidLog(LineFormat):
     """A log of rigid jobs: which of its rows count, and how they are repaired."""
 
     processors: Literal["allocated", "requested"] = "allocated"

@@ -12,6 +12,7 @@ from simkit.workload import RowReport
 LINES_KEPT = 5
 """How many line numbers a report remembers for each rule."""
 
+MALFORMED: Final = "malformed line"
 NOT_A_NUMBER: Final = "not a number"
 NO_SUBMIT: Final = "submit time missing"
 NO_RUN: Final = "run time missing"
@@ -37,6 +38,8 @@ REPEATED_HEADER: Final = "repeated header"
 NODES_COUNTED: Final = "machines counted as processors"
 
 RULES: Final[dict[str, str]] = {
+    MALFORMED: "The line lacks fields or has a value that cannot be read; left out (on_error: "
+    "skip). With on_error: refuse an error says what is wrong with each.",
     NOT_A_NUMBER: "A field that is needed (job, submit, run, processors, requested time) is nan, "
     "infinite or beyond 2^33, so the row is left out.",
     NO_SUBMIT: "The submit time is missing (negative), so the row cannot be placed in time and is "

@@ -26,6 +26,7 @@ from simkit.verify.numbers import LARGEST, times_on_grid
 
 SWF_NUMBERS = ("user", "group", "executable", "queue", "partition")
 """What fields 12 to 16 of SWF number."""
+_SWF_FIELDS = 18
 _EPOCH_FROM = 1e9
 """Submit times from here on are seconds since 1970, not since the log's start."""
 _LAYOUTS = {
@@ -228,14 +229,18 @@ def read_jobs(path: Path, rules: dict[str, Any]) -> pl.DataFrame:
 
     Args:
         path: the log, plain or gzipped.
-        rules: the scenario's workload: ``processors``, ``requested_time``, ``keep_zero_run``.
+        rules: the scenario's workload: ``processors``, ``requested_time``, ``keep_zero_run``,
+            ``on_error``.
 
     Returns columns ``job_id, submit, run, processors, requested`` and `SWF_NUMBERS`, sorted by the
     first five. Submit times in seconds since 1970 are counted from the first one.
 
-    Raises ValueError for a line that is not a job.
+    Raises ValueError for a line that is not a job, unless such lines are skipped.
     """
-    rows = [row for fields in _lines(path) if (row := _job(fields, rules)) is not None]
+    lines = _lines(path)
+    if rules.get("on_error") == "skip":
+        lines = (fields for fields in lines if _is_row(fields))
+    rows = [row for fields in lines if (row := _job(fields, rules)) is not None]
     names = ("job_id", "submit", "run", "processors", "requested")
     schema = dict.fromkeys((*names, *SWF_NUMBERS), pl.Float64)
     jobs = pl.DataFrame(rows, orient="row", schema=schema).with_columns(
@@ -256,6 +261,18 @@ def _lines(path: Path) -> Iterator[list[bytes]]:
             text = line.strip()
             if text and not text.startswith(b";"):
                 yield text.split()
+
+
+def _is_row(fields: list[bytes]) -> bool:
+    """Return whether a line has 18 fields, and numbers in those that make a job."""
+    if len(fields) < _SWF_FIELDS:
+        return False
+    needed = [fields[i] for i in (0, 1, 3, 4, 7, 8, *range(11, 16))]
+    try:
+        job, *_ = (float(field) for field in needed)
+    except ValueError:
+        return False
+    return b"_" not in b"".join(needed) and (job % 1 == 0 or not math.isfinite(job))
 
 
 def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | None, ...] | None:

@@ -8,6 +8,8 @@ and every attempt in batch_instance except the last, successful one.
 
 from __future__ import annotations
 
+import csv
+import gzip
 import tarfile
 import zlib
 from collections.abc import Mapping
@@ -105,7 +107,7 @@ def _read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
     Args:
         path: CSV, plain or gzipped, or Parquet.
         rules: the scenario's workload: ``columns``, ``factors``, ``submit``, ``negative_run``,
-            ``zero_run``, ``parent_separator``.
+            ``zero_run``, ``parent_separator``, ``on_error``.
 
     Raises ValueError for a table that cannot be read or lacks a column.
     """
@@ -140,19 +142,38 @@ def _columns(path: Path, rules: Mapping[str, Any]) -> pl.DataFrame:
     columns, factors = rules["columns"], rules.get("factors") or {}
     with path.open("rb") as file:
         parquet = file.read(4) == b"PAR1"
+    skip = rules.get("on_error") == "skip"
     try:
-        table = pl.read_parquet(path) if parquet else pl.read_csv(path, infer_schema=False)
+        if parquet:
+            table = pl.read_parquet(path)
+        else:
+            table = _whole_rows(path) if skip else pl.read_csv(path, infer_schema=False)
     except pl.exceptions.PolarsError as error:
         raise ValueError(str(error).splitlines()[0]) from None
     table = table.rename(lambda name: name.strip(' "'))
     if missing := [name for name in columns.values() if name not in table.columns]:
         raise ValueError(f"no column {', '.join(missing)}")
-    chosen = []
+    chosen, readable = [], [pl.lit(value=True)]
     for ours, theirs in columns.items():
         text = pl.col(theirs).cast(pl.String).str.strip_chars(" \t\r").replace("", None)
         number = text.cast(pl.Float64, strict=False) * factors.get(ours, 1.0)
         chosen.append((text if ours in _TEXT else number).alias(ours))
-    return table.select(chosen)
+        if skip and ours not in _TEXT:
+            readable.append(text.is_null() | number.is_not_null())
+    return table.filter(pl.all_horizontal(readable)).select(chosen)
+
+
+def _whole_rows(path: Path) -> pl.DataFrame:
+    """Read the lines of a CSV table, plain or gzipped, that have as many fields as its header."""
+    with path.open("rb") as file:
+        zipped = file.read(2) == b"\x1f\x8b"
+    with gzip.open(path) if zipped else path.open("rb") as file:
+        text = file.read().decode("utf-8", "replace").removeprefix("\ufeff")
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    rows = [next(csv.reader([line])) for line in lines if line and line.count('"') % 2 == 0]
+    names, *rows = rows or [[]]
+    kept = [row for row in rows if len(row) == len(names)]
+    return pl.DataFrame(kept, schema=dict.fromkeys(names, pl.String), orient="row")
 
 
 def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:

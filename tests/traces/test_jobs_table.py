@@ -62,7 +62,8 @@ def test_worths_are_fed_where_the_table_has_them(table):
     ],
 )
 def test_a_worth_out_of_range_is_an_error(table, column, cell, expected):
-    assert message(table(f"1,0,1,1,{cell}", head=f"{HEAD},{column}")) == expected
+    found = message(table(f"1,0,1,1,{cell}", head=f"{HEAD},{column}"))
+    assert found.partition("\n")[0] == expected
 
 
 def test_job_ids_may_be_text(table):
@@ -104,7 +105,7 @@ def test_a_broken_row_is_an_error_with_its_line(table, rows, expected):
 
 def test_a_missing_column_is_an_error_with_a_suggestion(table):
     path = table("1,0,1,1", head="job_id,submit_time,run_time_s,processors")
-    assert "no column submit_time_s; did you mean 'submit_time'?" in message(path)
+    assert "no column 'submit_time_s'; did you mean 'submit_time'?" in message(path)
 
 
 def test_damaged_parquet_and_rows_of_parquet_are_named(table, tmp_path):

@@ -23,6 +23,7 @@ from pydantic import field_validator
 from simkit.arrays import Floats
 from simkit.errors import did_you_mean
 from simkit.traces import rules
+from simkit.traces.bad_lines import BadLines
 from simkit.traces.rigid_jobs import (
     KeptJobs,
     RawJobs,
@@ -96,8 +97,9 @@ class SacctLog(RigidLog):
         path, tally, jobs = Path(self.path), Tally(), RigidJobs()
         names: list[pl.Series] = []
         labels: dict[str, dict[str, int]] = {}
-        for table in sacct_tables(path, tally):
-            parsed = parser(table, path).parse(self.time_zone, tally)
+        bad = BadLines(path, self.on_error)
+        for table in sacct_tables(path, tally, bad):
+            parsed = parser(table, bad).parse(self.time_zone, tally)
             rows = _jobs_that_ended(parsed, tally)
             kept = self.judge(_raw(rows), tally)
             rows = rows[kept.row]
@@ -106,6 +108,7 @@ class SacctLog(RigidLog):
             if rows.height:
                 jobs.add(_columns(rows, kept, self.memory) | _numbered(rows, labels))
                 names.append(rows["id"])
+        bad.settle(tally)
         refuse_empty(path, tally, len(jobs))
         jobs.note_oddities(tally, {})
         order = jobs.order()
@@ -131,7 +134,8 @@ def read_sacct(path: str | PathLike[str], **arguments: Any) -> Trace:
     Returns:
         The workload, sorted by submit time and job number, and the report of its rows.
 
-    Raises TraceError, with file and line, if the file is no such table or has no jobs.
+    Raises TraceError, with file and line, if the file is no such table, has malformed lines
+    (all are named; unless `on_error` is ``skip``) or has no jobs.
     """
     return SacctLog.of(path=path, **arguments).read()
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 import polars as pl
 
-from simkit.errors import TraceError
 from simkit.traces import rules
+from simkit.traces.bad_lines import BadLines
 from simkit.traces.rules import Tally
 from simkit.traces.sacct.table import (
     LINE,
@@ -36,10 +35,12 @@ class SacctRows:
 
     Attributes:
         frame: the table's original columns, then ours in lower case.
+        bad: gets the rows with values that cannot be read.
     """
 
-    def __init__(self, table: pl.DataFrame, path: Path) -> None:
-        self.frame, self.path = table, path
+    def __init__(self, table: pl.DataFrame, bad: BadLines) -> None:
+        """Begin with the original columns; rows with values that cannot be read go to `bad`."""
+        self.frame, self.bad = table, bad
         self._names = {name.lower(): name for name in table.columns if name != LINE}
 
     def parse(self, time_zone: str | None, tally: Tally) -> pl.DataFrame:
@@ -49,15 +50,18 @@ class SacctRows:
         (seconds), allocated, requested (processors), memory (GiB a processor). String: id.
         Boolean: one for each rule that leaves out rows that are not finished jobs.
 
-        Raises TraceError for values that cannot be read, with the line.
+        Returns the rows all of whose values can be read.
         """
+        self._add_columns(time_zone, tally)
+        return self.frame.filter(self.bad.good(self.frame[LINE].to_numpy()))
+
+    def _add_columns(self, time_zone: str | None, tally: Tally) -> None:
         self._identity()
         self._instants(time_zone)
         self._durations()
         self._processors(tally)
         self._memory()
         self._state()
-        return self.frame
 
     def _name(self, *choices: str) -> str | None:
         """Return the first of these columns that the table has."""
@@ -79,12 +83,8 @@ class SacctRows:
         self._refuse(pl.col(name).is_null() & ~is_nothing(pl.col(column)), column, form)
 
     def _refuse(self, broken: pl.Expr, column: str, form: str) -> None:
-        first = self.frame.filter(broken).head(1)
-        if first.height:
-            line, text = first[LINE][0], first[column][0]
-            raise TraceError(
-                f"{self.path}:{line}: {column} is {text!r}; it should look like {form}"
-            )
+        for line, text in self.frame.filter(broken).select(LINE, column).iter_rows():
+            self.bad.add(line, f"{column} is {text!r}; it should look like {form}")
 
     def _nothing(self, name: str) -> None:
         self._add(name, pl.lit(None, pl.Float64))

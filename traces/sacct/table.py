@@ -8,6 +8,7 @@ known form.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,7 @@ import polars as pl
 from simkit.errors import TraceError
 from simkit.text import counted
 from simkit.traces import rules
+from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import Block, text_blocks
 from simkit.traces.rules import Tally
 
@@ -78,11 +80,11 @@ LINE: Final = "line"
 """The column of line numbers; Slurm has no field of that name in lower case."""
 
 
-def sacct_tables(path: Path, tally: Tally) -> Iterator[pl.DataFrame]:
+def sacct_tables(path: Path, tally: Tally, bad: BadLines) -> Iterator[pl.DataFrame]:
     """Yield the rows, block by block: the column `LINE`, then the header's columns as text.
 
-    Raises TraceError for a file without header, a header that lacks needed columns, or a row with
-    more or fewer fields than the header.
+    Rows with more or fewer fields than the header go to `bad` and are left out. Raises TraceError
+    for a file without header, or a header that lacks needed columns.
     """
     header = b""
     for block in text_blocks(path):
@@ -94,9 +96,10 @@ def sacct_tables(path: Path, tally: Tally) -> Iterator[pl.DataFrame]:
         tally.note(rules.REPEATED_HEADER, np.array([numbers[i] for i in repeated], np.int64))
         for index in reversed(repeated):
             del lines[index], numbers[index]
-        if lines:
-            _check_width(lines, numbers, header, path)
-            yield _frame(lines, numbers, columns)
+        _refuse_misshapen(lines, numbers, header, bad)
+        good = bad.good(np.array(numbers, np.int64)).tolist()
+        if any(good):
+            yield _frame(list(compress(lines, good)), list(compress(numbers, good)), columns)
 
 
 def _lines(block: Block) -> tuple[list[bytes], list[int]]:
@@ -109,14 +112,14 @@ def _lines(block: Block) -> tuple[list[bytes], list[int]]:
     return lines, numbers
 
 
-def _check_width(lines: list[bytes], numbers: list[int], header: bytes, path: Path) -> None:
+def _refuse_misshapen(lines: list[bytes], numbers: list[int], header: bytes, bad: BadLines) -> None:
     width = header.count(b"|")
     for line, number in zip(lines, numbers, strict=True):
         if (bars := line.count(b"|")) != width:
-            raise TraceError(
-                f"{path}:{number}: {counted(bars + 1, 'field')}, the header has {width + 1}; "
-                "print the table again, without columns of free text (JobName, Comment) that may "
-                "hold a |"
+            bad.add(
+                number,
+                f"{counted(bars + 1, 'field')}, the header has {width + 1}; print the table again, "
+                "without columns of free text (JobName, Comment) that may hold a |",
             )
 
 

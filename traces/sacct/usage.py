@@ -33,8 +33,8 @@ _KIB_A_GIB: Final = 2.0**20
 class UsageRows(SacctRows):
     """Rows with the columns of `USAGE`, and ``owner`` and ``used_kb``, also of steps."""
 
-    def parse(self, time_zone: str | None, tally: Tally) -> pl.DataFrame:
-        super().parse(time_zone, tally)
+    def _add_columns(self, time_zone: str | None, tally: Tally) -> None:
+        super()._add_columns(time_zone, tally)
         start = pl.coalesce("start_s", pl.col("end_s") - pl.col("run"))
         wait = start - pl.col("submit")
         self._add("wait_time_s", pl.when(wait >= 0).then(wait))
@@ -44,7 +44,6 @@ class UsageRows(SacctRows):
         memory = pl.col("memory") * _KIB_A_GIB
         self._add("requested_memory_kb", pl.when(memory > 0).then(memory))  # 0: all there is
         self._add_used_memory()
-        return self.frame
 
     def _add_status(self) -> None:
         if (column := self._name("State")) is None:

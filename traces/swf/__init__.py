@@ -16,6 +16,7 @@ import numpy as np
 from simkit.arrays import Floats
 from simkit.errors import TraceError
 from simkit.traces import rules
+from simkit.traces.bad_lines import BadLines
 from simkit.traces.rigid_jobs import KeptJobs, RawJobs, RigidJobs, RigidLog
 from simkit.traces.rules import Tally, summary
 from simkit.traces.swf.blocks import SwfBlock, SwfHeader, swf_blocks
@@ -44,25 +45,20 @@ class SwfLog(RigidLog):
     def read(self) -> Trace:
         """Read the log; see `read_swf`."""
         path, tally, header, jobs = Path(self.path), Tally(), SwfHeader(), RigidJobs()
-        for block in swf_blocks(path, header):
+        bad = BadLines(path, self.on_error)
+        for block in swf_blocks(path, header, bad):
             kept = self.judge_block(block, tally)
             if len(kept.row):
                 jobs.add(_columns(block, kept))
+        bad.settle(tally)
         refuse_empty(path, tally, len(jobs))
         jobs.note_oddities(tally, header.capacity)
         return Trace(_workload(jobs, header, tally), tally.report, (path,))
 
     def judge_block(self, block: SwfBlock, tally: Tally) -> KeptJobs:
-        """Apply the rules to a block of rows; TraceError for a job number that is not whole."""
+        """Apply the rules to a block of rows."""
         values = block.values
         names = ("job", "submit", "run", "allocated", "requested", "requested_time")
-        job = values["job"]
-        if (broken := np.isfinite(job) & (job != np.floor(job))).any():
-            row = int(np.flatnonzero(broken)[0])
-            raise TraceError(
-                f"{self.path}:{block.line[row]}: field 1 (job) is {job[row]:g}, not a whole "
-                "number; number the jobs 1, 2, 3, …"
-            )
         tally.note(rules.EXTRA_FIELDS, block.longer)
         return self.judge(RawJobs(block.line, **{name: values[name] for name in names}), tally)
 
@@ -78,12 +74,14 @@ def read_swf(path: str | PathLike[str], **arguments: Any) -> Trace:
 
     Args:
         path: the log.
-        arguments: the other fields of `SwfLog`: `processors`, `requested_time`, `keep_zero_run`.
+        arguments: the other fields of `SwfLog`: `processors`, `requested_time`, `keep_zero_run`,
+            `on_error`.
 
     Returns:
         The workload, sorted by (submit time, job id), and the report of its rows.
 
-    Raises TraceError, with file and line, if the file is not an SWF log or has no jobs.
+    Raises TraceError, with file and line, if the file is not an SWF log, has malformed lines
+    (all are named; unless `on_error` is ``skip``) or has no jobs.
     """
     return SwfLog.of(path=path, **arguments).read()
 

@@ -17,9 +17,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import polars as pl
 
-from simkit.arrays import Floats, Ints
-from simkit.errors import TraceError
+from simkit.arrays import Bools, Floats, Ints
 from simkit.text import counted
+from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import Block, text_blocks
 
 _ENTRY = re.compile(r"\s*;\s*([A-Za-z][A-Za-z0-9_ ]*?)\s*:\s*(.*?)\s*$", re.ASCII)
@@ -120,20 +120,46 @@ class SwfBlock:
     """Numbers of the lines that had more than 18 fields."""
 
 
-def swf_blocks(path: Path, header: SwfHeader) -> Iterator[SwfBlock]:
+def swf_blocks(path: Path, header: SwfHeader, bad: BadLines) -> Iterator[SwfBlock]:
     """Yield the rows of a log; comment lines, wherever they stand, go to `header`.
 
-    Raises TraceError, with the line, for a file that is not SWF.
+    Lines that are not a job's row go to `bad` and are left out. Raises TraceError for a file that
+    cannot be read.
     """
     for block in text_blocks(path):
         text, line = _rows(block, header)
-        if not len(line):
-            continue
         longer = np.empty(0, np.int64)
-        if _count(text, b" ") != (_WIDTH - 1) * len(line):
-            text, longer = _cut_to_width(text, line, path)
-        values = _parse(text, line, path)
-        yield SwfBlock(line, text, values, longer)
+        right_width = _count(text, b" ") == (_WIDTH - 1) * len(line)
+        values = _parse(text, len(line)) if right_width else None
+        if values is None:
+            text, line, longer = _cut_to_width(text, line, bad)
+            values = _parse(text, len(line)) or _parse_slowly(text, line, bad)
+        good = _with_whole_job(values["job"], line, bad) & bad.good(line)
+        if not good.all():
+            text, line, values = _some(text, good), line[good], _of(values, good)
+        if len(line):
+            yield SwfBlock(line, text, values, longer[bad.good(longer)])
+
+
+def _with_whole_job(job: Floats, line: Ints, bad: BadLines) -> Bools:
+    """Return which rows have a whole job number, or none; the others go to `bad`."""
+    broken = np.isfinite(job) & (job != np.floor(job))
+    for row in np.flatnonzero(broken).tolist():
+        bad.add(
+            int(line[row]),
+            f"field 1 (job) is {job[row]:g}, not a whole number; number the jobs 1, 2, 3, …",
+        )
+    whole: Bools = ~broken
+    return whole
+
+
+def _some(text: bytes, rows: Bools) -> bytes:
+    lines = text.split(b"\n")[:-1]
+    return b"".join(line + b"\n" for line, wanted in zip(lines, rows, strict=True) if wanted)
+
+
+def _of(values: dict[str, Floats], rows: Bools) -> dict[str, Floats]:
+    return {name: column[rows] for name, column in values.items()}
 
 
 def squeezed(text: bytes) -> bytes:
@@ -171,27 +197,28 @@ def _count(text: bytes, letter: bytes) -> int:
     return int(np.count_nonzero(np.frombuffer(text, np.uint8) == letter[0]))
 
 
-def _cut_to_width(text: bytes, line: Ints, path: Path) -> tuple[bytes, Ints]:
-    """Cut lines after the 18th field; refuse lines with fewer."""
-    rows, longer = text.split(b"\n")[:-1], []
-    for index, row in enumerate(rows):
+def _cut_to_width(text: bytes, line: Ints, bad: BadLines) -> tuple[bytes, Ints, Ints]:
+    """Cut lines after the 18th field; those with fewer go to `bad`. Return the longer ones, too."""
+    rows, kept, longer = [], [], []
+    for number, row in zip(line.tolist(), text.split(b"\n")[:-1], strict=True):
         fields = row.count(b" ") + 1
         if fields < _WIDTH:
-            raise _too_short(path, int(line[index]), fields)
+            bad.add(
+                number,
+                f"{counted(fields, 'field')}, SWF has {_WIDTH}; pad unknown fields with -1, or "
+                "check that the file is an SWF log",
+            )
+            continue
         if fields > _WIDTH:
-            rows[index] = b" ".join(row.split(b" ", _WIDTH)[:_WIDTH])
-            longer.append(line[index])
-    return b"\n".join((*rows, b"")), np.array(longer, np.int64)
+            row = b" ".join(row.split(b" ", _WIDTH)[:_WIDTH])
+            longer.append(number)
+        rows.append(row)
+        kept.append(number)
+    return b"\n".join((*rows, b"")), np.array(kept, np.int64), np.array(longer, np.int64)
 
 
-def _too_short(path: Path, line: int, fields: int) -> TraceError:
-    return TraceError(
-        f"{path}:{line}: {counted(fields, 'field')}, SWF has {_WIDTH}; pad unknown fields with "
-        "-1, or check that the file is an SWF log"
-    )
-
-
-def _parse(text: bytes, line: Ints, path: Path) -> dict[str, Floats]:
+def _parse(text: bytes, rows: int) -> dict[str, Floats] | None:
+    """Return the columns of rows of 18 fields; None if polars cannot read all of them."""
     try:
         frame = pl.read_csv(
             text,
@@ -203,33 +230,35 @@ def _parse(text: bytes, line: Ints, path: Path) -> dict[str, Floats]:
             ignore_errors=True,
         )
     except pl.exceptions.PolarsError:
-        return _parse_slowly(text, line, path)
-    if frame.height != len(line) or any(frame.null_count().row(0)):
-        return _parse_slowly(text, line, path)
+        return None
+    if frame.height != rows or any(frame.null_count().row(0)):
+        return None
     return {name: frame[name].to_numpy() for name in NEEDED}
 
 
-def _parse_slowly(text: bytes, line: Ints, path: Path) -> dict[str, Floats]:
-    """Read lines one by one, as Python reads numbers; the first that fails is named."""
-    columns = np.empty((len(NEEDED), len(line)))
+def _parse_slowly(text: bytes, line: Ints, bad: BadLines) -> dict[str, Floats]:
+    """Read lines one by one, as Python reads numbers; those that fail go to `bad`, NaN here."""
+    columns = np.full((len(NEEDED), len(line)), np.nan)
     where = [(row, FIELDS.index(name)) for row, name in enumerate(NEEDED)]
     for index, content in enumerate(text.split(b"\n")[:-1]):
         fields = content.split()
-        if len(fields) < _WIDTH:
-            raise _too_short(path, int(line[index]), len(fields))
         for row, position in where:
-            columns[row, index] = _number(fields[position], position, int(line[index]), path)
+            try:
+                columns[row, index] = _number(fields[position], position)
+            except ValueError as error:
+                bad.add(int(line[index]), str(error))
     return {name: columns[row] for row, name in enumerate(NEEDED)}
 
 
-def _number(field: bytes, position: int, line: int, path: Path) -> float:
+def _number(field: bytes, position: int) -> float:
+    """Return the number in a field; ValueError says what is wrong with it."""
     try:
         if b"_" not in field:  # Python allows 1_000, a log does not
             return float(field)
     except ValueError:
         pass
     shown = field[:40].decode("ascii", "replace")
-    raise TraceError(
-        f"{path}:{line}: field {position + 1} ({FIELDS[position].replace('_', ' ')}) is {shown!r}, "
-        "not a number; write numbers, and -1 for what is unknown"
+    raise ValueError(
+        f"field {position + 1} ({FIELDS[position].replace('_', ' ')}) is {shown!r}, not a number; "
+        "write numbers, and -1 for what is unknown"
     )

@@ -12,6 +12,7 @@ import polars as pl
 
 from simkit.arrays import Floats
 from simkit.text import counted
+from simkit.traces.bad_lines import BadLines
 from simkit.traces.files import written_whole
 from simkit.traces.rigid_jobs import KeptJobs, RigidJobs
 from simkit.traces.rules import Tally
@@ -54,11 +55,13 @@ def clean_log(log: SwfLog, target: Path, *, machine_processors: int | None = Non
     """Write the jobs of a log as `clean_swf` does."""
     source = Path(log.path)
     tally, header, jobs, pieces = Tally(), SwfHeader(), RigidJobs(), list[bytes]()
-    for block in swf_blocks(source, header):
+    bad = BadLines(source, log.on_error)
+    for block in swf_blocks(source, header, bad):
         kept = log.judge_block(block, tally)
         if len(kept.row):
             jobs.add(_order_columns(block, kept))
             pieces.append(_repaired(block, kept, log))
+    bad.settle(tally)
     refuse_empty(source, tally, len(jobs))
     if machine_processors is not None:
         header.replace("MaxProcs", str(machine_processors))

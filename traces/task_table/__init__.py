@@ -20,12 +20,13 @@ from simkit.arrays import Bools
 from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.scenario.types import BrokenRulesError, Positive
-from simkit.scenario.workload import TraceFormat
+from simkit.traces.bad_lines import BadLines, LineFormat
+from simkit.traces.files import is_parquet
 from simkit.traces.jobs_table import column_names
 from simkit.traces.rigid_jobs import LARGEST, first_that_applies
 from simkit.traces.rules import RULES, Tally, summary
+from simkit.traces.table_columns import TableColumns, WantedColumns, read_columns
 from simkit.traces.task_table import rules as names
-from simkit.traces.task_table.columns import TableColumns, read_columns
 from simkit.traces.task_table.jobs import TableJobs
 from simkit.workload import Trace
 
@@ -45,7 +46,7 @@ OPTIONAL: Final = ("task_id", "instances", "requested_time_s", "parents", "user"
 _TEXT: Final = ("job_id", "task_id", "parents", "user")
 
 
-class TaskTable(TraceFormat):
+class TaskTable(LineFormat):
     """A table of tasks, by default in the columns of CloudSimPy's job table."""
 
     path: File
@@ -100,12 +101,16 @@ class TaskTable(TraceFormat):
     def read(self) -> Trace:
         """Read the table; see `read_task_table`."""
         path, tally = Path(self.path), Tally()
-        table = _read(path, self.columns, self.factors)
+        bad = BadLines(path, self.on_error, rows=is_parquet(path))
+        table = _read(path, self.columns, self.factors, bad)
+        bad.settle(tally)
         kept = np.flatnonzero(self._judge(table, tally))
+        if not tally.report.read:
+            raise TraceError(f"{path}: no tasks: the table has no rows; check it")
         if not len(kept):
             raise TraceError(
-                f"{path}: no tasks: all {len(table)} rows are left out ({summary(tally.report)}); "
-                "`simkit trace check` explains these rules"
+                f"{path}: no tasks: all {tally.report.read} rows are left out "
+                f"({summary(tally.report)}); `simkit trace check` explains these rules"
             )
         jobs = TableJobs(table.take(kept), self.submit, tally)
         workload = jobs.workload(self.resources, self.parent_separator, path)
@@ -165,17 +170,20 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     Returns:
         The workload and the report of its rows.
 
-    Raises TraceError, with file and line, for missing columns, values that are no numbers,
-    parents that do not exist or wait for each other, unknown choices, and if no row is left.
+    Raises TraceError, with file and line, for missing columns, malformed lines (all are named;
+    unless `on_error` is ``skip``), parents that do not exist or wait for each other, unknown
+    choices, and if no row is left.
     """
     return TaskTable.of(path=path, **arguments).read()
 
 
-def _read(path: Path, columns: Mapping[str, str], factors: Mapping[str, float]) -> TableColumns:
+def _read(
+    path: Path, columns: Mapping[str, str], factors: Mapping[str, float], bad: BadLines
+) -> TableColumns:
     """Return the table's columns under our names, numbers in our units."""
     text = list(dict.fromkeys(columns[name] for name in columns if name in _TEXT))
-    wanted = dict.fromkeys(columns[name] for name in columns if name not in _TEXT)
-    table = read_columns(path, text, list(wanted))
+    numbers = list(dict.fromkeys(columns[name] for name in columns if name not in _TEXT))
+    table = read_columns(path, WantedColumns(text, numbers), bad)
     frame = table.frame.select(
         (pl.col(column) * factors[name] if name in factors else pl.col(column)).alias(name)
         for name, column in columns.items()

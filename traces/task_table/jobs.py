@@ -13,8 +13,8 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.traces import rules
 from simkit.traces.rules import Tally
+from simkit.traces.table_columns import TableColumns
 from simkit.traces.task_table import rules as names
-from simkit.traces.task_table.columns import TableColumns
 from simkit.workload import Workload
 
 _SHOWN: Final = 20

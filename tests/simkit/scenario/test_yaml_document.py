@@ -626,6 +626,7 @@ workload:
   resample: null
   target_load: null
   path: {folder}/log.swf
+  on_error: refuse
   processors: allocated
   requested_time: max
   keep_zero_run: false

@@ -1,0 +1,171 @@
+"""Columns of a CSV or Parquet table by name: text for ids, numbers for everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from simkit.arrays import Floats, Ints
+from simkit.errors import TraceError, did_you_mean
+from simkit.traces.bad_lines import BadLines, refuse_misshapen
+from simkit.traces.files import is_parquet, text_blocks
+
+
+@dataclass(frozen=True)
+class TableColumns:
+    """The columns read, with the places of their rows for messages."""
+
+    frame: pl.DataFrame
+    line: Ints
+    """(n,) line numbers in a text file, from 1, the header's included; row numbers in Parquet."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self.frame.height
+
+    def take(self, rows: npt.NDArray[Any]) -> TableColumns:
+        """Return some of the rows: their positions, or a mask."""
+        return TableColumns(self.frame[np.arange(len(self))[rows]], self.line[rows])
+
+    def numbers(self, name: str) -> Floats:
+        """Return a column of numbers, (n,), NaN where a field is empty."""
+        return self.frame[name].fill_null(np.nan).to_numpy()
+
+    def ids(self, name: str) -> npt.NDArray[Any]:
+        """Return a column of ids: int64, or str objects as soon as one is no whole number."""
+        words = self.frame[name]
+        numbers = words.cast(pl.Int64, strict=False)
+        if numbers.null_count() == 0:
+            return numbers.to_numpy()
+        return words.to_numpy().astype(object)
+
+
+@dataclass(frozen=True)
+class WantedColumns:
+    """The names of the columns to read."""
+
+    text: Sequence[str]
+    """Read as text."""
+    numbers: Sequence[str]
+    """Read as numbers."""
+    optional: Sequence[str] = ()
+    """Those of them that a table need not have."""
+    remedy: str = "name the table's columns in `columns`"
+    """What to do about a missing column."""
+
+    def among(self, names: Sequence[str], path: Path) -> tuple[list[str], list[str]]:
+        """Return the columns of text and of numbers that a table with these columns has.
+
+        Raises TraceError for all that are missing or there twice.
+        """
+        wanted = [*self.text, *self.numbers]
+        problems = [
+            f"{path}:1: no column {name!r}{did_you_mean(name, [n for n in names if n])}; "
+            f"{self.remedy}"
+            for name in wanted
+            if name not in names and name not in self.optional
+        ]
+        problems += [
+            f"{path}:1: two columns {name!r}; give each its own name"
+            for name in wanted
+            if names.count(name) > 1
+        ]
+        if problems:
+            raise TraceError("\n".join(problems))
+        text, numbers = ([n for n in some if n in names] for some in (self.text, self.numbers))
+        return text, numbers
+
+
+def read_columns(path: Path, wanted: WantedColumns, bad: BadLines) -> TableColumns:
+    """Read some columns of a table with a header; CSV, gzipped CSV or Parquet, told by content.
+
+    Empty fields are null. Columns of text are String, of numbers Float64. Rows of another width
+    than the header and numbers that are none go to `bad` and are left out.
+
+    Raises TraceError for missing columns and damaged files.
+    """
+    if is_parquet(path):
+        return _parquet(path, wanted)
+    frames: list[pl.DataFrame] = []
+    lines: list[Ints] = []
+    names: list[str] = []
+    text, numbers = list(wanted.text), list(wanted.numbers)
+    for block in text_blocks(path):
+        rows = [r.rstrip(b"\r") for r in block.text.split(b"\n")]
+        kept = [i for i, row in enumerate(rows) if row]
+        if not names and kept:
+            names = [n.strip(' "') for n in rows[kept.pop(0)].decode("utf-8", "replace").split(",")]
+            text, numbers = wanted.among(names, path)
+        if kept:
+            line = np.array(kept, np.int64) + block.first_line
+            table = _parsed([rows[i] for i in kept], line, names, text, numbers, bad)
+            frames.append(table.frame)
+            lines.append(table.line)
+    if not frames:
+        schema = dict.fromkeys(text, pl.String) | dict.fromkeys(numbers, pl.Float64)
+        return TableColumns(pl.DataFrame(schema=schema), np.empty(0, np.int64))
+    return TableColumns(pl.concat(frames), np.concatenate(lines))
+
+
+def _parsed(
+    rows: list[bytes],
+    line: Ints,
+    names: list[str],
+    text: Sequence[str],
+    numbers: Sequence[str],
+    bad: BadLines,
+) -> TableColumns:
+    body = b"\n".join(rows)
+    if b'"' in body or body.count(b",") != (len(names) - 1) * len(line):
+        refuse_misshapen(rows, line, len(names), bad)
+        good = bad.good(line)
+        rows, line = [row for row, fits in zip(rows, good, strict=True) if fits], line[good]
+        body = b"\n".join(rows)
+    labels = [str(i) for i in range(len(names))]  # the table's own may be empty or repeated
+    schema = dict.fromkeys(labels, pl.String)
+    frame = pl.DataFrame(schema=schema)
+    with suppress(pl.exceptions.PolarsError):  # of no rows, too
+        frame = pl.read_csv(body, has_header=False, schema=schema)
+    if frame.height != len(line):
+        raise TraceError(
+            f"{bad.place(int(line[0]))}: not a table of {len(names)} columns from here on; check it"
+        )
+    frame = frame.select(
+        pl.col(labels[names.index(name)]).str.strip_chars().replace("", None).alias(name)
+        for name in [*text, *numbers]
+    )
+    read = {name: frame[name].cast(pl.Float64, strict=False) for name in numbers}
+    for name, values in read.items():
+        for row in (values.is_null() & frame[name].is_not_null()).arg_true().to_list():
+            bad.add(
+                int(line[row]),
+                f"{name} is {frame[name][row]!r}, not a number; write numbers, and nothing where "
+                "there is none",
+            )
+    table = TableColumns(frame.with_columns(**read), line)
+    return table.take(bad.good(line))
+
+
+def _parquet(path: Path, wanted: WantedColumns) -> TableColumns:
+    try:
+        text, numbers = wanted.among(list(pl.read_parquet_schema(path)), path)
+        frame = pl.read_parquet(path, columns=[*text, *numbers])
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise TraceError(
+            f"{path}: damaged Parquet file ({reason}); write or fetch it again"
+        ) from None
+    for name in numbers:
+        dtype = frame[name].dtype
+        if not (dtype.is_numeric() or dtype == pl.Null):
+            raise TraceError(f"{path}: {name} is of type {dtype}; it must be a number")
+    ids = [pl.col(name).cast(pl.String) for name in text]
+    frame = frame.select(*ids, *(pl.col(name).cast(pl.Float64) for name in numbers))
+    return TableColumns(frame, np.arange(1, frame.height + 1))

@@ -16,6 +16,7 @@ from simkit.errors import TraceError
 from simkit.scenario.references import File
 from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
+from simkit.traces.names import number_names
 from simkit.traces.rules import RULES, Tally
 from simkit.traces.swf import refuse_empty
 from simkit.traces.table_columns import TableColumns, WantedColumns, read_columns
@@ -27,8 +28,8 @@ UNKNOWN: Final = {"requested_time_s": np.nan, "qos": np.nan, "value": np.nan, "d
 """What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
 
 _WANTED: Final = WantedColumns(
-    text=("job_id",),
-    numbers=(*NEEDED[1:], *OPTIONAL),
+    text=("job_id", *JOB_COLUMNS),
+    numbers=(*NEEDED[1:], *OPTIONAL[: -len(JOB_COLUMNS)]),
     optional=OPTIONAL,
     remedy=f"a table of jobs needs {', '.join(NEEDED)}",
 )
@@ -61,7 +62,9 @@ class JobsTable(LineFormat):
         tally.read(len(table))
         tally.accept(len(table))
         refuse_empty(path, tally, len(table))
-        return Trace(Workload.from_jobs(_columns(table)), tally.report, (path,))
+        columns, labels = _columns(table)
+        workload = Workload.from_jobs(columns, **({"labels": labels} if labels else {}))
+        return Trace(workload, tally.report, (path,))
 
 
 def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
@@ -71,8 +74,10 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     ``run_time_s`` (at least 0), ``processors`` (whole, at least 1); optionally
     ``requested_time_s`` (empty where unknown), ``qos`` (quality of service, above 0 and at most
     1), ``value`` (what the job is worth if it finishes, at least 0), ``deadline_s`` (seconds from
-    the trace's zero, empty where there is none) and the numbers ``user``, ``group``,
-    ``executable``, ``queue``, ``partition``. Other columns are ignored. Rows may be in any order.
+    the trace's zero, empty where there is none) and ``user``, ``group``, ``executable``,
+    ``queue``, ``partition``: whole numbers (-1 or empty where unknown), or, as soon as one of a
+    column is text, names, which become the workload's `labels` and are numbered in order of
+    appearance. Other columns are ignored. Rows may be in any order.
 
     Args:
         path: the table.
@@ -97,14 +102,31 @@ def column_names(path: Path, head: str) -> list[str]:
     return []
 
 
-def _columns(table: TableColumns) -> dict[str, Column]:
-    numbers = [name for name in table.frame.columns if name != "job_id"]
-    return {"job_id": table.ids("job_id")} | {name: _filled(table, name) for name in numbers}
+def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[str, ...]]]:
+    """Return the columns of jobs, and the names behind the numbers of those that hold names."""
+    columns: dict[str, Column] = {"job_id": table.ids("job_id")}
+    labels: dict[str, tuple[str, ...]] = {}
+    for name in table.frame.columns[1:]:
+        if _holds_names(table, name):
+            known: dict[str, int] = {}
+            names = table.frame[name].replace("-1", None)  # unknown in a column of numbers, too
+            columns[name] = number_names(names, known)
+            labels[name] = tuple(known)
+        else:
+            columns[name] = _filled(table, name)
+    return columns, labels
+
+
+def _holds_names(table: TableColumns, name: str) -> bool:
+    """Return whether a column of users, queues, … has a cell that is text."""
+    words = table.frame[name]
+    numbers = words.cast(pl.Float64, strict=False)
+    return name in JOB_COLUMNS and bool((numbers.is_null() & words.is_not_null()).any())
 
 
 def _filled(table: TableColumns, name: str) -> Floats:
     """Return a column of numbers with its own value for an empty cell."""
-    return table.frame[name].fill_null(UNKNOWN.get(name, -1)).to_numpy()
+    return table.frame[name].cast(pl.Float64).fill_null(UNKNOWN.get(name, -1)).to_numpy()
 
 
 def _valid(table: TableColumns, bad: BadLines) -> TableColumns:
@@ -113,7 +135,7 @@ def _valid(table: TableColumns, bad: BadLines) -> TableColumns:
         empty = table.frame[name].is_null().to_numpy() & (name in NEEDED)
         for line in table.line[empty].tolist():
             bad.add(line, f"{name} is empty; every job needs one")
-        if name == "job_id":
+        if name == "job_id" or _holds_names(table, name):
             continue
         numbers = _filled(table, name)
         rule, kept = _rule(name, numbers)

@@ -6,8 +6,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+import simkit
 from simkit.errors import TraceError
 from simkit.traces.jobs_table import read_jobs_table
+from simkit.verify import verify_run
 
 HEAD = "job_id,submit_time_s,run_time_s,processors"
 
@@ -40,6 +42,29 @@ def test_columns_are_fed_as_they_are_in_any_order(table):
     assert jobs.instances.tolist() == [2, 4]
     assert jobs.user.tolist() == [-1, 3]
     assert (trace.report.read, trace.report.accepted) == (2, 2)
+
+
+def test_users_and_queues_may_be_names(table, tmp_path):
+    path = table("2,5,1,1,ada,7,", "1,0,1,1,bob,-1,3", "3,6,1,1,,short,-1", "4,7,1,1,ada,7,4",
+                 head=f"{HEAD},user,queue,partition")  # fmt: skip
+    jobs = read_jobs_table(path).workload
+    assert jobs.labels == {"user": ("ada", "bob"), "queue": ("7", "short")}
+    assert jobs.user.tolist() == [1, 0, -1, 0]
+    assert jobs.queue.tolist() == [-1, 0, 1, 0]
+    assert jobs.partition.tolist() == [3, -1, -1, 4]  # numbers alone stay numbers
+    parquet = tmp_path / "jobs.parquet"
+    pl.read_csv(path).write_parquet(parquet)
+    again = read_jobs_table(parquet).workload
+    assert (again.labels, again.user.tolist()) == (jobs.labels, jobs.user.tolist())
+
+
+def test_results_show_the_names(table, tmp_path):
+    path = table("1,0,1,1,ada", "2,5,1,1,bob", head=f"{HEAD},user")
+    scenario = {"workload": {"type": "jobs", "path": str(path)}, "cluster": {"processors": 1}}
+    run = simkit.simulate(scenario | {"policy": {"order": "fcfs"}}, output=tmp_path / "run")
+    assert run.jobs["user"].to_list() == ["ada", "bob"]
+    audit = verify_run(tmp_path / "run", inputs=[tmp_path])
+    assert audit.ok, [f"{v.check}: {v.message}" for v in audit.violations]
 
 
 def test_worths_are_fed_where_the_table_has_them(table):

@@ -24,6 +24,7 @@ from simkit.arrays import Floats
 from simkit.errors import did_you_mean
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines
+from simkit.traces.names import number_names
 from simkit.traces.rigid_jobs import (
     KeptJobs,
     RawJobs,
@@ -175,12 +176,7 @@ def _numbered(rows: pl.DataFrame, labels: dict[str, dict[str, int]]) -> dict[str
         if field is None:
             numbered[column] = np.full(rows.height, -1)
             continue
-        known = labels.setdefault(column, {})
-        for name in rows[field].unique(maintain_order=True):
-            if name:
-                known.setdefault(name, len(known))
-        numbers = {"": -1} | known
-        numbered[column] = rows[field].replace_strict(numbers, default=-1).to_numpy()
+        numbered[column] = number_names(rows[field], labels.setdefault(column, {}))
     return numbered
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.traces import rules
+from simkit.traces.names import number_names
 from simkit.traces.rules import Tally
 from simkit.traces.table_columns import TableColumns
 from simkit.traces.task_table import rules as names
@@ -101,12 +102,12 @@ class TableJobs:
         """Return each job's user, by its first row: the trace's own numbers, or names by number."""
         if "user" not in self._users.frame:
             return None, {}
-        words: list[str | None] = self._users.frame["user"].to_list()
+        names = self._users.frame["user"]
+        words: list[str | None] = names.to_list()
         if all(word is None or word.isdecimal() for word in words):
             return np.array([-1 if word is None else int(word) for word in words]), {}
         known: dict[str, int] = {}
-        numbers = [-1 if word is None else known.setdefault(word, len(known)) for word in words]
-        return np.array(numbers, np.int64), {"user": tuple(known)}
+        return number_names(names, known), {"user": tuple(known)}
 
     def _parents(self, separator: str, path: Path) -> tuple[Ints, Ints]:
         """Return the offsets and rows of the tasks' parents."""

@@ -17,9 +17,11 @@ from simkit.scenario.references import File
 from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
 from simkit.traces.names import number_names
+from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID
 from simkit.traces.rules import RULES, Tally
 from simkit.traces.swf import refuse_empty
 from simkit.traces.table_columns import TableColumns, WantedColumns, read_columns
+from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
@@ -147,9 +149,11 @@ def _valid(table: TableColumns, bad: BadLines) -> TableColumns:
 def _rule(name: str, values: Floats) -> tuple[str, Bools]:
     """Return what must hold of a column, in words and row by row."""
     if name == "submit_time_s":
-        return "finite", np.isfinite(values)
+        rule = "finite, in seconds from the trace's zero, at most 2^32 (136 years)"
+        return rule, np.abs(values) <= LONGEST_S
     if name == "run_time_s":
-        return "finite and at least 0", np.isfinite(values) & (values >= 0)
+        rule = "finite and at least 0, in seconds, at most 2^32 (136 years)"
+        return rule, (values >= 0) & (values <= LONGEST_S)
     if name == "requested_time_s":
         return "finite and at least 0, or empty", ~((values < 0) | np.isinf(values))
     if name == "qos":
@@ -158,5 +162,7 @@ def _rule(name: str, values: Floats) -> tuple[str, Bools]:
         return "finite and at least 0", np.isfinite(values) & (values >= 0)
     if name == "deadline_s":
         return "a time, or empty", ~(np.isnan(values) | (values == -np.inf))
-    least = 1 if name == "processors" else -1
-    return f"whole and at least {least}", (values >= least) & (values == np.floor(values))
+    whole = values == np.floor(values)
+    if name == "processors":
+        return "whole and at least 1, below 2^33", whole & (values >= 1) & (values < LARGEST)
+    return "whole and at least -1, below 2^53", whole & (values >= -1) & (values < LARGEST_ID)

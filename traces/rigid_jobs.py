@@ -18,6 +18,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.traces import rules
 from simkit.traces.bad_lines import LineFormat
 from simkit.traces.rules import RULES, Tally
+from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Workload
 
 Column = npt.NDArray[Any]
@@ -167,7 +168,7 @@ def _repeats(ids: Floats | Ints) -> Ints:
 Count = Callable[[str, "npt.NDArray[np.integer]"], None]
 
 LARGEST = 2.0**33
-"""Times and processors must be below: the clock is exact for 272 years."""
+"""Processors and requested times must be below, and what other formats have no limit for."""
 LARGEST_ID = 2.0**53
 """Job numbers must be below: above, a double cannot tell neighbours apart."""
 
@@ -240,9 +241,9 @@ class RigidLog(LineFormat):
 
     def _drop(self, rows: RawJobs, processors: Floats, tally: Tally) -> Ints:
         usable = np.abs(rows.job) < LARGEST_ID
-        for column in (
-            rows.submit, rows.run, rows.allocated, rows.requested, rows.requested_time,
-        ):  # fmt: skip
+        for column in (rows.submit, rows.run):
+            usable &= np.abs(column) <= LONGEST_S
+        for column in (rows.allocated, rows.requested, rows.requested_time):
             usable &= np.abs(column) < LARGEST
         drops = {
             rules.NOT_A_NUMBER: ~usable,

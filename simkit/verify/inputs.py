@@ -292,8 +292,9 @@ def _job(fields: list[bytes], rules: dict[str, Any]) -> tuple[float | None, ...]
     processors = first if first > 0 else second
     too_short = run < 0 if rules.get("keep_zero_run") else run <= 0
     submit = float(fields[1])
-    numbers = (submit, run, allocated, asked, requested)
-    if too_short or processors <= 0 or submit < 0 or not all(abs(n) < LARGEST for n in numbers):
+    sane = all(abs(n) < LARGEST for n in (allocated, asked, requested))
+    sane = sane and submit <= LARGEST / 2 and run <= LARGEST / 2
+    if too_short or processors <= 0 or submit < 0 or not sane:
         return None
     estimate: float | None = requested if requested > 0 else None
     if rules.get("requested_time", "max") == "max":

@@ -182,7 +182,7 @@ def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
         table = table.with_columns(pl.lit(1.0).alias("instances"))
     run, count = pl.col("run_time_s"), pl.col("instances")
     wanted = [pl.col(name).is_not_null() for name in ("job_id", "task_id") if name in table.columns]
-    wanted += [pl.col("submit_time_s").abs() <= LARGEST / 2, run.abs() < LARGEST]
+    wanted += [pl.col("submit_time_s").abs() <= LARGEST / 2, run.abs() <= LARGEST / 2]
     wanted += [(pl.col(name) >= 0) & (pl.col(name) < LARGEST) for name in _resources(rules)]
     wanted += [(count >= 1) & (count < LARGEST) & (count.floor() == count)]
     if rules.get("negative_run", "drop") == "drop":
@@ -239,6 +239,7 @@ def _tasks(table: pl.DataFrame, *, known_run: bool) -> pl.DataFrame:
     amounts = [(pl.col(name) >= 0) & (pl.col(name) < LARGEST) for name in ("cpu", "mem")]
     wanted = pl.all_horizontal(
         *ids, *amounts, create.abs() <= LARGEST / 2, end.abs() < LARGEST, end != 0, end > create,
+        end - create <= LARGEST / 2,
         (count >= 1) & (count < LARGEST) & (count.floor() == count),
         pl.col("status").str.to_lowercase().is_in(_ENDED),
     )  # fmt: skip
@@ -261,7 +262,7 @@ def _instances(table: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
     last = (pl.col("seq") < pl.col("total")).fill_null(value=False).not_()
     good = pl.all_horizontal(
         pl.col("status").str.to_lowercase() == "terminated", last, start != 0, end != 0,
-        end >= start, start.abs() < LARGEST, end.abs() < LARGEST,
+        end >= start, start.abs() < LARGEST, end.abs() < LARGEST, end - start <= LARGEST / 2,
     )  # fmt: skip
     rows = table.lazy().with_row_index("nth").filter(good.fill_null(value=False))
     index = tasks.with_row_index("task").unique(_KEY, keep="first").select(

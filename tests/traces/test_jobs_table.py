@@ -120,6 +120,9 @@ BROKEN = [
     (["1,0,-1,1"], ":2: run_time_s is -1, it must be finite and at least 0"),
     (["1,0,1,-4"], ":2: processors is -4, it must be whole and at least 1"),
     (["1,0,1,2.5"], ":2: processors is 2.5, it must be whole and at least 1"),
+    (["1,0,1,1", "2,1700000000000,1,1"], ":3: submit_time_s is 1.7e+12, it must be finite, in"),
+    (["1,0,4294967297,1"], ":2: run_time_s is 4294967297, it must be finite and at least 0, in"),
+    (["1,0,1,1e300"], ":2: processors is 1e+300, it must be whole and at least 1, below 2^33"),
 ]
 
 

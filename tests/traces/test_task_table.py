@@ -99,6 +99,16 @@ def test_users_that_are_numbers_stay_and_tasks_without_ids_are_numbered(table):
     assert jobs.task_id.tolist() == [1, 2, 1]
 
 
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [(row(run=2**32 + 1), names.BAD_RUN), (row(submit=2**32 + 1), names.BAD_SUBMIT)],
+)
+def test_times_beyond_the_range_are_left_out_and_counted(table, line, rule):
+    trace = read_task_table(table(row(), line))
+    assert trace.report.dropped == {rule: 1}
+    assert trace.report.lines == {rule: [3]}
+
+
 # ---- order --------------------------------------------------------------------------------------
 
 MIXED = [

@@ -22,6 +22,7 @@ from simkit.traces.alibaba2017.files import LINE, TableFile, lower_text, numbers
 from simkit.traces.alibaba2017.rules import RowRules
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, GrowingColumn, first_that_applies
 from simkit.traces.rules import Tally
+from simkit.units import LONGEST_S
 
 _COLUMNS: Final = (
     "start_time_s", "end_time_s", "job_id", "task_id", "machine_id", "status", "seq_no",
@@ -115,6 +116,7 @@ class _InstanceRows:
     def judge(self, chosen: RowRules, tally: Tally) -> Ints:
         """Count the rows to leave out; return those that are instances of kept tasks."""
         unusable = (np.abs(self.start) >= LARGEST) | (np.abs(self.end) >= LARGEST)
+        unusable |= self.end - self.start > LONGEST_S
         unusable |= (np.abs(self.job) >= LARGEST_ID) | (np.abs(self.task_id) >= LARGEST_ID)
         retried = (self.seq < self.total) & (chosen.retries == "last")
         waiting, failed = self.has(_WAITING), self.has(_FAILED)

@@ -67,8 +67,8 @@ MEANINGS: Final[dict[str, str]] = {
     WITHOUT_EVENT: "No event of the trace has this machine or container; the trace's authors know "
     "of such containers.",
     NOT_A_NUMBER: "A field that is needed is nan, infinite, negative where only 0 or more makes "
-    "sense, not whole where it must be, or beyond 2^33 (submit times: 2^32, ids: 2^53); the row is "
-    "left out.",
+    "sense, not whole where it must be, or beyond 2^33 (submit and run times: 2^32, ids: 2^53); "
+    "the row is left out.",
     NO_IDS: "The job or the task id is empty, so the row's owner is unknown; left "
     "out. The trace's description knows of these rows in batch_instance.",
     WAITING: "The task's status is Waiting or Ready: it never ran; left out (rule `waiting`).",

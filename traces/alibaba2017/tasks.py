@@ -16,6 +16,7 @@ from simkit.traces.alibaba2017.layout import CPU_PER_CORE
 from simkit.traces.alibaba2017.rules import RowRules
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, first_that_applies
 from simkit.traces.rules import Tally
+from simkit.units import LONGEST_S
 
 _COLUMNS: Final = (
     "create_time_s", "end_time_s", "job_id", "task_id", "instances", "status", "plan_cpu",
@@ -98,6 +99,7 @@ class _TaskRows:
         bad = ~(np.abs(self.create) <= LARGEST / 2)  # as late as a workload may submit
         for values in (self.end, self.instances, *self.request.T):
             bad |= np.abs(values) >= LARGEST
+        bad |= self.end - self.create > LONGEST_S
         for name in ("end_time_s", "job_id", "task_id", "instances", "plan_cpu", "plan_mem"):
             bad |= rows[name].is_nan().fill_null(value=False).to_numpy()
         for ids in (self.job, self.task):

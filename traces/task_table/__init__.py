@@ -28,6 +28,7 @@ from simkit.traces.rules import RULES, Tally, summary
 from simkit.traces.table_columns import TableColumns, WantedColumns, read_columns
 from simkit.traces.task_table import rules as names
 from simkit.traces.task_table.jobs import TableJobs
+from simkit.units import LONGEST_S
 from simkit.workload import Trace
 
 CLOUDSIMPY: Final[Mapping[str, str]] = {
@@ -129,8 +130,8 @@ class TaskTable(LineFormat):
             bad_request |= ~((amount >= 0) & (amount < LARGEST))
         drops = {
             names.NO_ID: no_id,
-            names.BAD_SUBMIT: ~(np.abs(table.numbers("submit_time_s")) <= LARGEST / 2),
-            names.BAD_RUN: ~(np.abs(run) < LARGEST),
+            names.BAD_SUBMIT: ~(np.abs(table.numbers("submit_time_s")) <= LONGEST_S),
+            names.BAD_RUN: ~(np.abs(run) <= LONGEST_S),
             names.NEGATIVE_RUN: (run < 0) & (self.negative_run == "drop"),
             names.ZERO_RUN: (run == 0) & (self.zero_run == "drop"),
             names.BAD_INSTANCES: _bad_instances(table),

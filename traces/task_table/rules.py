@@ -17,7 +17,7 @@ REPEATED_TASK: Final = "task id repeats within the job"
 MEANINGS: Final[dict[str, str]] = {
     NO_ID: "The id of the job or of the task is empty; the row is left out.",
     BAD_SUBMIT: "The submit time is empty, nan, infinite or beyond 2^32 s; left out.",
-    BAD_RUN: "The run time is empty, nan, infinite or beyond 2^33 s; left out.",
+    BAD_RUN: "The run time is empty, nan, infinite or beyond 2^32 s; left out.",
     NEGATIVE_RUN: "The run time is below 0 (rule `negative_run`).",
     ZERO_RUN: "The run time is 0; left out (rule `zero_run`).",
     BAD_INSTANCES: "The number of instances is empty, below 1 or not whole; left out.",

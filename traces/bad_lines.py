@@ -54,8 +54,12 @@ class BadLines:
             insort(self._problems, (line, problem))
             del self._problems[SHOWN:]
 
-    def hint(self, text: str) -> None:
-        """Add what may be the cause of many problems; an error ends with it."""
+    def hint_swapped(self, column: str, other: str) -> None:
+        """Add two columns that look swapped, which an error then says."""
+        text = (
+            f"{self.path}: the columns {column} and {other} look swapped: the values of each would "
+            "do for the other"
+        )
         if text not in self._hints:
             self._hints.append(text)
 

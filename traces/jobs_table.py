@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -11,14 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from simkit.arrays import Bools, Floats
+from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.scenario.references import File
+from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
 from simkit.traces.names import number_names
-from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID
+from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, repeats
 from simkit.traces.rules import RULES, Tally
+from simkit.traces.swapped import hint_swapped, note_swapped_limits, note_swapped_times
 from simkit.traces.swf import refuse_empty
 from simkit.traces.table_columns import TableColumns, WantedColumns, read_columns
 from simkit.units import LONGEST_S
@@ -65,8 +68,8 @@ class JobsTable(LineFormat):
         tally.accept(len(table))
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
-        workload = Workload.from_jobs(columns, **({"labels": labels} if labels else {}))
-        return Trace(workload, tally.report, (path,))
+        _note_oddities(columns, table.line, tally)
+        return Trace(Workload.from_jobs(columns, labels=labels), tally.report, (path,))
 
 
 def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
@@ -87,7 +90,7 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
 
     Returns:
         The workload, sorted by (submit time, job id), and the report of its rows: every row is
-        accepted, or malformed.
+        accepted, or malformed. Job ids that repeat are noted and kept, in the order of the file.
 
     Raises TraceError, with the row, for missing columns and values that are no numbers or break a
     rule: all of them, unless `on_error` is ``skip``.
@@ -102,6 +105,15 @@ def column_names(path: Path, head: str) -> list[str]:
     with suppress(pl.exceptions.PolarsError, OSError):  # the reader says what is wrong
         return list(pl.read_parquet_schema(path))
     return []
+
+
+def _note_oddities(columns: Mapping[str, Column], line: Ints, tally: Tally) -> None:
+    """Note job ids that repeat, as in SWF, and columns that look swapped."""
+    tally.note(rules.REPEATED_ID, line[repeats(columns["job_id"])])
+    run = columns["run_time_s"]
+    note_swapped_times(tally, line, columns["submit_time_s"], run)
+    if "requested_time_s" in columns:
+        note_swapped_limits(tally, run, columns["requested_time_s"])
 
 
 def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[str, ...]]]:
@@ -133,16 +145,22 @@ def _filled(table: TableColumns, name: str) -> Floats:
 
 def _valid(table: TableColumns, bad: BadLines) -> TableColumns:
     """Return the rows whose values keep the rules; the others go to `bad`."""
+    numbers = {
+        name: _filled(table, name)
+        for name in table.frame.columns
+        if name != "job_id" and not _holds_names(table, name)
+    }
+    telling = {name: column for name, column in numbers.items() if name != "submit_time_s"}
+    hint_swapped(telling, lambda name, values: _rule(name, values)[1], bad)  # any time is a submit
     for name in table.frame.columns:
         empty = table.frame[name].is_null().to_numpy() & (name in NEEDED)
         for line in table.line[empty].tolist():
             bad.add(line, f"{name} is empty; every job needs one")
-        if name == "job_id" or _holds_names(table, name):
+        if name not in numbers:
             continue
-        numbers = _filled(table, name)
-        rule, kept = _rule(name, numbers)
+        rule, kept = _rule(name, numbers[name])
         for row in np.flatnonzero(~kept & ~empty).tolist():
-            bad.add(int(table.line[row]), f"{name} is {numbers[row]:.10g}, it must be {rule}")
+            bad.add(int(table.line[row]), f"{name} is {numbers[name][row]:.10g}, it must be {rule}")
     return table.take(bad.good(table.line))
 
 

@@ -18,6 +18,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.traces import rules
 from simkit.traces.bad_lines import LineFormat
 from simkit.traces.rules import RULES, Tally
+from simkit.traces.swapped import note_swapped_limits, note_swapped_times
 from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Workload
 
@@ -90,7 +91,9 @@ class RigidJobs:
         if (submit[1:] < submit[:-1]).any():
             tally.note(rules.OUT_OF_ORDER, line[submit < np.maximum.accumulate(submit)])
         if not (job[1:] > job[:-1]).all():
-            tally.note(rules.REPEATED_ID, line[_repeats(job)])
+            tally.note(rules.REPEATED_ID, line[repeats(job)])
+        note_swapped_times(tally, line, submit, self.column("run"))
+        note_swapped_limits(tally, self.column("run"), self.column("requested_time"))
         if (size := capacity.get("processors")) is not None:
             tally.note(rules.TOO_LARGE, line[self.column("processors") > size])
 
@@ -158,7 +161,7 @@ def _narrow(column: Column) -> Column:
     return narrow if np.array_equal(narrow, column) else column.astype(np.float64)
 
 
-def _repeats(ids: Floats | Ints) -> Ints:
+def repeats(ids: Column) -> Ints:
     """Return the rows whose id an earlier row has."""
     order = np.argsort(ids, kind="stable")
     same = ids[order][1:] == ids[order][:-1]

@@ -25,6 +25,8 @@ NO_REQUEST: Final = "requested time missing"
 RAISED: Final = "requested time raised"
 OUT_OF_ORDER: Final = "out of submit order"
 REPEATED_ID: Final = "repeated job id"
+SWAPPED_TIMES: Final = "submit and run time look swapped"
+SWAPPED_LIMITS: Final = "run and requested time look swapped"
 TOO_LARGE: Final = "larger than the machine"
 EXTRA_FIELDS: Final = "more than 18 fields"
 ABSOLUTE_TIMES: Final = "absolute submit times"
@@ -57,6 +59,10 @@ RULES: Final[dict[str, str]] = {
     OUT_OF_ORDER: "The row comes after a job that was submitted later; jobs are sorted by submit "
     "time and id.",
     REPEATED_ID: "Another job has the same id; both are kept, in the order of the file.",
+    SWAPPED_TIMES: "Run times ascend through the file and submit times do not: check whether the "
+    "two columns are swapped.",
+    SWAPPED_LIMITS: "Nearly all jobs ran longer than they requested: check whether the two columns "
+    "are swapped.",
     TOO_LARGE: "The job needs more processors than the header gives the machine; it is kept, and a "
     "simulation with that machine rejects it.",
     EXTRA_FIELDS: "The row has more fields than SWF's 18; those after the 18th are ignored.",

@@ -149,6 +149,10 @@ def _parsed(
                 f"{name} is {frame[name][row]!r}, not a number; write numbers, and nothing where "
                 "there is none",
             )
+        if 2 * (values.is_null() & frame[name].is_not_null()).sum() > len(line):
+            for other in text:
+                if frame[other].cast(pl.Float64, strict=False).null_count() == 0:
+                    bad.hint_swapped(name, other)
     table = TableColumns(frame.with_columns(**read), line)
     return table.take(bad.good(line))
 

@@ -77,10 +77,11 @@ def clean_log(log: SwfLog, target: Path, *, machine_processors: int | None = Non
 
 
 def _order_columns(block: SwfBlock, kept: KeptJobs) -> dict[str, Floats]:
-    columns = {name: block.values[name][kept.row] for name in ("job", "submit")}
+    columns = {name: block.values[name][kept.row] for name in ("job", "submit", "run")}
     return columns | {
         "line": block.line[kept.row].astype(np.float64),
         "processors": kept.processors,
+        "requested_time": kept.requested_time,
     }
 
 

@@ -101,6 +101,7 @@ class TableSignal(FileSignal):
         sampling: Sampling = "mean",
         step_s: float = 0.0,
         time_format: str | None = None,
+        zero: str | None = None,
     ) -> Sheet:
         """Read columns of one unit and their times, and check the declarations against the file.
 
@@ -111,6 +112,7 @@ class TableSignal(FileSignal):
             sampling: ``mean`` of an interval, or read at an ``instant``.
             step_s: length of the intervals in s; 0: the most frequent distance.
             time_format: format of the times for `datetime.strptime`; None: ISO 8601.
+            zero: date of second 0 if the times are numbers of seconds; None: they are dates.
 
         Raises TraceError if the file cannot be read, something is undeclared, or a declaration
         contradicts the file.
@@ -125,7 +127,7 @@ class TableSignal(FileSignal):
             )
         table = read_table(Path(self.path), [time, *columns])
         zone = self.zone or zone_in_name
-        when = instants(table.columns[time], zone, f"{self.path}: {time}", time_format)
+        when = instants(table.columns[time], zone, f"{self.path}: {time}", time_format, zero)
         site_zone = self.site_zone or zone or "UTC"
         known = self.site_zone is not None or not is_utc(site_zone)
         return Sheet(table, when, unit, site_zone, known, self.label, sampling, step_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ import polars as pl
 from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError
 from simkit.text import counted
+from simkit.traces.bad_lines import SHOWN
 from simkit.traces.files import text_blocks
 from simkit.traces.power.units import near_name
 
@@ -32,10 +34,22 @@ class Table:
         return column.fill_null(np.nan).to_numpy().astype(np.float64)
 
 
+_FROM_EPW: Final = (
+    "convert it in Python: import pvlib; pvlib.iotools.read_epw('place.epw', coerce_year=2019)[0]"
+    ".to_csv('place.csv', index_label='time'), and read columns of place.csv as type csv "
+    "(temp_air in degC, wind_speed in m/s, ghi in W/m2); for solar power take a file of the NSRDB"
+)
+
+
 def head_lines(path: Path, number: int) -> list[list[str]]:
     """Return the fields of the first lines of a file."""
     first = next(iter(text_blocks(path)), None)
     lines = first.text.decode("utf-8", "replace").splitlines() if first else []
+    if lines and lines[0].startswith("LOCATION,"):
+        raise TraceError(
+            f"{path}:1: this is EnergyPlus weather (EPW), which has no line of column names and is "
+            f"not read as it is; {_FROM_EPW}"
+        )
     if len(lines) < number:
         raise TraceError(
             f"{path}: {counted(len(lines), 'line')}, its header alone takes {number}; check which "
@@ -88,12 +102,16 @@ def _position(name: str, names: list[str], path: Path, line: int) -> int:
 
 
 def _misshapen(text: bytes, width: int, first_line: int, path: Path) -> TraceError:
-    for number, row in enumerate(text.splitlines(), first_line):
-        if (fields := row.count(b",") + 1) > width:
-            return TraceError(
-                f"{path}:{number}: {counted(fields, 'field')}, the header has {width}; give every "
-                "line one field for each column"
-            )
+    problems = [
+        f"{path}:{number}: {counted(fields, 'field')}, the header has {width}; give every line one "
+        "field for each column"
+        for number, row in enumerate(text.splitlines(), first_line)
+        if (fields := row.count(b",") + 1) > width
+    ]
+    if more := len(problems[SHOWN:]):
+        problems[SHOWN:] = [f"… and {counted(more, 'more malformed line')}"]
+    if problems:
+        return TraceError("\n".join(problems))
     return TraceError(
         f"{path}:{first_line}: not a table of {counted(width, 'column')}; check the file"
     )

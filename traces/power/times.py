@@ -7,6 +7,7 @@ second time. In spring it skips an hour that some files contain all the same.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, tzinfo
 from typing import Final, NamedTuple
 
@@ -23,6 +24,10 @@ _PARTS: Final = (
 )
 
 
+_UNIX_FROM: Final = 1e9
+"""Numbers from here on are seconds since 1970."""
+
+
 class Instants(NamedTuple):
     """Instants of rows, (n,) each."""
 
@@ -35,7 +40,11 @@ class Instants(NamedTuple):
 
 
 def instants(
-    words: pl.Series, time_zone: str | None, place: str, time_format: str | None = None
+    words: pl.Series,
+    time_zone: str | None,
+    place: str,
+    time_format: str | None = None,
+    zero: str | None = None,
 ) -> Instants:
     """Parse times.
 
@@ -44,16 +53,19 @@ def instants(
         time_zone: zone of the clock (see `signal_zone.parse_zone`); None if the times contain it.
         place: file and column, for messages.
         time_format: format of the times for `datetime.strptime`; None: ISO 8601.
+        zero: date of second 0 if the times are numbers, seconds from there; None: they are dates.
 
     Raises TraceError if no time has that format, if a zone is needed and not declared, or if it is
     declared and the times contain an offset.
     """
+    if zero is not None:
+        return _seconds_from(zero, words, time_zone, place)
     naive, offset = _clock(words, time_format)
     if not np.isfinite(naive).any():
         example = next((word for word in words.to_list() if word), "")
         raise TraceError(
             f"{place}: no time can be read, the first is {example!r}; "
-            + (f"it must be of the form {time_format!r}" if time_format else _REMEDY)
+            + (f"it must be of the form {time_format!r}" if time_format else _remedy(example))
         )
     known = np.isfinite(offset)
     if known.any():
@@ -71,7 +83,33 @@ def instants(
     return on_clock(naive, time_zone)
 
 
-_REMEDY: Final = "write 2012-01-31 13:05:00, or give time_format"
+def _seconds_from(zero: str, words: pl.Series, time_zone: str | None, place: str) -> Instants:
+    """Return the instants of numbers: seconds that have passed since a date."""
+    seconds = words.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
+    if not np.isfinite(seconds).any():
+        example = next((word for word in words.to_list() if word), "")
+        raise TraceError(
+            f"{place}: zero is declared, so the times are numbers of seconds, but the first is "
+            f"{example!r}; leave zero out"
+        )
+    day_alone = re.fullmatch(r"\d{4}-\d{2}-\d{2}", zero)
+    first = pl.Series([f"{zero} 00:00" if day_alone else zero])
+    begin = instants(first, time_zone, f"{place}: zero")
+    never = np.zeros(len(words), dtype=bool)
+    return Instants(begin.time_s[0] + np.where(np.isfinite(seconds), seconds, np.nan), never, never)
+
+
+def _remedy(example: str) -> str:
+    """Return what to do about times that cannot be read, the first of which is `example`."""
+    try:
+        number = float(example)
+    except ValueError:
+        return "write 2012-01-31 13:05:00, or give time_format"
+    zero = "1970-01-01T00:00Z" if number >= _UNIX_FROM else '"2020-01-01 00:00"'
+    return (
+        "if the times are seconds from a zero, as in files of Vessim, give zero, the date of "
+        f"second 0: zero: {zero}; otherwise write 2012-01-31 13:05:00"
+    )
 
 
 def on_clock(naive_s: Floats, time_zone: str) -> Instants:

@@ -7,7 +7,7 @@ import re
 
 def tables() -> str:
     """Return a section a table: its columns and their meaning."""
-    from simkit.records import JOBS_CORRECTED, JOBS_WITH_VALUE
+    from simkit.records import JOBS_CORRECTED, JOBS_ROUTED, JOBS_WITH_VALUE
     from simkit.results.run_folder import POWER_TABLES, TABLES
 
     parts = [_section(name, columns) for name, columns in (TABLES | POWER_TABLES).items()]
@@ -15,7 +15,9 @@ def tables() -> str:
     note = "In runs whose jobs have a value, between `reason` and the resources:"
     outlived = "\n".join(_table(JOBS_CORRECTED))
     then = "In runs that [correct](estimates.md#corrections) estimates, after these:"
-    return "\n\n".join([parts[0], note, worth, then, outlived, *parts[1:]])
+    routed = "\n".join(_table(JOBS_ROUTED))
+    last = "In runs whose cluster has partitions, after these:"
+    return "\n\n".join([parts[0], note, worth, then, outlived, last, routed, *parts[1:]])
 
 
 def _section(name: str, columns: dict[str, str]) -> str:

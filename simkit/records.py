@@ -54,6 +54,11 @@ JOBS_CORRECTED: Final = {
 }
 """The column after all these, before the resources, if the scenario corrects estimates."""
 
+JOBS_ROUTED: Final = {
+    "site_partition": "String, the scenario's partition that the job went to; empty if none took it"
+}
+"""The last column before the resources, if the scenario has partitions."""
+
 TASKS: Final = {
     "job_id": "as in jobs",
     "task_id": "the trace's id: Int64 or String",

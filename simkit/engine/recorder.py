@@ -61,6 +61,8 @@ class Recorder:
 
     keeps_timeline = True
     """Whether the engine appends to `timeline`."""
+    routed: tuple[list[str], Ints] | None = None
+    """Names of the scenario's partitions, and (J,) the row of that of each job, -1: none."""
     correction: Correction = "none"
     """How estimates are corrected; with one, jobs have a further column."""
 
@@ -184,6 +186,10 @@ class Recorder:
         }
         if self.correction != "none":
             columns["corrected_estimate_s"] = self._corrected(at, estimate, run)
+        if self.routed is not None:
+            names, partition = self.routed
+            none = len(names)  # -1, where no partition took the job
+            columns["site_partition"] = _texts(partition[at] % (none + 1), (*names, ""))
         if "deadline_s" in columns:
             due = columns["deadline_s"]
             columns["deadline_s"] = np.where(np.isfinite(due), due, np.nan)

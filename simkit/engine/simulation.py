@@ -167,6 +167,9 @@ class Simulation:
         if self._parents.any:
             self._books.on_task_end = self._parents.ended
         submission = Submission(workload, cluster, self._predictor)
+        if submission.routing.only is None:
+            names = [partition.name for partition in cluster.partitions]
+            recorder.routed = names, submission.routing.partition
         system.events.submit_each(submission.jobs(), self._submit)
         self.power: PowerSupply | None = None
         """The site's power; None without a site."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise, repeat
-from typing import Any
 
 import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.engine.events import Arriving
+from simkit.engine.routing import Routing
 from simkit.errors import ScenarioError
 from simkit.policy.estimates import Predictor
 from simkit.policy.task import Task
@@ -93,11 +93,12 @@ def _inexact_sums(workload: Workload, cluster: Cluster) -> list[str]:
     return problems
 
 
+_UNSENT = Partition("")  # until a task is sent to its partition
 _BLOCK = 2048  # jobs turned into Python numbers at a time: what keeps a long trace's memory flat
 
 
 class Submission:
-    """Makes jobs into tasks with an estimate, a partition and the machines they may use."""
+    """Makes jobs into tasks with an estimate, and sends them to their partitions."""
 
     def __init__(self, workload: Workload, cluster: Cluster, predictor: Predictor) -> None:
         if missing := [name for name in workload.resources if name not in cluster.resources]:
@@ -114,9 +115,7 @@ class Submission:
             workload.resources.index(name) if name in workload.resources else -1
             for name in cluster.resources
         ]
-        first = cluster.partitions[0]
-        self._only = first if cluster.partitions == (Partition(first.name),) else None
-        """The partition that takes every job, where there is just one and without limits."""
+        self.routing = Routing(workload, cluster)
         self._worths = TaskWorths.of(workload, cluster)
 
     def jobs(self) -> Iterator[Arriving]:
@@ -128,18 +127,22 @@ class Submission:
         load, last = self._workload, min(first + _BLOCK, len(self._workload))
         tasks = self._tasks(first, last)
         offsets = load.first_task[first : last + 1] - load.first_task[first]
-        whole: Iterator[Sequence[Task]]
+        whole: Iterable[Sequence[Task]]
         if len(tasks) == last - first:
             whole = zip(tasks)
         else:
             bounds = offsets.tolist()
             whole = (tuple(tasks[a:b]) for a, b in pairwise(bounds))
         times = load.submit_time_s[first:last].tolist()
-        refusals = [""] * len(times)
-        for position in self._doubtful(int(load.first_task[first]), len(tasks)):
-            task = tasks[position]
-            row = task.job_index - first
-            refusals[row] = refusals[row] or self._refusal(task)
+        if self.routing.only is None:
+            whole = list(whole)
+            refusals = list(map(self.routing.send, whole))
+        else:
+            refusals = [""] * len(times)
+            for position in self._doubtful(int(load.first_task[first]), len(tasks)):
+                task = tasks[position]
+                row = task.job_index - first
+                refusals[row] = refusals[row] or self.routing.refusal(task, self.routing.only)
         return zip(times, range(first, last), whole, refusals)  # noqa: B905 - hot, and equal
 
     def _tasks(self, first: int, last: int) -> list[Task]:
@@ -149,7 +152,7 @@ class Submission:
         jobs = np.arange(first, last)
         if rows.stop - rows.start > len(jobs):
             jobs = np.repeat(jobs, np.diff(load.first_task[first : last + 1]))
-        position, priority, machines = self._partitions(jobs)
+        only = self.routing.only or _UNSENT
         tasks = list(
             map(
                 Task,
@@ -164,9 +167,9 @@ class Submission:
                 load.user[jobs].tolist(),
                 load.group[jobs].tolist(),
                 load.queue[jobs].tolist(),
-                position,
-                priority,
-                machines,
+                repeat(0),
+                repeat(only.priority),
+                repeat(only.machines),
                 self._demands(rows),
             )
         )
@@ -176,23 +179,6 @@ class Submission:
         if self._worths is not None:
             self._worths.give(tasks, rows, jobs)
         return tasks
-
-    def _partitions(self, jobs: Ints) -> tuple[Iterable[Any], Iterable[Any], Iterable[Any]]:
-        """Return the row, priority and machines of the partition that takes each of some jobs."""
-        if self._only is not None:
-            return repeat(0), repeat(self._only.priority), repeat(self._only.machines)
-        load = self._workload
-        found = [
-            self._partition(queue, number)
-            for queue, number in zip(
-                load.queue[jobs].tolist(), load.partition[jobs].tolist(), strict=True
-            )
-        ]
-        return (
-            [position for position, _ in found],
-            [partition.priority for _, partition in found],
-            [partition.machines for _, partition in found],
-        )
 
     def _requests(self, rows: Floats) -> list[tuple[float, ...]]:
         """Return the rows of (T, R) requests, in the order of the cluster's resources."""
@@ -215,7 +201,7 @@ class Submission:
 
     def _doubtful(self, begin: int, count: int) -> Sequence[int]:
         """Return which of the tasks must be checked one by one: they might never run."""
-        if self._only is None or len(self._cluster.capacity) > 1:
+        if len(self._cluster.capacity) > 1:
             return range(count)
         load, tasks = self._workload, slice(begin, begin + count)
         columns = [i for i, r in enumerate(self._order) if r >= 0]
@@ -228,46 +214,3 @@ class Submission:
             return ()
         doubtful: list[int] = np.flatnonzero(too_much.any(axis=1)).tolist()
         return doubtful
-
-    def _partition(self, queue: int, number: int) -> tuple[int, Partition]:
-        """Return the first partition that takes the job; one that names no numbers takes all."""
-        for position, partition in enumerate(self._cluster.partitions):
-            if (
-                queue in partition.queues
-                or number in partition.partitions
-                or not (partition.queues or partition.partitions)
-            ):
-                return position, partition
-        return -1, _NOWHERE
-
-    def _refusal(self, task: Task) -> str:
-        """Return why no machine could ever run a task; empty: one could."""
-        if task.partition < 0:
-            number = self._workload.partition[task.job_index]
-            return f"no partition takes queue {task.queue}, partition {number}"
-        partition = self._cluster.partitions[task.partition]
-        room = self._cluster.most_instances(task.request, partition.machines)
-        needed = task.instances if task.gang else 1
-        if needed > room:
-            return (
-                f"asks for {needed} x {_amounts(task.request, self._cluster.resources)} at once"
-                + (f", the machines hold {room}" if room else ", no machine can hold one")
-            )
-        if task.requested_time_s > partition.max_time_s:
-            return (
-                f"asks for {task.requested_time_s:g} s, partition {partition.name} allows "
-                f"{partition.max_time_s:g} s"
-            )
-        if task.demand[0] > partition.max_demand:
-            return (
-                f"asks for {task.demand[0]:g} {self._cluster.resources[0]}, partition "
-                f"{partition.name} allows {partition.max_demand:g}"
-            )
-        return ""
-
-
-_NOWHERE = Partition("none", machines=())
-
-
-def _amounts(request: tuple[float, ...], resources: tuple[str, ...]) -> str:
-    return ", ".join(f"{a:g} {name}" for a, name in zip(request, resources, strict=True) if a)

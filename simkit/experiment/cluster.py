@@ -22,6 +22,7 @@ from simkit.scenario.cluster import (
     MachineGroup,
     MachineTrace,
     MaintenanceSection,
+    PartitionSection,
 )
 from simkit.text import counted
 from simkit.units import amount_on_grid
@@ -39,7 +40,10 @@ def build_cluster(section: ClusterSection, workload: Workload) -> Cluster:
     Raises ScenarioError if the size is not known, the trace does not fit the section, or a
     maintenance window has no place in time.
     """
-    cluster, groups = _machines(section, workload)
+    if section.has_pools:
+        cluster, groups = _pools(section.partitions)
+    else:
+        cluster, groups = _machines(section, workload)
     cluster = _overcommitted(cluster, section.overcommit)
     if section.containers is not None:
         first = float(workload.submit_time_s[0]) if len(workload) else 0.0
@@ -55,6 +59,13 @@ def build_cluster(section: ClusterSection, workload: Workload) -> Cluster:
         maintenance=windows,
         failures=_failures(section, groups),
     )
+
+
+def _pools(partitions: Sequence[PartitionSection]) -> tuple[Cluster, _Groups]:
+    """Return a machine for each partition: a pool of its own, named like it."""
+    names = tuple(partition.name for partition in partitions)
+    sizes = np.array([[partition.processors] for partition in partitions], dtype=np.float64)
+    return Cluster(("processors",), names, sizes), {n: (row,) for row, n in enumerate(names)}
 
 
 def _machines(section: ClusterSection, workload: Workload) -> tuple[Cluster, _Groups]:
@@ -269,11 +280,12 @@ def _partitions(
     partitions = []
     for row, part in enumerate(section.partitions):
         place = f"cluster.partitions.{row}"
-        machines = sorted(machine for name in part.machines for machine in groups[name])
+        own = (part.name,) if part.processors is not None else part.machines
+        machines = sorted(machine for name in own for machine in groups[name])
         partitions.append(
             Partition(
                 name=part.name,
-                machines=tuple(machines) if part.machines else None,
+                machines=tuple(machines) if own else None,
                 priority=part.priority,
                 max_time_s=inf if part.max_time is None else part.max_time,
                 max_demand=inf if part.max_processors is None else float(part.max_processors),

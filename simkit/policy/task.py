@@ -93,11 +93,11 @@ class Task:
         self.group: Final = group
         self.queue: Final = queue
         """The trace's queue number (SWF field 15)."""
-        self.partition: Final = partition
+        self.partition = partition
         """Row of the task's partition in the cluster."""
-        self.priority: Final = priority
+        self.priority = priority
         """The partition's priority; larger goes first."""
-        self.machines: Final = machines
+        self.machines = machines
         """The machines it may run on; None: all."""
         self.remaining = instances
         """Instances that have not been placed."""

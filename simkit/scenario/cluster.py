@@ -170,6 +170,9 @@ class PartitionSection(Section):
     """The log's queues whose jobs come here: numbers (SWF field 15), or names if it has them."""
     partitions: Many[NumberOrName] = ()
     """The log's partitions (SWF field 16). Either list admits a job; without both, all jobs do."""
+    processors: Count | None = None
+    """A pool of its own with this many processors. Then all partitions have one, and the cluster
+    has no `processors` or `machines`; maintenance and failures name the partitions as machines."""
     machines: Many[str] = ()
     """Names of the groups of machines it may use; empty: all."""
     max_time: PositiveDuration | None = None
@@ -209,13 +212,34 @@ class ClusterSection(Section):
             raise ValueError("has containers, but no trace of the machines they run on")
         if self.machines is not None and not self.machines:
             raise ValueError("machines is empty; add a group such as {count: 5, cpu: 64}")
-        if problems := [*self._names(), *self._maintenance_amounts()]:
+        if problems := [*self._pools(), *self._names(), *self._maintenance_amounts()]:
             raise BrokenRulesError(problems)
         return self
+
+    @property
+    def has_pools(self) -> bool:
+        """Whether partitions have pools of their own."""
+        return any(partition.processors is not None for partition in self.partitions)
+
+    def _pools(self) -> Iterator[_Problem]:
+        """Yield what does not go with partitions that have pools of their own."""
+        if not self.has_pools:
+            return
+        for key in ("processors", "machines", "trace"):
+            if getattr(self, key) is not None:
+                yield (key,), "does not go with partitions that have processors of their own"
+        for row, partition in enumerate(self.partitions):
+            if partition.processors is None:
+                yield ("partitions", row, "processors"), "is missing; other partitions have a pool"
+            if partition.machines:
+                place = ("partitions", row, "machines")
+                yield place, "does not go with processors; the partition has a pool of its own"
 
     def _names(self) -> Iterator[_Problem]:
         """Yield repeated names of groups and partitions, and names of unknown groups."""
         groups = [group.name for group in self.machines or () if group.name is not None]
+        if self.has_pools:
+            groups = [partition.name for partition in self.partitions]
         yield from _twice("machines", [group.name for group in self.machines or ()])
         yield from _twice("partitions", [partition.name for partition in self.partitions])
         for row, window in enumerate(self.maintenance):
@@ -231,6 +255,8 @@ class ClusterSection(Section):
             place, away = ("maintenance", row, "processors"), window.processors
             if away is not None and self.machines is not None:
                 yield place, "the cluster has machines, not processors; name machines instead"
+            elif away is not None and self.has_pools:
+                yield place, "the partitions have pools of their own; name them as machines instead"
             elif away is not None and self.processors is not None and away > self.processors:
                 yield place, f"must be at most the cluster's {self.processors}, not {away}"
 

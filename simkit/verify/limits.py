@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -73,21 +73,31 @@ def check_machines(run: AuditedRun) -> Check:
 
 
 def check_partitions(run: AuditedRun) -> Check:
-    """Check that every started job uses machines of its partition and keeps to its limits."""
+    """Check that every started job uses machines of its partition, which the jobs name."""
     check = Check("partitions", "jobs run on machines of their partition, within its limits")
     if not partitions_of(run):
         return check.skip("the cluster has no partitions")
     tasks = tasks_by_partition(run)
     rows = run.allocations.join(tasks, on=TASK, maintain_order="left")
     check.examined = rows.height
-    check.add_rows("no partition accepts this job", rows.filter(pl.col("position") < 0))
+    check.add_rows("no partition admits this job", rows.filter(pl.col("position") < 0))
     for number, partition in enumerate(partitions_of(run)):
         inside = rows.filter(pl.col("position") == number)
         elsewhere = inside.filter(~pl.col("machine_id").is_in(_machines(run, partition)))
         check.add_rows("runs on a machine outside its partition", elsewhere)
-        over = inside.filter(_over_limits(partition)).unique(TASK, keep="first")
-        check.add_rows("requests more than its partition allows", over)
+    if _ROUTED in run.jobs.columns:
+        names = [*(partition["name"] for partition in partitions_of(run)), ""]
+        jobs = run.jobs.join(
+            tasks.group_by("job_id").agg(pl.col("position").first()), on="job_id", how="left",
+            maintain_order="left",
+        )  # fmt: skip
+        first = pl.col("position").replace_strict([*range(len(names) - 1), -1], names)
+        wrong = jobs.filter(pl.col(_ROUTED).ne_missing(first))
+        check.add_rows("said to be in another partition than the first that admits it", wrong)
     return check
+
+
+_ROUTED: Final = "site_partition"
 
 
 def partitions_of(run: AuditedRun) -> list[dict[str, Any]]:
@@ -104,80 +114,85 @@ def _machines(run: AuditedRun, partition: dict[str, Any]) -> list[int]:
 def tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
     """Return the tasks with the columns that decide about partitions.
 
-    Columns: `TASK`, ``instances``, ``gang``, the resources, ``limit_s`` (requested time),
-    ``demand`` (of all instances, for the cluster's first resource) and ``position``, the first
-    partition that accepts the job, or -1. A partition accepts jobs whose queue or partition number
-    it lists; one without such lists accepts every job.
+    Columns: `TASK`, ``instances``, ``gang``, the resources, ``position``, the first partition that
+    admits all tasks of the job, or -1, and ``known``: whether the tables decide it. A partition is
+    open to jobs whose queue or partition number it lists; one without such lists to every job. It
+    admits a task within its limits that its empty machines can hold. Of the requested times of
+    several tasks only the first is recorded: where time is limited, their position is the one that
+    the run names.
     """
-    position = pl.lit(-1)
-    for number, partition in reversed(list(enumerate(partitions_of(run)))):
-        takes = pl.lit(not (partition.get("queues") or partition.get("partitions")))
-        for column, key in (("queue", "queues"), ("partition", "partitions")):
-            names = [str(name) for name in partition.get(key) or ()]
-            if names:
-                takes = takes | pl.col(column).cast(pl.String).is_in(names).fill_null(False)
-        position = pl.when(takes).then(pl.lit(number)).otherwise(position)
-    jobs = run.jobs.unique("job_id", keep="first").select(
-        "job_id",
-        pl.col("requested_time_s").alias("limit_s"),
-        position.alias("position"),
-    )
     first = run.resources[0]
     demand = pl.col(first) * pl.col("instances") if first in run.requested else pl.lit(0.0)
+    jobs = run.jobs.unique("job_id", keep="first").select(
+        "job_id", "queue", "partition", pl.col("requested_time_s").alias("limit_s"),
+        *([_ROUTED] if _ROUTED in run.jobs.columns else []),
+    )  # fmt: skip
     tasks = run.tasks.select(*TASK, "instances", "gang", *run.requested, demand.alias("demand"))
-    return tasks.unique(TASK, keep="first", maintain_order=True).join(
-        jobs, on="job_id", maintain_order="left"
-    )
+    tasks = tasks.unique(TASK, keep="first", maintain_order=True)
+    tasks = tasks.join(jobs, on="job_id", how="left", maintain_order="left")
+    position, room_anywhere = pl.lit(-1), pl.lit(value=False)
+    partitions = partitions_of(run) or [{"machines": None}]
+    for number, partition in reversed(list(enumerate(partitions))):
+        holds = f"room {number}"
+        tasks = tasks.with_columns(_room_for(run, partition, tasks).alias(holds))
+        room = pl.col(holds).all().over("job_id") & _is_open(partition)
+        admitted = room & (~_over_limits(partition)).all().over("job_id")
+        position = pl.when(admitted).then(pl.lit(number)).otherwise(position)
+        room_anywhere = room_anywhere | room
+    timed = any(partition.get("max_time_s") is not None for partition in partitions)
+    known = (pl.len().over("job_id") == 1) | (not timed) | ~room_anywhere
+    tasks = tasks.with_columns(position=position, known=known)
+    if _ROUTED in tasks.columns:
+        names = [str(partition["name"]) for partition in partitions]
+        said = pl.col(_ROUTED).replace_strict(names, range(len(names)), default=-1)
+        tasks = tasks.with_columns(position=pl.when("known").then("position").otherwise(said))
+    return tasks.select(*TASK, "instances", "gang", *run.requested, "position", "known")
+
+
+def _is_open(partition: dict[str, Any]) -> pl.Expr:
+    """Return whether a partition is open to a job's queue or partition in the trace."""
+    is_open = pl.lit(not (partition.get("queues") or partition.get("partitions")))
+    for column, key in (("queue", "queues"), ("partition", "partitions")):
+        names = [str(name) for name in partition.get(key) or ()]
+        if names:
+            is_open = is_open | pl.col(column).cast(pl.String).is_in(names).fill_null(value=False)
+    return is_open
 
 
 def _over_limits(partition: dict[str, Any]) -> pl.Expr:
     """Return whether a task asks for more than the partition allows; null is no limit."""
-    over = pl.lit(False)
+    over = pl.lit(value=False)
     for column, key in (("limit_s", "max_time_s"), ("demand", "max_processors")):
         if partition.get(key) is not None:
-            over = over | (pl.col(column) > partition[key]).fill_null(False)
+            over = over | (pl.col(column) > partition[key]).fill_null(value=False)
     return over
 
 
 def check_rejections(run: AuditedRun) -> Check:
-    """Check that exactly those jobs are rejected that do not fit their empty partition."""
+    """Check that exactly those jobs are rejected that no partition admits."""
     check = Check("rejections", "exactly the jobs that can never run are rejected")
     # The rule "admission" is about jobs that admission turned away.
     jobs = run.jobs.filter(~_turned_away(run) | (pl.col("status") != "rejected"))
     rejected = pl.col("status") == "rejected"
-    tasks = tasks_by_partition(run).join(jobs, on="job_id", how="semi", maintain_order="left")
     check.examined = jobs.height
-    partitions = list(enumerate(partitions_of(run))) or [(-1, {"machines": list(run.capacity)})]
-    fitting = [
-        _fitting(run, partition, tasks.filter(pl.col("position") == number))
-        for number, partition in partitions
-    ]
-    found = jobs.join(pl.concat(fitting), on="job_id", how="left", maintain_order="left")
-    # Of the requested times of several tasks only the first is recorded.
+    fits = (
+        tasks_by_partition(run)
+        .group_by("job_id", maintain_order=True)
+        .agg((pl.col("position") >= 0).all().alias("fits"), pl.col("known").all())
+    )
+    found = jobs.join(fits, on="job_id", how="left", maintain_order="left")
     known = pl.col("known").fill_null(value=True)
-    fits = pl.col("fits").fill_null(value=False)
-    check.add_rows("rejected, but it would fit", found.filter(rejected, fits, known))
+    fits_somewhere = pl.col("fits").fill_null(value=False)
+    check.add_rows("rejected, but it would fit", found.filter(rejected, fits_somewhere, known))
     never = pl.col("start_time_s").is_null()  # other rules are about jobs that ran
-    check.add_rows("admitted, but it can never run", found.filter(~rejected, never, ~fits, known))
+    check.add_rows(
+        "admitted, but it can never run", found.filter(~rejected, never, ~fits_somewhere, known)
+    )
     return check
 
 
-def _fitting(run: AuditedRun, partition: dict[str, Any], tasks: pl.DataFrame) -> pl.DataFrame:
-    """Return which jobs' tasks could all run in the empty partition.
-
-    Columns: ``job_id``, ``fits``, and ``known``: whether the tables decide it.
-    """
-    rows = tasks.with_columns(_room_for(run, partition, tasks))
-    fits = pl.col("room") & ~_over_limits(partition)
-    timed = partition.get("max_time_s") is not None
-    known = (pl.len() == 1) | (not timed) | ~pl.col("room").all()
-    return rows.group_by("job_id", maintain_order=True).agg(
-        fits.all().alias("fits"), known.alias("known")
-    )
-
-
 def _room_for(run: AuditedRun, partition: dict[str, Any], tasks: pl.DataFrame) -> pl.Series:
-    """Return ``room``: whether each task fits empty machines: gangs as a whole, bags one by one."""
+    """Return whether each task fits empty machines: gangs as a whole, bags one by one."""
     machines = [run.capacity[m] for m in _machines(run, partition) if m in run.capacity]
     columns = [run.resources.index(name) for name in run.requested]
     capacity = np.array(machines, dtype=np.float64).reshape(len(machines), len(run.resources))
@@ -189,7 +204,7 @@ def _room_for(run: AuditedRun, partition: dict[str, Any], tasks: pl.DataFrame) -
         with np.errstate(divide="ignore", invalid="ignore"):
             most = np.where(asked > 0, np.floor(has / asked), np.inf)
         places += most.min(axis=1, initial=np.inf) * machines_of_sort
-    return pl.Series("room", places >= needed)
+    return pl.Series(places >= needed)
 
 
 def check_limits(run: AuditedRun) -> Check:

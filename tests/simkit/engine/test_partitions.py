@@ -85,9 +85,48 @@ def test_limits(size, run, requested, reason, simulate, rigid, greedy):
 
 def test_a_job_larger_than_its_partition_is_rejected(simulate, make_jobs, a_gang, greedy):
     left = Partition("left", machines=(0,), queues=frozenset({1}))
+    right = Partition("right", machines=(0, 1), queues=frozenset({0}))
     load = make_jobs((0, a_gang(5, 1)), (0, a_gang(5, 1)), queue=[1, 0])
-    run = simulate(greedy, load, cluster(left, REST))
-    assert run.rows("jobs", "job_id status") == [(0, "rejected"), (1, "finished")]
+    run = simulate(greedy, load, cluster(left, right))
+    assert run.rows("jobs", "job_id status site_partition reason") == [
+        (0, "rejected", "", "asks for 5 x 1 processors at once, the machines of partition left "
+                            "hold 4"),
+        (1, "finished", "right", ""),
+    ]  # fmt: skip
+
+
+SHORT = Partition("short", max_time_s=60, max_demand=3)
+LONG = Partition("long", max_time_s=600)
+
+
+@pytest.mark.parametrize(
+    ("size", "requested", "name", "reason"),
+    [
+        (3, 60, "short", ""),
+        (1, 61, "long", ""),  # too long for the first
+        (4, 60, "long", ""),  # too large for it
+        (9, 60, "", "asks for 9 x 1 processors at once, the machines of partition short hold 8; "
+                    "asks for 9 x 1 processors at once, the machines of partition long hold 8"),
+        (1, 601, "", "asks for 601 s, partition short allows 60 s; asks for 601 s, partition long "
+                     "allows 600 s"),
+    ],
+)  # fmt: skip
+def test_a_job_falls_through_to_the_next_partition_that_admits_it(
+    size, requested, name, reason, simulate, rigid, greedy
+):
+    run = simulate(greedy, rigid((0, 5, size, requested)), cluster(SHORT, LONG))
+    assert run.rows("jobs", "site_partition reason") == [(name, reason)]
+
+
+def test_all_tasks_of_a_job_go_to_one_partition(simulate, make_jobs, a_gang, a_bag):
+    load = make_jobs((0, a_gang(2, 5), a_bag(4, 5)), (1, a_gang(2, 5), a_bag(3, 5)))
+    names, run = partition_of(simulate, load, cluster(SHORT, LONG))
+    assert names == ["long", "long", "short", "short"]
+    assert run.rows("jobs", "site_partition") == [("long",), ("short",)]
+
+
+def test_a_cluster_without_partitions_names_none(simulate, rigid, greedy):
+    assert "site_partition" not in simulate(greedy, rigid((0, 5, 1)), cluster())["jobs"].columns
 
 
 def test_tasks_stay_on_their_machines(simulate, make_jobs, a_gang, a_bag, greedy):

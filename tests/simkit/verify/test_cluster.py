@@ -317,8 +317,10 @@ DIVIDED = [
     # queue of the job, its machine, requested time, size, whether that is right
     (1, 0, 50, 4, True),
     (1, 1, 50, 4, False),  # the other partition's machine
-    (1, 0, 101, 4, False),  # too long
+    (1, 0, 101, 4, False),  # too long: the next partition admits it
     (1, 0, 50, 5, False),  # too large
+    (1, 1, 101, 4, True),
+    (1, 1, 50, 5, True),
     (2, 1, 101, 5, True),
     (2, 0, 50, 4, False),
 ]
@@ -335,13 +337,14 @@ def test_jobs_keep_to_their_partition(
 def test_a_job_that_no_partition_takes_must_not_run(kit: Any, tmp_path: Path) -> None:
     world = divided(kit, 3, 0, 50, 4)
     world.manifest["cluster"]["partitions"] = [EXPRESS]
-    assert "no partition accepts this job" in messages(world, tmp_path)
+    assert "no partition admits this job" in messages(world, tmp_path)
 
 
 REJECTED = [
     # size of a rejected job and its queue, whether it had to be rejected
     (4, 1, False),
-    (5, 1, True),  # express takes four
+    (5, 1, False),  # express takes four, batch the others
+    (9, 1, True),  # batch has eight
     (8, 2, False),
     (9, 2, True),  # batch has eight
 ]

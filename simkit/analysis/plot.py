@@ -54,10 +54,11 @@ def plot_compare(runs: Sequence[RunOrFolder], target: str | PathLike[str]) -> Pa
     if not runs:
         raise SimkitError("plot: no run is given; name at least one run folder")
     opened = [open_run(run) for run in runs]
-    return save_picture(target, lambda: _draw(opened))
+    return save_picture(target, lambda: draw_runs(opened))
 
 
-def _draw(runs: Sequence[Run]) -> Figure:
+def draw_runs(runs: Sequence[Run]) -> Figure:
+    """Return the figure of `plot_compare`."""
     figure = new_figure(BODY - 0.028 * (len(runs) if len(runs) > 1 else 0))
     usage, queue, waits = figure.subplots(3, 1, height_ratios=(1.15, 1, 1.15))
     length, span = _common_bins(runs)

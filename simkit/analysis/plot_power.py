@@ -100,10 +100,11 @@ def plot_power(run: RunOrFolder, target: str | PathLike[str]) -> Path:
     """
     opened = open_run(run)
     _ = opened.power  # raises RunError if the run has no power
-    return save_picture(target, lambda: _draw(opened))
+    return save_picture(target, lambda: draw_power(opened))
 
 
-def _draw(run: Run) -> Figure:
+def draw_power(run: Run) -> Figure:
+    """Return the figure of `plot_power`."""
     bins, battery = _bins(run), run.battery
     rows = {name: run.power[name].to_numpy() for name in COLUMNS}
     figure = new_figure()

@@ -1,0 +1,104 @@
+"""The pictures of the README, from two bundled scenarios.
+
+    python docs/pictures.py            # draw them
+    python docs/pictures.py --check    # exit 1 if their data is not what the code computes
+
+What is compared is the data that they show, by its SHA-256 in pictures.json: the pixels depend on
+the version of matplotlib and its fonts.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import simkit
+from simkit.analysis.plot import draw_runs
+from simkit.analysis.plot_power import draw_power
+from simkit.analysis.plot_style import save_picture
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PLACE = Path(__file__).resolve().parent / "_static"
+HASHES = PLACE / "pictures.json"
+
+
+def two_policies() -> Figure:
+    """FCFS without and with EASY backfilling on the bundled log."""
+    backfilling = ("none", "easy")
+    return draw_runs([
+        simkit.simulate("quickstart", policy={"order": "fcfs", "backfill": rule})
+        for rule in backfilling
+    ])  # fmt: skip
+
+
+def green_quickstart() -> Figure:
+    """Wind, sun and a battery carry a pool of processors."""
+    return draw_power(simkit.simulate("green-quickstart"))
+
+
+PICTURES: dict[str, Callable[[], Figure]] = {
+    "two-policies": two_policies,
+    "green-quickstart": green_quickstart,
+}
+
+
+def draw(folder: Path) -> dict[str, str]:
+    """Write the pictures into a folder; return name → SHA-256 of the data that each shows."""
+    hashes = {}
+    for name, make in PICTURES.items():
+        drawn: list[Figure] = []
+
+        def keep(make: Callable[[], Figure] = make, drawn: list[Figure] = drawn) -> Figure:
+            drawn.append(make())
+            return drawn[0]
+
+        save_picture(folder / f"{name}.png", keep)
+        hashes[name] = data_sha256(drawn[0])
+    return hashes
+
+
+def data_sha256(figure: Figure) -> str:
+    """Return the SHA-256 of the numbers that a figure's lines, steps and areas show."""
+    found = sha256()
+    for axes in figure.axes:
+        for numbers in _data(axes):
+            text = " ".join(f"{number:.9g}" for number in np.ravel(numbers))
+            found.update(f"{text}\n".encode())
+    return found.hexdigest()
+
+
+def _data(axes: Axes) -> Iterator[np.ndarray]:
+    for line in axes.lines:
+        yield np.asarray(line.get_xydata(), dtype=float)
+    for patch in axes.patches:
+        yield np.asarray(patch.get_path().vertices, dtype=float)
+    for collection in axes.collections:
+        for path in collection.get_paths():
+            yield np.asarray(path.vertices, dtype=float)
+
+
+def main() -> int:
+    """Draw the pictures, or only compare their data."""
+    if "--check" not in sys.argv[1:]:
+        HASHES.write_text(json.dumps(draw(PLACE), indent=1) + "\n", encoding="utf-8")
+        return 0
+    with TemporaryDirectory() as folder:
+        found, kept = draw(Path(folder)), json.loads(HASHES.read_text("utf-8"))
+    for name in PICTURES:
+        if found[name] != kept.get(name):
+            print(f"docs/_static/{name}.png shows other data; run python docs/pictures.py")
+    return int(found != kept)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

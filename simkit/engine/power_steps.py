@@ -165,7 +165,7 @@ class PowerOutlook:
         return self._foresight.step_s if self._foresight else 0.0
 
     def forecast(self, what: Foreseen, now: float) -> Floats:
-        """Return (horizon / step,) the means of the steps from now on; see `PowerState`."""
+        """Return (horizon / step,) the means of the steps from a time on; see `PowerState`."""
         known = self._asked.get(what)
         if known is None or known[0] != now or what == "available":
             self._asked[what] = known = (now, self._predict(what, now))

@@ -23,6 +23,7 @@ from simkit.engine.outages import Outages
 from simkit.engine.pool_units import PoolUnits
 from simkit.engine.power_steps import PowerOutlook, least_of_both, machine_steps, pool_steps
 from simkit.engine.system import Patience, System
+from simkit.errors import PolicyError
 from simkit.policy import State, SwitchOff, SwitchOn
 from simkit.policy.power_view import Foreseen
 from simkit.policy.task import Allocation, Task
@@ -76,8 +77,14 @@ class SitePowerView:
     def step_s(self) -> float:
         return self._supply.outlook.step_s
 
-    def forecast(self, what: Foreseen) -> Floats:
-        return self._supply.outlook.forecast(what, self._energy.time_s)
+    def forecast(self, what: Foreseen, start_s: float | None = None) -> Floats:
+        now = self._energy.time_s
+        if start_s is not None and not start_s <= now:
+            raise PolicyError(
+                f"forecast({what!r}, start_s={start_s!r}) at {now:g} s; a forecast is issued at "
+                "the latest now"
+            )
+        return self._supply.outlook.forecast(what, now if start_s is None else start_s)
 
     def power_of(self, task: Task) -> float:
         return self._supply.watts_of(task) * self._energy.pue(self._energy.full_w)

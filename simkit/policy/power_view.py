@@ -51,11 +51,12 @@ class PowerState(Protocol):
     def step_s(self) -> float:
         """Length of a forecast's step."""
 
-    def forecast(self, what: Foreseen) -> Floats:
+    def forecast(self, what: Foreseen, start_s: float | None = None) -> Floats:
         """Return (horizon / step,) the means expected of the steps from now on.
 
-        Asked again at the same instant it is the same. Raises PolicyError if the scenario has no
-        forecast, or none of this.
+        With `start_s`, an instant up to now in s, the forecast is the one issued then, so that
+        steps may lie on the clock. Asked again at the same instant it is the same. Raises
+        PolicyError if the scenario has no forecast, or none of this, or for a start after now.
         """
 
     def power_of(self, task: Task) -> float:

@@ -1,4 +1,4 @@
-"""GreenSlot: tasks wait for green power, then for cheap brown power, as far as deadlines allow.
+"""GreenSlot: tasks wait for green, cheap or clean power, as far as deadlines allow.
 
 After I. Goiri, K. Le, M. E. Haque, R. Beauchea, T. D. Nguyen, J. Guitart, J. Torres and
 R. Bianchini, "GreenSlot: scheduling energy consumption in green datacenters" (SC 2011). As there,
@@ -7,29 +7,34 @@ the order `least-slack`); each is put where the brown energy that it takes costs
 energy of tasks before it counted as gone; a task that cannot be in time starts as early as
 possible; and all that has not started is planned again at every decision. There is no penalty for
 lateness to weigh against cost: being in time comes first.
+
+With the signal `carbon` and a site without sources, it is the scheduling of P. Wiesner, I. Behnke,
+D. Scheinert, K. Gontarska and L. Thamsen, "Let's wait awhile: how temporal workload shifting can
+reduce carbon emissions in the cloud" (Middleware 2021): a task starts where the mean carbon
+intensity over its run time is least. Their interruption is in `simkit.policies.green_parts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 import numpy as np
 
-from simkit.arrays import Floats
-from simkit.errors import PolicyError
+from simkit.errors import ScenarioError, did_you_mean
+from simkit.policies.green_parts import GreenPartsPolicy
 from simkit.policies.power_profile import next_start, site_power
-from simkit.policies.value_orders import duration_s, last_start_s
+from simkit.policies.slot_costs import SlotCosts, Wanted, planned_for, slot_problems
+from simkit.policies.value_orders import LeastSlack, duration_s, last_start_s
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.ordered import ChangingOrder, Order, OrderedPolicy, resumptions
-from simkit.policy.power_view import PowerState
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Placement, Task, instances_on
 from simkit.power.site import Site
-from simkit.power.site_checks import unmet_needs
 
 MAX_DELAY = "24h"
-_SAME = 1e-9  # costs that differ by less than this share are equal: the earlier start is taken
+_RULE = "backfill green-slot"
 
 
 class GreenSlot:
@@ -38,19 +43,52 @@ class GreenSlot:
     Args:
         max_delay: how long tasks may wait that have neither a deadline nor a quality of service
             below 1; a duration or seconds.
+        signal: what brown power costs, and so which slot is best; see `SlotCosts`.
+        interrupt: tasks may pause: each runs in the best slots before its deadline, whether or not
+            they are adjacent, and order must be `least-slack`; see `simkit.policies.green_parts`.
 
-    Raises ScenarioError unless the delay is above 0.
+    Raises ScenarioError with everything that is wrong with the arguments.
     """
 
-    def __init__(self, max_delay: str | float = MAX_DELAY) -> None:
+    def __init__(
+        self,
+        max_delay: str | float = MAX_DELAY,
+        signal: Wanted = "generation",
+        *,
+        interrupt: bool = False,
+    ) -> None:
+        problems: list[str] = []
+        try:
+            self.max_delay_s = duration_s(f"{_RULE}: max_delay", max_delay)
+        except ScenarioError as error:
+            problems += error.problems
+        if signal not in (known := get_args(Wanted)):
+            hint = did_you_mean(signal, known) if isinstance(signal, str) else ""
+            problems.append(f"{_RULE}: signal is {signal!r}; it must be one of {', '.join(known)}")
+            problems[-1] += hint if "did you mean" in hint else ""
+        if not isinstance(interrupt, bool):
+            problems.append(f"{_RULE}: interrupt is {interrupt!r}; it must be true or false")
+        if problems:
+            raise ScenarioError(problems)
         self.max_delay = max_delay
-        self.max_delay_s = duration_s("backfill green-slot: max_delay", max_delay)
+        self.signal: Wanted = signal
+        self.interrupt = interrupt
 
     def compose(
         self, order: Order | ChangingOrder, placement: PlacementRule | None = None
-    ) -> GreenSlotPolicy:
-        """Return the policy of this rule with an order and a placement rule."""
-        return GreenSlotPolicy(order, self.max_delay_s, placement)
+    ) -> OrderedPolicy:
+        """Return the policy of this rule with an order and a placement rule.
+
+        Raises ScenarioError if tasks may pause and the order is not `least-slack`.
+        """
+        if not self.interrupt:
+            return GreenSlotPolicy(order, self.max_delay_s, placement, self.signal)
+        if not isinstance(order, LeastSlack):
+            raise ScenarioError(
+                f"{_RULE}: interrupt plans what has begun and what waits together, by least slack; "
+                "write order: least-slack, or leave interrupt out"
+            )
+        return GreenPartsPolicy(order, self.max_delay_s, placement, self.signal)
 
 
 class GreenSlotPolicy(OrderedPolicy):
@@ -60,6 +98,7 @@ class GreenSlotPolicy(OrderedPolicy):
         order: which task is planned first; GreenSlot's own is `least-slack`.
         max_delay: see `GreenSlot`.
         placement: which machine first; None: the first that fits.
+        signal: see `GreenSlot`.
     """
 
     def __init__(
@@ -67,13 +106,15 @@ class GreenSlotPolicy(OrderedPolicy):
         order: Order | ChangingOrder,
         max_delay: str | float = MAX_DELAY,
         placement: PlacementRule | None = None,
+        signal: Wanted = "generation",
     ) -> None:
         super().__init__(order, None, placement)
-        self.max_delay_s = GreenSlot(max_delay).max_delay_s
+        rule = GreenSlot(max_delay, signal)
+        self.max_delay_s, self.signal = rule.max_delay_s, rule.signal
 
     def check_site(self, site: Site | None) -> list[str]:
         """Say what the site lacks; see `simkit.power.site_checks.SiteChecker`."""
-        return unmet_needs(site, "policy.backfill: green-slot", forecast=["generation"])
+        return slot_problems(site, self.signal)
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         super().reset(info, rng)
@@ -84,7 +125,7 @@ class GreenSlotPolicy(OrderedPolicy):
 
         Raises PolicyError if the scenario has no power section or no forecast.
         """
-        power = site_power(state, "backfill green-slot")
+        power = site_power(state, _RULE)
         for lane in self._lanes:
             lane.update(state)
         if state.suspended:
@@ -92,7 +133,7 @@ class GreenSlotPolicy(OrderedPolicy):
         self._planned_s.clear()
         if not state.queue:
             return
-        profile, slots = state.profile(), SlotCosts(state, power)
+        profile, slots = state.profile(), SlotCosts(state, power, self.signal)
         for _ in self._rounds(state):
             yield from self._plan(state, profile, slots)
         yield from self._wake_at(state, next_start(state, self._planned_s.values()))
@@ -107,14 +148,14 @@ class GreenSlotPolicy(OrderedPolicy):
                 found = self._best(state, task, profile, slots, lane.rule)
                 while found is not None and found[0] <= state.now:
                     yield Place(task, found[1])
-                    slots.take(task, *found, profile)
+                    _take(task, *found, profile, slots)
                     # A bag: on with what is left of it.
                     found = self._best(state, task, profile, slots, lane.rule)
                 if not task.waiting:
                     lane.drop(task)
                 elif found is not None:
                     self._planned_s[task] = found[0]
-                    slots.take(task, *found, profile)
+                    _take(task, *found, profile, slots)
 
     def _best(
         self,
@@ -138,80 +179,12 @@ class GreenSlotPolicy(OrderedPolicy):
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""
         if (start := self._planned_s.get(task)) is not None:
-            return f"it is planned for cheaper power, at {start:g} s"
+            return planned_for(self.signal, start)
         return super().why(state, task)
 
 
-class SlotCosts:
-    """Green power that is left in each slot of the forecast, and the price of brown power.
-
-    What the site draws without tasks, and what those that run draw until they are expected to
-    end, is taken off the green power. Beyond the forecast nothing is green, and the price is the
-    mean of the forecast's.
-    """
-
-    def __init__(self, state: State, power: PowerState) -> None:
-        self._power = power
-        self._now, self._step_s = state.now, power.step_s
-        green = power.forecast("generation")
-        steps = np.arange(len(green) + 1, dtype=np.float64)
-        self._edges: Floats = state.now + power.step_s * steps  # (K + 1,)
-        self._prices = self._expected_prices(len(green))
-        tasks_w = sum(power.power_of(a.task) * a.count / a.task.instances for a in state.running)
-        self._green_w: Floats = green.copy()  # (K,)
-        self._green_w -= max(power.load_w - tasks_w, 0.0)
-        for allocation in state.running:
-            share = allocation.count / allocation.task.instances
-            watts = power.power_of(allocation.task) * share
-            self._take(watts, state.now, max(allocation.expected_end_s, state.now))
-
-    def _expected_prices(self, slots: int) -> Floats:
-        """Return (K + 1,): the price per kWh in each slot, and beyond the last."""
-        try:
-            prices = self._power.forecast("price")
-        except PolicyError:  # it is not foreseen: then every slot costs the same
-            prices = np.full(slots, self._power.price_per_kwh)
-        # Brown power that costs nothing must not be as good as green: it costs a little.
-        prices = np.maximum(prices, 1e-6)
-        return np.append(prices, prices.mean())
-
-    def by_cost(self, task: Task, last_s: float) -> list[float]:
-        """Return the starts to choose from, the cheapest first and the earlier of equal ones.
-
-        They are now, the beginning of each slot, and the last instant to be in time.
-        """
-        starts = self._edges[:-1][self._edges[:-1] <= last_s]
-        if self._now < last_s < self._edges[-1]:
-            starts = np.union1d(starts, [last_s])
-        if not len(starts):
-            return []
-        cost = self._cost(self._power.power_of(task), starts, task.estimate_s)
-        # On a grid relative to the dearest, so that rounding does not settle ties.
-        scale = float(cost.max()) * _SAME
-        rank = np.round(cost / scale) if scale > 0 else np.zeros(len(cost))
-        chosen: list[float] = starts[np.lexsort((starts, rank))].tolist()
-        return chosen
-
-    def _cost(self, watts: float, starts: Floats, duration_s: float) -> Floats:
-        """Return (n,): what a task's brown energy costs from each start, in W·s·price."""
-        brown = np.clip(watts - np.maximum(self._green_w, 0.0), 0.0, None)
-        per_second = np.append(brown, watts) * self._prices  # (K + 1,)
-        total = np.concatenate(([0.0], np.cumsum(per_second[:-1] * self._step_s)))  # at the edges
-        return self._integral(starts + duration_s, total, per_second[-1]) - self._integral(
-            starts, total, per_second[-1]
-        )
-
-    def _integral(self, times: Floats, total: Floats, beyond: float) -> Floats:
-        inside = np.interp(times, self._edges, total)
-        integral: Floats = inside + np.maximum(times - self._edges[-1], 0.0) * beyond
-        return integral
-
-    def take(self, task: Task, start: float, on: Placement, profile: Profile) -> None:
-        """Take room and green power of a task that starts, or is planned to."""
-        profile.hold(task, on, start)
-        watts = self._power.power_of(task) * instances_on(on) / task.instances
-        self._take(watts, start, start + task.estimate_s)
-
-    def _take(self, watts: float, start: float, end: float) -> None:
-        overlap = np.minimum(end, self._edges[1:]) - np.maximum(start, self._edges[:-1])
-        self._green_w -= watts * np.clip(overlap, 0.0, None) / self._step_s
+def _take(task: Task, start: float, on: Placement, profile: Profile, slots: SlotCosts) -> None:
+    """Take room and green power of a task that starts, or is planned to."""
+    profile.hold(task, on, start)
+    watts = slots.watts_of(task, instances_on(on))
+    slots.take_power(watts, start, start + task.estimate_s)

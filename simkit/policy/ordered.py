@@ -6,7 +6,7 @@ Orders and rules may have a method ``reset(info, rng)``; it is called when a run
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from math import inf
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from simkit.arrays import Floats
 from simkit.errors import PolicyError
 from simkit.policy import Action, Place, Resume, State, SystemInfo, WakeAt
 from simkit.policy.room import PlacementRule
-from simkit.policy.task import Placement, Task
+from simkit.policy.task import Allocation, Placement, Task
 
 Entry = tuple[float, float, int, Task]
 """(-priority, key, index, task): sorts by partition priority, then key, then submission."""
@@ -270,12 +270,15 @@ class OrderedPolicy:
         return "it does not wait for the policy"
 
 
-def resumptions(state: State, rule: PlacementRule | None = None) -> Iterator[Resume]:
+def resumptions(
+    state: State, rule: PlacementRule | None = None, but: Container[Allocation] = ()
+) -> Iterator[Resume]:
     """Resume what was suspended: where it ran, or, a gang, on any machines that have room.
 
-    Its work is kept, so that a capacity step ahead does not hold it back.
+    Its work is kept, so that a capacity step ahead does not hold it back. Those in `but` stay
+    suspended.
     """
-    for allocation in tuple(state.suspended):
+    for allocation in [each for each in state.suspended if each not in but]:
         task, on = allocation.task, allocation.on
         if state.room.copy().claim(on, task.request):
             yield Resume(allocation)

@@ -62,10 +62,10 @@ class FakePower:
     price_per_kwh = property(lambda self: self._at("price", self._state.now))
     carbon_gco2_per_kwh = property(lambda self: self._at("carbon", self._state.now))
 
-    def forecast(self, what):
+    def forecast(self, what, start_s=None):
         if not self._steps or what not in self._signals:
             raise PolicyError(f"no forecast of {what}")
-        now = self._state.now
+        now = self._state.now if start_s is None else start_s
         return np.array([self._at(what, now + k * STEP_S) for k in range(self._steps)], float)
 
     def power_of(self, task):
@@ -98,6 +98,11 @@ POLICIES = {
     "available": On(PowerCap().compose(SJF()), available=[280.0, 300.0, 270.0, 400.0]),
     "no forecast": On(PowerCap().compose(FCFS()), steps=0, available=[280.0]),
     "green": On(GreenSlot("60s").compose(LeastSlack()), generation=[0.0] * 9 + [300.0]),
+    "clean parts": On(
+        GreenSlot("60s", "carbon", interrupt=True).compose(LeastSlack()),
+        generation=[0.0],
+        carbon=[300.0, 100.0, 200.0, 400.0, 50.0],
+    ),
     "carbon": On(carbon_threshold(100.0, max_delay="60s").compose(FCFS()), carbon=[300.0]),
     "price": On(price_threshold(percentile=25).compose(FCFS()), price=[0.3, 0.1, 0.2]),
 }
@@ -291,6 +296,9 @@ WRONG = [
     (lambda: carbon_threshold(float("nan")), "at_most is nan"),
     (lambda: carbon_threshold(1.0, max_delay="0s"), "max_delay is '0s'"),
     (lambda: GreenSlot("never"), "backfill green-slot: max_delay"),
+    (lambda: GreenSlot("0s", "carbn"), "(?s)max_delay.*signal is 'carbn'.*did you mean 'carbon'"),
+    (lambda: GreenSlot(interrupt="yes"), "interrupt is 'yes'; it must be true or false"),
+    (lambda: GreenSlot(interrupt=True).compose(FCFS()), "write order: least-slack"),
 ]
 
 

@@ -52,6 +52,14 @@ POLICIES = [
     (GreenSlot(), None, ["add a section power:"]),
     (GreenSlot(), site(price_per_kwh=0.2), ["it needs a forecast of generation"]),
     (GreenSlot(), site(POWER_ALONE), []),
+    # a signal of the grid must be declared, and foreseen
+    (GreenSlot(signal="carbon"), site(ALL), ["add power.grid with carbon_gco2_per_kwh"]),
+    (
+        GreenSlot(signal="price"),
+        site(POWER_ALONE, price_per_kwh=0.2),
+        ["does not include the price"],
+    ),
+    (GreenSlot(signal="price"), site(ALL, price_per_kwh=0.2), []),
     # a cap must be given by the policy or by the site
     (PowerCap(), None, ["add a section power:"]),
     (PowerCap(), site(price_per_kwh=0.2), ["it has no cap_w"]),

@@ -5,9 +5,10 @@ estimates in scheduling the IBM SP2 with backfilling" (2001).
 
 - On arrival a task gets the earliest place that the availability profile allows next to all that
   runs and is reserved.
-- When resources come free earlier than planned, the waiting tasks are taken one by one in queue
-  order, and each moves to its earliest place if that is earlier than its own: once through the
-  queue, and never later.
+- When resources come free earlier than planned, the waiting tasks are taken one by one, and each
+  moves to its earliest place if that is earlier than its own: once through all, and never later.
+  They are taken in queue order; with ``compress="completion"`` in the order of their planned
+  starts.
 - When the plan cannot hold (a task overran its estimate, a suspended one took its resources
   again, capacity changed without notice), everything is planned again in queue order.
 
@@ -21,12 +22,13 @@ on. A task with an estimate of 0 is planned to last for a tick of the clock (2â
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.ordered import ChangingOrder, Entry, Order, OrderedPolicy, resumptions
 from simkit.policy.profile import Profile
@@ -145,6 +147,14 @@ class ReservationPlan:
                 self._drop(task)
                 self._hold(task, PlannedStart(*found))
 
+    def by_start(self, entries: Iterable[Entry]) -> list[Entry]:
+        """Return entries in order of planned start, ties as given; those without one come last."""
+        return sorted(entries, key=lambda entry: self._start_of(entry[3]))
+
+    def _start_of(self, task: Task) -> float:
+        pieces = self.pieces.get(task)
+        return pieces[0].start_s if pieces else inf
+
     def _reserve(self, task: Task, rule: PlacementRule | None) -> None:
         """Plan the waiting instances of a task at the earliest, those that will ever fit."""
         left, after = task.remaining, None
@@ -184,23 +194,44 @@ class ReservationPlan:
             del self.pieces[task]
 
 
+Compression = Literal["queue", "completion"]
+"""In which order tasks move up: that of the queue, or of their planned starts."""
+
+
 class Conservative:
     """The rule `conservative`: as it decides about the head too, `compose` makes the policy."""
+
+    def __init__(self, compress: Compression = "queue") -> None:
+        """Move tasks up in the queue's order, or in that of their planned starts.
+
+        Raises ScenarioError for another order.
+        """
+        if compress not in ("queue", "completion"):
+            raise ScenarioError(
+                "policy.backfill: conservative takes compress: queue (tasks move up in queue "
+                "order) or completion (in the order of their planned starts), "
+                f"not {compress!r}"
+            )
+        self._compress: Compression = compress
 
     def compose(
         self, order: Order | ChangingOrder, placement: PlacementRule | None = None
     ) -> ConservativePolicy:
         """Return the policy of this rule with an order and a placement rule."""
-        return ConservativePolicy(order, placement)
+        return ConservativePolicy(order, placement, self._compress)
 
 
 class ConservativePolicy(OrderedPolicy):
     """Reserves a place for every waiting task, in order; see the module's text."""
 
     def __init__(
-        self, order: Order | ChangingOrder, placement: PlacementRule | None = None
+        self,
+        order: Order | ChangingOrder,
+        placement: PlacementRule | None = None,
+        compress: Compression = "queue",
     ) -> None:
         super().__init__(order, None, placement)
+        self._by_start = compress == "completion"
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         super().reset(info, rng)
@@ -223,7 +254,8 @@ class ConservativePolicy(OrderedPolicy):
                     plan.add(lane.entries, lane.rule)
                     continue
                 if freed:
-                    plan.compress(lane.entries, lane.rule, state.now)
+                    entries = plan.by_start(lane.entries) if self._by_start else lane.entries
+                    plan.compress(entries, lane.rule, state.now)
                 plan.add(lane.in_order(state.arrived[known:]), lane.rule)
             freed, plan.void, known = False, False, len(state.arrived)
             yield from self._start_due(state)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import plain_conservative
 import polars as pl
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
-from simkit.errors import PolicyError
+from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.changing_orders import WFP3
 from simkit.policies.conservative import Conservative, ConservativePolicy
 from simkit.policies.fitness import BestFit, RandomFit, WorstFit
@@ -55,11 +56,12 @@ def assert_kept(policy, run):
     assert policy.promised == {}, "promises to tasks that have ended are forgotten"
 
 
+@pytest.mark.parametrize("compress", ["queue", "completion"])
 @pytest.mark.parametrize("order", [FCFS, SJF, WFP3, Random])
-def test_no_job_starts_later_than_promised(order, simulate, job_columns):
+def test_no_job_starts_later_than_promised(order, compress, simulate, job_columns):
     @given(JOBS)
     def check(rows):
-        policy = Promises(order())
+        policy = Promises(order(), compress=compress)
         run = simulate(policy, job_columns(over_estimated(rows)), PROCESSORS)
         assert_kept(policy, run)
 
@@ -82,67 +84,72 @@ def test_no_job_of_a_real_log_starts_later_than_promised(simulate, reference):
 # ---- which plan ---------------------------------------------------------------------------------
 
 
-def plan_by_hand(rows):
-    """FCFS with conservative backfilling, the long way round: plans over lists of intervals."""
-    jobs = []
-    submit = 0
-    for gap, run, size, estimate in rows:
-        submit += gap
-        jobs.append((submit, run, size, estimate))
-    planned, running, ends, starts = {}, {}, {}, {}
-
-    def taken(instant, but):
-        held = [(start, jobs[j]) for j, start in (running | planned).items() if j != but]
-        return sum(job[2] for start, job in held if start <= instant < start + job[3])
-
-    def earliest(j, now):
-        _, _, size, estimate = jobs[j]
-        everything = running | planned
-        edges = {now, *everything.values(), *(s + jobs[k][3] for k, s in everything.items())}
-        edges = sorted(edge for edge in edges if edge >= now)
-        for start in edges:
-            inside = [start, *(edge for edge in edges if start < edge < start + estimate)]
-            if all(taken(instant, j) + size <= PROCESSORS for instant in inside):
-                return start
-        raise AssertionError("the machine is empty at last")
-
-    while len(starts) < len(jobs) or ends:
-        coming = [job[0] for j, job in enumerate(jobs) if j not in starts and j not in planned]
-        now = min([*ends.values(), *coming, *planned.values()])
-        early = False
-        for j in [j for j, end in ends.items() if end == now]:
-            early |= running[j] + jobs[j][3] > now
-            del running[j], ends[j]
-        if early:
-            for j in sorted(planned):
-                planned[j] = min(planned[j], earliest(j, now))
-        for j, job in enumerate(jobs):
-            if job[0] == now and j not in starts and j not in planned:
-                planned[j] = earliest(j, now)
-        for j in [j for j, start in planned.items() if start == now]:
-            starts[j] = running[j] = planned.pop(j)
-            ends[j] = now + jobs[j][1]
-    return [starts[j] for j in range(len(jobs))]
-
-
-def test_equals_a_plan_made_by_hand_with_exact_estimates(simulate, job_columns):
+def test_equals_a_plain_replay_with_exact_estimates(simulate, job_columns):
     @given(JOBS)
     def check(rows):
         rows = [(gap, 1 + run, size, 1 + run) for gap, run, size, _ in rows]
         run = simulate(ConservativePolicy(FCFS()), job_columns(rows), PROCESSORS)
-        assert run.starts == plan_by_hand(rows)
+        assert run.starts == plain_conservative.replay(PROCESSORS, rows)
 
     check()
 
 
-def test_equals_a_plan_made_by_hand_when_tasks_end_early(simulate, job_columns):
+@pytest.mark.parametrize("compress", ["queue", "completion"])
+def test_equals_a_plain_replay_when_tasks_end_early(compress, simulate, job_columns):
+    by_start = compress == "completion"
+
     @given(JOBS)
     def check(rows):
         rows = [(gap, run, size, 1 + run + more) for gap, run, size, more in rows]
-        run = simulate(ConservativePolicy(FCFS()), job_columns(rows), PROCESSORS)
-        assert run.starts == plan_by_hand(rows)
+        policy = Conservative(compress).compose(FCFS())
+        run = simulate(policy, job_columns(rows), PROCESSORS)
+        assert run.starts == plain_conservative.replay(PROCESSORS, rows, by_start=by_start)
 
     check()
+
+
+def crowded(seed, jobs=30):
+    """Return jobs that queue, of which most end long before their estimate."""
+    rng = np.random.default_rng(seed)
+    run = rng.integers(1, 40, jobs)
+    columns = (rng.integers(0, 12, jobs), run, rng.integers(1, PROCESSORS + 1, jobs),
+               run * rng.integers(1, 9, jobs))  # fmt: skip
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def test_the_two_compressions_are_two_schedules_on_crowded_workloads(simulate, job_columns):
+    other = 0
+    for seed in range(6):
+        rows = crowded(seed)
+        found = {}
+        for compress in ("queue", "completion"):
+            policy = Conservative(compress).compose(FCFS())
+            found[compress] = simulate(policy, job_columns(rows), PROCESSORS).starts
+            by_start = compress == "completion"
+            assert found[compress] == plain_conservative.replay(PROCESSORS, rows, by_start=by_start)
+        other += found["queue"] != found["completion"]
+    assert other > 3
+
+
+@pytest.mark.parametrize(
+    ("jobs", "by_queue", "by_start"),
+    [
+        # The first ends at 4, not at 20. The wide third cannot move before the fourth has; planned
+        # starts were 20 and 11.
+        ([(0, 4, 2, 20), (0, 11, 1, 11), (1, 3, 4, 3), (0, 7, 2, 7)], [0, 0, 18, 4], [0, 0, 11, 4]),
+        # It ends at 4, not at 12. The second and the fourth both could start at once, but not side
+        # by side; planned starts were 12 and 11.
+        ([(0, 4, 3, 12), (1, 7, 3, 7), (1, 9, 1, 9), (1, 6, 1, 6)], [0, 4, 2, 11], [0, 10, 2, 4]),
+    ],
+)
+def test_who_moves_up_first(jobs, by_queue, by_start, simulate, job_columns):
+    for rule, starts in ((Conservative(), by_queue), (Conservative("completion"), by_start)):
+        assert simulate(rule.compose(FCFS()), job_columns(jobs), 4).starts == starts
+
+
+def test_a_compression_of_another_name_is_refused():
+    with pytest.raises(ScenarioError, match=r"compress: queue .* or completion .* not 'start'"):
+        Conservative("start")
 
 
 @pytest.mark.parametrize("order", [FCFS, SJF])
@@ -249,9 +256,10 @@ def mixed_workload(seed, jobs=40):
 
 @pytest.mark.parametrize("cluster", CLUSTERS.values(), ids=CLUSTERS)
 @pytest.mark.parametrize("rule", [None, BestFit, WorstFit, RandomFit])
-def test_promises_are_kept_on_every_kind_of_cluster(cluster, rule, simulate):
+@pytest.mark.parametrize("compress", ["queue", "completion"])
+def test_promises_are_kept_on_every_kind_of_cluster(cluster, rule, compress, simulate):
     for seed in range(3):
-        policy = Promises(FCFS(), rule and rule())
+        policy = Promises(FCFS(), rule and rule(), compress)
         run = simulate(policy, mixed_workload(seed), cluster, seed=seed)
         assert_kept(policy, run)
         assert set(run["jobs"]["status"]) <= {"finished", "rejected"}

@@ -18,9 +18,14 @@ from simkit.verify.replay.profile import Profile
 
 
 class Conservative:
-    """The reservations of all waiting jobs, kept from decision to decision."""
+    """The reservations of all waiting jobs, kept from decision to decision.
 
-    def __init__(self) -> None:
+    Args:
+        by_start: when a job ends early, the others move up in the order of their planned starts.
+    """
+
+    def __init__(self, *, by_start: bool = False) -> None:
+        self._by_start = by_start
         self._planned: dict[int, float] = {}
         self._profile: Profile | None = None
         self._asked = -inf
@@ -68,7 +73,10 @@ class Conservative:
 
     def _move_up(self, pool: Pool, profile: Profile) -> None:
         """Give each waiting job, in order, an earlier slot if there is one; newcomers a first."""
-        for job in pool.waiting:
+        order = list(pool.waiting)
+        if self._by_start:
+            order.sort(key=lambda job: self._planned.get(job, inf))
+        for job in order:
             planned = self._planned.get(job, inf)
             size, length = pool.size[job], pool.estimate[job]
             if planned == inf:

@@ -31,6 +31,7 @@ BACKFILLS: Final[dict[str, Callable[[], Rule]]] = {
     "easy": Easy,
     "easy, the shortest first": partial(Easy, shortest_first=True),
     "conservative": Conservative,
+    "conservative, by planned starts": partial(Conservative, by_start=True),
 }
 """Backfilling rules that are replayed."""
 OWN_KEYS: Final = ("order", "backfill", "placement")
@@ -182,6 +183,10 @@ def _backfill(choice: Any) -> str:
         return "easy, the shortest first"
     if name == "easy" and arguments == {"order": "queue"}:
         return "easy"
+    if name == "conservative" and arguments == {"compress": "completion"}:
+        return "conservative, by planned starts"
+    if name == "conservative" and arguments == {"compress": "queue"}:
+        return "conservative"
     return " ".join([name, *(f"with {key} {value}" for key, value in arguments.items())])
 
 

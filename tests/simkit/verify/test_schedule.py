@@ -26,10 +26,16 @@ ORDERS = [*STATIC, *CHANGING]
 POLICIES = [(order, backfill) for order in ORDERS for backfill in BACKFILLS]
 
 
+RULES = {
+    "easy, the shortest first": {"type": "easy", "order": "sjf"},
+    "conservative, by planned starts": {"type": "conservative", "compress": "completion"},
+}
+"""Name of a replayed rule → what a scenario says, where that is not the same."""
+
+
 def policy_of(order: str, backfill: str) -> dict[str, Any]:
     """Return the section of a scenario."""
-    rule = {"type": "easy", "order": "sjf"} if backfill == "easy, the shortest first" else backfill
-    return {"order": order, "backfill": rule}
+    return {"order": order, "backfill": RULES.get(backfill, backfill)}
 
 
 def write_jobs(path: Path, rows: list[tuple[Any, ...]]) -> Path:

@@ -65,10 +65,20 @@ def expand_variables(path: str) -> str:
                 f"{match[0]} is not the name of an environment variable; write ${{NAME}}"
             )
         if name not in os.environ:
-            raise ValueError(f"the environment variable {name} is not set; export {name}=...")
+            raise ValueError(f"the environment variable {name} is not set; {_remedy(name)}")
         return os.environ[name]
 
     return _VARIABLE.sub(value, path)
+
+
+def _remedy(variable: str) -> str:
+    """Return how to set a variable, and how to get the logs that the bundled scenarios need."""
+    if variable != "SIMKIT_DATA":
+        return f"export {variable}=..."
+    return (
+        "export SIMKIT_DATA=FOLDER, the folder of the data, whose logs are in FOLDER/swf; "
+        "`simkit trace fetch NAME --output FOLDER/swf` downloads a public log"
+    )
 
 
 def _file(value: str, info: ValidationInfo) -> str:

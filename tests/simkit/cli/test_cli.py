@@ -14,40 +14,16 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 import pytest
+from command_line import Result
 
-from simkit.cli import main
 from simkit.experiment.api import simulate
 from simkit.results.run_folder import open_run
 
 SWF_ROW = "{job} {submit} -1 {run} {procs} -1 -1 {procs} {requested} -1 1 1 -1 -1 -1 -1 -1 -1"
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def simkit(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Callable[..., Result]:
-    """Return a function that runs a command in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["simkit", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        out, err = capsys.readouterr()
-        return Result(int(exit_.value.code or 0), out, err)
-
-    return call
 
 
 def swf(path: Path, *jobs: tuple[int, int, int, int], header: str = "; MaxProcs: 4\n") -> Path:
@@ -147,6 +123,16 @@ def test_every_scenario_that_comes_along_is_valid(
     for name in names:
         assert simkit("validate", name) == (0, f"{scenario_path(name)} is a valid scenario" + (
             ", a sweep of 90 runs\n" if "sweep" in name else "\n"), "")  # fmt: skip
+
+
+def test_a_missing_data_folder_is_told_with_the_command_that_gets_logs(
+    simkit: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SIMKIT_DATA", raising=False)
+    result = simkit("run", "sdsc-sp2")
+    assert result.code == 2
+    assert "the environment variable SIMKIT_DATA is not set; export SIMKIT_DATA=" in result.err
+    assert "`simkit trace fetch NAME --output FOLDER/swf` downloads a public log" in result.err
 
 
 def test_policies_lists_every_part(simkit: Callable[..., Result]) -> None:

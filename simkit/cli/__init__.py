@@ -19,6 +19,7 @@ try:
     from simkit.cli import catalogue, learn, reproduce, results, run, trace
     from simkit.cli.closed_pipes import outlive_readers, output_is_lost
     from simkit.cli.echo import echo
+    from simkit.cli.help_text import WholeHelpGroup
     from simkit.errors import (
         LimitError,
         PluginError,
@@ -45,8 +46,10 @@ EXIT_CODES = {
 app = typer.Typer(
     name="simkit",
     help="Replays HPC logs and cloud traces under scheduling policies.",
+    cls=WholeHelpGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

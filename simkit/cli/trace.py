@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from simkit.cli.echo import echo
+from simkit.cli.help_text import WholeHelpGroup
 from simkit.cli.options import AsJson, NoProgress
 from simkit.cli.trace_generate import generate
 from simkit.cli.trace_power import power
@@ -16,7 +17,12 @@ from simkit.cli.trace_power import power
 if TYPE_CHECKING:
     from simkit.scenario.workload import TraceFormat
 
-app = typer.Typer(help="Inspect, check, convert, generate and download logs.", no_args_is_help=True)
+app = typer.Typer(
+    help="Inspect, check, convert, generate and download logs.",
+    cls=WholeHelpGroup,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 AnyTrace = Annotated[
     Path,

@@ -15,11 +15,7 @@ import pytest
 if sys.platform == "win32":
     pytest.skip("there are no pseudo-terminals", allow_module_level=True)
 
-import fcntl
-import pty
-import struct
-import subprocess
-import termios
+from pseudo_terminal import on_terminal
 
 SCREENS = Path(__file__).parent / "screens"
 SWEEP = """
@@ -47,29 +43,6 @@ VARIES = [  # what differs between machines and times
     (r"(?s)(?<=^Trace       )\S*(/traces/samples/)", r"…\1"),
     (r"(?m)(?<=^            )/\S*(/traces/samples/)", r"…\1"),
 ]
-
-
-def on_terminal(command: str, columns: int, folder: Path) -> str:
-    """Return what a command prints on a pseudo-terminal of a width."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-    surroundings = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from simkit.cli import main; main()", *command.split()],
-        stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder,
-        env=surroundings | {"TERM": "xterm"},
-    )  # fmt: skip
-    os.close(theirs)
-    printed = b""
-    try:
-        while part := os.read(ours, 65536):
-            printed += part
-    except OSError:  # Linux: the other side is closed
-        pass
-    os.close(ours)
-    assert process.wait() == 0, printed.decode()
-    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", printed.decode())
-    return "".join(f"{line.rstrip()}\n" for line in text.split("\n"))
 
 
 @pytest.fixture(scope="module")

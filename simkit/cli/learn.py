@@ -18,6 +18,7 @@ from simkit.cli.options import (
     Seed,
     Settings,
     overrides,
+    scenario_source,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +75,6 @@ def train(
     and gives the same agent as without the interruption.
     """
     from simkit.cli.text import print_json
-    from simkit.experiment.scenario_file import scenario_file
     from simkit.scenario import scenario_hash
     from simkit.scenario.yaml_document import load_scenario
     from simkit.training.progress import training_progress
@@ -83,7 +83,7 @@ def train(
 
     laid_over = overrides([*(settings or ()), *_short(learner, iterations)], seed)
     loaded = load_scenario(
-        scenario_file(scenario), overrides=laid_over, single=True, allow_code=not no_code
+        scenario_source(scenario), overrides=laid_over, single=True, allow_code=not no_code
     )
     folder = output or TRAININGS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
     every_s = _seconds(checkpoint_every)
@@ -217,7 +217,6 @@ def evaluate(
     """
     from simkit.cli.text import print_json
     from simkit.experiment.interrupt import terminated_like_interrupted
-    from simkit.experiment.scenario_file import scenario_file
     from simkit.progress import runs_progress
     from simkit.results.output_folder import check_place
     from simkit.scenario.yaml_document import load_scenario
@@ -228,7 +227,7 @@ def evaluate(
 
     laid_over = overrides(settings, seed)
     loaded = load_scenario(
-        scenario_file(scenario), overrides=laid_over, single=True, allow_code=not no_code
+        scenario_source(scenario), overrides=laid_over, single=True, allow_code=not no_code
     )
     candidates = [*map(agent_candidate, agent or ()), *map(policy_candidate, policy or ())]
     chosen = parse_seeds(seeds) if seeds is not None else None

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from simkit.cli.completion import complete_scenario
+
+if TYPE_CHECKING:
+    from simkit.scenario.yaml_document import ScenarioText
 
 
 class Group(StrEnum):
@@ -24,8 +30,10 @@ Scenario = Annotated[
     str,
     typer.Argument(
         metavar="SCENARIO",
-        help="A scenario file, or the name of a bundled one (see `simkit scenarios`).",
+        help="A scenario file, the name of a bundled one (see `simkit scenarios`), or - for "
+        "standard input.",
         show_default=False,
+        autocompletion=complete_scenario,
     ),
 ]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.", show_default=False)]
@@ -80,3 +88,23 @@ def overrides(settings: list[str] | None, seed: int | None) -> dict[str, Any]:
             raise ScenarioError("both --seed and --set seed=… give a seed; leave one of them out")
         laid_over["seed"] = seed
     return laid_over
+
+
+def scenario_source(text: str) -> Path | ScenarioText:
+    """Return what the argument SCENARIO names; for ``-``, what standard input holds.
+
+    Raises ScenarioError if it is neither a file nor a bundled scenario, or cannot be read.
+    """
+    from simkit.errors import ScenarioError
+    from simkit.experiment.scenario_file import scenario_file
+    from simkit.scenario.yaml_document import ScenarioText
+    from simkit.scenario.yaml_lines import LARGEST_FILE
+
+    if text != "-":
+        return scenario_file(text)
+    if sys.stdin is None:
+        raise ScenarioError("<stdin>: standard input is closed; pipe a scenario in, or name a file")
+    try:
+        return ScenarioText(sys.stdin.buffer.read(LARGEST_FILE + 1), "<stdin>")
+    except OSError as error:
+        raise ScenarioError(f"<stdin>: cannot be read: {error.strerror}") from error

@@ -19,6 +19,7 @@ from simkit.cli.options import (
     Seed,
     Settings,
     overrides,
+    scenario_source,
 )
 
 if TYPE_CHECKING:
@@ -57,17 +58,16 @@ def run(
     from simkit.errors import LimitError
     from simkit.experiment import carry_out, prepare
     from simkit.experiment.estimates import estimates_warnings
-    from simkit.experiment.scenario_file import scenario_file
     from simkit.progress import watch_progress
     from simkit.results.output_folder import check_run_folder
     from simkit.scenario import scenario_hash
     from simkit.scenario.yaml_document import load_scenario, problems_located
 
-    path, laid_over = scenario_file(scenario), overrides(settings, seed)
-    loaded = load_scenario(path, overrides=laid_over, single=True, allow_code=not no_code)
+    source, laid_over = scenario_source(scenario), overrides(settings, seed)
+    loaded = load_scenario(source, overrides=laid_over, single=True, allow_code=not no_code)
     folder = output or RUNS / f"{loaded.name}-{scenario_hash(loaded)[:8]}"
     check_run_folder(folder, loaded.name, force=force)
-    with problems_located(path, laid_over):
+    with problems_located(source, laid_over):
         experiment = prepare(loaded)
     if not as_json:
         print_trace(experiment)
@@ -139,13 +139,12 @@ def sweep(
     from simkit.cli.sweep_text import print_sweep
     from simkit.cli.text import print_json
     from simkit.experiment.interrupt import terminated_like_interrupted
-    from simkit.experiment.scenario_file import scenario_file
     from simkit.experiment.sweep import plan_sweep, run_plan
     from simkit.progress import runs_progress
     from simkit.results.output_folder import check_place
 
-    laid_over = overrides(settings, seed)
-    plan = plan_sweep(scenario_file(scenario), output, overrides=laid_over, allow_code=not no_code)
+    source, laid_over = scenario_source(scenario), overrides(settings, seed)
+    plan = plan_sweep(source, output, overrides=laid_over, allow_code=not no_code)
     check_place(plan.folder)
     try:
         with (
@@ -190,12 +189,11 @@ def validate(
 ) -> None:
     """Check a scenario and everything it names, and report all problems at once."""
     from simkit.errors import ScenarioError
-    from simkit.experiment.scenario_file import scenario_file
     from simkit.scenario.sweep import expand_sweep
     from simkit.scenario.yaml_document import check_names, locate_problems
 
-    path, laid_over = scenario_file(scenario), overrides(settings, seed)
-    points = expand_sweep(path, overrides=laid_over, allow_code=not no_code)
+    source, laid_over = scenario_source(scenario), overrides(settings, seed)
+    points = expand_sweep(source, overrides=laid_over, allow_code=not no_code)
     problems = dict.fromkeys(
         text
         for point in points
@@ -205,9 +203,9 @@ def validate(
         sites = {repr((p.scenario.workload, p.scenario.power)): p.scenario for p in points}
         problems = dict.fromkeys(text for s in sites.values() for text in _clock_problems(s))
     if problems:
-        raise ScenarioError(locate_problems(problems, path, laid_over))
+        raise ScenarioError(locate_problems(problems, source, laid_over))
     runs = f", a sweep of {len(points):,} runs" if len(points) > 1 else ""
-    echo(f"{path} is a valid scenario{runs}")
+    echo(f"{source} is a valid scenario{runs}")
 
 
 def _policy_problems(scenario: Loaded) -> Sequence[str]:
@@ -255,12 +253,11 @@ def show(
 ) -> None:
     """Print a scenario with all its defaults."""
     from simkit.cli.text import print_json
-    from simkit.experiment.scenario_file import scenario_file
     from simkit.scenario.yaml_document import load_scenario
     from simkit.scenario.yaml_writer import scenario_to_yaml
 
     loaded: Any = load_scenario(
-        scenario_file(scenario), overrides=overrides(settings, seed), allow_code=not no_code
+        scenario_source(scenario), overrides=overrides(settings, seed), allow_code=not no_code
     )
     if as_json:
         print_json(loaded.model_dump(mode="json"))

@@ -37,7 +37,21 @@ from simkit.scenario.yaml_lines import (
 )
 from simkit.text import shortened
 
-Source = str | os.PathLike[str] | Mapping[str, Any]
+
+@dataclass(frozen=True)
+class ScenarioText:
+    """A scenario that was read already, such as from standard input."""
+
+    text: bytes
+    """YAML; its relative paths start from the working folder."""
+    label: str
+    """What stands for the file in messages: ``<stdin>``."""
+
+    def __str__(self) -> str:
+        return self.label
+
+
+Source = str | os.PathLike[str] | ScenarioText | Mapping[str, Any]
 
 
 def load_scenario(
@@ -50,8 +64,8 @@ def load_scenario(
     """Read and check a scenario.
 
     Args:
-        source: path of a YAML file, or a mapping of the same form (its relative paths start from
-            the working directory).
+        source: path of a YAML file, a text that was read already, or a mapping of the same form
+            (the relative paths of both start from the working directory).
         overrides: dotted path → value, laid over the source: ``{"policy.order": "sjf"}``.
         single: refuse a scenario with a `sweep`, which stands for several runs.
         allow_code: False refuses a scenario that names code, ``my_policy.py:Mine`` or
@@ -143,6 +157,8 @@ class Document:
         laid_over = from_python(dict(overrides or {}))
         if isinstance(source, Mapping):
             document = cls("", Path.cwd(), from_python(source))
+        elif isinstance(source, ScenarioText):
+            document = cls(source.label, Path.cwd(), parse_yaml(source.text, source.label))
         else:
             path = Path(source).expanduser()
             document = cls(str(source), path.parent.absolute(), _read_file(path, str(source)))

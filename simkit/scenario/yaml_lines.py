@@ -94,7 +94,7 @@ def parse_yaml(text: bytes, label: str) -> Values:
         raise ScenarioError(f"{label}: is not text; a scenario is a YAML file in UTF-8")
     root = _compose(decoded, label)
     if root is None:
-        raise ScenarioError(f"{label}: the file is empty; write at least `workload:`")
+        raise ScenarioError(f"{label}: is empty; write at least `workload:`")
     return _Reader(label).read(root)
 
 

@@ -375,8 +375,8 @@ def test_a_text_that_sets_nothing_is_refused(text, expected):
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        ("", "s.yaml: the file is empty; write at least `workload:`"),
-        ("# nothing but a comment\n", "s.yaml: the file is empty; write at least `workload:`"),
+        ("", "s.yaml: is empty; write at least `workload:`"),
+        ("# nothing but a comment\n", "s.yaml: is empty; write at least `workload:`"),
         ("- 1\n- 2\n", "s.yaml:1: must be a mapping of keys to values, not [1, 2]"),
         ("\njust words\n", "s.yaml:2: must be a mapping of keys to values, not 'just words'"),
         (

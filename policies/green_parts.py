@@ -216,6 +216,8 @@ class Plan:
     def _cheapest(self, work: Work) -> list[Part]:
         """Return the cheapest slots in which work is done in time; empty: there are too few."""
         edges, missing = self._slots.edges.tolist(), work.left_s
+        if missing > min(edges[-1], work.due_s) - self._now:
+            return []
         chosen: dict[int, Part] = {}
         for k in self._slots.cheapest_slots(self._slots.watts_of(work.task, work.count)).tolist():
             start, end = edges[k], min(edges[k + 1], work.due_s)

@@ -18,7 +18,6 @@ from simkit.errors import PolicyError
 from simkit.policy import State
 from simkit.policy.power_view import PowerState
 from simkit.policy.task import Allocation, Task
-from simkit.power.forecast import step_edges
 from simkit.power.site import Site
 from simkit.power.site_checks import unmet_needs
 
@@ -60,7 +59,8 @@ class SlotCosts:
         step = power.step_s or 1.0  # without a forecast, the next line says what is missing
         start = zero + floor((state.now - zero) / step) * step
         green = power.forecast("generation", start)
-        self.edges: Floats = start + step_edges(power.horizon_s, power.step_s)
+        steps = power.step_s * np.arange(len(green) + 1)
+        self.edges: Floats = start + np.minimum(steps, power.horizon_s)
         """(K + 1,) where the slots begin and the last one ends, in s; the first begins now."""
         self.edges[0] = state.now
         self._widths: Floats = np.diff(self.edges)  # (K,)

@@ -16,6 +16,7 @@ from simkit.arrays import Floats
 from simkit.errors import RunError
 from simkit.records import ENERGY, JOBS_WITH_VALUE
 from simkit.results.group_metrics import By, group_of
+from simkit.results.metric import counted_resource
 from simkit.results.run_folder import Run, open_run
 from simkit.text import counted
 
@@ -118,7 +119,8 @@ def _pair(a: Run, b: Run, columns: Collection[str], by: By | None) -> RunPair:
     both = jobs_a.join(jobs_b, on="job_id", how="inner", suffix="_b", maintain_order="left")
     _refuse_other_jobs(a, b, both, given)
     if by is not None:
-        groups = a.jobs.select("job_id", group_of(a, by).alias(GROUP))
+        group = group_of(a.scan("jobs"), by, counted_resource(a.resources))
+        groups = a.jobs.select("job_id", group.alias(GROUP))
         both = both.join(groups, on="job_id", how="left", maintain_order="left")
     return RunPair(
         a=a,

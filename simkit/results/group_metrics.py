@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 import polars as pl
@@ -12,9 +13,6 @@ from simkit.errors import RunError, did_you_mean
 from simkit.results.job_metrics import JOB_METRICS
 from simkit.results.metric import counted_resource, distribution, run_window
 from simkit.units import parse_duration
-
-if TYPE_CHECKING:
-    from simkit.results.run_folder import Run
 
 By = Literal["partition", "queue", "user", "group", "size", "length"]
 """What jobs are grouped by. A partition is the scenario's, or else the trace's; a size is what a
@@ -35,12 +33,22 @@ _LENGTHS: Final = {
 """Longest run time in s → name of the group."""
 
 
-def metrics_by(run: Run, by: By) -> pl.DataFrame:
+def metrics_by(
+    jobs: pl.LazyFrame,
+    timeline: pl.LazyFrame,
+    by: By,
+    *,
+    resources: Sequence[str],
+    settings: Mapping[str, Any],
+) -> pl.DataFrame:
     """Return the metrics of a run's jobs by group; all jobs of its metrics' window count.
 
     Args:
-        run: a finished run.
+        jobs: the run's table.
+        timeline: the run's table.
         by: see `By`.
+        resources: names of the cluster's resources.
+        settings: `metrics` of the scenario: tau, warmup and cooldown, in s or as text.
 
     Returns:
         One row a group, small before large or, of names, in order of jobs, most first. Columns:
@@ -52,17 +60,15 @@ def metrics_by(run: Run, by: By) -> pl.DataFrame:
     Raises RunError for another `by`.
     """
     check_by(by)
-    settings = run.info.get("scenario", {}).get("metrics") or {}
     tau, warmup, cooldown = (
         parse_duration(settings.get(key, usual))
         for key, usual in (("tau", 10.0), ("warmup", 0.0), ("cooldown", 0.0))
     )
-    jobs = run.scan("jobs")
-    window = run_window(jobs, run.scan("timeline"), warmup=warmup, cooldown=cooldown)
-    resource = counted_resource(run.resources)
+    window = run_window(jobs, timeline, warmup=warmup, cooldown=cooldown)
+    resource = counted_resource(resources)
     values = [m.value(tau, resource).cast(pl.Float64).alias(m.name) for m in JOB_METRICS]
     counted = jobs if window is None else window.jobs(jobs)
-    frame = counted.select(group_of(run, by), "status", *values).collect()
+    frame = counted.select(group_of(jobs, by, resource), "status", *values).collect()
     rows = [_row(by, name, group) for (name,), group in frame.group_by(by, maintain_order=True)]
     types = pl.Schema({by: pl.String} | dict.fromkeys(("jobs", *_STATES), pl.Int64))
     for metric in JOB_METRICS:
@@ -91,9 +97,14 @@ def _row(by: By, name: Any, group: pl.DataFrame) -> dict[str, Any]:
     return row
 
 
-def group_of(run: Run, by: By) -> pl.Expr:
-    """Return the name of a job's group as an expression on the run's jobs, named as `by`."""
-    jobs, resource = run.scan("jobs"), counted_resource(run.resources)
+def group_of(jobs: pl.LazyFrame, by: By, resource: str) -> pl.Expr:
+    """Return the name of a job's group as an expression on a run's jobs, named as `by`.
+
+    Args:
+        jobs: the run's table.
+        by: see `By`.
+        resource: what a job asks for of it is its size.
+    """
     if by == "length":
         return _class_of(pl.col("trace_run_time_s"), _LENGTHS).alias(by)
     if by == "size":

@@ -13,21 +13,19 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import polars as pl
 
 from simkit import records
 from simkit.errors import RunError
 from simkit.power.battery import BatteryFacts
+from simkit.results.group_metrics import By, metrics_by
 from simkit.results.time_bins import power_means
 from simkit.scenario.bundled import agent_label
 from simkit.scenario.types import shown
 from simkit.text import counted, printable
 from simkit.units import KWH_J
-
-if TYPE_CHECKING:
-    from simkit.results.group_metrics import By
 
 FORMAT: Final = 1
 """The version of run folders that this module reads."""
@@ -275,9 +273,9 @@ class Run:
 
         The columns are those of `simkit.results.group_metrics.metrics_by`.
         """
-        from simkit.results.group_metrics import metrics_by
-
-        return metrics_by(self, by)
+        settings = self.info.get("scenario", {}).get("metrics") or {}
+        jobs, timeline = self.scan("jobs"), self.scan("timeline")
+        return metrics_by(jobs, timeline, by, resources=self.resources, settings=settings)
 
     def scan(self, table: str) -> pl.LazyFrame:
         """Return a table as a lazy frame, its rows in the order in which they were written.

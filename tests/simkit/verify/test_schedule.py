@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -120,8 +121,11 @@ def test_no_schedule_passes_as_that_of_another_policy(
 
 def test_the_schedules_of_the_log_differ(honest: Any) -> None:
     """What the test above rests on: most pairs of policies do not have one schedule."""
-    schedules = {tuple(starts_of(honest(*policy))) for policy in POLICIES}
-    assert len(schedules) > 0.75 * len(POLICIES)
+    schedules = [tuple(starts_of(honest(*policy))) for policy in POLICIES]
+    pairs = list(combinations(schedules, 2))
+    assert sum(a != b for a, b in pairs) > 0.95 * len(pairs)
+    # the two compressions of conservative backfilling have one schedule here for some orders
+    assert len(set(schedules)) > 0.6 * len(POLICIES)
 
 
 def test_a_run_folder_that_states_another_policy_is_violated(tmp_path: Path) -> None:

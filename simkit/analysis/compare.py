@@ -134,15 +134,17 @@ def compare_runs(
     chosen = chosen_metrics(default_metrics(runs) if metrics is None else metrics, runs)
     needed = {name for m in chosen if not isinstance(m, RunMetric) for name in m.needs}
     pairs = pair_runs(runs_a, runs_b, needed, by)
+    parts: dict[str | None, list[RunPair]] = {None: pairs}
+    for group in _groups(pairs, by) if by else ():
+        parts[group] = [pair.of_group(group) for pair in pairs]
     differences = []
     for metric in chosen:
         if isinstance(metric, RunMetric):
             differences.append(_of_runs(metric, pairs, level))
             continue
-        for group in (None, *(_groups(pairs, by) if by else ())):
-            found = pairs if group is None else [pair.of_group(group) for pair in pairs]
+        for part, found in parts.items():
             difference = _of_jobs(metric, found, tau, level=level, resamples=resamples, seed=seed)
-            differences.append(replace(difference, group=group))
+            differences.append(replace(difference, group=part))
     return Comparison(
         a=_names(runs_a),
         b=_names(runs_b),

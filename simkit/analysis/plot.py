@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -63,7 +63,7 @@ def draw_runs(runs: Sequence[Run]) -> Figure:
     usage, queue, waits = figure.subplots(3, 1, height_ratios=(1.15, 1, 1.15))
     length, span = _common_bins(runs)
     axis = TimeAxis(runs, span)
-    for colour, run in zip(_colours(len(runs)), runs, strict=True):
+    for colour, run in zip(colours(len(runs)), runs, strict=True):
         _draw_over_time(usage, queue, run, axis, length, colour, alone=len(runs) == 1)
         _draw_waits(waits, run, colour)
     _finish_over_time(usage, queue, axis, length, counted_resource(runs[0].resources))
@@ -160,8 +160,13 @@ def _title(figure: Figure, runs: Sequence[Run], axis: TimeAxis) -> None:
     if len(runs) == 1:
         write_title(figure, runs[0].name, facts_of(runs[0]) + axis.period())
         return
-    write_title(figure, "Comparison of runs", axis.period())
-    for row, (colour, run) in enumerate(zip(_colours(len(runs)), runs, strict=True)):
+    write_legend(figure, runs, axis.period())
+
+
+def write_legend(figure: Figure, runs: Sequence[Run], facts: Iterable[str]) -> None:
+    """Write the title of a comparison and short facts, then a line for each run in its colour."""
+    write_title(figure, "Comparison of runs", facts)
+    for row, (colour, run) in enumerate(zip(colours(len(runs)), runs, strict=True)):
         y = 0.924 - 0.028 * row
         figure.text(0.014, y, "\u2501\u2501", color=colour, fontweight="bold", va="top")
         text = printable(" · ".join([run.name, *facts_of(run)]))
@@ -179,5 +184,6 @@ def facts_of(run: Run) -> list[str]:
     return [*facts, f"seed {run.seed}", *([] if run.status == "complete" else [run.status])]
 
 
-def _colours(count: int) -> list[str]:
+def colours(count: int) -> list[str]:
+    """Return a colour for each of so many runs."""
     return [COLOURS[i % len(COLOURS)] for i in range(count)]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import polars as pl
 
-from simkit.analysis.plot import facts_of
-from simkit.analysis.plot_style import BODY, COLOURS, INK, new_figure, save_picture, write_title
+from simkit.analysis.plot import colours, facts_of, write_legend
+from simkit.analysis.plot_style import BODY, INK, new_figure, save_picture, write_title
 from simkit.errors import SimkitError
 from simkit.results.group_metrics import By, in_order
 from simkit.results.run_folder import Run, RunOrFolder, open_run
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST: Final = 20
-"""Groups that are drawn: of names, those with the most jobs in the first run."""
+"""Groups that are drawn: of names, those with the most jobs in any run."""
 
 
 def plot_groups(runs: Sequence[RunOrFolder], by: By, target: str | PathLike[str]) -> Path:
@@ -68,12 +68,7 @@ def _draw(runs: Sequence[Run], groups: Sequence[pl.DataFrame], by: By) -> Figure
     if len(runs) == 1:
         write_title(figure, runs[0].name, [*facts_of(runs[0]), *facts])
         return figure
-    write_title(figure, "Comparison of runs", facts)
-    for row, run in enumerate(runs):
-        y = 0.924 - 0.028 * row
-        figure.text(0.014, y, "\u2501\u2501", color=_colour(row), fontweight="bold", va="top")
-        figure.text(0.05, y, printable(" · ".join([run.name, *facts_of(run)])), fontsize=9.5,
-                    va="top")  # fmt: skip
+    write_legend(figure, runs, facts)
     return figure
 
 
@@ -91,13 +86,8 @@ def _bars(
     width = 0.8 / runs
     places = np.arange(len(rows)) - 0.4 + (run + 0.5) * width
     means, high = (
-        np.array([row.get(name) if row.get(name) is not None else np.nan for row in rows], float)
-        / per
+        np.array([row.get(name) for row in rows], dtype=np.float64) / per  # None becomes NaN
         for name in (metric, f"{metric}.p90")
     )
-    axes.bar(places, means, 0.92 * width, color=_colour(run), alpha=0.85)
+    axes.bar(places, means, 0.92 * width, color=colours(runs)[run], alpha=0.85)
     axes.hlines(high, places - 0.46 * width, places + 0.46 * width, color=INK, linewidth=1.2)
-
-
-def _colour(run: int) -> str:
-    return COLOURS[run % len(COLOURS)]

@@ -125,6 +125,8 @@ def _print_numbers(metrics: Mapping[str, Any]) -> None:
 
 def _say_over(over: Mapping[str, Sequence[str]]) -> None:
     """Print what metrics are over: first that of most of them, then the others with their names."""
+    if not over:
+        return  # no job was submitted
     most, *rest = sorted(over, key=lambda what: -len(over[what]))
     say("Over", f"{most}{'; except:' if rest else ''}")
     for what in rest:

@@ -1,6 +1,7 @@
 """Tables of jobs are fed as they are: no rule repairs or drops, what is wrong is an error."""
 
 import gzip
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -15,13 +16,8 @@ HEAD = "job_id,submit_time_s,run_time_s,processors"
 
 
 @pytest.fixture
-def table(tmp_path):
-    def write(*rows, head=HEAD, name="jobs.csv"):
-        path = tmp_path / name
-        path.write_text("".join(f"{line}\n" for line in (head, *rows)))
-        return path
-
-    return write
+def table(write_table):
+    return partial(write_table, head=HEAD)
 
 
 def message(path):

@@ -1,6 +1,7 @@
 """Columns that look swapped are noted, or named in the error; repeated ids are noted, as in SWF."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,13 +16,8 @@ HEAD = "job_id,submit_time_s,run_time_s,processors"
 
 
 @pytest.fixture
-def table(tmp_path):
-    def write(*rows, head=HEAD, name="jobs.csv"):
-        path = tmp_path / name
-        path.write_text("".join(f"{line}\n" for line in (head, *rows)))
-        return path
-
-    return write
+def table(write_table):
+    return partial(write_table, head=HEAD)
 
 
 def swf(job, submit, run, wanted):

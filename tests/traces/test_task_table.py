@@ -2,6 +2,7 @@
 
 import gzip
 import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,13 +29,8 @@ def row(submit=5, run=2.5, cpu=0.5, mem=0.25, job=1, number=1, instances=3):
 
 
 @pytest.fixture
-def table(tmp_path):
-    def write(*rows, head=HEAD, name="jobs.csv"):
-        path = tmp_path / name
-        path.write_text("".join(f"{line}\n" for line in (head, *rows)))
-        return path
-
-    return write
+def table(write_table):
+    return partial(write_table, head=HEAD)
 
 
 def message(path, **options):

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-
-from simkit.cli import main
+from command_line import Simkit
 
 SACCT = """\
 JobID|User|Partition|State|Submit|Start|End|Elapsed|Timelimit|AllocCPUS
@@ -20,15 +16,6 @@ JobID|User|Partition|State|Submit|Start|End|Elapsed|Timelimit|AllocCPUS
 """
 
 
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Simkit = Callable[..., Result]
-
-
 @pytest.fixture
 def simkit(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -36,16 +23,7 @@ def simkit(
     """Return a function that runs `simkit trace` beside a file of Slurm's accounting."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "log.txt").write_text(SACCT)
-
-    def call(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["simkit", "trace", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        out, err = capsys.readouterr()
-        return Result(int(exit_.value.code or 0), out, err)
-
-    return call
+    return Simkit(capsys, monkeypatch, "trace")
 
 
 def rows(path: str) -> list[list[str]]:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-
-from simkit.cli import main
+from command_line import Result, Simkit
 
 TASKS = """\
 0,100,1,1,4,Terminated,50,0.25
@@ -20,12 +17,6 @@ TASKS = """\
 MACHINES = "0,7,add,,64,1,1\n50,7,softerror,x,0,0,0\n"
 CONTAINERS = "0,Create,1,7,16,0.1,0.1,1|2\n"
 USAGE = "39600,7,40,50,10,1,2,3\n"
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture
@@ -40,16 +31,7 @@ def info(
         ("server_usage", USAGE),
     ):  # fmt: skip
         (tmp_path / "trace" / f"{name}.csv").write_text(text)
-
-    def call(*arguments: object) -> Result:
-        monkeypatch.setattr(sys, "argv", ["simkit", "trace", "info", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        out, err = capsys.readouterr()
-        return Result(int(exit_.value.code or 0), out, err)
-
-    return call
+    return Simkit(capsys, monkeypatch, "trace", "info")
 
 
 EXPECTED = [

@@ -10,20 +10,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from command_line import Simkit
 
-from simkit.cli import main
 from simkit.results.run_folder import open_run
 
 HOURS = 96
-
-
-class Result(NamedTuple):
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture
@@ -31,16 +24,7 @@ def simkit(capsys, monkeypatch, tmp_path):
     """Return a function that runs a command in a folder with files of power."""
     monkeypatch.chdir(tmp_path)
     write_files()
-
-    def call(*arguments: str) -> Result:
-        monkeypatch.setattr(sys, "argv", ["simkit", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as exit_:
-            main()
-        out, err = capsys.readouterr()
-        return Result(int(exit_.value.code or 0), out, err)
-
-    return call
+    return Simkit(capsys, monkeypatch)
 
 
 def write_files() -> None:

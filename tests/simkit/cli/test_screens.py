@@ -40,8 +40,7 @@ VARIES = [  # what differs between machines and times
     (r"(?s)(?<=\nTook        ).*?(?=\n\S)", "…"),
     (r"(?m)^(done .*?) +\d{1,2}\.\d$", r"\1  …"),  # seconds of a run of a sweep
     (r"(?<=\nDigest      )\w{64}", "…"),
-    (r"(?s)(?<=^Trace       )\S*(/traces/samples/)", r"…\1"),
-    (r"(?m)(?<=^            )/\S*(/traces/samples/)", r"…\1"),
+    (r"(?s)^Trace\s.*?(?=\n            \d)", "Trace       …"),  # wrapped by the length of paths
 ]
 
 

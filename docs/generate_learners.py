@@ -7,6 +7,8 @@ from typing import Any, get_type_hints
 from generate_scenario import type_words
 from pydantic import BaseModel
 
+from simkit.text import attribute_docstrings
+
 UNITS = {
     "iterations": "iterations", "job_sets": "job sets", "rollouts": "episodes",
     "held_out_sets": "job sets", "horizon": "steps", "memory": "steps", "last_step": "step",
@@ -32,9 +34,10 @@ def sofia_arguments() -> str:
 
 def _table(arguments: type[BaseModel]) -> str:
     hints = get_type_hints(arguments, include_extras=True)
+    about = attribute_docstrings(arguments)
     rows = [
         f"| `{name}` | {type_words(hints[name])} | {UNITS.get(name, '')} "
-        f"| `{_shown(field.default)}` | {' '.join((field.description or '').split())} |"
+        f"| `{_shown(field.default)}` | {' '.join(about.get(name, '').split())} |"
         for name, field in arguments.model_fields.items()
     ]
     head = ["| argument | type | unit | default | meaning |", "|---|---|---|---|---|"]

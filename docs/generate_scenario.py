@@ -23,6 +23,7 @@ from simkit.scenario import signals as signal
 from simkit.scenario import types as kinds
 from simkit.scenario import workload as logs
 from simkit.scenario.kinds import Family, Kind
+from simkit.text import attribute_docstrings
 from simkit.traces.power.series import TableSignal
 
 Part = tuple[str, str, type[BaseModel], type[BaseModel] | None]
@@ -87,6 +88,7 @@ SECTIONS: tuple[Part, ...] = (
     ("policy: a custom policy file", "policy", policy.FilePolicy, None),
     ("policy: of an installed package", "policy", policy.NamedPolicy, None),
     ("policy: a trained agent", "policy", policy.AgentPolicy, None),
+    ("policy: a model of another library", "policy", policy.ModelPolicy, None),
     ("processes", "processes", process.ProcessSection, None),
     ("admission", "admission", top.AdmissionSection, None),
     ("scheduling", "scheduling", top.Scheduling, None),
@@ -195,9 +197,10 @@ def ready() -> str:
 
 def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
     hints = get_type_hints(model, include_extras=True)
+    about = attribute_docstrings(model)
     for key, info in model.model_fields.items():
         unit = kinds.mark_of(info, kinds.Unit)
-        text = " ".join((info.description or "").split()).replace("|", "\\|")
+        text = " ".join(about.get(key, "").split()).replace("|", "\\|")
         kind = type_words(hints[key])
         default = "its defaults" if kind == "section" and not info.is_required() else _default(info)
         cells = (f"`{key}`", kind, unit.symbol if unit else "", default, text)

@@ -249,6 +249,6 @@ def safetensors() -> ModuleType:
         import safetensors.numpy
     except ModuleNotFoundError as error:
         raise PluginError(
-            "agents need safetensors, which is not installed; install simkit-cluster[learn]"
+            "agents need safetensors, which is not installed; pip install 'simkit-cluster[agents]'"
         ) from error
     return safetensors.numpy

@@ -11,6 +11,7 @@ import numpy as np
 
 from simkit.arrays import Floats
 from simkit.policy import State
+from simkit.policy.power_view import NO_SIGNALS
 from simkit.units import TIME_GRID
 
 
@@ -20,6 +21,8 @@ class HRRN:
     P. Brinch Hansen, "Short-term scheduling in multiprogramming systems" (1971), who calls it the
     highest response ratio next.
     """
+
+    signals = NO_SIGNALS
 
     def keys(self, state: State) -> Floats:
         wait, estimate, _ = _facts(state)

@@ -21,16 +21,20 @@ on. A task with an estimate of 0 is planned to last for a tick of the clock (2â
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from simkit.errors import ScenarioError
+from simkit.policies.earlier_starts import earlier_starts
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy.ordered import ChangingOrder, Entry, Order, OrderedPolicy, resumptions
+from simkit.policy.lane import ChangingOrder, Entry, Order
+from simkit.policy.ordered import OrderedPolicy, resumptions
+from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Placement, Task, at_most, instances_on
@@ -54,6 +58,8 @@ class ReservationPlan:
     def __init__(self) -> None:
         self.pieces: dict[Task, list[PlannedStart]] = {}
         """What each waiting task has reserved, in order of start."""
+        self._by_start: list[tuple[float, int, Task, PlannedStart]] = []
+        self._bags = False  # whether any of them was a bag
         self.promised: dict[int, float] = {}
         self.void = True
         """Whether it cannot be kept: it is then empty and must be rebuilt."""
@@ -69,6 +75,8 @@ class ReservationPlan:
         if self.void:
             self._profile = state.profile()
             self.pieces.clear()
+            self._by_start.clear()
+            self._bags = False
         return freed
 
     def _forget_ended(self, state: State) -> bool:
@@ -115,10 +123,8 @@ class ReservationPlan:
 
     def next_start(self, after: float = -inf) -> float:
         """Return the first planned start later than `after`, infinity if there is none."""
-        starts = [pieces[0].start_s for pieces in self.pieces.values()]
-        if after > -inf:
-            starts = [start for start in starts if start > after]
-        return min(starts, default=inf)
+        position = bisect_right(self._by_start, after, key=_START)
+        return self._by_start[position][0] if position < len(self._by_start) else inf
 
     def add(self, entries: Sequence[Entry], rule: PlacementRule | None) -> None:
         """Reserve a place for tasks that have none, in the order given."""
@@ -132,20 +138,34 @@ class ReservationPlan:
         for task in [task for task in self.pieces if not task.waiting]:
             self._drop(task)  # killed while it waited
             self.promised.pop(task.index, None)
-        for entry in entries:
-            task = entry[3]
-            pieces = self.pieces.get(task)
-            if pieces is None:
-                if task.waiting:
-                    self._reserve(task, rule)
-            elif not task.gang:
-                self._drop(task)
+        tasks = [entry[3] for entry in entries]
+        search = None
+        if not self._bags:
+            first = {task: start for start, _, task, _ in self._by_start}
+            starts = np.array([first.get(task, inf) for task in tasks])
+            search = earlier_starts(self._profile, tasks, starts)
+        for row in range(len(tasks)) if search is None else search:
+            task = tasks[row]
+            begin = self._start_of(task)
+            if self._move_up(task, rule, now) and search is not None:
+                search.left(row, begin, begin + max(task.estimate_s, TIME_GRID))
+
+    def _move_up(self, task: Task, rule: PlacementRule | None, now: float) -> bool:
+        """Move a task to an earlier place if there is one; return whether a gang has moved."""
+        pieces = self.pieces.get(task)
+        if pieces is None:
+            if task.waiting:
                 self._reserve(task, rule)
-            elif pieces[0].start_s > now and (
-                found := self._profile.earlier(task, pieces[0].start_s, pieces[0].on, rule)
-            ):
-                self._drop(task)
-                self._hold(task, PlannedStart(*found))
+        elif not task.gang:
+            self._drop(task)
+            self._reserve(task, rule)
+        elif pieces[0].start_s > now and (
+            found := self._profile.earlier(task, pieces[0].start_s, pieces[0].on, rule)
+        ):
+            self._drop(task)
+            self._hold(task, PlannedStart(*found))
+            return True
+        return False
 
     def by_start(self, entries: Iterable[Entry]) -> list[Entry]:
         """Return entries in order of planned start, ties as given; those without one come last."""
@@ -158,6 +178,7 @@ class ReservationPlan:
     def _reserve(self, task: Task, rule: PlacementRule | None) -> None:
         """Plan the waiting instances of a task at the earliest, those that will ever fit."""
         left, after = task.remaining, None
+        self._bags = self._bags or not task.gang
         while left and (found := self._profile.earliest(task, rule, after)) is not None:
             after, on = found
             on = at_most(on, left)
@@ -169,29 +190,36 @@ class ReservationPlan:
     def _hold(self, task: Task, piece: PlannedStart) -> None:
         self._profile.hold(task, piece.on, piece.start_s)
         self.pieces.setdefault(task, []).append(piece)
+        insort(self._by_start, (piece.start_s, task.index, task, piece), key=_IN_ORDER)
 
     def _drop(self, task: Task) -> None:
         for piece in self.pieces.pop(task):
+            self._forget(task, piece)
             end = piece.start_s + task.estimate_s
             self._profile.give(piece.on, task.request, piece.start_s, end)
 
     def due(self, now: float) -> list[tuple[Task, PlannedStart]]:
         """Return what is planned to start by now, in order of planned start and submission."""
-        ready = [
-            (piece.start_s, task.index, task, piece)
-            for task, pieces in self.pieces.items()
-            if pieces[0].start_s <= now
-            for piece in pieces
-            if piece.start_s <= now
-        ]
-        return [(task, piece) for _, _, task, piece in sorted(ready)]
+        ready = self._by_start[: bisect_right(self._by_start, now, key=_START)]
+        return [(task, piece) for _, _, task, piece in ready]
 
     def start(self, task: Task, piece: PlannedStart) -> None:
         """Take note that a piece starts as planned: it stays in the profile."""
         pieces = self.pieces[task]
         pieces.remove(piece)
+        self._forget(task, piece)
         if not pieces:
             del self.pieces[task]
+
+    def _forget(self, task: Task, piece: PlannedStart) -> None:
+        """Take a piece out of the order of starts."""
+        position = bisect_left(self._by_start, (piece.start_s, task.index), key=_IN_ORDER)
+        while self._by_start[position][3] is not piece:
+            position += 1
+        del self._by_start[position]
+
+
+_START, _IN_ORDER = itemgetter(0), itemgetter(0, 1)  # of what is planned
 
 
 Compression = Literal["queue", "completion"]
@@ -238,6 +266,10 @@ class ConservativePolicy(OrderedPolicy):
         self.plan = ReservationPlan()
 
     @property
+    def signals(self) -> Signals | None:
+        return declared_signals(self.order)
+
+    @property
     def promised(self) -> dict[int, float]:
         """Task index â†’ start of the reservation that it got on arrival, until it has ended."""
         return self.plan.promised
@@ -270,11 +302,11 @@ class ConservativePolicy(OrderedPolicy):
             if not _is_free(state, task, piece.on):
                 yield WakeAt(state.now + TIME_GRID)  # it will be late: everything is planned again
                 continue
-            lane, entry = next((lane, e) for lane in self._lanes for e in lane.in_order([task]))
+            lane = next(lane for lane in self._lanes if lane.in_order([task]))
             self.plan.start(task, piece)
             yield Place(task, piece.on)
             if not task.remaining:
-                lane.remove(entry)
+                lane.drop(task)
 
     def _wake(self, state: State) -> Iterator[WakeAt]:
         """Ask for a decision at the next planned start, unless one is sure to come by then.
@@ -284,7 +316,7 @@ class ConservativePolicy(OrderedPolicy):
         ends, start = state.expected_ends, self.plan.next_start(state.now)
         if (ends and ends[0][0] <= state.now) or start == inf:
             return
-        if self.plan.has_step_at(start) or _ends_at(state, start):
+        if self.plan.has_step_at(start) or ends.has(start):
             return
         yield from self._wake_at(state, start)
 
@@ -304,10 +336,3 @@ def _is_free(state: State, task: Task, on: Placement) -> bool:
         for machine, count in on
         for r, amount in enumerate(task.request)
     )
-
-
-def _ends_at(state: State, time: float) -> bool:
-    """Return whether a running allocation is expected to end at exactly that time."""
-    ends = state.expected_ends
-    position = bisect_left(ends, (time, 0))
-    return position < len(ends) and ends[position][0] == time

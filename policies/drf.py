@@ -18,7 +18,7 @@ from simkit.policies.fitness import FirstFit
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.fitness import MachineFitness, place_by
 from simkit.policy.greedy import FitSearch, GreedyPolicy
-from simkit.policy.ordered import ChangingOrder, Order
+from simkit.policy.lane import ChangingOrder, Order
 from simkit.policy.task import Allocation, Task
 
 BY = ("user", "job")

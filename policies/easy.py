@@ -9,20 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
-from operator import itemgetter
 from typing import Literal
 
 import numpy as np
 
 from simkit.errors import ScenarioError
 from simkit.policy import Place, State, SystemInfo
-from simkit.policy.ordered import Entry, Lane
+from simkit.policy.lane import LONG, Gap, Lane, by_estimate
+from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.profile import Profile
 from simkit.policy.room import Release, Room, make_room
 from simkit.policy.task import Placement, Task
-
-_TASK = itemgetter(3)  # of an entry
-_LONG = 48  # from this many waiting tasks on, arrays find the ones that fit faster than a loop
 
 
 class Easy:
@@ -41,6 +38,8 @@ class Easy:
     profile: the head is given its earliest place, and tasks that fit next to it now start.
     """
 
+    signals = NO_SIGNALS
+
     def __init__(self, order: Literal["queue", "sjf"] = "queue") -> None:
         """Try waiting tasks in the queue's order, or the shortest first.
 
@@ -58,14 +57,17 @@ class Easy:
         self._head: Task | None = None
         self._releases = self._starts = -1
         self._shadow = inf
-        self._spare = 0.0  # extra nodes of a pool
-        self._looked_ahead = False  # whether these two are known
+        self._gap = Gap(())  # of a pool
+        self._looked_ahead = False  # whether shadow time and gap are known
         self._future: Room = make_room(info.capacity)  # what is free at the shadow time
         self._pool = info.capacity.size == 1
+        self._nothing_fits: tuple[Task, int, int] | None = None
+        """Head, starts and releases when last no other task fitted into what is free."""
 
     def fill(self, state: State, lane: Lane) -> Iterable[Place]:
         if state.constrained:
             return self._fill_profile(state, lane)
+        self._nothing_fits = None  # what is tried here is not tried against the profile
         if not self._pool:
             return self._fill_machines(state, lane)
         return self._fill_pool(state, lane) if state.room.total_free()[0] > 0 else ()
@@ -87,29 +89,39 @@ class Easy:
         """One machine, one resource: two numbers decide, and no placement changes more than them.
 
         They are worked out when the first task turns up that fits into what is free. Returns the
-        placements; their entries have left the lane.
+        placements; their tasks have left the lane.
         """
-        free = state.room.total_free()[0]
-        head = lane.entries[0][3]
-        tasks: Iterable[Task]
+        head = lane.head
         if self._still_blocked(state, head):
-            tasks = map(_TASK, lane.newcomers(state))
+            self._gap.slack_s = self._shadow - state.now
+            tasks: Iterable[Task] = self._as_tried(lane.newcomers(state))
         else:
             self._head, self._shadow, self._looked_ahead = head, inf, False
-            long = len(lane.entries) >= _LONG
-            tasks = self._promising(state, lane) if long else map(_TASK, lane.entries)
-        if self._shortest_first:
-            tasks = sorted([task for task in tasks if task.least[0] <= free], key=_by_estimate)
-        slack, spare = self._shadow - state.now, self._spare
-        chosen: list[tuple[Task, int]] = []
+            self._gap = Gap([state.room.total_free()[0]])
+            if len(lane) >= LONG:  # most are passed over by arrays, if they are told the gap
+                self._look_ahead(state, head)
+            tasks = lane.fitting(self._gap, shortest_first=self._shortest_first)
+        chosen = self._chosen(state, head, tasks)
+        self._releases, self._starts = state.releases, state.starts + len(chosen)
+        if not chosen:
+            return ()
+        for task, count in chosen:
+            if count == task.remaining:
+                lane.drop(task)
+        return [Place(task, ((0, count),)) for task, count in chosen]
+
+    def _chosen(self, state: State, head: Task, tasks: Iterable[Task]) -> list[tuple[Task, int]]:
+        """Return which tasks of a pool start now, with how many instances; the gap shrinks."""
+        gap, chosen = self._gap, []
+        free, spare = gap.free[0], gap.spare
         for task in tasks:
             demand = task.least[0]
             if demand > free or task is head:
                 continue
             if not self._looked_ahead:
                 self._look_ahead(state, head)
-                slack, spare = self._shadow - state.now, self._spare
-            overtakes = task.estimate_s > slack  # it would still run when the head starts
+                spare = gap.spare
+            overtakes = task.estimate_s > gap.slack_s  # it would still run when the head starts
             if overtakes and demand > spare:
                 continue
             count = task.instances
@@ -117,62 +129,30 @@ class Easy:
                 count = _fitting(task, min(free, spare) if overtakes else free)
                 demand *= count
             if overtakes:
-                spare -= demand
+                gap.spare = spare = spare - demand
             free -= demand
+            gap.free = (free,)
             chosen.append((task, count))
             if free <= 0:
                 break
-        self._spare = spare
-        self._releases, self._starts = state.releases, state.starts
-        return self._leaving(lane, chosen) if chosen else ()
-
-    def _leaving(self, lane: Lane, chosen: list[tuple[Task, int]]) -> list[Place]:
-        """Take the chosen out of the lane and return their placements."""
-        self._starts += len(chosen)
-        placements = []
-        for task, count in chosen:
-            if count == task.remaining:
-                lane.drop(task)
-            placements.append(Place(task, ((0, count),)))
-        return placements
+        return chosen
 
     def _look_ahead(self, state: State, head: Task) -> None:
         """Find shadow time and extra nodes of one machine with one resource."""
         self._looked_ahead = True
-        demand, free = head.least[0], state.room.total_free()[0]
-        shadow, releases = inf, iter(state.expected_ends)
-        for end, _, allocation in releases:
-            free += allocation.held[0]
-            if free >= demand:
-                shadow = max(end, state.now)
-                break
-        for end, _, allocation in releases:  # all releases of that very instant count
-            if end > shadow:
-                break
-            free += allocation.held[0]
-        self._shadow, self._spare = shadow, free - demand
-
-    def _promising(self, state: State, lane: Lane) -> Sequence[Task]:
-        """Return the tasks of a long queue that may start, found with arrays."""
-        self._look_ahead(state, lane.entries[0][3])
-        columns = state.queue.columns()
-        demand = columns.demand[0]
-        fits = demand <= state.room.total_free()[0]
-        fits &= (columns.estimate_s <= self._shadow - state.now) | (demand <= self._spare)
-        fits |= ~columns.gang
-        queue = state.queue
-        return lane.sorted_tasks([queue[row] for row in np.flatnonzero(fits).tolist()])
+        missing = head.least[0] - self._gap.free[0]
+        self._shadow, freed = state.expected_ends.when_freed(missing, state.now)
+        self._gap.slack_s, self._gap.spare = self._shadow - state.now, freed - missing
 
     def _fill_machines(self, state: State, lane: Lane) -> Iterator[Place]:
         """Any number of machines and resources."""
-        entries: Sequence[Entry]
-        if self._still_blocked(state, lane.entries[0][3]):
-            entries = lane.newcomers(state)
+        if self._still_blocked(state, lane.head):
+            tasks: Iterable[Task] = self._as_tried(lane.newcomers(state))
         else:
             self._reserve(state, lane)
-            entries = lane.entries[1:]
-        for entry in self._as_tried(entries):
-            task = entry[3]
+            tasks = self._that_fit(state, lane)
+        started = []
+        for task in tasks:
             if task is self._head or (on := state.fit(task, lane.rule)) is None:
                 continue
             if state.now + task.estimate_s > self._shadow:
@@ -180,19 +160,21 @@ class Easy:
                 if on is None:
                     continue
             yield Place(task, on)
-            if not task.remaining:
-                lane.remove(entry)
+            started.append(task)
+        _drop(lane, started)
         self._releases, self._starts = state.releases, state.starts
 
-    def _as_tried(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Return entries of the lane in the order in which they are tried."""
-        if not self._shortest_first:
-            return entries
-        return sorted(entries, key=lambda entry: _by_estimate(entry[3]))
+    def _as_tried(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        """Return tasks in the lane's order in the order in which they are tried."""
+        return sorted(tasks, key=by_estimate) if self._shortest_first else tasks
+
+    def _that_fit(self, state: State, lane: Lane) -> Iterable[Task]:
+        """Return the tasks behind the head that fit into what all machines have free together."""
+        return lane.fitting(Gap(state.room.total_free()), shortest_first=self._shortest_first)
 
     def _reserve(self, state: State, lane: Lane) -> None:
         """Find the shadow time and what will be free then, the head not yet placed."""
-        head = self._head = lane.entries[0][3]
+        head = self._head = lane.head
         self._future = state.room.copy()
         self._shadow = shadow_time(self._future, head, state.expected_ends, state.now)
 
@@ -217,19 +199,26 @@ class Easy:
 
     def _fill_profile(self, state: State, lane: Lane) -> Iterator[Place]:
         """The general form, with everything that is known ahead."""
-        self._head = None
-        profile: Profile | None = None
-        for entry in self._as_tried(lane.entries[1:]):
-            task = entry[3]
-            if state.fit(task, lane.rule) is None:
+        self._head = None  # what is tried here is not tried against the shadow time
+        gap, profile, started = Gap(state.room.total_free()), None, []
+        blocked = lane.head, state.starts, state.releases
+        if blocked == self._nothing_fits:
+            tasks: Iterable[Task] = self._as_tried(lane.newcomers(state))
+        else:
+            tasks = lane.fitting(gap, shortest_first=self._shortest_first)
+        for task in tasks:
+            if (self._pool and not gap.admits(task)) or state.fit(task, lane.rule) is None:
                 continue
             if profile is None:  # most decisions end before they need one
                 profile = _around_head(state, lane)
+                gap.least = profile.least_free()
             if (fitting := profile.fit(task, state.now, lane.rule)) is not None:
                 yield Place(task, fitting)
                 profile.hold(task, fitting, state.now)
-                if not task.remaining:
-                    lane.remove(entry)
+                gap.least = profile.least_free()
+                started.append(task)
+        _drop(lane, started)
+        self._nothing_fits = blocked if profile is None else None
 
 
 def shadow_time(room: Room, head: Task, releases: Sequence[Release], now: float) -> float:
@@ -266,15 +255,19 @@ def _fits(room: Room, head: Task) -> bool:
 
 def _around_head(state: State, lane: Lane) -> Profile:
     """Return the profile in which the blocked head has its place."""
-    profile, head = state.profile(), lane.entries[0][3]
+    profile, head = lane.profile or state.profile(), lane.head
+    lane.profile = None
     if place := profile.earliest(head, lane.rule):
         start, on = place
         profile.hold(head, on, start)
     return profile
 
 
-def _by_estimate(task: Task) -> tuple[float, float]:
-    return -task.priority, task.estimate_s
+def _drop(lane: Lane, tasks: Iterable[Task]) -> None:
+    """Take those out of the lane that have been placed whole."""
+    for task in tasks:
+        if not task.remaining:
+            lane.drop(task)
 
 
 def _fitting(task: Task, room: float) -> int:

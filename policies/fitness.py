@@ -39,6 +39,7 @@ class BestFit(MachineFitness):
     """
 
     fills = True
+    by_state = True
     _sign = -1.0
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
@@ -52,7 +53,7 @@ class BestFit(MachineFitness):
 
     def order(self, task: Task, free: Floats, capacity: Floats, fitting: Ints) -> Ints:
         asked = np.flatnonzero(task.request)
-        largest = capacity[:, asked].max(axis=0)
+        largest = np.array([capacity[:, r].max() for r in asked.tolist()])
         if not largest.all():  # a plan for the end of maintenance that holds every machine now
             largest = self._largest[asked]
         shares = free[np.ix_(fitting, asked)] / largest
@@ -73,6 +74,8 @@ class Spread(MachineFitness):
     whether or not the task asks for them.
     """
 
+    by_state = True
+
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
         return _free_share(free, capacity)
 
@@ -81,6 +84,7 @@ class Stack(MachineFitness):
     """The most utilised machine that has room: leaves others empty. Measured as for `Spread`."""
 
     fills = True
+    by_state = True
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
         return -_free_share(free, capacity)

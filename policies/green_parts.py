@@ -24,6 +24,7 @@ from simkit.policies.slot_costs import SlotCosts, Wanted, planned_for, slot_prob
 from simkit.policies.value_orders import LeastSlack, last_start_s
 from simkit.policy import Action, Place, Resume, State, Suspend, SystemInfo
 from simkit.policy.ordered import OrderedPolicy, resumptions
+from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Placement, Task, instances_on
@@ -85,6 +86,10 @@ class GreenPartsPolicy(OrderedPolicy):
         self.max_delay_s = max_delay_s
         self.signal = signal
         self._hopeless_last = order.hopeless_last
+
+    @property
+    def signals(self) -> Signals | None:
+        return declared_signals(self.order, reads={"generation", self.signal})
 
     def check_site(self, site: Site | None) -> list[str]:
         """Say what the site lacks; see `simkit.power.site_checks.SiteChecker`."""

@@ -27,7 +27,9 @@ from simkit.policies.power_profile import next_start, site_power
 from simkit.policies.slot_costs import SlotCosts, Wanted, planned_for, slot_problems
 from simkit.policies.value_orders import LeastSlack, duration_s, last_start_s
 from simkit.policy import Action, Place, State, SystemInfo
-from simkit.policy.ordered import ChangingOrder, Order, OrderedPolicy, resumptions
+from simkit.policy.lane import ChangingOrder, Order
+from simkit.policy.ordered import OrderedPolicy, resumptions
+from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Placement, Task, instances_on
@@ -111,6 +113,10 @@ class GreenSlotPolicy(OrderedPolicy):
         super().__init__(order, None, placement)
         rule = GreenSlot(max_delay, signal)
         self.max_delay_s, self.signal = rule.max_delay_s, rule.signal
+
+    @property
+    def signals(self) -> Signals | None:
+        return declared_signals(self.order, reads={"generation", self.signal})
 
     def check_site(self, site: Site | None) -> list[str]:
         """Say what the site lacks; see `simkit.power.site_checks.SiteChecker`."""

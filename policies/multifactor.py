@@ -20,13 +20,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import isfinite, log
+from typing import ClassVar
 
 import numpy as np
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.policies.value_orders import duration_s
 from simkit.policy import State, SystemInfo
+from simkit.policy.power_view import NO_SIGNALS, Signals
 from simkit.policy.task import Allocation
 
 
@@ -51,6 +53,8 @@ class Multifactor:
     max_age: str | float = "7d"
     half_life: str | float = "7d"
     favor_small: bool = False
+
+    signals: ClassVar[Signals] = NO_SIGNALS
 
     def __post_init__(self) -> None:
         for name, weight in (
@@ -83,12 +87,17 @@ class Multifactor:
 
 
 class Usage:
-    """Each user's recent usage of the first resource, in decayed processor-seconds."""
+    """Each user's recent usage of the first resource, in decayed processor-seconds.
+
+    An account is a decayed integral: u' = rate − decay · u, solved exactly between changes of the
+    rate.
+    """
 
     def __init__(self, half_life_s: float) -> None:
         self._decay = log(2.0) / half_life_s
-        self._accounts: dict[int, _Account] = {}
-        self._total = _Account()
+        self._accounts = np.zeros((3, 16))  # usage, rate and time of the last change; row 0: of all
+        self._row: dict[int, int] = {}  # user → row of the account
+        self._known: tuple[Floats, Ints] = np.empty(0), np.empty(0, np.int64)  # users, their rows
         self._running: dict[Allocation, None] = {}
         self._last_rank = 0
 
@@ -97,10 +106,10 @@ class Usage:
 
         With periodic scheduling an allocation counts until the decision that follows its end.
         """
-        for user in np.unique(state.queue.columns().user).tolist():
-            self._accounts.setdefault(int(user), _Account())
+        for task in state.arrived:
+            self._row_of(task.user)
         fresh = [a for a in state.ended if a.rank > self._last_rank]
-        for allocation in reversed(tuple(state.running)):
+        for allocation in state.running.newest():
             if allocation.rank <= self._last_rank:
                 break
             fresh.append(allocation)
@@ -113,46 +122,52 @@ class Usage:
                 del self._running[allocation]
                 self._change(allocation, state.now, -1.0)
 
+    def _row_of(self, user: int) -> int:
+        """Return the row of a user's account, opened if there is none."""
+        if (row := self._row.get(user)) is None:
+            row = self._row[user] = len(self._row) + 1
+            if row == self._accounts.shape[1]:
+                self._accounts = np.pad(self._accounts, ((0, 0), (0, row)))
+        return row
+
     def _change(self, allocation: Allocation, at: float, sign: float) -> None:
-        account = self._accounts.setdefault(allocation.task.user, _Account())
-        for each in (account, self._total):
-            each.change(sign * allocation.held[0], at, self._decay)
+        for row in (self._row_of(allocation.task.user), 0):
+            self._change_rate(row, sign * allocation.held[0], at)
+
+    def _change_rate(self, row: int, amount: float, at: float) -> None:
+        """Raise the rate of an account by an amount, from a time on."""
+        account = self._accounts[:, row]
+        if at >= account[2]:
+            account[0], account[2] = self._at(account, at), at
+        else:  # the start of an allocation that was noticed late
+            account[0] += amount / self._decay * -np.expm1(-self._decay * (account[2] - at))
+        account[1] += amount
+
+    def _at(self, accounts: Floats, now: float) -> Floats:
+        """Return the integrals at a time, which may lie a little before the last change."""
+        used, rate, time_s = accounts
+        left = np.exp(-self._decay * (now - time_s))
+        integral: Floats = used * left + rate / self._decay * (1.0 - left)
+        return integral
 
     def of(self, user: int, now: float) -> float:
         """Return a user's decayed usage in processor-seconds."""
-        account = self._accounts.get(user)
-        return account.at(now, self._decay) if account else 0.0
+        row = self._row.get(user)
+        return 0.0 if row is None else float(self._at(self._accounts[:, row], now))
 
     def factors(self, users: Floats, now: float) -> Floats:
-        """Return (n,): the fair-share factor of each task's user."""
-        total = self._total.at(now, self._decay)
+        """Return (n,): the fair-share factor of each task's user, who has submitted something."""
+        total = float(self._at(self._accounts[:, 0], now))
         if total <= 0.0:
             return np.ones(len(users))
-        each, place = np.unique(users, return_inverse=True)
-        used = np.array([self.of(int(user), now) for user in each.tolist()])
-        factors: Floats = np.exp2(-used / total * len(self._accounts))
-        return factors[place]
-
-
-class _Account:
-    """A decayed integral: u' = rate − decay · u, solved exactly between changes of the rate."""
-
-    __slots__ = ("_rate", "_time_s", "_used")
-
-    def __init__(self) -> None:
-        self._used = 0.0
-        self._rate = 0.0
-        self._time_s = 0.0
-
-    def at(self, now: float, decay: float) -> float:
-        """Return the integral at a time, which may lie a little before the last change."""
-        left = float(np.exp(-decay * (now - self._time_s)))
-        return self._used * left + self._rate / decay * (1.0 - left)
-
-    def change(self, amount: float, at: float, decay: float) -> None:
-        """Raise the rate by an amount, from a time on."""
-        if at >= self._time_s:
-            self._used, self._time_s = self.at(at, decay), at
-        else:  # the start of an allocation that was noticed late
-            self._used += amount / decay * -float(np.expm1(-decay * (self._time_s - at)))
-        self._rate += amount
+        count = len(self._row)
+        used = self._at(self._accounts[:, : count + 1], now)
+        factors: Floats = np.exp2(-used / total * count)
+        if len(self._known[0]) < count:
+            known = np.array(
+                list(self._row), np.float64
+            )  # in order of their rows, which begin at 1
+            order = known.argsort()
+            self._known = known[order], order + 1
+        known, rows = self._known
+        return factors[rows[np.searchsorted(known, users)]]

@@ -17,8 +17,6 @@ from simkit.policy.task import Task
 class FCFS:
     """First come, first served: by submission."""
 
-    by_submission = True
-
     def key(self, task: Task) -> float:
         return task.submit_time_s
 

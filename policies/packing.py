@@ -21,11 +21,14 @@ from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.policy import State, SystemInfo
 from simkit.policy.fitness import MachineFitness, MachineTaskPairs
+from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.task import Task
 
 
 class DotProduct(MachineFitness):
     """The largest product of request and free amounts, summed over resources."""
+
+    by_state = True
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
         left, asked = shares(free, capacity), shares(task.request, capacity)
@@ -50,6 +53,8 @@ class Cosine(DotProduct):
 class L2Norm(MachineFitness):
     """The smallest distance between request and free amounts: what fits most closely."""
 
+    by_state = True
+
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
         distance = shares(free, capacity) - shares(task.request, capacity)
         nearness: Floats = -(distance**2).sum(axis=1)
@@ -70,6 +75,9 @@ class Packer:
     H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement
     learning" (HotNets 2016), whose packer takes alignment alone.
     """
+
+    by_state = True
+    signals = NO_SIGNALS
 
     def scores(self, pairs: MachineTaskPairs) -> Floats:
         aligned: Floats = np.mean(

@@ -14,8 +14,9 @@ from simkit.errors import ScenarioError
 from simkit.policies.orderings import SJF
 from simkit.policies.power_profile import PowerProfile, earliest_with_power, next_start, site_power
 from simkit.policy import Action, Place, State
-from simkit.policy.ordered import ChangingOrder, Order, OrderedPolicy, resumptions
-from simkit.policy.power_view import PowerState
+from simkit.policy.lane import ChangingOrder, Order
+from simkit.policy.ordered import OrderedPolicy, resumptions
+from simkit.policy.power_view import PowerState, Signals, declared_signals
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Placement, Task, at_most, instances_on
@@ -122,6 +123,10 @@ class PowerCapPolicy(OrderedPolicy):
                     heads.append(start)
                 headless = False
         yield from self._wake_at(state, next_start(state, heads))
+
+    @property
+    def signals(self) -> Signals | None:
+        return declared_signals(self.order, reads={"available"})
 
     def _watts(self, state: State, power: PowerState) -> PowerProfile:
         if self.cap_w is not None:

@@ -30,7 +30,8 @@ import numpy as np
 from simkit.policies.power_cap import victims_by
 from simkit.policies.value_orders import duration_s
 from simkit.policy import Action, Place, Resume, State, SystemInfo
-from simkit.policy.ordered import ChangingOrder, Order, OrderedPolicy, resumptions
+from simkit.policy.lane import ChangingOrder, Order
+from simkit.policy.ordered import OrderedPolicy, resumptions
 from simkit.policy.profile import Profile
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Allocation, Placement, Task, instances_on
@@ -272,7 +273,7 @@ class ReadyPoolPolicy(OrderedPolicy):
                 continue
             yield place
             if not task.waiting:
-                del entries[position]
+                lanes[row].drop(task)
             if known < len(state.arrived):
                 # Admission let others in, which may come before those that were tried already.
                 for lane in lanes:

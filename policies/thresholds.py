@@ -20,8 +20,9 @@ from simkit.errors import ScenarioError
 from simkit.policies.power_profile import site_power
 from simkit.policies.value_orders import duration_s, last_start_s
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
-from simkit.policy.ordered import ChangingOrder, Order, OrderedPolicy, resumptions
-from simkit.policy.power_view import PowerState
+from simkit.policy.lane import ChangingOrder, Order
+from simkit.policy.ordered import OrderedPolicy, resumptions
+from simkit.policy.power_view import PowerState, Signals, declared_signals
 from simkit.policy.room import PlacementRule
 from simkit.policy.task import Task
 from simkit.power.site import Site
@@ -137,6 +138,10 @@ class ThresholdPolicy(OrderedPolicy):
     ) -> None:
         super().__init__(order, None, placement)
         self.low = low
+
+    @property
+    def signals(self) -> Signals | None:
+        return declared_signals(self.order, reads={self.low.signal})
 
     def check_site(self, site: Site | None) -> list[str]:
         """Say what the site lacks; see `simkit.power.site_checks.SiteChecker`."""

@@ -34,7 +34,7 @@ except ModuleNotFoundError as error:
 
 from simkit.errors import TraceError
 from simkit.experiment import Experiment
-from simkit.learning.actions import Actions, QueueActions, SlotActions
+from simkit.learning.agent_view import AgentView
 from simkit.learning.env_arguments import (
     ScenarioSource,
     action_number,
@@ -42,20 +42,16 @@ from simkit.learning.env_arguments import (
     checked_options,
     loaded_scenario,
     register_envs,
-    with_slots,
 )
 from simkit.learning.episodes import Episode, Episodes, Loss
-from simkit.learning.observation import Encoder, ObservationSchema, make_encoder
+from simkit.learning.model_policy import ModelPolicy
+from simkit.learning.observation import ObservationSchema
 from simkit.learning.reward import make_reward
-from simkit.learning.slotted import slotted_model
-from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import State
 from simkit.results.run_folder import Run
 
 Numbers = npt.NDArray[np.float32]
 
-DEFAULT_SLOTS = 10
-"""Waiting tasks to choose from, if neither scenario nor caller gives a number."""
 TRIES = 1000
 """Seeds that a reset tries, one after another, if they draw no job."""
 
@@ -82,7 +78,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
     def __init__(
         self,
         scenario: ScenarioSource = "deeprm",
-        observation: str = "deeprm-compact",
+        observation: str | None = None,
         reward: str | Mapping[str, float] = "slowdown",
         *,
         observation_arguments: Mapping[str, Any] | None = None,
@@ -103,11 +99,12 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         Args:
             scenario: a file, the name of a bundled scenario, a mapping as in a file, or a
                 `Scenario`; its policy is ignored.
-            observation: an encoder's name, or several joined by ``+``; see `make_encoder`.
+            observation: an encoder's name, or several joined by ``+``, see `make_encoder`; None:
+                ``deeprm-compact`` in slotted time, else ``queue-table``, which shows any cluster.
             reward: a name, or name → weight; see `make_reward`.
             observation_arguments: arguments of the encoder.
             reward_arguments: arguments of the reward.
-            slots: M; None: `admission.slots` of the scenario, or 10.
+            slots: M; None: `admission.slots` of the scenario, or 10 outside of slotted time.
             horizon: steps ahead that are planned; this and the next four are for slotted scenarios.
             max_length: steps of the longest task.
             backlog_shown: tasks behind the slots that an observation can count.
@@ -127,19 +124,11 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         self._reward = make_reward(reward, reward_arguments)
         self._max_decisions, self._cost, self._keeps_records = max_decisions, tuple(cost), records
         first = Episode(self._episodes.prepare(self.scenario.seed), self._reward)
-        info = first.state.info
-        tracker: SlottedTracker | None = None
-        if self.scenario.scheduling.step is not None:
-            model = slotted_model(
-                self.scenario, info, slots=slots, horizon=horizon, max_length=max_length,
-                backlog_shown=backlog_shown, memory=memory, unit=unit,
-            )  # fmt: skip
-            tracker = SlottedTracker(model)
-            self._actions: Actions = SlotActions(tracker)
-        else:
-            self._actions = QueueActions(slots or self.scenario.admission.slots or DEFAULT_SLOTS)
-        given = with_slots(observation, observation_arguments, self._actions.count - 1)
-        self._encoder: Encoder = make_encoder(observation, info, tracker, given)
+        self._view = AgentView(
+            observation, observation_arguments, slots, horizon, max_length, backlog_shown, memory,
+            unit,
+        )  # fmt: skip
+        self._actions, self._encoder = self._view.build(self.scenario, first.state.info)
         self.observation_space: spaces.Space[Numbers] = _space(self._encoder.schema)
         self.action_space = spaces.Discrete(self._actions.count)
         self._episode: Episode | None = None
@@ -255,6 +244,18 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
     def action_masks(self) -> Bools:
         """Return (M + 1,) ``info["action_mask"]`` as truth values, under sb3-contrib's name."""
         return self._actions.mask(self.state).view(np.bool_)
+
+    def policy(self, model: Any) -> ModelPolicy:
+        """Return a model that was trained here as a policy, for `simkit.simulate`.
+
+        Args:
+            model: has ``predict``, as those of Stable-Baselines3; it sees this environment's
+                observations, without those of wrappers. See `ModelPolicy`.
+
+        A scenario with another `scheduling.step` is refused, and in slotted time one with other
+        `admission.slots`. Raises PolicyError if the model has no ``predict``.
+        """
+        return ModelPolicy(model, self.scenario, self._view)
 
     def records(self) -> Run:
         """Return the tables of the ended episode: ``jobs``, ``allocations``, ….

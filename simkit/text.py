@@ -1,8 +1,12 @@
-"""Text for people: numbers with their nouns, and foreign text shortened."""
+"""Text for people: numbers with their nouns, foreign text shortened, docstrings of fields."""
 
 from __future__ import annotations
 
+import ast
+import inspect
 import re
+import textwrap
+from itertools import pairwise
 
 
 def counted(number: int, noun: str, many: str = "") -> str:
@@ -24,3 +28,24 @@ _UNSAFE = re.compile(
 def printable(text: str) -> str:
     r"""Return one line of text with what a terminal would obey or hide as an escape: ``\x1b``."""
     return _UNSAFE.sub(lambda c: c[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def attribute_docstrings(cls: type) -> dict[str, str]:
+    """Return attribute → the text below its declaration, in the source of a class and its bases.
+
+    What documentation and error messages say of a field; it is read only when it is asked for,
+    because reading sources takes time. Empty where there is no source.
+    """
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
+        except (OSError, TypeError):  # built in, or typed in at a prompt
+            continue
+        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+        for declared, below in pairwise(body):
+            if isinstance(declared, ast.AnnAssign) and isinstance(declared.target, ast.Name):
+                found.pop(declared.target.id, None)
+                if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                    found[declared.target.id] = inspect.cleandoc(str(below.value.value))
+    return found

@@ -56,10 +56,13 @@ class BadLines:
 
     def hint_swapped(self, column: str, other: str) -> None:
         """Add two columns that look swapped, which an error then says."""
-        text = (
-            f"{self.path}: the columns {column} and {other} look swapped: the values of each would "
-            "do for the other"
+        self.hint(
+            f"the columns {column} and {other} look swapped: the values of each would do for the "
+            "other"
         )
+
+    def hint(self, text: str) -> None:
+        """Add what may explain the problems, which an error then says."""
         if text not in self._hints:
             self._hints.append(text)
 
@@ -86,7 +89,8 @@ class BadLines:
         noun = "row" if self._rows else "line"
         if more := len(self._lines - {line for line, _ in self._problems}):
             found.append(f"… and {counted(more, f'more malformed {noun}')}")
-        raise TraceError("\n".join([*found, *self._hints, self._remedy(noun)]))
+        hints = [f"{self.path}: {text}" for text in self._hints]
+        raise TraceError("\n".join([*found, *hints, self._remedy(noun)]))
 
     def _remedy(self, noun: str) -> str:
         many = len(self._lines) > 1

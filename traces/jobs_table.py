@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from pydantic import Field, model_validator
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.errors import TraceError
+from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
+from simkit.scenario.types import BrokenRulesError, Many, Positive
+from simkit.scenario.workload import first_line
 from simkit.traces import rules
 from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
 from simkit.traces.names import number_names
+from simkit.traces.odd_units import odd_units
 from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, repeats
 from simkit.traces.rules import RULES, Tally
 from simkit.traces.swapped import hint_swapped, note_swapped_limits, note_swapped_times
@@ -28,16 +33,12 @@ from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
-OPTIONAL: Final = ("requested_time_s", "qos", "value", "deadline_s", *JOB_COLUMNS)
+"""With `resources`, a table needs these in place of processors."""
+NUMBERS: Final = ("requested_time_s", "retries", "qos", "value", "deadline_s")
 UNKNOWN: Final = {"requested_time_s": np.nan, "qos": np.nan, "value": np.nan, "deadline_s": np.inf}
 """What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
-
-_WANTED: Final = WantedColumns(
-    text=("job_id", *JOB_COLUMNS),
-    numbers=(*NEEDED[1:], *OPTIONAL[: -len(JOB_COLUMNS)]),
-    optional=OPTIONAL,
-    remedy=f"a table of jobs needs {', '.join(NEEDED)}",
-)
+RESOURCES: Final = ("cpu", "mem", "gpu")
+"""What jobs ask for where a table has neither `processors` nor `resources` are named."""
 
 Column = npt.NDArray[Any]
 
@@ -47,6 +48,11 @@ class JobsTable(LineFormat):
 
     path: File
     """A .csv, .csv.gz or .parquet file; relative to the scenario file."""
+    resources: Many[str] | None = None
+    """Columns of what each of a job's `instances` asks for: [cpu, mem, gpu]. null: processors, an
+    instance each; or, if there is no such column, those of cpu, mem and gpu that there are."""
+    factors: dict[str, Positive] = Field(default_factory=dict)
+    """Column → what it is multiplied by: {cpu: 0.01, run_time_s: 0.001}."""
 
     suffixes = (".csv", ".parquet")
     meanings = RULES
@@ -60,7 +66,11 @@ class JobsTable(LineFormat):
         """Read the table; see `read_jobs_table`."""
         path, tally = Path(self.path), Tally()
         bad = BadLines(path, self.on_error, rows=is_parquet(path))
-        table = _valid(read_columns(path, _WANTED, bad), bad)
+        resources = self._resources(path)
+        table = read_columns(path, _wanted(resources), bad).scaled(self.factors)
+        if resources:
+            table = table.with_empty_requests_as_none(resources)
+        table = _valid(table, resources, bad)
         bad.settle(tally)
         if not tally.report.read and not len(table):
             raise TraceError(f"{path}: no jobs: the table has no rows; check it")
@@ -69,7 +79,39 @@ class JobsTable(LineFormat):
         refuse_empty(path, tally, len(table))
         columns, labels = _columns(table)
         _note_oddities(columns, table.line, tally)
-        return Trace(Workload.from_jobs(columns, labels=labels), tally.report, (path,))
+        _note_misspelt(column_names(path, first_line(path)[1]), resources, tally)
+        workload = Workload.from_jobs(columns, request=resources, labels=labels)
+        return Trace(workload, tally.report, (path,))
+
+    def _resources(self, path: Path) -> tuple[str, ...]:
+        """Return the columns of what an instance asks for; empty: processors, an instance each."""
+        if self.resources is not None:
+            return self.resources
+        names = column_names(path, first_line(path)[1])
+        return () if "processors" in names else tuple(n for n in RESOURCES if n in names)
+
+    @model_validator(mode="after")
+    def _names_columns(self) -> Self:
+        problems: list[tuple[tuple[str, ...], str]] = []
+        if self.resources is not None:
+            taken = {*NEEDED[:3], *NUMBERS, *JOB_COLUMNS, "instances"}
+            if not self.resources:
+                problems.append((("resources",), "is empty; name a column, such as cpu"))
+            problems += [
+                (("resources",), f"{name} is a column of its own, not a resource")
+                for name in self.resources
+                if name in taken
+            ]
+        asked = RESOURCES if self.resources is None else self.resources
+        numbers = (*NEEDED[1:], "instances", *NUMBERS, *asked)
+        problems += [
+            (("factors", name), f"is no column of numbers{did_you_mean(name, numbers)}")
+            for name in self.factors
+            if name not in numbers
+        ]
+        if problems:
+            raise BrokenRulesError(problems)
+        return self
 
 
 def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
@@ -79,14 +121,20 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     ``run_time_s`` (at least 0), ``processors`` (whole, at least 1); optionally
     ``requested_time_s`` (empty where unknown), ``qos`` (quality of service, above 0 and at most
     1), ``value`` (what the job is worth if it finishes, at least 0), ``deadline_s`` (seconds from
-    the trace's zero, empty where there is none) and ``user``, ``group``, ``executable``,
-    ``queue``, ``partition``: whole numbers (-1 or empty where unknown), or, as soon as one of a
-    column is text, names, which become the workload's `labels` and are numbered in order of
-    appearance. Other columns are ignored. Rows may be in any order.
+    the trace's zero, empty where there is none), ``retries`` (how often the job may start over
+    after its work was lost before it is killed, whole; empty: as often as the scenario lets it)
+    and ``user``, ``group``, ``executable``, ``queue``, ``partition``: whole numbers (-1 or empty
+    where unknown), or, as soon as one of a column is text, names, which become the workload's
+    `labels` and are numbered in order of appearance. Other columns are ignored, and noted if their
+    name looks like a misspelt one. Rows may be in any order.
+
+    With `resources`, or without a column ``processors``, a job is a gang of ``instances`` (a
+    column, or 1), each of which asks for several resources, say ``cpu``, ``mem`` and ``gpu``. An
+    empty cell is a request for none; one of a row must not be empty.
 
     Args:
         path: the table.
-        arguments: the other field of `JobsTable`, `on_error`.
+        arguments: the other fields of `JobsTable`.
 
     Returns:
         The workload, sorted by (submit time, job id), and the report of its rows: every row is
@@ -116,6 +164,34 @@ def _note_oddities(columns: Mapping[str, Column], line: Ints, tally: Tally) -> N
         note_swapped_limits(tally, run, columns["requested_time_s"])
 
 
+def _note_misspelt(names: Sequence[str], resources: tuple[str, ...], tally: Tally) -> None:
+    """Note columns that are not read and nearly have the name of an optional one that is not there.
+
+    Theirs is the line of the header.
+    """
+    wanted = _wanted(resources)
+    others = [name for name in names if name not in {*wanted.text, *wanted.numbers}]
+    for missing in (*wanted.optional, *(RESOURCES if resources else ())):
+        near = get_close_matches(missing, others, n=1, cutoff=0.75)
+        if near and missing not in names:
+            tally.note(
+                f"column {near[0]!r} is not read; did you mean {missing!r}?", np.ones(1, int)
+            )
+
+
+def _wanted(resources: tuple[str, ...]) -> WantedColumns:
+    """Return the columns to read of jobs that ask for these; of none: for processors."""
+    needed = (*NEEDED[:3], *resources) if resources else NEEDED
+    counted = ("instances",) if resources else ()
+    return WantedColumns(
+        text=("job_id", *JOB_COLUMNS),
+        numbers=(*needed[1:], *counted, *NUMBERS),
+        optional=(*counted, *NUMBERS, *JOB_COLUMNS),
+        remedy=f"a table of jobs needs {', '.join(needed)}"
+        + ("" if resources else ", or name what they ask for in `resources`"),
+    )
+
+
 def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[str, ...]]]:
     """Return the columns of jobs, and the names behind the numbers of those that hold names."""
     columns: dict[str, Column] = {"job_id": table.ids("job_id")}
@@ -143,22 +219,34 @@ def _filled(table: TableColumns, name: str) -> Floats:
     return table.frame[name].cast(pl.Float64).fill_null(UNKNOWN.get(name, -1)).to_numpy()
 
 
-def _valid(table: TableColumns, bad: BadLines) -> TableColumns:
+def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> TableColumns:
     """Return the rows whose values keep the rules; the others go to `bad`."""
+
+    def judge(name: str, values: Floats) -> tuple[str, Bools]:
+        if name in resources:
+            return "at least 0 and below 2^33, or empty", (values >= 0) & (values < LARGEST)
+        return _rule(name, values)
+
     numbers = {
         name: _filled(table, name)
         for name in table.frame.columns
         if name != "job_id" and not _holds_names(table, name)
     }
     telling = {name: column for name, column in numbers.items() if name != "submit_time_s"}
-    hint_swapped(telling, lambda name, values: _rule(name, values)[1], bad)  # any time is a submit
+    hint_swapped(telling, lambda name, values: judge(name, values)[1], bad)  # any time is a submit
+    for odd in odd_units(numbers, resources):
+        bad.hint(odd.hint)
+    needed = (*NEEDED[:3], "instances") if resources else NEEDED
+    problems = {name: f"{name} is empty; every job needs one" for name in needed}
+    nothing = f"the job asks for nothing; fill in {' or '.join(resources)}"
+    problems |= dict.fromkeys(resources[:1], nothing)  # where it is empty still, all are
     for name in table.frame.columns:
-        empty = table.frame[name].is_null().to_numpy() & (name in NEEDED)
-        for line in table.line[empty].tolist():
-            bad.add(line, f"{name} is empty; every job needs one")
+        empty = table.frame[name].is_null().to_numpy() & (name in {*problems, *resources})
+        for line in table.line[empty].tolist() if name in problems else ():
+            bad.add(line, problems[name])
         if name not in numbers:
             continue
-        rule, kept = _rule(name, numbers[name])
+        rule, kept = judge(name, numbers[name])
         for row in np.flatnonzero(~kept & ~empty).tolist():
             bad.add(int(table.line[row]), f"{name} is {numbers[name][row]:.10g}, it must be {rule}")
     return table.take(bad.good(table.line))
@@ -181,6 +269,9 @@ def _rule(name: str, values: Floats) -> tuple[str, Bools]:
     if name == "deadline_s":
         return "a time, or empty", ~(np.isnan(values) | (values == -np.inf))
     whole = values == np.floor(values)
-    if name == "processors":
+    if name == "retries":
+        rule = "whole and at least 0, or empty, below 2^33"
+        return rule, whole & (values >= -1) & (values < LARGEST)
+    if name in ("processors", "instances"):
         return "whole and at least 1, below 2^33", whole & (values >= 1) & (values < LARGEST)
     return "whole and at least -1, below 2^53", whole & (values >= -1) & (values < LARGEST_ID)

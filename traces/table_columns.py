@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,17 @@ class TableColumns:
     def numbers(self, name: str) -> Floats:
         """Return a column of numbers, (n,), NaN where a field is empty."""
         return self.frame[name].fill_null(np.nan).to_numpy()
+
+    def scaled(self, factors: Mapping[str, float]) -> TableColumns:
+        """Return the columns of numbers times their factors."""
+        changed = [pl.col(n) * factor for n, factor in factors.items() if n in self.frame.columns]
+        return TableColumns(self.frame.with_columns(changed), self.line)
+
+    def with_empty_requests_as_none(self, resources: Sequence[str]) -> TableColumns:
+        """Return empty cells of resources as 0, but where all of a row's are empty."""
+        asks = pl.any_horizontal(pl.col(name).is_not_null() for name in resources)
+        filled = [pl.when(asks).then(pl.col(name).fill_null(0.0)) for name in resources]
+        return TableColumns(self.frame.with_columns(filled), self.line)
 
     def ids(self, name: str) -> npt.NDArray[Any]:
         """Return a column of ids: int64, or str objects as soon as one is no whole number."""

@@ -9,11 +9,20 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from typer import BadParameter
 from typer.core import TyperGroup
 
 
 class WholeHelpGroup(TyperGroup):
     """A group that lists its commands with all of their first sentence."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Carry a command out; a wrong choice is told without pydantic's prefix."""
+        try:
+            return super().invoke(ctx)
+        except BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands, which Typer would cut after one line each."""

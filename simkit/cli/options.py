@@ -90,6 +90,21 @@ def overrides(settings: list[str] | None, seed: int | None) -> dict[str, Any]:
     return laid_over
 
 
+def swept(settings: list[str] | None) -> tuple[list[str], dict[str, list[Any]]]:
+    """Return the settings of one value, and dotted key → values of the others.
+
+    Raises ScenarioError for a setting that cannot be read.
+    """
+    from simkit.scenario.overrides import anchor_paths, parse_sweep
+
+    single, found = parse_sweep(settings or ())
+    here = Path.cwd()
+    return single, {
+        key: [anchor_paths({key: value}, here)[key] for value in values]
+        for key, values in found.items()
+    }
+
+
 def scenario_source(text: str) -> Path | ScenarioText:
     """Return what the argument SCENARIO names; for ``-``, what standard input holds.
 

@@ -20,10 +20,11 @@ from simkit.cli.options import (
     Settings,
     overrides,
     scenario_source,
+    swept,
 )
 
 if TYPE_CHECKING:
-    from simkit.experiment.sweep import SweepOutcome
+    from simkit.experiment.executors import Executor, SweepOutcome
     from simkit.scenario import Scenario as Loaded
 
 RUNS = Path("runs")
@@ -57,7 +58,6 @@ def run(
     from simkit.cli.text import print_json
     from simkit.errors import LimitError
     from simkit.experiment import carry_out, prepare
-    from simkit.experiment.estimates import estimates_warnings
     from simkit.progress import watch_progress
     from simkit.results.output_folder import check_run_folder
     from simkit.scenario import scenario_hash
@@ -71,7 +71,7 @@ def run(
         experiment = prepare(loaded)
     if not as_json:
         print_trace(experiment)
-    for warning in estimates_warnings(loaded, experiment.trace):
+    for warning in experiment.warnings():
         echo(warning, err=True)
     try:
         with watch_progress(len(experiment.trace.workload), enabled=not no_progress) as watch:
@@ -114,10 +114,29 @@ def sweep(
     scenario: Scenario,
     output: Output = None,
     seed: Seed = None,
-    settings: Settings = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a value of the scenario: --set policy.order=sjf; or sweep it: --set "
+            "seed=0,1,2. May be repeated; relative paths in it start from the working folder.",
+            show_default=False,
+        ),
+    ] = None,
     no_code: NoCode = False,
     workers: Annotated[
         int | None, typer.Option("--workers", "-j", min=1, help="Processes; default: all cores.")
+    ] = None,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            "--on",
+            metavar="CLUSTER",
+            help="Run on Dask: `dask` starts a cluster of --workers processes on this machine, "
+            "tcp://host:port is a running scheduler whose workers share the output folder.",
+            show_default=False,
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Repeat finished runs.")] = False,
     metrics: Annotated[
@@ -143,15 +162,24 @@ def sweep(
     from simkit.progress import runs_progress
     from simkit.results.output_folder import check_place
 
-    source, laid_over = scenario_source(scenario), overrides(settings, seed)
-    plan = plan_sweep(source, output, overrides=laid_over, allow_code=not no_code)
+    executor = None if on is None else _dask_cluster(on, workers)
+    source, (single, axes) = scenario_source(scenario), swept(settings)
+    plan = plan_sweep(
+        source,
+        output,
+        sweep=axes,
+        overrides=overrides(single, seed),
+        allow_code=not no_code,
+    )
     check_place(plan.folder)
     try:
         with (
             terminated_like_interrupted(),
             runs_progress(len(plan.points), lambda o: o.folder.name, not no_progress) as advance,
         ):
-            outcomes = run_plan(plan, workers=workers, force=force, on_end=advance)
+            outcomes = run_plan(
+                plan, workers=workers, executor=executor, force=force, on_end=advance
+            )
     except KeyboardInterrupt:
         echo(f"interrupted; finished runs in {plan.folder} will not be repeated", err=True)
         raise typer.Exit(130) from None
@@ -167,6 +195,20 @@ def sweep(
         for outcome in failed:
             echo(f"failed: {outcome.folder}: {outcome.error}", err=True)
         raise typer.Exit(1)
+
+
+def _dask_cluster(on: str, workers: int | None) -> Executor:
+    """Return the executor of `--on`; raises ScenarioError if it names none."""
+    from simkit.errors import ScenarioError
+    from simkit.experiment.dask_cluster import DaskCluster
+
+    if on == "dask":
+        return DaskCluster(workers=workers)
+    if workers is not None:
+        raise ScenarioError(
+            f"--workers: the cluster at {on} has its own workers; leave --workers out"
+        )
+    return DaskCluster(on)
 
 
 def _warn_of_waiting_jobs(outcomes: Sequence[SweepOutcome]) -> None:

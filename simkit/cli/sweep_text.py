@@ -15,7 +15,7 @@ from simkit.errors import did_you_mean
 from simkit.results.metric import Number, metric_numbers
 
 if TYPE_CHECKING:
-    from simkit.experiment.sweep import SweepOutcome
+    from simkit.experiment.executors import SweepOutcome
 
 USUAL: Final = ("wait_time_s", "bounded_slowdown", "utilisation", "makespan_s")
 """Metrics that the table of every sweep shows."""

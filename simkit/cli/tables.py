@@ -28,8 +28,13 @@ _BREAKS = re.compile(r"(?<=[_/.:+=,])(?!\d)|(?<=[a-z)] )")
 def console() -> Console:
     """Return a console on the current stdout: wide if it is not a terminal."""
     piped = not sys.stdout.isatty()
+    # Names are shown as they are: without emoji for `:a:`, too.
     return Console(
-        width=PIPED_WIDTH if piped else None, highlight=False, soft_wrap=False, markup=False
+        width=PIPED_WIDTH if piped else None,
+        highlight=False,
+        soft_wrap=False,
+        markup=False,
+        emoji=False,
     )
 
 

@@ -84,8 +84,8 @@ def info(
     as_json: AsJson = False,
 ) -> None:
     """Show what a trace holds: jobs, span, machines, load; of tasks also their sizes and faults."""
-    from simkit.cli.text import print_json, print_pairs
-    from simkit.cli.trace_text import job_facts, print_facts, task_facts
+    from simkit.cli.text import print_json
+    from simkit.cli.trace_text import job_facts, print_facts, print_job_facts, task_facts
 
     source = trace_at(log, kind, settings)
     facts = source.facts()
@@ -94,7 +94,7 @@ def info(
         if trace.workload.gang.all():
             facts = job_facts(trace)
             if not as_json:
-                print_pairs(str(log), "", {name: str(value) for name, value in facts.items()})
+                print_job_facts(log, facts)
                 return
         else:
             facts = task_facts(source.type, log, trace)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from simkit.cli.echo import echo
 from simkit.cli.tables import console, print_table
-from simkit.cli.text import print_json, print_rows, say
+from simkit.cli.text import print_json, print_pairs, print_rows, say
 from simkit.text import counted
 from simkit.units import format_duration
 from simkit.workload import RowReport
@@ -18,7 +18,7 @@ from simkit.workload import RowReport
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from simkit.workload import RowReport, Trace
+    from simkit.workload import RowReport, Trace, Workload
 
 
 def task_facts(kind: str, log: Path, trace: Trace) -> dict[str, Any]:
@@ -58,7 +58,62 @@ def job_facts(trace: Trace) -> dict[str, Any]:
     if total and span:
         area = float((load.request[:, 0] * load.instances * load.held_time_s()).sum())
         facts["offered load"] = f"{area / (total * span):.3f}"
+    for name in GROUPS:
+        if counts := _jobs_by(load, name):
+            facts[f"jobs by {name}"] = counts
     return facts
+
+
+GROUPS: Final = ("queue", "partition")
+"""What a log's jobs are counted by."""
+
+
+def _jobs_by(load: Workload, column: str) -> list[dict[str, Any]]:
+    """Return number, name and jobs of each queue or partition; empty if the log has none.
+
+    Numbers are left out where the log has only names, names where it has only numbers; of jobs
+    without either the number is -1, or the name empty.
+    """
+    import numpy as np
+
+    numbers, counts = np.unique(getattr(load, column), return_counts=True)
+    if (numbers < 0).all():
+        return []
+    labels, of_header = load.labels.get(column), load.header_names.get(column, {})
+    rows: list[dict[str, Any]] = []
+    for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):
+        if labels is not None:
+            rows.append({"name": labels[number] if number >= 0 else "", "jobs": count})
+        elif number in of_header:
+            rows.append({"number": number, "name": of_header[number], "jobs": count})
+        else:
+            rows.append({"number": number, "jobs": count})
+    return rows
+
+
+def print_job_facts(log: Path, facts: Mapping[str, Any]) -> None:
+    """Print the facts of a log, then its jobs by queue and partition."""
+    lists = {name: facts.get(f"jobs by {name}", ()) for name in GROUPS}
+    plain = {name: str(value) for name, value in facts.items() if not isinstance(value, list)}
+    print_pairs(str(log), "", plain)
+    for name, rows in lists.items():
+        if rows:
+            echo()
+            print_table([name.capitalize(), "jobs", "share"], _job_counts(rows, facts["jobs"]))
+
+
+def _job_counts(rows: Sequence[Mapping[str, Any]], jobs: int) -> list[list[str]]:
+    """Return what each is called, its jobs, and their share of all."""
+    return [
+        [
+            " ".join([str(row[key]) for key in ("number", "name") if key in row])
+            if row.get("number", 0) >= 0 and row.get("name", "-")
+            else "unknown",
+            f"{row['jobs']:,}",
+            f"{row['jobs'] / jobs:.1%}",
+        ]
+        for row in rows
+    ]
 
 
 def _date(epoch_s: float, time_s: float) -> str:
@@ -97,7 +152,7 @@ def print_check(log: Path, report: RowReport, meanings: Mapping[str, str], table
         first = (
             f" (line {', '.join(map(str, lines))}{', …' * (count > len(lines))})" if lines else ""
         )
-        echo(f"\n{rule}: {counted(count, 'row')}{first}\n  {meanings.get(rule, '')}")
+        echo(f"\n{rule}: {counted(count, 'row')}{first}\n  {meanings.get(rule, '')}".rstrip())
     if not report.counts():
         echo(f"\nNothing is wrong with {table or 'it'}.")
 

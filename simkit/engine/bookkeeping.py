@@ -158,10 +158,11 @@ class Bookkeeping:
         if record.unplaced is not None:
             record.unplaced = sorted([*(attempt.instances or ()), *record.unplaced])
 
-    def attempts(self, task: Task, attempt: Attempt) -> int:
+    def attempts(self, task: Task, attempt: Attempt | None) -> int:
         """Return which attempt this is: of a gang, or the latest of instances of a bag."""
-        if attempt.instances is None:
-            return self.records[task].attempts
+        if attempt is None or attempt.instances is None:
+            record = self.records.get(task)
+            return 1 if record is None else record.attempts
         return max(number for _, _, number in attempt.instances)
 
     def end_allocation(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from functools import partial
 from math import inf
 
@@ -45,6 +44,7 @@ class Execution:
         self._kill_at_limit = kill_at_limit
         self._additions = CORRECTIONS[correction]
         self._retries = retries
+        self._own_retries = workload.retries.item if len(workload.retries) else None
 
     def start_task(self, task: Task, on: Placement, count: int) -> None:
         """Start a gang, or `count` of the remaining instances of a bag; resources are claimed."""
@@ -80,7 +80,7 @@ class Execution:
         rank = state.starts = state.starts + 1
         allocation = Allocation(rank, task, on, count, now, now + task.estimate_s)
         if outlook.ends is not None:
-            insort(outlook.ends, (allocation.expected_end_s, rank, allocation))
+            outlook.ends.add(allocation)
         self._running[allocation] = attempt
         self._events.end_at(now + work, allocation)
         if self._additions:
@@ -110,7 +110,7 @@ class Execution:
             rank, task, on, suspended.count, now, max(now + estimate - done, now)
         )
         if (ends := self._outlook.ends) is not None:
-            insort(ends, (allocation.expected_end_s, rank, allocation))
+            ends.add(allocation)
         self._running[allocation] = attempt
         self._events.end_at(now + (attempt.work_s - done), allocation)
         if self._additions:
@@ -135,10 +135,10 @@ class Execution:
         if estimate <= executed:
             return
         if ends is not None:
-            del ends[bisect_left(ends, (allocation.expected_end_s, allocation.rank))]
-        allocation.expected_end_s = end = start + estimate - done_s
+            ends.remove(allocation)
+        allocation.expected_end_s = start + estimate - done_s
         if ends is not None:
-            insort(ends, (end, allocation.rank, allocation))
+            ends.add(allocation)
         self._state.releases += 1
         self._system.changed = True
         self._correct_at_end(allocation, done_s, ends_s)
@@ -172,7 +172,7 @@ class Execution:
     def _give_back(self, allocation: Allocation) -> None:
         state, ends = self._state, self._outlook.ends
         if ends is not None:
-            del ends[bisect_left(ends, (allocation.expected_end_s, allocation.rank))]
+            ends.remove(allocation)
         self._system.room.give(allocation.on, allocation.task.request)
         state.releases += 1
         state.ended.append(allocation)
@@ -195,10 +195,15 @@ class Execution:
         """Suspend an allocation; or, its work lost, put its instances back in the queue.
 
         With `checkpoints`, a suspended allocation keeps its work up to the last of them alone, and
-        owes the time of a restart.
+        owes the time of a restart. A task that may not start over again is killed.
         """
-        attempt = self.release(allocation)
+        if allocation not in self._running:
+            return  # its task was killed when another of its allocations was stopped
         task, now = allocation.task, self._events.now
+        if not keep_work and (reason := self._why_not_again(allocation)):
+            self.kill(task, reason)
+            return
+        attempt = self.release(allocation)
         outcome = Outcome.SUSPENDED if keep_work else Outcome.LOST
         self._books.end_allocation(allocation, attempt, now, outcome, attempt.done_s)
         if keep_work:
@@ -226,6 +231,48 @@ class Execution:
         else:
             self._system.admission.show(task)
 
+    def _why_not_again(self, allocation: Allocation) -> str:
+        """Return why a task must not start over if this attempt is lost; empty if it may."""
+        if self._own_retries is None or (own := self._own_retries(allocation.task.index)) < 0:
+            return ""
+        allowed = min(own, self._retries)
+        if self._books.attempts(allocation.task, self._running[allocation]) <= allowed:
+            return ""
+        return f"its work was lost and it may not start over again (retries: {allowed})"
+
+    def kill(self, task: Task, reason: str) -> bool:
+        """End a task for good: running, suspended, reserved or waiting; False if it has ended."""
+        system = self._system
+        running = [a for a in self._running if a.task is task]
+        suspended = [a for a in system.suspended if a.task is task]
+        reserved = self._state.reservations.pop(task, None) is not None
+        system.note_constraints()
+        held = system.admission.withdraw(task)
+        if not (running or suspended or reserved or held or task.waiting):
+            return False
+        if task.waiting:
+            system.admission.leave(task)
+        task.remaining = 0
+        self._books.event("killed", task, reason)
+        now, executed = self._events.now, 0.0
+        for allocation in running:
+            attempt = self.release(allocation)
+            executed = max(executed, attempt.done_s)
+            self._books.record_of(task, allocation.start_time_s)
+            self._books.record(allocation, attempt, now, Outcome.KILLED)
+        for allocation in suspended:
+            attempt = system.suspended.pop(allocation)
+            executed = max(executed, attempt.done_s)
+            self._books.records[task].suspended_s += now - attempt.suspended_at_s
+        self._books.kill(task, now, reason, executed)
+        return True
+
+    def kill_unseen(self, task: Task, reason: str) -> None:
+        """Kill a task that never got into the queue."""
+        task.remaining = 0
+        self._books.event("killed", task, reason)
+        self._books.kill(task, self._events.now, reason, 0.0)
+
     def split(self, allocation: Allocation, count: int) -> Allocation:
         """Split some instances of a bag off the others that started with them; return their part.
 
@@ -235,8 +282,7 @@ class Execution:
         attempt, parts = self._running.pop(allocation), []
         assert attempt is not None  # only a gang that was not interrupted has none
         if outlook.ends is not None:
-            place = (allocation.expected_end_s, allocation.rank)
-            del outlook.ends[bisect_left(outlook.ends, place)]
+            outlook.ends.remove(allocation)
         machine = allocation.on[0][0]
         for size, chosen in zip(
             (allocation.count - count, count), _cut(attempt.instances or (), count), strict=True
@@ -247,7 +293,7 @@ class Execution:
                 allocation.expected_end_s,
             )  # fmt: skip
             if outlook.ends is not None:
-                insort(outlook.ends, (part.expected_end_s, rank, part))
+                outlook.ends.add(part)
             self._running[part] = attempt.of(chosen)
             left = attempt.work_s - attempt.done_s - (now - allocation.start_time_s)
             self._events.end_at(now + left, part)

@@ -14,7 +14,7 @@ from simkit.policy.task import Allocation, Task
 class Observer(Protocol):
     """Takes facts in order of time; `time_s` is in seconds on the trace's clock.
 
-    It must change nothing.
+    One from outside the engine must change nothing.
     """
 
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
@@ -35,3 +35,30 @@ class Observer(Protocol):
 
     def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
         """Note a task that has ended for good: finished or killed, waiting or not."""
+
+
+class Observers:
+    """Several observers as one: each is told of everything, in the order given."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
+        for observer in self._observers:
+            observer.submitted(time_s, tasks)
+
+    def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
+        for observer in self._observers:
+            observer.rejected(time_s, tasks)
+
+    def started(self, time_s: float, allocation: Allocation) -> None:
+        for observer in self._observers:
+            observer.started(time_s, allocation)
+
+    def released(self, time_s: float, allocation: Allocation) -> None:
+        for observer in self._observers:
+            observer.released(time_s, allocation)
+
+    def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
+        for observer in self._observers:
+            observer.ended(time_s, task, killed=killed)

@@ -179,8 +179,7 @@ class PowerOutlook:
                 "such as {type: perfect, horizon: 48h, step: 1h}"
             )
         if what == "available":
-            generation = self.forecast("generation", now).tolist()
-            return np.array(self._carried(generation))
+            return self._carried(self.forecast("generation", now))
         source = {
             "generation": foresight.generation,
             "price": foresight.price,
@@ -210,8 +209,8 @@ class PowerOutlook:
         issue = math.floor(now / step) * step
         if issue != self._issued[0]:
             predicted = foresight.generation.predict(issue, foresight.horizon_s, step)
-            starts = [issue + k * step for k in range(len(predicted))]
-            self._issued = (issue, starts, self._carried(predicted.tolist()))
+            starts = (issue + step * np.arange(len(predicted))).tolist()
+            self._issued = (issue, starts, self._carried(predicted).tolist())
             self._steps = (None, [])
         if self._steps[0] != present:
             _, starts, carried = self._issued
@@ -219,7 +218,7 @@ class PowerOutlook:
             self._steps = (present, steps_of(starts[first:], carried[first:]))
         return self._steps[1]
 
-    def _carried(self, generation: Sequence[float]) -> list[float]:
+    def _carried(self, generation: Floats) -> Floats:
         """Return what machines may draw in steps of a predicted generation, in W.
 
         As if they drew all that they can: what is left over charges the battery, what is short
@@ -228,18 +227,16 @@ class PowerOutlook:
         """
         energy, step = self._energy, self.step_s
         site, battery = energy.site, energy.battery
-        within = energy.within
         other = energy.offer.import_limit_w - energy.critical_w
-        if battery is None or site.battery is None:
-            return [within(watts + other) for watts in generation]
-        wanted = energy.full_w * energy.pue(energy.full_w)
-        facts, content = site.battery, battery.energy_j
-        carried = []
-        for watts in generation:
-            short = wanted - watts - other
-            content, given = _bridge(facts, content, short, step)
-            carried.append(within(watts + other + given))
-        return carried
+        given = []
+        if battery is not None and site.battery is not None:
+            wanted = energy.full_w * energy.pue(energy.full_w)
+            content = battery.energy_j
+            for watts in generation.tolist():
+                content, more = _bridge(site.battery, content, wanted - watts - other, step)
+                given.append(more)
+        total = generation + other
+        return energy.all_within(total + given if given else total)
 
 
 def _bridge(facts: BatteryFacts, content: float, short: float, step: float) -> tuple[float, float]:

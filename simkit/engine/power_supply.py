@@ -9,7 +9,7 @@ and the policy has decided, the flows are settled that hold until the next.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,6 +27,8 @@ from simkit.errors import PolicyError
 from simkit.policy import State, SwitchOff, SwitchOn
 from simkit.policy.power_view import Foreseen
 from simkit.policy.task import Allocation, Task
+from simkit.power.late_account import MOST_NOTES, LateAccount
+from simkit.power.signal import Signal
 from simkit.power.site import Site
 from simkit.power.system import EnergySystem
 from simkit.units import TIME_GRID
@@ -39,7 +41,10 @@ class SitePowerView:
 
     def __init__(self, supply: PowerSupply) -> None:
         self._supply = supply
-        self._energy = supply.energy
+
+    @property
+    def _energy(self) -> EnergySystem:
+        return self._supply.readings
 
     @property
     def generation_w(self) -> float:
@@ -55,7 +60,7 @@ class SitePowerView:
 
     @property
     def available_w(self) -> float:
-        return self._energy.available_w()
+        return self._supply.energy.available_w()
 
     @property
     def price_per_kwh(self) -> float:
@@ -67,7 +72,8 @@ class SitePowerView:
 
     @property
     def soc(self) -> float:
-        return 0.0 if self._energy.battery is None else self._energy.battery.soc
+        battery = self._supply.energy.battery
+        return 0.0 if battery is None else battery.soc
 
     @property
     def horizon_s(self) -> float:
@@ -79,6 +85,8 @@ class SitePowerView:
 
     def forecast(self, what: Foreseen, start_s: float | None = None) -> Floats:
         now = self._energy.time_s
+        if what == "available":
+            self._supply.catch_up()  # it depends on what the battery holds
         if start_s is not None and not start_s <= now:
             raise PolicyError(
                 f"forecast({what!r}, start_s={start_s!r}) at {now:g} s; a forecast is issued at "
@@ -96,6 +104,23 @@ class SitePowerView:
         return self._energy.within(site_w - self._energy.critical_w)
 
 
+class _SignalWatch:
+    """Tells when any of some signals changes."""
+
+    def __init__(self, signals: Sequence[Signal], now: float) -> None:
+        self._signals = signals
+        self._values = [signal.value(now) for signal in signals]
+
+    def next_change(self, now: float) -> float:
+        """Return the first time in s after now at which any of them may change."""
+        return min((signal.next_change(now) for signal in self._signals), default=math.inf)
+
+    def changes(self, now: float) -> bool:
+        """Return whether any value has changed since this was last asked."""
+        before, self._values = self._values, [signal.value(now) for signal in self._signals]
+        return before != self._values
+
+
 PATIENCE_S: Final = 366 * 86_400.0
 """How long tasks wait for power, or start over as it goes, while no job ends: what has not ended
 within a year of sun and wind never will."""
@@ -108,8 +133,10 @@ class PowerSupply:
         self._system, self._state, self._events = system, system.state, system.events
         self._execution, self._outages, self._site = execution, outages, site
         self.started_s = system.events.now
-        self.energy = EnergySystem(site, self.started_s, system.recorder.power)
-        self.outlook = PowerOutlook(self.energy, site.foresight)
+        self._energy = EnergySystem(site, self.started_s, system.recorder.power)
+        self._late: LateAccount | None = None
+        self._watched: _SignalWatch | None = None
+        self.outlook = PowerOutlook(self._energy, site.foresight)
         capacity = system.cluster.capacity
         self._load = MachineLoad(site.models, system.cluster.resources, capacity)
         self._pool: PoolUnits | None = None
@@ -158,9 +185,63 @@ class PowerSupply:
 
     # ---- the course of a run --------------------------------------------------------------------
 
+    def heed(self, signals: Collection[Foreseen] | None) -> None:
+        """Let decisions follow these signals alone, as the policy declares before a run; None: all.
+
+        With a limit they also follow those on which it depends. Without one, the rest is accounted
+        for late, and nobody wakes for it.
+        """
+        if signals is None:
+            return
+        if self._site.supply.limit == "none":
+            self._late = LateAccount(self._energy)
+        else:
+            signals = {*signals, "available"}
+        watched = [signal for what in sorted(signals) for signal in self._site.signals_of(what)]
+        self._watched = _SignalWatch(tuple(dict.fromkeys(watched)), self.started_s)
+
+    @property
+    def energy(self) -> EnergySystem:
+        """Where the site stands now; its flows are not kept if the account is late."""
+        self.catch_up()
+        return self.readings
+
+    @property
+    def readings(self) -> EnergySystem:
+        """The site with its signals as they are now; what has flowed may be known later."""
+        if self._late is not None and self._energy.time_s != (now := self._events.now):
+            self._energy.time_s = now
+            self._energy.read_signals(now)
+        return self._energy
+
+    def catch_up(self) -> None:
+        """Account for what has flowed until now."""
+        if self._late is not None:
+            self._late.catch_up(self._events.now)
+
     def around(self, happening: Iterable[float]) -> Iterator[float]:
         """Yield instants; account for what flowed before each, and settle the flows after it."""
-        energy, load = self.energy, self._load
+        if self._late is not None:
+            return self._noting(happening, self._late)
+        return self._settling(happening)
+
+    def _noting(self, happening: Iterable[float], late: LateAccount) -> Iterator[float]:
+        """Yield instants; note the load after each."""
+        load, units, notes = self._load, self._units, late.notes
+        room, recorder, note = self._system.room, self._system.recorder, late.notes.fromlist
+        note([self.started_s, load.standing_w, load.standing_w])
+        for now in happening:
+            yield now
+            if units is not None and units.unsettled:
+                self._carry_out(self._settled_units(now))
+            standing_w = load.standing_w
+            note([now, standing_w + load.dynamic_w(room, recorder.capacity), standing_w])
+            if len(notes) >= 3 * MOST_NOTES:
+                late.catch_up(now)
+
+    def _settling(self, happening: Iterable[float]) -> Iterator[float]:
+        """Yield instants; account for what flowed before each, and settle the flows after it."""
+        energy, load = self._energy, self._load
         room, recorder, units = self._system.room, self._system.recorder, self._units
         for now in happening:
             energy.advance(now)
@@ -180,7 +261,8 @@ class PowerSupply:
 
     def close(self) -> None:
         """Close the ledger."""
-        self.energy.close()
+        self.catch_up()
+        self._energy.close()
 
     def _wake_at(self, time_s: float, callback: Callable[[Occurrence], None]) -> None:
         time_s = math.ceil(time_s / TIME_GRID) * TIME_GRID
@@ -188,8 +270,14 @@ class PowerSupply:
 
     def _signals_change(self, _event: Occurrence) -> None:
         """Read sun, wind and prices; then wait for their next change."""
-        self._happens()
-        upcoming = self.energy.next_change()
+        now = self._events.now
+        if self._late is None or self._watched is None:
+            self._happens()
+            upcoming = self._energy.next_change()
+        else:
+            if self._watched.changes(now) and self._system.anyone_waits():
+                self._system.changed = True
+            upcoming = self._watched.next_change(now)
         if upcoming < math.inf:
             self._wake_at(upcoming, self._signals_change)
 
@@ -213,8 +301,12 @@ class PowerSupply:
     def _happens(self) -> None:
         """Bring power up to date, and what may run with it."""
         now = self._events.now
-        self.energy.advance(now)
-        changed = self.energy.read_signals(now)
+        changed = False
+        if self._late is None:
+            self._energy.advance(now)
+            changed = self._energy.read_signals(now)
+            if self._watched is not None:
+                changed = self._watched.changes(now)
         changes = self._settled_units(now)
         if self._site.supply.limit != "none" or now == self._followed_at:
             changes += self._aim(now)
@@ -237,13 +329,16 @@ class PowerSupply:
         return []
 
     def _aim(self, now: float) -> list[CapacityChange]:
-        available = self.energy.available_w()
+        available = self._available_w()
         if self._pool is None:
             return self._aim_machines(available, now)
         changes = self._pool.aim(available, now)
         if self._pool.next_change < math.inf:
             self._alarm(self._pool.next_change)
         return changes
+
+    def _available_w(self) -> float:
+        return math.inf if self._site.supply.limit == "none" else self._energy.available_w()
 
     def _aim_machines(self, available: float, now: float) -> list[CapacityChange]:
         assert self._units is not None
@@ -331,7 +426,7 @@ class PowerSupply:
     def switch_on(self, action: SwitchOn) -> None:
         """Turn a machine on again, as the policy asks; it can be used when it has booted."""
         machine, units = self._checked(action.machine)
-        changes = units.switch_on(machine, self._events.now, self.energy.available_w())
+        changes = units.switch_on(machine, self._events.now, self._available_w())
         self._carry_out(changes)
         self._note_switches()
 
@@ -363,7 +458,7 @@ class PowerSupply:
     def _steps_of_power(self) -> list[CapacityStep]:
         """Return the changes of capacity that the forecast leads to, soonest first."""
         now = self._events.now
-        self.energy.advance(now)
+        self._energy.advance(now)
         if (pool := self._pool) is not None:
             return self.outlook.capacity_steps(
                 now, pool.on, lambda starts, watts: pool_steps(pool, starts, watts, now)
@@ -384,7 +479,8 @@ class PowerSupply:
     def present_load_w(self) -> float:
         """Return what the site draws at this point of a decision, in W."""
         machines_w = self.present_machines_w()
-        return self.energy.pue(machines_w) * machines_w + self.energy.critical_w
+        site = self.readings
+        return site.pue(machines_w) * machines_w + site.critical_w
 
     def watts_of(self, task: Task) -> float:
         """Return what a task adds to what machines draw, in W."""

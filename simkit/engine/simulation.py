@@ -11,7 +11,7 @@ which order, is in `simkit.engine.events`.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
@@ -46,7 +46,8 @@ from simkit.policy import (
     WakeAt,
 )
 from simkit.policy.estimates import CORRECTIONS, Correction, Predictor, Requested
-from simkit.policy.task import Allocation, Task
+from simkit.policy.power_view import declared_signals
+from simkit.policy.task import Task
 from simkit.power.site import Site
 from simkit.seeds import stream
 from simkit.units import TIME_GRID, time_on_grid
@@ -163,10 +164,12 @@ class Simulation:
         )
         recorder.correction = self.rules.correction
         self._reservations = Reservations(system, self._execution)
-        self._parents = Parents(workload, self._admission.admit, self._kill_child)
+        self._parents = Parents(workload, self._admission.admit, self._execution.kill_unseen)
         if self._parents.any:
             self._books.on_task_end = self._parents.ended
-        submission = Submission(workload, cluster, self._predictor)
+        self._users = self._admission.users
+        submission = Submission(workload, cluster, self._predictor, self._users)
+        self._routing = submission.routing if submission.routing.by_waiting else None
         if submission.routing.only is None:
             names = [partition.name for partition in cluster.partitions]
             recorder.routed = names, submission.routing.partition
@@ -235,6 +238,7 @@ class Simulation:
         policy.reset(self.info, stream(seed, "policy"))
         if self.power is not None:
             self.power.victims = getattr(policy, "victims", least_valuable_first)
+            self.power.heed(declared_signals(policy))
         apply = self.apply
         with _seldom_collected():
             for state in self.decisions():
@@ -316,8 +320,12 @@ class Simulation:
         return every if self.power is None else self.power.around(every)
 
     def _moves_of_the_backlog(self) -> Iterator[float]:
-        """Continue if no event is left but a slot is free for a task held back."""
-        while self._admission.has_room():
+        """Continue if no event is left but a slot is free for a task held back.
+
+        So, too, if the last decision killed a job and so let in the next of its user.
+        """
+        arrived = self.state.arrived
+        while self._admission.has_room() or (self._users is not None and arrived):
             self._system.changed = self._ticked = True
             yield self.now
             yield from self._events.instants(self._execution.complete)
@@ -347,6 +355,8 @@ class Simulation:
         state.submitted += 1
         if system.observer is not None:
             system.observer.submitted(self._events.now, tasks)
+        if self._routing is not None:
+            refusal = self._routing.send(tasks)
         learns = self._predictor.learns
         if learns:
             for task in tasks:
@@ -357,6 +367,8 @@ class Simulation:
             self._reject(row, tasks, refusal)
             return
         ready = self._parents.admit(tasks) if self._parents.any else tasks
+        if self._users is not None and self._users.holds(tasks, ready):
+            return
         if not self._admission.limited:
             for task in ready:
                 system.queue.add(task)
@@ -453,43 +465,11 @@ class Simulation:
         self._system.changed = True
 
     def _kill(self, action: Kill) -> None:
-        system, task = self._system, action.task
-        if task.waiting and task not in system.queue:
+        task = action.task
+        if task.waiting and task not in self._system.queue:
             raise self._referee.foreign(task)
-        running = [a for a in system.running if a.task is task]
-        suspended = [a for a in system.suspended if a.task is task]
-        reserved = self._reservations.drop(task)
-        held = self._admission.withdraw(task)
-        if not (running or suspended or reserved or held or task.waiting):
+        if not self._execution.kill(task, action.reason):
             raise self._referee.illegal(task, "has ended, it cannot be killed")
-        if task.waiting:
-            self._admission.leave(task)
-        self._end_by_force(task, action.reason, running, suspended)
-
-    def _kill_child(self, task: Task, reason: str) -> None:
-        """Kill a task that never got into the queue."""
-        self._end_by_force(task, reason, (), ())
-
-    def _end_by_force(
-        self,
-        task: Task,
-        reason: str,
-        running: Iterable[Allocation],
-        suspended: Iterable[Allocation],
-    ) -> None:
-        task.remaining = 0
-        self._books.event("killed", task, reason)
-        executed = 0.0
-        for allocation in running:
-            attempt = self._execution.release(allocation)
-            executed = max(executed, attempt.done_s)
-            self._books.record_of(task, allocation.start_time_s)
-            self._books.record(allocation, attempt, self.now, Outcome.KILLED)
-        for allocation in suspended:
-            attempt = self._system.suspended.pop(allocation)
-            executed = max(executed, attempt.done_s)
-            self._books.records[task].suspended_s += self.now - attempt.suspended_at_s
-        self._books.kill(task, self.now, reason, executed)
 
     def close(self) -> None:
         """Close the books over everything that has not ended: it runs, or it waits.
@@ -511,9 +491,11 @@ class Simulation:
             *self._parents.held,
         )
         self._books.close({*in_progress, *waiting}, in_progress)
-        if self.power is not None:
-            self.power.close()
-        self.recorder.close()
+        try:
+            if self.power is not None:
+                self.power.close()
+        finally:
+            self.recorder.close()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from itertools import chain, pairwise, repeat
 import numpy as np
 
 from simkit.arrays import Floats, Ints
+from simkit.engine.admission import UserLimits
 from simkit.engine.events import Arriving
 from simkit.errors import ScenarioError
 from simkit.policy.estimates import Predictor
@@ -97,12 +98,17 @@ class Routing:
 
     A partition takes jobs of the trace's queues or partitions that it names, or all jobs if it
     names none. It admits a task that asks for no more time and processors than it allows, and that
-    its machines could hold if they were empty.
+    its machines could hold if they were empty; unless too many jobs of its user wait there.
     """
 
-    def __init__(self, workload: Workload, cluster: Cluster) -> None:
+    def __init__(
+        self, workload: Workload, cluster: Cluster, users: UserLimits | None = None
+    ) -> None:
         self._workload = workload
         self._cluster = cluster
+        self._users = users
+        self.by_waiting = users is not None and users.of_waiting
+        """Whether it depends on the jobs that wait, so that jobs are sent at their submission."""
         first = cluster.partitions[0]
         self.only = first if cluster.partitions == (Partition(first.name),) else None
         """The partition that takes every job, where there is just one and without limits."""
@@ -117,6 +123,7 @@ class Routing:
         for position, partition in enumerate(self._cluster.partitions):
             if _takes(partition, queue, number):
                 reason = next(filter(None, (self.refusal(t, partition) for t in tasks)), "")
+                reason = reason or self._too_many_wait(tasks[0], position)
                 if not reason:
                     for task in tasks:
                         task.partition = position
@@ -127,6 +134,13 @@ class Routing:
         for task in tasks:
             task.partition = -1
         return "; ".join(reasons) or f"no partition takes queue {queue}, partition {number}"
+
+    def _too_many_wait(self, task: Task, position: int) -> str:
+        """Return why a partition takes no more jobs of a task's user now; empty: it does."""
+        if not self.by_waiting or self._users is None:
+            return ""
+        name = self._workload.label_of("user", task.user)
+        return self._users.refusal(position, task.user, name)
 
     def refusal(self, task: Task, partition: Partition) -> str:
         """Return why a partition does not admit a task; empty: it does."""
@@ -168,7 +182,13 @@ _BLOCK = 2048  # jobs turned into Python numbers at a time: what keeps a long tr
 class Submission:
     """Makes jobs into tasks with an estimate, and sends them to their partitions."""
 
-    def __init__(self, workload: Workload, cluster: Cluster, predictor: Predictor) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        cluster: Cluster,
+        predictor: Predictor,
+        users: UserLimits | None = None,
+    ) -> None:
         if missing := [name for name in workload.resources if name not in cluster.resources]:
             raise ScenarioError(
                 f"cluster: jobs ask for {', '.join(missing)}, but the machines have only "
@@ -183,7 +203,7 @@ class Submission:
             workload.resources.index(name) if name in workload.resources else -1
             for name in cluster.resources
         ]
-        self.routing = Routing(workload, cluster)
+        self.routing = Routing(workload, cluster, users)
         self._worths = TaskWorths.of(workload, cluster)
 
     def jobs(self) -> Iterator[Arriving]:
@@ -202,7 +222,9 @@ class Submission:
             bounds = offsets.tolist()
             whole = (tuple(tasks[a:b]) for a, b in pairwise(bounds))
         times = load.submit_time_s[first:last].tolist()
-        if self.routing.only is None:
+        if self.routing.by_waiting:
+            refusals = [""] * len(times)
+        elif self.routing.only is None:
             whole = list(whole)
             refusals = list(map(self.routing.send, whole))
         else:

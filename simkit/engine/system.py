@@ -7,7 +7,7 @@ from collections.abc import Callable
 from simkit.engine.admission import Admission, AdmissionRule
 from simkit.engine.bookkeeping import Attempt, Bookkeeping
 from simkit.engine.events import EventLoop
-from simkit.engine.observer import Observer
+from simkit.engine.observer import Observer, Observers
 from simkit.engine.recorder import Recorder
 from simkit.engine.referee import Referee
 from simkit.policy import State, SystemInfo
@@ -35,7 +35,6 @@ class System:
         self.workload = workload
         self.cluster = cluster
         self.recorder = recorder
-        self.observer = observer
         self.changed = False
         """Whether anything has happened since the last decision."""
         first = float(workload.submit_time_s[0]) if len(workload) else 0.0
@@ -55,7 +54,11 @@ class System:
         self.running: dict[Allocation, Attempt | None] = {}
         """What runs, oldest first; None: a gang that has not been interrupted."""
         self.suspended: dict[Allocation, Attempt] = {}
-        self.admission = Admission(rule, self.queue)
+        self.admission = Admission(rule, self.queue, cluster.partitions)
+        self.observer = observer
+        """Who is told of jobs and allocations: limits of users first, then who watches the run."""
+        if (users := self.admission.users) is not None:
+            self.observer = users if observer is None else Observers(users, observer)
         self.outlook = Outlook(cluster.known_steps(), cluster.recurring)
         self.state = State(
             self.info, self.room, self.queue, self.running, self.suspended, self.admission.held,
@@ -65,7 +68,7 @@ class System:
         self.state.arrived = self.admission.arrived
         self.note_constraints()
         self.state.refills = rule.slots is not None and rule.refill == "at_once"
-        self.books = Bookkeeping(workload, recorder, predictor, observer, self.events)
+        self.books = Bookkeeping(workload, recorder, predictor, self.observer, self.events)
         self.referee = Referee(workload, cluster, self.events, self.room)
 
     def note_constraints(self) -> None:

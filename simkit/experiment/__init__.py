@@ -23,11 +23,18 @@ from simkit.errors import LimitError, PolicyError, ScenarioError, SimkitError
 from simkit.experiment.cluster import build_cluster
 from simkit.experiment.estimates import estimates_info, estimates_warnings
 from simkit.experiment.interrupt import DeferredInterrupt
-from simkit.experiment.policy import build_policy, build_predictor, build_rules, cluster_problems
+from simkit.experiment.policy import (
+    build_policy,
+    build_predictor,
+    build_rules,
+    cluster_problems,
+    scenario_problems,
+)
 from simkit.experiment.processes import process_builder
 from simkit.experiment.site import build_site
+from simkit.experiment.unit_warnings import unit_warnings
 from simkit.experiment.wall_time import WallClock, WallTimeOver
-from simkit.experiment.workload import read_trace, valued
+from simkit.experiment.workload import TraceMemory, read_trace, valued
 from simkit.plugins import lines_of_author, told_of_author
 from simkit.policy import Policy
 from simkit.policy.estimates import Predictor, Requested
@@ -65,6 +72,13 @@ class Experiment:
     wall_time_s: dict[str, float] = field(default_factory=dict)
     """Phase → seconds it took."""
 
+    def warnings(self) -> list[str]:
+        """Return what a reader of the results must know before the run."""
+        return [
+            *estimates_warnings(self.scenario, self.trace),
+            *unit_warnings(self.scenario, self.trace, self.cluster),
+        ]
+
 
 def prepare(
     scenario: Scenario,
@@ -73,6 +87,7 @@ def prepare(
     workload: Workload | None = None,
     cluster: Cluster | None = None,
     processes: Sequence[ProcessLike] | None = None,
+    memory: TraceMemory | None = None,
 ) -> Experiment:
     """Read the trace and build cluster, policy and predictor of a scenario.
 
@@ -82,6 +97,7 @@ def prepare(
         workload: takes the place of the scenario's and its transforms.
         cluster: takes the place of the scenario's.
         processes: take the place of the scenario's; every simulation gets these objects.
+        memory: keeps the log that is read, for the next experiments.
 
     Raises ScenarioError, PluginError, TraceError, PolicyError or RunError (settings of the metrics
     that leave nothing to measure); nothing has been written then.
@@ -93,7 +109,7 @@ def prepare(
     rules = build_rules(scenario)
     begin = perf_counter()
     if workload is None:
-        trace = read_trace(scenario.workload, scenario.seed, scenario.value)
+        trace = read_trace(scenario.workload, scenario.seed, scenario.value, memory)
     else:
         if scenario.value is not None and not len(workload.value):
             workload = valued(workload, scenario.value, scenario.seed)
@@ -104,7 +120,8 @@ def prepare(
     site = None
     if scenario.power is not None:
         site = build_site(scenario.power, cluster, trace.workload, scenario.seed)
-    problems = cluster_problems(chosen, cluster) + policy_problems(chosen, site)
+    problems = scenario_problems(chosen, scenario)
+    problems += cluster_problems(chosen, cluster) + policy_problems(chosen, site)
     if site is not None:
         problems += controller_problems(site)
     if problems:
@@ -135,7 +152,7 @@ def carry_out(
     """
     info = first_info(experiment.scenario, experiment.trace, experiment.cluster, experiment.site)
     info["estimates"] = estimates_info(experiment.scenario, experiment.trace.workload)
-    info["warnings"] = estimates_warnings(experiment.scenario, experiment.trace)
+    info["warnings"] = experiment.warnings()
     store = MemoryWriter(info) if output is None else RunWriter(Path(output), info, force=force)
     times = dict(experiment.wall_time_s)
     with _accounted_for(store):

@@ -17,6 +17,7 @@ from simkit.engine.processes import ProcessLike
 from simkit.errors import ScenarioError
 from simkit.experiment import carry_out, prepare
 from simkit.experiment.policy import checked_policy
+from simkit.experiment.policy_classes import recorded_as
 from simkit.experiment.processes import checked_process, recorded_processes
 from simkit.experiment.scenario_file import refuse_mistaken, scenario_file
 from simkit.policy import Policy
@@ -25,7 +26,6 @@ from simkit.results.output_folder import check_run_folder
 from simkit.results.run_folder import Run
 from simkit.scenario import Scenario
 from simkit.scenario.cluster import ClusterSection
-from simkit.scenario.policy import NamedPolicy
 from simkit.scenario.workload import PluginWorkload
 from simkit.scenario.yaml_document import load_scenario
 from simkit.workload import Workload
@@ -121,9 +121,7 @@ def _as_run(
     """Return the scenario with what really runs in it, for `run.json`."""
     changes: dict[str, Any] = {}
     if policy is not None:
-        kind = type(policy)
-        name = f"{kind.__module__}:{kind.__qualname__}"
-        changes["policy"] = NamedPolicy.model_construct(name=name, args={})
+        changes["policy"] = recorded_as(type(policy))
     if cluster is not None:
         changes["cluster"] = ClusterSection()  # run.json has the machines
     if processes is not None:

@@ -270,12 +270,16 @@ def _partitions(
     problems: list[str] = []
 
     def numbers(column: str, entries: Sequence[int | str], place: str) -> frozenset[int]:
-        names = workload.labels.get(column, ())
-        known: dict[int | str, int] = {name: number for number, name in enumerate(names)}
+        names = dict(enumerate(workload.labels.get(column, ())))
+        names = names or dict(workload.header_names.get(column, {}))
+        found: set[int] = set()
         for entry in entries:
-            if isinstance(entry, str) and entry not in known:
-                problems.append(f"{place}.{column}s: {_unknown(entry, column, names)}")
-        return frozenset(known.get(e, -1) if isinstance(e, str) else e for e in entries)
+            called = {number for number, name in names.items() if name == entry}
+            if isinstance(entry, str) and not called:
+                given = tuple(names.values())
+                problems.append(f"{place}.{column}s: {_unknown(entry, column, given)}")
+            found |= called if isinstance(entry, str) else {entry}
+        return frozenset(found)
 
     partitions = []
     for row, part in enumerate(section.partitions):
@@ -287,8 +291,11 @@ def _partitions(
                 name=part.name,
                 machines=tuple(machines) if own else None,
                 priority=part.priority,
-                max_time_s=inf if part.max_time is None else part.max_time,
-                max_demand=inf if part.max_processors is None else float(part.max_processors),
+                preempt=part.preempt,
+                max_time_s=_or_infinite(part.max_time),
+                max_demand=_or_infinite(part.max_processors),
+                max_running_per_user=_or_infinite(part.max_running_per_user),
+                max_waiting_per_user=_or_infinite(part.max_waiting_per_user),
                 queues=numbers("queue", part.queues, place),
                 partitions=numbers("partition", part.partitions, place),
             )
@@ -296,6 +303,10 @@ def _partitions(
     if problems:
         raise ScenarioError(problems)
     return tuple(partitions)
+
+
+def _or_infinite(limit: float | None) -> float:
+    return inf if limit is None else float(limit)
 
 
 def _unknown(name: str, column: str, names: Sequence[str]) -> str:

@@ -21,7 +21,13 @@ from simkit.policy.greedy import GreedyPolicy
 from simkit.policy.ordered import OrderedPolicy
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import agent_label
-from simkit.scenario.policy import AgentPolicy, ComposedPolicy, FittedPolicy, NamedPolicy
+from simkit.scenario.policy import (
+    AgentPolicy,
+    ComposedPolicy,
+    FittedPolicy,
+    ModelPolicy,
+    NamedPolicy,
+)
 from simkit.scenario.references import PluginChoice
 from simkit.workload.cluster import Cluster
 
@@ -41,6 +47,10 @@ def build_policy(scenario: Scenario) -> Policy:
         return _fitted(section)
     if isinstance(section, AgentPolicy):
         return _learned(section, scenario)
+    if isinstance(section, ModelPolicy):
+        load = plugins.find("simkit.tools", "model.load")
+        model: Policy = load(Path(section.model), section.algorithm, section.args, scenario)
+        return model
     name = section.name if isinstance(section, NamedPolicy) else section.path
     factory = plugins.find(POLICIES, name, kind="policy")
     return checked_policy(instantiate(f"policy: {name!r}", factory, section.args), name)
@@ -170,6 +180,8 @@ def policy_label(scenario: Scenario) -> str:
         return "+".join([*parts, section.compat] if section.compat else parts)
     if isinstance(section, AgentPolicy):
         return _label(agent_label(section.agent), section.args)
+    if isinstance(section, ModelPolicy):
+        return _label(Path(section.model).stem, section.args)
     if not isinstance(section, ComposedPolicy):
         name = section.name if isinstance(section, NamedPolicy) else section.path
         return _label(name.rpartition(":")[2], section.args)
@@ -185,15 +197,28 @@ def _label(name: str, arguments: Mapping[str, Any]) -> str:
     return f"{name}({given})" if given else name
 
 
-def cluster_problems(policy: Policy, cluster: Cluster) -> list[str]:
-    """Return the problems with a cluster that the policy's ``check_cluster(info)`` reports, if any.
+def scenario_problems(policy: Policy, scenario: Scenario) -> list[str]:
+    """Return the problems that the policy's ``check_scenario(scenario)`` reports, if any.
 
-    Each problem has its remedy. Policies that run on some clusters only have such a method.
+    Policies that were made for one scenario, and may be given to another, have such a method.
     """
-    check = getattr(policy, "check_cluster", None)
-    if check is None:
-        return []
+    check = getattr(policy, "check_scenario", None)
+    return [] if check is None else list(check(scenario))
+
+
+def cluster_problems(policy: Policy, cluster: Cluster) -> list[str]:
+    """Return the problems that a policy has with a cluster, each with its remedy.
+
+    They are those that its ``check_cluster(info)`` reports, if it has that, and partitions with
+    `preempt` if the policy does not preempt.
+    """
     capacity = cluster.capacity.copy()
-    return list(
-        check(SystemInfo(cluster.resources, cluster.machine_names, capacity, cluster.partitions))
-    )
+    info = SystemInfo(cluster.resources, cluster.machine_names, capacity, cluster.partitions)
+    problems = [
+        f"cluster.partitions.{row}.preempt: {type(policy).__name__} preempts nothing; use an order "
+        "with backfill none or easy, or leave preempt out"
+        for row, partition in enumerate(cluster.partitions)
+        if partition.preempt is not None and not getattr(policy, "preempts", False)
+    ]
+    check = getattr(policy, "check_cluster", None)
+    return problems if check is None else [*problems, *check(info)]

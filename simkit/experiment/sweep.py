@@ -9,26 +9,37 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, overload
 from urllib.parse import quote
 
 from simkit.errors import RunError, ScenarioError, SimkitError
 from simkit.experiment import carry_out, prepare
+from simkit.experiment.executors import (
+    Executor,
+    InProcess,
+    LocalProcesses,
+    PlannedRun,
+    SweepOutcome,
+)
 from simkit.experiment.policy import policy_label
-from simkit.experiment.workers import Workers
+from simkit.experiment.policy_classes import PolicyClasses
+from simkit.experiment.workload import TraceMemory
+from simkit.policy import Policy
+from simkit.results.metric import metric_numbers
 from simkit.results.run_folder import open_run
 from simkit.results.run_info import file_sha256
 from simkit.scenario import Scenario, scenario_hash
 from simkit.scenario.sweep import GridPoint, expand_sweep
 from simkit.scenario.yaml_document import Source
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -41,129 +52,131 @@ class SweepPlan:
     """One per point, all different."""
 
 
-@dataclass(frozen=True)
-class SweepOutcome:
-    """The outcome of one run of a sweep."""
+class SweepResult(Sequence[SweepOutcome]):
+    """The outcomes of a sweep, in the grid's order."""
 
-    assignment: dict[str, Any]
-    """Swept key → its value."""
-    folder: Path
-    state: str
-    """``done``, ``skipped`` (already finished) or ``failed``."""
-    error: str = ""
-    seconds: float = 0.0
-    digest: str = ""
-    metrics: dict[str, Any] = field(default_factory=dict)
-    estimates: str = ""
-    """What the policy's estimates were, if it used any; see `Run.estimates`."""
-    warnings: tuple[str, ...] = ()
-    """What was known before the run of its estimates and the wall-time limit."""
+    def __init__(self, plan: SweepPlan, outcomes: Sequence[SweepOutcome]) -> None:
+        self.folder = plan.folder
+        """The folder with all runs."""
+        self._outcomes = tuple(outcomes)
+        self._policies = [policy_label(point.scenario) for point in plan.points]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self) | {"folder": str(self.folder)}
+    def __len__(self) -> int:
+        return len(self._outcomes)
 
+    @overload
+    def __getitem__(self, row: int) -> SweepOutcome: ...
+    @overload
+    def __getitem__(self, row: slice) -> tuple[SweepOutcome, ...]: ...
+    def __getitem__(self, row: int | slice) -> SweepOutcome | tuple[SweepOutcome, ...]:
+        return self._outcomes[row]
 
-PlannedRun = tuple[dict[str, Any], dict[str, Any], str]
-"""(assignment, scenario as JSON, folder): plain values that can be sent anywhere."""
-RunTask = Callable[[PlannedRun], SweepOutcome]
-"""Carries out a run; must not raise."""
+    def __repr__(self) -> str:
+        states = Counter(outcome.state for outcome in self)
+        counts = ", ".join(f"{number} {state}" for state, number in states.items())
+        return f"<sweep in {self.folder}: {counts}>"
 
+    def frame(self) -> pl.DataFrame:
+        """Return a row per run: its policy, the swept values, its state and all metrics.
 
-class Executor(Protocol):
-    """Where runs are carried out; implement it to distribute them."""
+        The columns are `policy` (its label, as in the folders), the other swept keys, `state`,
+        `seconds`, the metrics by the names that ``--metrics`` takes (``wait_time_s`` is the mean,
+        ``wait_time_s.p99`` another number of it), `folder` and `error`. A swept value that is not
+        a number or text is JSON. A failed run has no metrics: null.
+        """
+        import polars as pl
 
-    def run(self, task: RunTask, runs: Sequence[PlannedRun]) -> Iterator[tuple[int, SweepOutcome]]:
-        """Yield (row, outcome) of every run as it ends; a lost run has an outcome too."""
-
-
-class InProcess:
-    """Carries runs out one after the other, in this process."""
-
-    def run(self, task: RunTask, runs: Sequence[PlannedRun]) -> Iterator[tuple[int, SweepOutcome]]:
-        for row, run in enumerate(runs):
-            yield row, task(run)
-
-
-class LocalProcesses:
-    """Carries runs out in several processes of this machine."""
-
-    def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers or os.cpu_count() or 1
-
-    def run(self, task: RunTask, runs: Sequence[PlannedRun]) -> Iterator[tuple[int, SweepOutcome]]:
-        with Workers(min(self.workers, max(len(runs), 1))) as pool:
-            yield from self._in_turn(pool, task, runs)
-
-    def _in_turn(
-        self, pool: Workers, task: RunTask, runs: Sequence[PlannedRun]
-    ) -> Iterator[tuple[int, SweepOutcome]]:
-        """Give each worker one run at a time, so an interrupt leaves no queued run to be ended."""
-        waiting = iter(enumerate(runs))
-        running: dict[Future[SweepOutcome], int] = {}
-        while True:
-            for row, run in islice(waiting, self.workers - len(running)):
-                running[_submit(pool, task, run)] = row
-            if not running:
-                return
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                row = running.pop(future)
-                yield row, _result(future, runs[row])
+        rows = [
+            {
+                "policy": policy,
+                **{
+                    key: _cell(value)
+                    for key, value in outcome.assignment.items()
+                    if key != "policy"
+                },
+                "state": outcome.state,
+                "seconds": outcome.seconds,
+                **{name: n.value for name, n in metric_numbers(outcome.metrics).items()},
+                "folder": str(outcome.folder),
+                "error": outcome.error,
+            }
+            for policy, outcome in zip(self._policies, self, strict=True)
+        ]
+        columns = dict.fromkeys(name for row in rows for name in row)
+        return pl.DataFrame({name: _column([row.get(name) for row in rows]) for name in columns})
 
 
-def _submit(pool: Workers, task: RunTask, run: PlannedRun) -> Future[SweepOutcome]:
-    try:
-        return pool.submit(task, run)
-    except BrokenProcessPool as error:  # a worker has died, and the pool with it
-        lost: Future[SweepOutcome] = Future()
-        lost.set_exception(error)
-        return lost
+def _cell(value: Any) -> Any:
+    is_plain = value is None or isinstance(value, str | int | float)
+    return value if is_plain else json.dumps(value, sort_keys=True)
 
 
-def _result(future: Future[SweepOutcome], run: PlannedRun) -> SweepOutcome:
-    try:
-        return future.result()
-    except BrokenProcessPool:
-        error = "its process died, perhaps out of memory; use fewer --workers"
-        return SweepOutcome(run[0], Path(run[2]), "failed", error)
+def _column(values: list[Any]) -> list[Any]:
+    """Return values of one type: as text if some are text, or switches among numbers."""
+    kinds = {float if type(value) is int else type(value) for value in values if value is not None}
+    return [v if v is None else str(v) for v in values] if len(kinds) > 1 else values
 
 
 def run_sweep(
     source: Source,
     output: str | os.PathLike[str] | None = None,
     *,
+    policy: type[Policy] | Mapping[str, Any] | None = None,
+    sweep: Mapping[str, Sequence[Any]] | None = None,
     overrides: Mapping[str, object] | None = None,
     workers: int | None = None,
     executor: Executor | None = None,
     force: bool = False,
     allow_code: bool = True,
-) -> list[SweepOutcome]:
+) -> SweepResult:
     """Run a scenario for every combination of its sweep; return the outcomes in the grid's order.
 
     Args:
-        source: the scenario, with a `sweep`.
+        source: the scenario.
         output: the folder; None: ``runs/NAME-sweep``.
+        policy: a policy's class, or a mapping as the scenario writes it, in place of the
+            scenario's.
+        sweep: dotted key → values, added to the scenario's `sweep`; see `plan_sweep`.
         overrides: dotted key → value; they win over the sweep.
         workers: processes; None: one per core.
         executor: runs them elsewhere than in processes of this machine.
         force: run again what is already finished and unchanged.
         allow_code: False refuses a scenario that names code; see `load_scenario`.
 
-    Raises ScenarioError if a combination is wrong; a later failure is an outcome.
+    A policy may be a class here, in a mapping `source` and among the values of ``"policy"`` in
+    `sweep`. Its runs are always repeated, because the class may have changed.
+
+    Raises ScenarioError if a combination is wrong, RunError if the workers cannot be started or
+    reached; a later failure is an outcome.
     """
-    plan = plan_sweep(source, output, overrides=overrides, allow_code=allow_code)
-    return run_plan(plan, workers=workers, executor=executor, force=force)
+    classes = PolicyClasses()
+    if isinstance(source, Mapping):
+        source = classes.named(source)
+    laid_over = dict(overrides or {}) | ({} if policy is None else {"policy": policy})
+    plan = plan_sweep(
+        source,
+        output,
+        sweep=classes.named(sweep or {}),
+        overrides=classes.named(laid_over),
+        allow_code=allow_code,
+    )
+    outcomes = run_plan(plan, workers=workers, executor=executor, force=force, classes=classes)
+    return SweepResult(plan, outcomes)
 
 
 def plan_sweep(
     source: Source,
     output: str | os.PathLike[str] | None = None,
     *,
+    sweep: Mapping[str, Sequence[Any]] | None = None,
     overrides: Mapping[str, object] | None = None,
     allow_code: bool = True,
 ) -> SweepPlan:
-    """Return the runs of a sweep and their folders; arguments as for `run_sweep`."""
-    points = tuple(expand_sweep(source, overrides=overrides, allow_code=allow_code))
+    """Return the runs of a sweep and their folders; arguments as for `run_sweep`.
+
+    The keys of `sweep` take the place of the scenario's swept keys at or below them.
+    """
+    points = tuple(expand_sweep(source, sweep=sweep, overrides=overrides, allow_code=allow_code))
     folder = (
         Path(output) if output is not None else Path("runs") / f"{points[0].scenario.name}-sweep"
     )
@@ -194,8 +207,12 @@ def run_plan(
     executor: Executor | None = None,
     force: bool = False,
     on_end: Callable[[SweepOutcome], None] = lambda _outcome: None,
+    classes: PolicyClasses | None = None,
 ) -> list[SweepOutcome]:
-    """Carry out a plan and call `on_end` with every outcome; the rest is as in `run_sweep`."""
+    """Carry out a plan and call `on_end` with every outcome; the rest is as in `run_sweep`.
+
+    `classes` are those of the policies that the scenarios name.
+    """
     if executor is None:
         executor = InProcess() if workers == 1 else LocalProcesses(workers)
     runs = [
@@ -203,22 +220,33 @@ def run_plan(
         for point, folder in zip(plan.points, plan.folders, strict=True)
     ]
     outcomes: dict[int, SweepOutcome] = {}
-    for row, outcome in executor.run(partial(run_planned, force=force), runs):
-        outcomes[row] = outcome
-        on_end(outcome)
+    task = partial(run_planned, force=force, classes=classes)
+    try:
+        for row, outcome in executor.run(task, runs):
+            outcomes[row] = outcome
+            on_end(outcome)
+    finally:
+        _traces.forget()
     return [outcomes[row] for row in sorted(outcomes)]
 
 
-def run_planned(planned: PlannedRun, *, force: bool = False) -> SweepOutcome:
+_traces = TraceMemory()
+"""The logs of this process's runs: each is read once in a worker."""
+
+
+def run_planned(
+    planned: PlannedRun, *, force: bool = False, classes: PolicyClasses | None = None
+) -> SweepOutcome:
     """Carry out one run of a sweep unless it is finished; errors are in the outcome."""
     assignment, data, folder = planned
     path, begin = Path(folder), perf_counter()
     try:
         scenario = Scenario.model_validate(data)
-        if not force and is_finished(path, scenario):
+        scenario, policy = (classes or PolicyClasses()).policy_of(scenario)
+        if not force and policy is None and is_finished(path, scenario):
             run, state = open_run(path), "skipped"
         else:
-            run, state = carry_out(prepare(scenario), path), "done"
+            run, state = carry_out(prepare(scenario, policy=policy, memory=_traces), path), "done"
         seconds = perf_counter() - begin
         return SweepOutcome(
             assignment, path, state, "", seconds, run.digest, run.metrics,

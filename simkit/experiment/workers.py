@@ -9,20 +9,37 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import (
+    connection,
+    current_process,
+    get_context,
+    parent_process,
+    resource_tracker,
+)
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
+
+from simkit.errors import RunError
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 GRACE_S: Final = 5.0
 """Time in which a worker that is ended may mark its run as interrupted."""
+NO_GUARD: Final = 113
+"""Exit code of a worker that ran into its parent's script, which has no main guard."""
+MAIN_GUARD: Final = (
+    "its worker processes run this script again from the top; put its statements below "
+    '`if __name__ == "__main__":`, or use one worker'
+)
+"""What is wrong with a script without a main guard, and the remedy."""
 
 
 class Workers(ProcessPoolExecutor):
@@ -34,17 +51,27 @@ class Workers(ProcessPoolExecutor):
     """
 
     def __init__(self, workers: int, *, grace_s: float = GRACE_S) -> None:
+        end_if_main_runs_again()
         super().__init__(workers, mp_context=get_context("spawn"), initializer=_begin)
         self._grace_s = grace_s
         self._open: set[Future[Any]] = set()
+        self._started: dict[int, Any] = {}
 
     def submit(self, task: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """Submit a task; a worker that this starts ignores Ctrl-C from its first moment."""
-        with _without_ctrl_c():
+        with without_ctrl_c():
             future = super().submit(_stoppable, task, *args, **kwargs)
+        self._started.update(self._processes or {})
         self._open.add(future)
         future.add_done_callback(self._open.discard)
         return future
+
+    def check_main_guard(self) -> None:
+        """Raise RunError if the pool is broken because the script has no main guard."""
+        for process in self._started.values():
+            process.join(self._grace_s)  # it may have closed its files, but not have ended yet
+        if any(process.exitcode == NO_GUARD for process in self._started.values()):
+            raise RunError(f"{main_file()}: {MAIN_GUARD}")
 
     def __exit__(
         self,
@@ -52,10 +79,12 @@ class Workers(ProcessPoolExecutor):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End the pool; after an error, end its workers first."""
+        """End the pool; after an error, end its workers first, and say if no guard caused it."""
         if kind is not None:
             self._end_workers()
         self.shutdown(cancel_futures=kind is not None)
+        if isinstance(error, BrokenProcessPool):
+            self.check_main_guard()
 
     def _end_workers(self) -> None:
         processes = list((self._processes or {}).values())
@@ -69,12 +98,27 @@ class Workers(ProcessPoolExecutor):
                 process.kill()
 
 
+def end_if_main_runs_again() -> None:
+    """End this process if it is a new worker that still imports its parent's script.
+
+    A script without a main guard gets here: it would start workers of its own without end.
+    """
+    if getattr(current_process(), "_inheriting", False):
+        raise SystemExit(NO_GUARD)
+
+
+def main_file() -> str:
+    """Return the script that runs."""
+    return str(getattr(sys.modules["__main__"], "__file__", None) or "the script")
+
+
 @contextmanager
-def _without_ctrl_c() -> Iterator[None]:
+def without_ctrl_c() -> Iterator[None]:
     """Block Ctrl-C; a process that starts meanwhile blocks it for good."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()  # starting it later would let Ctrl-C through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

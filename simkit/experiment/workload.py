@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from simkit.scenario.value import (
     TwoClasses,
     Value,
 )
-from simkit.scenario.workload import WorkloadSource
+from simkit.scenario.workload import TraceFormat, WorkloadSource
 from simkit.seeds import stream
 from simkit.workload import Trace, Workload
 from simkit.workload.transform import (
@@ -39,18 +41,65 @@ from simkit.workload.value import (
 )
 
 
-def read_trace(section: WorkloadSource, seed: int, value: Value | None = None) -> Trace:
+class _Kept(NamedTuple):
+    trace: Trace
+    state: tuple[tuple[int, int], ...]
+    """Size and time of change of each of its files when they were read."""
+
+
+class TraceMemory:
+    """Keeps the logs that were read last, before any transform, so runs of a sweep share them."""
+
+    def __init__(self, most: int = 2) -> None:
+        self._most = most
+        self._kept: dict[str, _Kept] = {}
+
+    def trace(self, section: WorkloadSource, rng: np.random.Generator) -> Trace:
+        """Return the section's trace; a log is only read again when one of its files changed."""
+        if not isinstance(section, TraceFormat):
+            return section.trace(rng)
+        key = f"{type(section).__qualname__} {section.arguments()!r}"
+        kept = self._kept.pop(key, None)
+        if kept is None or _state(kept.trace.inputs) != kept.state:
+            trace = section.trace(rng)
+            kept = _Kept(trace, _state(trace.inputs))
+        self._kept[key] = kept
+        while len(self._kept) > self._most:
+            del self._kept[next(iter(self._kept))]
+        return kept.trace
+
+    def forget(self) -> None:
+        """Release the logs."""
+        self._kept.clear()
+
+
+def _state(paths: Sequence[Path]) -> tuple[tuple[int, int], ...]:
+    try:
+        found = [path.stat() for path in paths]
+    except OSError:
+        return ()  # reading the log says what is wrong
+    return tuple((stat.st_size, stat.st_mtime_ns) for stat in found)
+
+
+def read_trace(
+    section: WorkloadSource,
+    seed: int,
+    value: Value | None = None,
+    memory: TraceMemory | None = None,
+) -> Trace:
     """Read or generate the jobs of a scenario, transform them, and give them their worth.
 
     The transforms are applied in the order window, load, processors_scale, processors_max,
     run_time_scale, run_time_max, resample, target_load, and `value` after them. Models draw from
     the stream "workload" of the seed, a resample from "resample", worths from their own streams:
-    none depends on the policy, so that runs with the same seed are paired.
+    none depends on the policy, so that runs with the same seed are paired. `memory` keeps the log
+    for further runs.
 
     Raises TraceError if the trace cannot be read, PluginError if the reader returns something else,
     ScenarioError if the jobs cannot be given such a worth.
     """
-    trace = section.trace(stream(seed, "workload"))
+    rng = stream(seed, "workload")
+    trace = section.trace(rng) if memory is None else memory.trace(section, rng)
     if not isinstance(trace, Trace):
         raise PluginError(
             f"workload: the type {section.type} returned a {type(trace).__name__}; it must be a "

@@ -87,16 +87,6 @@ def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     return chosen
 
 
-def with_slots(observation: str, arguments: Mapping[str, Any] | None, slots: int) -> dict[str, Any]:
-    """Return an encoder's arguments; a queue table has a row for each task that can be chosen."""
-    given, parts = dict(arguments or {}), observation.split("+")
-    if parts == ["queue-table"]:
-        return {"slots": slots} | given
-    if "queue-table" in parts:
-        given["queue-table"] = {"slots": slots} | dict(given.get("queue-table", {}))
-    return given
-
-
 ENVS = {
     "simkit/DeepRM-v0": {"scenario": "deeprm"},
     "simkit/Scheduling-v0": {"scenario": "quickstart", "observation": "queue-table"},

@@ -80,7 +80,10 @@ def _make_one(
         encoder: Encoder = instantiate(what, maker, {"info": info, **arguments})
         return encoder
     if tracker is None:
-        raise ScenarioError(f"{what} shows numbered slots; give a slotted model")
+        raise ScenarioError(
+            f"{what} shows numbered slots, which only slotted time has; take queue-table, or add "
+            "`scheduling: {step: 1s}` and `admission: {slots: 10}` for one pool of machines"
+        )
     of_slots: Encoder = instantiate(what, maker, {"tracker": tracker, **arguments})
     return of_slots
 

@@ -20,11 +20,12 @@ policy, task, machine, requested and free amounts; it is never skipped.
 Most policies need less than a whole class. The bases are in separate modules:
 
 - `simkit.policy.ordered`: an order, composed with a backfilling and a placement rule.
+- `simkit.policy.lane`: orders, and the waiting tasks in such an order.
 - `simkit.policy.fitness`: what scores highest is placed next.
 - `simkit.policy.greedy`: places until nothing fits; the base of `fitness`.
 - `simkit.policy.estimates`: where a task's `estimate_s` comes from.
 
-The names in `__all__` and in these four modules are public. The other modules hold their
+The names in `__all__` and in these five modules are public. The other modules hold their
 implementation.
 """
 
@@ -116,7 +117,11 @@ Action = Place | Cancel | WakeAt | Suspend | Resume | Kill | SwitchOff | SwitchO
 
 @runtime_checkable
 class Policy(Protocol):
-    """Decides what starts, where and when."""
+    """Decides what starts, where and when.
+
+    It may declare which signals of the site's power it reads, as an attribute `signals`, such as
+    ``frozenset({"price"})``: it is then called only when one of these changes.
+    """
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Forget everything; a run begins. `rng` is the policy's own random stream."""

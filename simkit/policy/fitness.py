@@ -22,11 +22,15 @@ from simkit.arrays import Floats, Ints
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.greedy import FitSearch, GreedyPolicy
 from simkit.policy.instance_split import Split, instances_that_fit, split_by_score, split_in_order
+from simkit.policy.lane import ChangingOrder, Order
+from simkit.policy.machine_states import MachineStates
 from simkit.policy.machine_task_pairs import MachineTaskPairs, PairPlacer, Score
-from simkit.policy.ordered import ChangingOrder, Order
+from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.task import Placement, Task
 
-_PART = 128  # machines tried at a time, as the first few often suffice
+_PART = 128  # machines tried first, as these often suffice; then twice as many, and so on
+
+_MANY = 4096  # from so many machines on, those in the same state are scored once for each task
 
 __all__ = [
     "FitnessPolicy",
@@ -45,6 +49,9 @@ class MachineFitness(ABC):
     """Whether a machine's score never falls as it fills, so that it is filled before the next."""
     by_row = False
     """Whether all machines always score alike, so that the lowest row is filled first."""
+    by_state = False
+    """Whether machines with the same free amounts and the same capacity always score alike,
+    whatever their rows: where machines are many, they are then scored once."""
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:  # noqa: B027 - most have
         """Begin a run."""  # nothing to forget
@@ -87,8 +94,9 @@ class MachineFitness(ABC):
 class PairFitness(Protocol):
     """Scores pairs of a machine and a task; a function of `MachineTaskPairs` can replace it.
 
-    It may also have ``reset(info, rng)``, called when a run begins, and ``begin(state)``, called
-    before every decision.
+    It may also have ``reset(info, rng)``, called when a run begins, ``begin(state)``, called before
+    every decision, and ``by_state = True`` if machines with the same free amounts and the same
+    capacity always score alike, whatever their rows: they are then scored once.
     """
 
     def scores(self, pairs: MachineTaskPairs) -> Floats:
@@ -126,8 +134,20 @@ class FitnessPolicy(GreedyPolicy):
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         super().reset(info, rng)
+        self._states = MachineStates() if getattr(self.fitness, "by_state", False) else None
         if (reset := getattr(self.fitness, "reset", None)) is not None:
             reset(info, rng)
+
+    @property
+    def signals(self) -> Signals | None:
+        """Those that order and pair fitness read; None if one, or a subclass, does not declare it.
+
+        A machine fitness sees no power.
+        """
+        if type(self) is not FitnessPolicy:
+            return None
+        pairs = None if isinstance(self.fitness, MachineFitness) else self.fitness
+        return declared_signals(self.order, pairs)
 
     def schedule(self, state: State) -> Iterable[Action]:
         if isinstance(self.fitness, MachineFitness) and state.queue:
@@ -166,7 +186,12 @@ class FitnessPolicy(GreedyPolicy):
             free = search.free_for(task)
             if free is None:
                 continue
-            if on := place_by(fitness, task, free, state.room.capacity, machines):
+            capacity = state.room.capacity
+            many = len(free) if machines is None else len(machines)
+            if self._states is not None and many >= _MANY and not state.constrained:
+                numbers = self._states.numbers(free, capacity)
+                machines = _first_choices(fitness, task, free, capacity, numbers, machines)
+            if on := place_by(fitness, task, free, capacity, machines):
                 yield Place(task, on)
 
     def _choose_pairs(self, state: State, search: FitSearch, score: Score) -> Iterator[Place]:
@@ -176,7 +201,9 @@ class FitnessPolicy(GreedyPolicy):
         more fits.
         """
         while True:
-            plan = PairPlacer(score, state.room.free(), state.room.capacity)
+            free, capacity = state.room.free(), state.room.capacity
+            states = None if self._states is None else self._states.numbers(free, capacity)
+            plan = PairPlacer(score, free, capacity, states)
             for task, machines in search.snapshot():
                 spare = search.free_for(task)
                 if spare is not None:
@@ -187,6 +214,48 @@ class FitnessPolicy(GreedyPolicy):
                 yield Place(task, on)
             if not placed or not state.constrained:
                 return
+
+
+def _first_choices(
+    fitness: MachineFitness,
+    task: Task,
+    free: Floats,
+    capacity: Floats,
+    states: Ints,
+    machines: Ints | None,
+) -> Ints:
+    """Return the rows, ascending, among which all that get an instance of a task are.
+
+    A machine gets its first instance after those that score higher, and after those of lower rows
+    in the same state. So of N instances none goes beyond the first N of these machines.
+
+    Args:
+        fitness: says which machine gets the next instance, by the state of the machine.
+        task: the task to place.
+        free: (M, R) free amounts.
+        capacity: (M, R) machine totals.
+        states: (M,) machines of the same number are in the same state.
+        machines: rows of the machines to try, ascending; None: all.
+    """
+    needed = task.remaining
+    tried: Ints = np.arange(len(free)) if machines is None else machines
+    states = states[tried]
+    sizes = np.bincount(states)
+    example = np.zeros(len(sizes), np.int64)
+    example[states] = tried
+    there: Ints = np.flatnonzero(sizes)
+    there = there[instances_that_fit(free[example[there]], task.request, 1) > 0]
+    if not len(there):
+        return there
+    scores = fitness.scores(task, free[example[there]], capacity[example[there]])
+    order = np.argsort(-scores)
+    reached = int(np.searchsorted(np.cumsum(sizes[there[order]]), needed))
+    chosen = there[scores >= scores[order[min(reached, len(order) - 1)]]]
+    whole = np.zeros(len(sizes), np.bool_)
+    whole[chosen] = sizes[chosen] <= needed
+    parts = [np.flatnonzero(states == state)[:needed] for state in chosen[~whole[chosen]]]
+    first: Ints = tried[np.sort(np.concatenate([np.flatnonzero(whole[states]), *parts]))]
+    return first
 
 
 def place_by(
@@ -241,8 +310,9 @@ def _room_for(task: Task, free: Sequence[float], most: int) -> int:
 def _place_by_row(task: Task, free: Floats, machines: Ints | None, needed: int) -> Placement:
     """Return the same for machines in order of their rows: looks no further than it must."""
     on: list[tuple[int, int]] = []
-    for first in range(0, len(free), _PART):
-        counts = instances_that_fit(free[first : first + _PART], task.request, needed)
+    first, size = 0, _PART
+    while first < len(free):
+        counts = instances_that_fit(free[first : first + size], task.request, needed)
         positions, placed = split_in_order(counts.nonzero()[0], counts, needed)
         rows = positions + first
         rows = rows if machines is None else machines[rows]
@@ -250,4 +320,5 @@ def _place_by_row(task: Task, free: Floats, machines: Ints | None, needed: int) 
         needed -= int(placed.sum())
         if not needed:
             return tuple(on)
+        first, size = first + size, 2 * size
     return () if task.gang else tuple(on)

@@ -14,7 +14,8 @@ import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.policy import Action, Place, State, SystemInfo
-from simkit.policy.ordered import ChangingOrder, Order, resumptions
+from simkit.policy.lane import ChangingOrder, Order
+from simkit.policy.ordered import resumptions
 from simkit.policy.profile import Profile
 from simkit.policy.task import Task
 from simkit.policy.waiting import WaitingTasks

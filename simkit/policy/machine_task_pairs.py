@@ -102,15 +102,28 @@ _MOST_PAIRS = 2**18  # in one table, so that its columns stay small
 class PairPlacer:
     """Places the best pair, again and again, in a copy of what is free.
 
-    The scores of all tasks on a machine are kept, and computed again when something is placed
-    there. They are computed for several placements ahead, because the next best pair is often the
-    same one.
+    Machines that are alike share a column: their scores are computed once, and as many of them as
+    come next get an instance in one step, from the lowest row on. They leave for a column of their
+    own unless all of them go. The scores of a column are kept until then. They are computed for
+    several placements ahead, because the next best pair is often the same one.
     """
 
-    def __init__(self, score: Score, free: Floats, capacity: Floats) -> None:
+    def __init__(
+        self, score: Score, free: Floats, capacity: Floats, states: Ints | None = None
+    ) -> None:
+        """Begin without tasks.
+
+        Args:
+            score: says what goes first.
+            free: (M, R) free amounts.
+            capacity: (M, R) machine totals.
+            states: (M,) machines of the same number have the same free amounts and capacity, and
+                the score treats them alike; None: each machine has a score of its own.
+        """
         self._score = score
-        self._free = free.copy()
+        self._all_free = free
         self._capacity = capacity
+        self._states = states
         self._tasks: list[Task] = []
         self._rows: list[Ints | None] = []
         self._spare: list[Floats | None] = []
@@ -136,57 +149,74 @@ class PairPlacer:
             return
         self._begin()
         while (top := self._top()) is not None:
-            column, task = top
+            column, task, rival = top
             if self._facts.gang[task] and self._left[task] > 1:
                 self._place_gang(task)
             else:
-                self._place(column, task)
+                self._place(column, task, rival)
         for task, placed in self._placed.items():
             yield self._tasks[task], tuple(placed.items())
 
     def _begin(self) -> None:
-        rows = self._rows
-        self._machines = (
-            np.arange(len(self._free))
-            if any(each is None for each in rows)
-            else np.unique(np.concatenate([each for each in rows if each is not None]))
-        )
-        self._facts = TaskColumns(self._tasks, self._free.shape[1])
+        self._facts = TaskColumns(self._tasks, self._all_free.shape[1])
         self._left: list[int] = [task.remaining for task in self._tasks]
         self._alive = np.ones(len(self._tasks), np.bool_)
+        self._placed: dict[int, dict[int, int]] = {}
+        self._make_columns()
         self._allowed = self._allowed_table()
         self._kept = self._kept_table()
-        self._placed: dict[int, dict[int, int]] = {}
-        width = len(self._machines)
+        width = len(self._lowest)
         self._scores = np.empty((width, len(self._tasks)))
+        self._columns = width
         self._best_task = np.zeros(width, np.int64)
         self._best = np.full(width, -np.inf)
         self._ahead: dict[int, tuple[int, int, Floats]] = {}  # column → (task, step, block)
         step = max(1, _MOST_PAIRS // len(self._tasks))
         for first in range(0, width, step):
             columns = np.arange(first, min(first + step, width))
-            self._scores[columns] = self._score_states(columns, self._free[self._machines[columns]])
+            self._scores[columns] = self._score_states(columns, self._free[columns])
         self._find_best(np.arange(width))
 
+    def _make_columns(self) -> None:
+        """Sort machines into columns: each into its own if they must be told apart."""
+        rows = self._rows
+        machines = (
+            np.arange(len(self._all_free))
+            if any(each is None for each in rows)
+            else np.unique(np.concatenate([each for each in rows if each is not None]))
+        )
+        gangs = (self._facts.gang & (self._facts.instances > 1)).any()
+        first = of = np.arange(len(machines))
+        if self._states is not None and not gangs and all(each is None for each in self._spare):
+            of = self._states[machines]
+            for allowed in {id(each): each for each in rows if each is not None}.values():
+                if len(allowed) < len(machines):
+                    of = 2 * np.unique(of, return_inverse=True)[1] + np.isin(machines, allowed)
+            _, first, of = np.unique(of, return_index=True, return_inverse=True)
+        self._machines, self._column = machines, of
+        self._apart = len(first) == len(machines)  # each machine has its own column
+        self._lowest = machines[first]  # (C,) lowest row of each column
+        self._members: dict[int, Ints] = {}  # column → its machines, if they have been looked up
+        self._free = self._all_free[self._lowest]  # (C, R) of each machine of a column
+
     def _allowed_table(self) -> Bools | None:
-        """Return (W, T): which task may go to which machine; None: each to all."""
+        """Return (C, T): which task may go to which column; None: each to all."""
         if all(each is None for each in self._rows):
             return None
         known: dict[int, Bools] = {}
-        table = np.ones((len(self._machines), len(self._tasks)), np.bool_)
+        table = np.ones((len(self._lowest), len(self._tasks)), np.bool_)
         for task, rows in enumerate(self._rows):
             if rows is not None:
                 if id(rows) not in known:
-                    known[id(rows)] = np.isin(self._machines, rows)
+                    known[id(rows)] = np.isin(self._lowest, rows)
                 table[:, task] = known[id(rows)]
         return table
 
     def _kept_table(self) -> Floats | None:
-        """Return (W, T, R): what each task must leave free on each machine; None: nothing."""
+        """Return (C, T, R): what each task must leave free on each machine; None: nothing."""
         if all(spare is None for spare in self._spare):
             return None
-        rows = self._machines
-        none = self._free[rows]
+        none, rows = self._free, self._lowest
         kept = [none - (none if spare is None else spare[rows]) for spare in self._spare]
         return np.stack(kept, axis=1)
 
@@ -209,7 +239,7 @@ class PairPlacer:
         state, task = np.nonzero(fits)
         scores = np.full(fits.shape, -np.inf)
         if len(task):
-            scores[state, task] = self._ask(task, self._machines[columns[state]], free[state])
+            scores[state, task] = self._ask(task, self._lowest[columns[state]], free[state])
         return scores
 
     def _ask(self, task: Ints, machine: Ints, free: Floats) -> Floats:
@@ -228,45 +258,110 @@ class PairPlacer:
         self._best_task[columns] = best
         self._best[columns] = table[np.arange(len(columns)), best]
 
-    def _top(self) -> tuple[int, int] | None:
-        """Return the best pair; ties to the first task, then to the lowest machine."""
+    def _top(self) -> tuple[int, int, int] | None:
+        """Return column, task and lowest row elsewhere of the best pair.
+
+        Ties go to the first task, then to the lowest machine: other columns have the same pair
+        from that row on.
+        """
         best = self._best
         column = int(best.argmax())
         top = best[column]
         if top == -np.inf:
             return None
-        task = int(self._best_task[column])
+        task, rival = int(self._best_task[column]), len(self._all_free)
         ties = (best == top).nonzero()[0]
         if len(ties) > 1:
-            column = int(ties[self._best_task[ties].argmin()])
-            task = int(self._best_task[column])
-        return column, task
+            tasks = self._best_task[ties]
+            task = int(tasks.min())
+            ties = ties[tasks == task]
+            column = int(ties[self._lowest[ties].argmin()])
+            if len(ties) > 1:
+                rival = int(self._lowest[ties[ties != column]].min())
+        return column, task, rival
 
-    def _place(self, column: int, task: int) -> None:
-        """Place an instance, or a gang of one."""
-        machine = int(self._machines[column])
-        self._free[machine] -= self._facts.request[task]
+    def _place(self, column: int, task: int, rival: int) -> None:
+        """Place an instance, or a gang of one, on the machines of a column that come next.
+
+        These are those below the row `rival`, unless the first is still the best after its turn.
+        """
+        members = self._members_of(column)
+        step, block = self._look_ahead(column, task, len(members))
+        scores = np.where(self._alive, block[step], -np.inf)
+        best = int(scores.argmax())
+        count = 1
+        if len(members) > 1 and (scores[best], -best) < (self._best[column], -task):
+            count = min(int(np.searchsorted(members, rival)), self._left[task])
+        if count < len(members):
+            self._ahead[column] = task, step - 1, block
+            column = self._split(column, count)
+        self._ahead[column] = task, step, block
+        self._free[column] -= self._facts.request[task]
+        self._scores[column] = scores
+        self._best_task[column], self._best[column] = best, scores[best]
         placed = self._placed.setdefault(task, {})
-        placed[machine] = placed.get(machine, 0) + 1
-        self._left[task] -= 1
-        self._move_on(column, task)
+        for machine in members[:count].tolist():
+            placed[machine] = placed.get(machine, 0) + 1
+        self._left[task] -= count
         if not self._left[task]:
             self._drop(task)
 
-    def _move_on(self, column: int, task: int) -> None:
-        """Bring a machine's scores up to date after an instance of a task was placed there."""
-        known, step, block = self._ahead.get(column, (-1, 0, _NOTHING))
-        step += 1
-        if known != task or step >= len(block):
-            steps = max(1, min(_BLOCK // len(self._tasks), self._left[task]))
-            free = self._free[self._machines[column]]
-            states = free - np.arange(steps)[:, None] * self._facts.request[task]
-            block, step = self._score_states(np.full(steps, column), states), 0
-        self._ahead[column] = (task, step, block)
-        scores = np.where(self._alive, block[step], -np.inf)
-        best = int(scores.argmax())
-        self._scores[column] = scores
-        self._best_task[column], self._best[column] = best, scores[best]
+    def _members_of(self, column: int) -> Ints:
+        """Return the rows of a column's machines, ascending."""
+        members = self._members.get(column)
+        if members is None and self._apart:
+            return self._lowest[column : column + 1]
+        if members is None:
+            members = self._members[column] = self._machines[self._column == column]
+        return members
+
+    def _look_ahead(self, column: int, task: int, machines: int) -> tuple[int, Floats]:
+        """Return (step, block): ``block[step]`` has the scores after another instance there."""
+        if column not in self._ahead or self._ahead[column][0] != task:
+            self._look_around(column, task)
+        _, step, block = self._ahead[column]
+        if step + 1 < len(block):
+            return step + 1, block
+        most = max(1, _BLOCK // len(self._tasks))
+        steps = 1 + np.arange(min(most, -(-self._left[task] // machines)))
+        states = self._free[column] - steps[:, None] * self._facts.request[task]
+        return 0, self._score_states(np.full(len(steps), column), states)
+
+    def _look_around(self, column: int, task: int) -> None:
+        """Look a step ahead in the best columns for a task, of which `column` is the first."""
+        most = min(max(1, _BLOCK // len(self._tasks)), self._left[task])
+        columns = np.flatnonzero((self._best_task == task) & (self._best > -np.inf))
+        if len(columns) > most:  # ties by row, as they come next
+            columns = columns[np.argsort(-self._best[columns], kind="stable")[:most]]
+            columns[0] = column
+        if len(columns) == 1:  # then several steps there are looked at together
+            self._ahead[column] = task, -1, _NOTHING
+            return
+        scores = self._score_states(columns, self._free[columns] - self._facts.request[task])
+        for row, each in enumerate(columns.tolist()):
+            self._ahead[each] = task, -1, scores[row : row + 1]
+
+    def _split(self, column: int, count: int) -> int:
+        """Move the first `count` machines of a column into a new one, and return that."""
+        new = self._columns
+        if new == len(self._best):
+            self._widen()
+        self._columns += 1
+        members = self._members[column]
+        self._members[new], self._members[column] = members[:count], members[count:]
+        self._lowest[new], self._lowest[column] = members[0], members[count]
+        self._free[new] = self._free[column]
+        if self._allowed is not None:
+            self._allowed[new] = self._allowed[column]
+        return new
+
+    def _widen(self) -> None:
+        """Make space for more columns; nothing fits there until they are used."""
+        width, wider = len(self._best), 2 * len(self._best) + 16
+        for name in ("_lowest", "_free", "_scores", "_best", "_best_task", "_allowed"):
+            if (table := getattr(self, name)) is not None:
+                setattr(self, name, np.resize(table, (wider, *table.shape[1:])))
+        self._scores[width:] = self._best[width:] = -np.inf
 
     def _drop(self, task: int) -> None:
         """Leave a task out from now on: nothing of it is left, or its gang does not fit."""
@@ -276,10 +371,9 @@ class PairPlacer:
         self._find_best(columns)
 
     def _place_gang(self, task: int) -> None:
-        """Place all instances of a gang, or leave it out."""
+        """Place all instances of a gang, or leave it out; every machine has a column then."""
         request, needed = self._tasks[task].request, self._left[task]
-        free = self._free[self._machines]
-        room = free if self._kept is None else free - self._kept[:, task]
+        room = self._free if self._kept is None else self._free - self._kept[:, task]
         counts = instances_that_fit(room, request, needed)
         if self._allowed is not None:
             counts[~self._allowed[:, task]] = 0
@@ -287,15 +381,15 @@ class PairPlacer:
         if int(counts.sum()) >= needed:
             positions, placed = split_by_score(
                 lambda left, at: self._ask(
-                    np.full(len(at), task), self._machines[columns[at]], left
+                    np.full(len(at), task), self._lowest[columns[at]], left
                 ),
-                free[columns], request, counts[columns], needed,
+                self._free[columns], request, counts[columns], needed,
             )  # fmt: skip
             used = columns[positions]
-            machines = self._machines[used]
+            machines = self._lowest[used]
             self._placed[task] = dict(zip(machines.tolist(), placed.tolist(), strict=True))
-            self._free[machines] -= placed[:, None] * np.array(request)
-            self._scores[used] = self._score_states(used, self._free[machines])
+            self._free[used] -= placed[:, None] * np.array(request)
+            self._scores[used] = self._score_states(used, self._free[used])
             for column in used.tolist():
                 self._ahead.pop(column, None)
             self._find_best(used)

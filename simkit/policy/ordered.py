@@ -5,38 +5,19 @@ Orders and rules may have a method ``reset(info, rng)``; it is called when a run
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator
 from math import inf
 from typing import Protocol
 
 import numpy as np
 
-from simkit.arrays import Floats
 from simkit.errors import PolicyError
 from simkit.policy import Action, Place, Resume, State, SystemInfo, WakeAt
+from simkit.policy.lane import ChangingOrder, Lane, Order, make_lane
+from simkit.policy.power_view import Signals, declared_signals
+from simkit.policy.preemption import preemptions, preempts
 from simkit.policy.room import PlacementRule
-from simkit.policy.task import Allocation, Placement, Task
-
-Entry = tuple[float, float, int, Task]
-"""(-priority, key, index, task): sorts by partition priority, then key, then submission."""
-
-
-class Order(Protocol):
-    """An ordering by a number that a task keeps while it waits; smaller goes first.
-
-    One that never departs from the order of submission may say so: ``by_submission = True``.
-    """
-
-    def key(self, task: Task) -> float:
-        """Return the task's number; ties go by submission."""
-
-
-class ChangingOrder(Protocol):
-    """An ordering that time or events change; sorted again at every decision."""
-
-    def keys(self, state: State) -> Floats:
-        """Return (n,): a number for each task of ``state.queue.columns()``; smaller goes first."""
+from simkit.policy.task import Allocation, Task
 
 
 class Backfill(Protocol):
@@ -49,120 +30,16 @@ class Backfill(Protocol):
     def fill(self, state: State, lane: Lane) -> Iterable[Place]:
         """Return or yield placements of tasks behind the lane's blocked head.
 
-        The lane is brought up to date by its owner after each placement.
+        The rule takes out of the lane what it has placed whole.
         """
-
-
-class Lane:
-    """The waiting tasks that compete for the same machines, in order."""
-
-    def __init__(
-        self, order: Order | ChangingOrder, rule: PlacementRule | None, partitions: Sequence[int]
-    ) -> None:
-        # An order that changes has `keys`, one that does not has `key`.
-        self._keys: Callable[[State], Floats] | None = getattr(order, "keys", None)
-        self._key: Callable[[Task], float] = getattr(order, "key", _no_key)
-        self.rule = rule
-        self._partitions = frozenset(partitions)
-        self._as_queued = getattr(order, "by_submission", False) and len(self._partitions) == 1
-        self.alone = False
-        """Whether there is no other lane, so that every waiting task is of this one."""
-        self.entries: list[Entry] = []
-        self._fresh: list[Entry] = []
-
-    def update(self, state: State, first: int = 0) -> None:
-        """Take in ``state.arrived[first:]``, or sort everything again if the order changes."""
-        if self._keys is not None:
-            self._sort_all(state, self._keys(state))
-            return
-        entries = self.entries
-        if self._fresh or state.arrived:
-            self._take_in(state.arrived[first:] if first else state.arrived)
-        while entries and not entries[0][3].waiting:
-            del entries[0]
-
-    def _take_in(self, tasks: Sequence[Task]) -> None:
-        entries = self.entries
-        fresh = self._fresh = []
-        for task in tasks:
-            if task.waiting and (self.alone or task.partition in self._partitions):
-                entry = (-task.priority, self._key(task), task.index, task)
-                fresh.append(entry)
-                if entries and entries[-1] >= entry:
-                    self._insert(entry)
-                else:
-                    entries.append(entry)
-
-    def _insert(self, entry: Entry) -> None:
-        """Put an entry in its place; a task that came back may still be there."""
-        entries = self.entries
-        position = bisect_left(entries, entry[:3])
-        if position == len(entries) or entries[position][3] is not entry[3]:
-            entries.insert(position, entry)
-
-    def _entry(self, task: Task) -> Entry:
-        return (-task.priority, self._key(task), task.index, task)
-
-    def _sort_all(self, state: State, keys: Floats) -> None:
-        columns = state.queue.columns()
-        order = np.lexsort((columns.index, keys, -columns.priority))
-        ahead, queue = (-columns.priority).tolist(), state.queue
-        values = keys.tolist()
-        self.entries = [
-            (ahead[row], values[row], task.index, task)
-            for row in order.tolist()
-            for task in (queue[row],)
-            if self.alone or task.partition in self._partitions
-        ]
-
-    def remove(self, entry: Entry) -> None:
-        """Take out a task that has been placed."""
-        entries = self.entries
-        position = 0 if entries[0] is entry else bisect_left(entries, entry[:3])
-        del entries[position]
-
-    def newcomers(self, state: State) -> Sequence[Entry]:
-        """Return the entries that arrived since the last decision, in order."""
-        if self._keys is not None:
-            return self.in_order(state.arrived)
-        if len(self._fresh) > 1:
-            self._fresh.sort()
-        return self._fresh
-
-    def in_order(self, tasks: Sequence[Task]) -> list[Entry]:
-        """Return the entries of some waiting tasks of this lane, in the lane's order."""
-        if self._keys is not None:
-            chosen = set(tasks)
-            return [entry for entry in self.entries if entry[3] in chosen]
-        mine = [
-            self._entry(task)
-            for task in tasks
-            if task.waiting and (self.alone or task.partition in self._partitions)
-        ]
-        return sorted(mine) if len(mine) > 1 else mine
-
-    def sorted_tasks(self, tasks: Sequence[Task]) -> Sequence[Task]:
-        """Return waiting tasks of this lane, given in order of submission, in the lane's order."""
-        if self._as_queued and self.alone:
-            return tasks
-        return [entry[3] for entry in self.in_order(tasks)]
-
-    def drop(self, task: Task) -> None:
-        """Take out a task that has been placed."""
-        entries = self.entries
-        if entries[0][3] is task:
-            del entries[0]
-        elif self._keys is None:
-            del entries[bisect_left(entries, self._entry(task)[:3])]
-        else:
-            del entries[next(i for i, entry in enumerate(entries) if entry[3] is task)]
 
 
 class OrderedPolicy:
     """Starts tasks in order; when the head does not fit, leaves it to the backfilling rule.
 
     Partitions that share machines have one queue with one head; others do not wait for each other.
-    Suspended allocations are resumed first, oldest first.
+    Suspended allocations are resumed first, oldest first. A head that does not fit takes the place
+    of running tasks of partitions with a lower priority that let themselves be preempted.
 
     Args:
         order: which task comes first.
@@ -194,27 +71,41 @@ class OrderedPolicy:
                 reset(info, rng)
         self._wake_s = -inf
         groups = _groups_sharing_machines(info)
-        self._lanes = [Lane(self.order, self.placement, group) for group in groups]
+        self._lanes = [make_lane(self.order, self.placement, group) for group in groups]
         if len(groups) == 1:
             self._lanes[0].alone = True
+        self._preempting = preempts(info)
+        self._one_lane = len(groups) == 1 and not self._preempting
+
+    @property
+    def preempts(self) -> bool:
+        """Whether it does what partitions say of preemption: not with a `schedule` of its own."""
+        return type(self).schedule is OrderedPolicy.schedule
+
+    @property
+    def signals(self) -> Signals | None:
+        """Those that its parts read; None if one of them, or a subclass, does not declare it."""
+        if type(self) is not OrderedPolicy:
+            return None
+        return declared_signals(self.order, self.backfill)  # a placement rule sees no power
 
     def schedule(self, state: State) -> Iterable[Action]:
         for lane in self._lanes:
             lane.update(state)
-        if lane.alone and not (state.constrained or state.suspended or state.refills):
+        if self._one_lane and not (state.constrained or state.suspended or state.refills):
             # Most decisions end here: no task waits, or only the head does, or the head still
             # does not fit.
-            entries = lane.entries
-            if not entries:
+            waiting = len(lane)
+            if not waiting:
                 return ()
-            head = entries[0][3]
+            head = lane.head
             on = state.room.fit(head, lane.rule)
             if on is None:
-                if self.backfill is None or len(entries) == 1:
+                if self.backfill is None or waiting == 1:
                     return ()
                 return self.backfill.fill(state, lane)
-            if len(entries) == 1 and head.gang:
-                entries.clear()
+            if waiting == 1 and head.gang:
+                lane.drop(head)
                 return (Place(head, on),)
         return self._start(state)
 
@@ -246,17 +137,35 @@ class OrderedPolicy:
             yield WakeAt(time_s)
 
     def _start_lane(self, state: State, lane: Lane) -> Iterator[Action]:
-        entries, rule = lane.entries, lane.rule
-        while entries:
-            task = entries[0][3]
-            on = _fit_ahead(state, task, rule) if state.constrained else state.fit(task, rule)
+        rule = lane.rule
+        lane.profile = None
+        while len(lane):
+            task = lane.head
+            on = state.fit(task, rule)
+            if on is not None and state.constrained:  # it must fit through its estimate, too
+                if lane.profile is None:
+                    lane.profile = state.profile()
+                if (on := lane.profile.fit(task, state.now, rule)) is not None:
+                    lane.profile.hold(task, on, state.now)
             if on is None:
-                break
+                if not (self._preempting and (yield from self._make_room(state, lane, task))):
+                    break
+                continue
             yield Place(task, on)
             if not task.remaining:
-                del entries[0]
-        if len(entries) > 1 and self.backfill is not None:
+                lane.drop(task)
+        if len(lane) > 1 and self.backfill is not None:
             yield from self.backfill.fill(state, lane)
+
+    def _make_room(self, state: State, lane: Lane, head: Task) -> Generator[Action, None, bool]:
+        """Preempt tasks for a lane's head, if that lets it start; return whether any was."""
+        known, preempted = len(state.arrived), False
+        for action in preemptions(state, head, lane.rule):
+            preempted = True
+            yield action
+        if preempted:
+            lane.update(state, known)  # what starts over is in the queue again
+        return preempted
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""
@@ -284,17 +193,6 @@ def resumptions(
             yield Resume(allocation)
         elif task.gang and (other := state.fit(task, rule)) is not None:
             yield Resume(allocation, other)
-
-
-def _no_key(task: Task) -> float:
-    raise PolicyError(f"an order needs a method key(task) or keys(state); found none for {task}")
-
-
-def _fit_ahead(state: State, task: Task, rule: PlacementRule | None) -> Placement | None:
-    """Return where a task fits now and through its estimate, given all that is known ahead."""
-    if state.fit(task, rule) is None:
-        return None
-    return state.profile().fit(task, state.now, rule)
 
 
 def _groups_sharing_machines(info: SystemInfo) -> list[list[int]]:

@@ -26,6 +26,34 @@ from simkit.policy.task import Placement, Reservation, Task
 from simkit.units import TIME_GRID
 from simkit.workload.cluster import CapacityStep
 
+
+class LeastFree:
+    """The least amount of one resource that is free from now on through a time ahead."""
+
+    __slots__ = ("_amounts", "_times")
+
+    def __init__(self, times: Sequence[float], free: Sequence[float]) -> None:
+        """Take (n,) instants in s, the first is now, and (n,) what is free from each on."""
+        now, least = times[0], inf
+        self._times: list[float] = []  # from now, when it falls
+        self._amounts: list[float] = []  # to what; at least 0, as a request of 0 always fits
+        for time, amount in zip(times, free, strict=True):
+            if amount < least:
+                least = amount
+                self._times.append(time - now)
+                self._amounts.append(max(amount, 0.0))
+
+    def through(self, seconds: float) -> float:
+        """Return the least that is free in the next so many seconds."""
+        return self._amounts[max(bisect_left(self._times, seconds), 1) - 1]
+
+    def through_each(self, seconds: Floats) -> Floats:
+        """Return (N,) the same for (N,) times."""
+        steps = np.searchsorted(self._times, seconds)
+        least: Floats = np.array(self._amounts)[np.maximum(steps, 1) - 1]
+        return least
+
+
 Change = tuple[float, Sequence[float]]
 """(time, (R,) how much more is free from then on)."""
 
@@ -182,6 +210,10 @@ class Profile(ABC):
     def copy(self) -> Profile:
         """Return an independent copy."""
 
+    def least_free(self) -> LeastFree | None:
+        """Return what stays free of the one resource of one machine; None if there is more."""
+        return None
+
     def _copy_facts(self, twin: Profile) -> None:
         """Give a copy what this profile knows of capacity steps."""
         twin.steps, twin.known_until, twin._ahead = self.steps, self.known_until, self._ahead
@@ -319,6 +351,39 @@ class PoolProfile(Profile):
                     count = int(least // amount)
         return None if count < _together(task) else ((0, count),)
 
+    def spans(
+        self, amount: float, begin: float = -inf, end: float = inf
+    ) -> list[tuple[float, float]]:
+        """Return when at least an amount of the first resource is free, as long as it is.
+
+        In order, as (start, end) in s; only the spans that meet ``[begin, end)``, whole.
+        """
+        times, free = self._times, self._free[0]
+        first = max(bisect_right(times, begin) - 1, 0)
+        while first and free[first] >= amount and free[first - 1] >= amount:
+            first -= 1
+        found: list[tuple[float, float]] = []
+        since = None
+        for time, left in zip(islice(times, first, None), islice(free, first, None), strict=True):
+            if left >= amount:
+                if since is None:
+                    if time >= end:
+                        return found
+                    since = time
+            elif since is not None:
+                found.append((since, time))
+                since = None
+            elif time >= end:
+                return found
+        if since is not None:
+            found.append((since, inf))
+        return found
+
+    def most_free(self, begin: float, end: float) -> float:
+        """Return the most of the first resource that is free at any time from begin to end."""
+        first = max(bisect_right(self._times, begin) - 1, 0)
+        return max(self._free[0][first : max(bisect_left(self._times, end), first + 1)])
+
     def advance(self, now: float) -> None:
         passed = bisect_right(self._times, now) - 1
         if passed >= 0:
@@ -329,6 +394,11 @@ class PoolProfile(Profile):
     def _total_free(self, at: float) -> tuple[float, ...]:
         position = max(bisect_right(self._times, at) - 1, 0)
         return tuple([column[position] for column in self._free])
+
+    def least_free(self) -> LeastFree | None:
+        if len(self._free) > 1 or self.known_until < inf:
+            return None
+        return LeastFree(self._times, self._free[0])
 
     def copy(self) -> PoolProfile:
         twin = PoolProfile(0.0, ())
@@ -349,8 +419,7 @@ class PoolProfile(Profile):
         for column, amount in zip(self._free, request, strict=True):
             if amount:
                 change = amount * count
-                for position in range(first, last):
-                    column[position] += change
+                column[first:last] = [free + change for free in column[first:last]]
         for position in (last, first):  # leave out a step at which nothing changes
             if 0 < position < len(self._times):
                 for column in self._free:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 
-import numpy as np
-
 from simkit.arrays import Bools, Floats
+from simkit.policy.column_table import ColumnTable
 from simkit.policy.task import Task
 
 _FACTS = 10  # columns before the demands; in the order of `_row`
+_REMAINING = 4  # the column of remaining instances
 
 
 def _row(task: Task) -> tuple[float, ...]:
@@ -65,18 +65,13 @@ class TaskQueue:
     date, so a queue whose columns are never read pays nothing for them.
     """
 
-    __slots__ = ("_indices", "_resources", "_start", "_synced", "_table", "tasks")
+    __slots__ = ("_indices", "_table", "tasks")
 
     def __init__(self, resources: int) -> None:
-        self._resources = resources
         self._indices: list[int] = []
         self.tasks: list[Task] = []
         """The waiting tasks in order; read-only."""
-        # The first `_synced` tasks stand in columns _start : _start + _synced of the table. Free
-        # columns on the left make it cheap to remove the head, the most frequent change.
-        self._table: Floats = np.empty((_FACTS + resources, 64))
-        self._start = 0
-        self._synced = 0
+        self._table = ColumnTable(_FACTS + resources)  # of the first tasks, as far as it was read
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -109,7 +104,8 @@ class TaskQueue:
         position = bisect_left(indices, index)
         indices.insert(position, index)
         self.tasks.insert(position, task)
-        self._synced = min(self._synced, position)
+        if position < self._table.size:
+            self._table.insert(position, _row(task))
 
     def remove(self, task: Task) -> None:
         """Remove a task.
@@ -120,16 +116,8 @@ class TaskQueue:
         position = 0 if tasks and tasks[0] is task else self._position(task)
         task.waiting = False
         del indices[position], tasks[position]
-        if position >= self._synced:
-            return
-        start, end = self._start, self._start + self._synced
-        column, table = start + position, self._table
-        if position <= self._synced - position:  # move the shorter side
-            table[:, start + 1 : column + 1] = table[:, start:column]
-            self._start += 1
-        else:
-            table[:, column : end - 1] = table[:, column + 1 : end]
-        self._synced -= 1
+        if position < self._table.size:
+            self._table.remove(position)
 
     def _position(self, task: Task) -> int:
         position = bisect_left(self._indices, task.index)
@@ -140,24 +128,14 @@ class TaskQueue:
     def refresh(self, task: Task) -> None:
         """Update a waiting bag whose instances were partly placed; KeyError as for `remove`."""
         position = self._position(task)
-        if position < self._synced:
-            self._table[4, self._start + position] = task.remaining
+        if position < self._table.size:
+            self._table.set(_REMAINING, position, task.remaining)
 
     def columns(self) -> QueueColumns:
         """Return the queue as arrays."""
-        if self._synced < len(self.tasks):
-            self._sync()
-        table = self._table[:, self._start : self._start + len(self.tasks)]
-        table.flags.writeable = False
-        return QueueColumns(table)
-
-    def _sync(self) -> None:
-        size, synced = len(self.tasks), self._synced
-        if self._start + size > self._table.shape[1]:
-            width = max(64, 2 * size)
-            table = np.empty((self._table.shape[0], width))
-            table[:, :synced] = self._table[:, self._start : self._start + synced]
-            self._table, self._start = table, 0
-        new = [_row(task) for task in self.tasks[synced:]]
-        self._table[:, self._start + synced : self._start + size] = np.array(new).T
-        self._synced = size
+        table = self._table
+        if table.size < len(self.tasks):
+            table.extend([_row(task) for task in self.tasks[table.size :]])
+        columns = table.view()
+        columns.flags.writeable = False
+        return QueueColumns(columns)

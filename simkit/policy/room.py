@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from simkit.arrays import Floats, Ints
+from simkit.policy.instance_split import instances_that_fit, split_in_order
 from simkit.policy.task import Allocation, Placement, Task
 
 Release = tuple[float, int, Allocation]
@@ -175,36 +176,30 @@ class MachineRoom:
 
     def fit(self, task: Task, rule: PlacementRule | None = None) -> Placement | None:
         needed = task.instances if task.gang else task.remaining
-        counts = self._counts(task, needed)
-        if task.gang and counts.sum() < needed:
+        fitting = self._fitting(task)
+        if not len(fitting) or not needed:
             return None
-        fitting = np.flatnonzero(counts)
-        if not len(fitting):
-            return None
+        if task.gang and len(fitting) < needed:
+            counts = instances_that_fit(self._free[fitting], task.request, needed)
+            if counts.sum() < needed:
+                return None
         if rule is not None:
             fitting = rule.order(task, self._free, self.capacity, fitting)
-        on = []
-        for machine in fitting.tolist():
-            count = min(int(counts[machine]), needed)
-            on.append((machine, count))
-            needed -= count
-            if not needed:
-                break
-        return tuple(on)
+        fitting = fitting[:needed]  # each takes an instance at least
+        counts = instances_that_fit(self._free[fitting], task.request, needed)
+        positions, placed = split_in_order(np.arange(len(fitting)), counts, needed)
+        return tuple(zip(fitting[positions].tolist(), placed.tolist(), strict=True))
 
-    def _counts(self, task: Task, most: int) -> Ints:
-        """Return (M,): how many instances each machine has room for, at most `most`."""
-        counts = np.full(len(self._free), float(most))
+    def _fitting(self, task: Task) -> Ints:
+        """Return the rows, ascending, of machines that have room for an instance."""
+        fits = np.ones(len(self._free), np.bool_)
+        if task.machines is not None:
+            fits[:] = False
+            fits[list(task.machines)] = True
         for r, amount in enumerate(task.request):
             if amount > 0:
-                np.minimum(counts, self._free[:, r] // amount, out=counts)
-        np.maximum(counts, 0, out=counts)
-        if task.machines is not None:
-            allowed = list(task.machines)
-            masked = np.zeros_like(counts)
-            masked[allowed] = counts[allowed]
-            counts = masked
-        return counts.astype(np.int64)
+                fits &= self._free[:, r] >= amount
+        return np.flatnonzero(fits)
 
     def take(self, on: Placement, request: tuple[float, ...]) -> None:
         self._add(on, request, -1.0)

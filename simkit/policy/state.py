@@ -10,10 +10,11 @@ from operator import attrgetter
 from typing import Any
 
 from simkit.arrays import Floats
+from simkit.policy.expected_ends import ExpectedEnds
 from simkit.policy.power_view import PowerState
 from simkit.policy.profile import Profile, make_profile
 from simkit.policy.queue import TaskQueue
-from simkit.policy.room import PlacementRule, Release, Room
+from simkit.policy.room import PlacementRule, Room
 from simkit.policy.task import Allocation, Placement, Reservation, Task
 from simkit.workload.cluster import (
     CapacityStep,
@@ -87,7 +88,7 @@ class Outlook:
         """Time in s in which these windows repeat as a whole."""
         self._made: tuple[float, float, list[CapacityStep]] = (inf, inf, [])
         self._ahead_s = 2 * max([window.every_s or 0.0 for window in recurring], default=inf)
-        self.ends: list[Release] | None = None
+        self.ends: ExpectedEnds | None = None
         """`State.expected_ends`, kept up to date from when they are first asked for."""
         self.foresee: Callable[..., list[CapacityStep]] | None = None
         """Adds the steps that a forecast of power leads to; None without a forecast."""
@@ -210,11 +211,11 @@ class State:
         return _read_only(self.room.capacity)
 
     @property
-    def expected_ends(self) -> Sequence[Release]:
+    def expected_ends(self) -> ExpectedEnds:
         """(expected end, rank, allocation) of all that runs, soonest first."""
         outlook = self._outlook
         if outlook.ends is None:
-            outlook.ends = sorted((a.expected_end_s, a.rank, a) for a in self._running)
+            outlook.ends = ExpectedEnds(self._running)
         return outlook.ends
 
     @property

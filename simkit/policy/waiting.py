@@ -155,12 +155,14 @@ class WaitingTasks:
         """
         if not len(free) or not len(slots):
             return slots[:0]
-        free = np.maximum(free, 0.0)  # a request of 0 fits although the free amount is negative
-        slots = slots[self._below(slots, free.max(axis=0))]
-        if len(free) == 1 or len(free[0]) == 1 or len(slots) <= _FEW:
+        # Resource by resource: NumPy reduces long, narrow arrays slowly along their length. A
+        # request of 0 fits although the free amount is negative.
+        most = np.array([max(column.max(), 0.0) for column in free.T])
+        slots = slots[self._below(slots, most)]
+        if len(free) == 1 or len(most) == 1 or len(slots) <= _FEW or _any_row(free, most):
             return slots
         fits = np.zeros(len(slots), np.bool_)
-        for row in _undominated(free):
+        for row in _undominated(np.maximum(free, 0.0)):
             fits |= self._below(slots, row)
         return slots[fits]
 
@@ -201,6 +203,14 @@ class WaitingTasks:
         self._alive[:end] = True
         self._slots = {self[slot].index: slot for slot in range(end)}
         self._end, self._dead = end, 0
+
+
+def _any_row(table: Floats, row: Floats) -> bool:
+    """Return whether a row of (F, R) numbers equals the given one, as (R,) that are not below 0."""
+    same = table[:, 0] == row[0]
+    for r in range(1, len(row)):
+        same &= table[:, r] == row[r]
+    return bool(same.any())
 
 
 def _undominated(free: Floats) -> Floats:

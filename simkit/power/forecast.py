@@ -97,8 +97,35 @@ class Persistence:
         if not 0 <= period_s < math.inf:
             raise TraceError(f"persistence: period_s is {period_s!r}; it must be 0 or more")
         self.truth, self.period_s = truth, period_s
+        self._last: tuple[float, float, Floats] = (math.nan, math.nan, np.empty(0))
 
     def predict(self, now_s: float, horizon_s: float, step_s: float) -> Floats:
+        period_s = self.period_s
+        whole = period_s and not (period_s % step_s or horizon_s % step_s)
+        if whole and now_s - period_s >= self.truth.start_s:
+            return np.resize(self._last_period(now_s, step_s), round(horizon_s / step_s))
+        return self._predict(now_s, horizon_s, step_s)
+
+    def _last_period(self, now_s: float, step_s: float) -> Floats:
+        """Return (period / step,) the means of the steps of the period that ends now.
+
+        Forecasts are asked for step by step: then all means but the last ones are known.
+        """
+        steps = round(self.period_s / step_s)
+        ended_s, known_step_s, means = self._last
+        new = (now_s - ended_s) / step_s
+        if known_step_s != step_s or not (0 <= new < steps and new.is_integer()):
+            new, means = steps, means[:0]
+        if new == 1:  # most often, and cheaper than arrays
+            means = np.append(means[1:], self.truth.mean(now_s - step_s, now_s))
+        elif new:
+            edges = now_s + step_s * np.arange(-int(new), 1.0)
+            means = np.concatenate((means[int(new) - steps :], step_means(self.truth, edges)))
+        self._last = (now_s, step_s, means)
+        return means
+
+    def _predict(self, now_s: float, horizon_s: float, step_s: float) -> Floats:
+        """Predict where periods and steps do not fit together, or begin before the truth does."""
         edges = step_edges(horizon_s, step_s)
         means = np.full(len(edges) - 1, self.truth.value(now_s))
         if self.period_s:

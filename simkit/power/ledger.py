@@ -38,6 +38,8 @@ _KEPT: Final = ("end_s", *Flows._fields, "stored_j")
 """Columns of a row before it is finished."""
 _ROW: Final = Struct(f"{len(_KEPT)}d")
 _ROW_BYTES: Final = _ROW.size
+_CHARGE: Final = _KEPT.index("charge_w")
+_DISCHARGE: Final = _KEPT.index("discharge_w")
 _FULL: Final = CHUNK * _ROW_BYTES
 _pack: Final = _ROW.pack
 
@@ -106,6 +108,28 @@ class Ledger:
         self.time_s, self._stored_j = until, stored_j
         if len(rows) >= _FULL:
             self._finish()
+
+    def extend(self, rows: Floats) -> None:
+        """Account for many stretches of time at once, as `advance` does one by one.
+
+        Args:
+            rows: (N, 2 + flows) when each ends, in s, ascending from after `time_s`; its `Flows`;
+                the battery's content in J at its end, 0 without a battery.
+        """
+        if not len(rows):
+            return
+        if self._rows:  # the last one may go on
+            rows = np.vstack([np.frombuffer(self._rows[-_ROW_BYTES:]), rows])
+            del self._rows[-_ROW_BYTES:]
+        same = (rows[1:, 1:-1] == rows[:-1, 1:-1]).all(axis=1)
+        same &= (rows[1:, _CHARGE] == 0) & (rows[1:, _DISCHARGE] == 0)
+        rows = rows[np.append(~same, True)]
+        for first in range(0, len(rows), CHUNK):
+            self._rows += rows[first : first + CHUNK].tobytes()
+            if len(self._rows) >= _FULL:
+                self._finish()
+        last = rows[-1].tolist()
+        self.time_s, self._flows, self._stored_j = last[0], Flows(*last[1:-1]), last[-1]
 
     def _no_content(self) -> PolicyError:
         return PolicyError(

@@ -162,6 +162,13 @@ class Pue(Protocol):
     def pue(self, machines_w: float, time_s: float) -> float:
         """Return facility power / machine power, at least 1, when machines draw so many W."""
 
+    def ratios(self, machines_w: Floats, times_s: Floats) -> Floats:
+        """Return (N,) the same at N instants."""
+
+    @property
+    def signals(self) -> tuple[Signal, ...]:
+        """What it follows besides the machines' power."""
+
     def next_change(self, time_s: float) -> float:
         """Return the first time in s after this one at which it may change at constant power."""
 
@@ -181,6 +188,13 @@ class ConstantPue:
 
     def pue(self, machines_w: float, time_s: float) -> float:
         return self.ratio
+
+    def ratios(self, machines_w: Floats, times_s: Floats) -> Floats:
+        return np.full(len(times_s), self.ratio)
+
+    @property
+    def signals(self) -> tuple[Signal, ...]:
+        return ()
 
     def next_change(self, time_s: float) -> float:
         return math.inf
@@ -217,10 +231,25 @@ class CurvedPue:
             ratio += _between(self.added_by_temperature, self.temperature.value(time_s))
         return ratio
 
+    def ratios(self, machines_w: Floats, times_s: Floats) -> Floats:
+        ratios = _interpolated(self.by_load, machines_w / self.rated_w)
+        if self.temperature is not None:
+            degrees = self.temperature.values(times_s)
+            ratios = ratios + _interpolated(self.added_by_temperature, degrees)
+        return ratios
+
+    @property
+    def signals(self) -> tuple[Signal, ...]:
+        return () if self.temperature is None else (self.temperature,)
+
     def next_change(self, time_s: float) -> float:
         return math.inf if self.temperature is None else self.temperature.next_change(time_s)
 
 
 def _between(points: Mapping[float, float], at: float) -> float:
+    return float(_interpolated(points, np.array(at)))
+
+
+def _interpolated(points: Mapping[float, float], at: Floats) -> Floats:
     known = sorted(points)
-    return float(np.interp(at, known, [points[x] for x in known]))
+    return np.asarray(np.interp(at, known, [points[x] for x in known]))

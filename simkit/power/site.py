@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal, get_args
 
 from simkit.errors import ScenarioError
+from simkit.policy.power_view import Foreseen
 from simkit.power.battery import BatteryFacts
 from simkit.power.controller import Controller, SourceOrder
 from simkit.power.forecast import Forecast
@@ -48,6 +49,14 @@ class Source:
             problems.append(f"is in {self.power.unit}; a source gives power in {WATT}")
         if problems:
             raise ScenarioError(f"source {self.name!r}: {problem}" for problem in problems)
+
+    def check(self, watts: float, time_s: float) -> None:
+        """Raise ScenarioError if the power in W at a time in s is below 0."""
+        if watts < 0:
+            raise ScenarioError(
+                f"source {self.name!r} gives {watts:g} W at {time_s:.9g} s; power from a "
+                "source is at least 0: clip night-time readings or fix the signal"
+            )
 
 
 @dataclass(frozen=True)
@@ -144,6 +153,30 @@ class Site:
     """Name of a signal -> which rows of its file were read, repaired and dropped."""
     facts: Mapping[str, float | str] = field(default_factory=dict)
     """What the run reports about it, such as the factor by which a source was scaled."""
+
+    def check_critical(self, watts: float, time_s: float) -> None:
+        """Raise ScenarioError if the critical load in W at a time in s is below 0."""
+        if watts < 0:
+            raise ScenarioError(
+                f"critical_w is {watts:g} W at {time_s:.9g} s; it must be at least 0"
+            )
+
+    @property
+    def signals(self) -> tuple[Signal, ...]:
+        """All that changes with time: sources, critical load, grid, weather."""
+        amounts = (*(s.power for s in self.sources), self.critical_w, *vars(self.grid).values())
+        return (*(a for a in amounts if isinstance(a, Signal)), *self.pue.signals)
+
+    def signals_of(self, what: Foreseen) -> tuple[Signal, ...]:
+        """Return the signals on which a reading of policies depends."""
+        sources, grid = tuple(source.power for source in self.sources), self.grid
+        amounts: dict[Foreseen, tuple[Amount, ...]] = {
+            "generation": sources,
+            "price": (grid.price_per_kwh,),
+            "carbon": (grid.carbon_gco2_per_kwh,),
+            "available": (*sources, grid.import_limit_w, self.critical_w, *self.pue.signals),
+        }
+        return tuple(amount for amount in amounts[what] if isinstance(amount, Signal))
 
     @property
     def full_w(self) -> float:

@@ -15,7 +15,9 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from simkit.errors import ScenarioError
+import numpy as np
+
+from simkit.arrays import Floats
 from simkit.power.battery import Battery
 from simkit.power.controller import ControllerLevels, SiteState, check_set_points
 from simkit.power.grid import GridOffer
@@ -94,11 +96,7 @@ class EnergySystem:
             return False
         self._powers = powers
         for source, watts in zip(sources, powers, strict=True):
-            if watts < 0:
-                raise ScenarioError(
-                    f"source {source.name!r} gives {watts:g} W at {now:.9g} s; power from a "
-                    "source is at least 0: clip night-time readings or fix the signal"
-                )
+            source.check(watts, now)
         self.generation_w = total = math.fsum(powers)
         self._price = self._carbon = 0.0
         if total:
@@ -116,10 +114,7 @@ class EnergySystem:
             until = min(until, critical.next_change(now))
         else:
             self.critical_w = float(critical)
-        if self.critical_w < 0:
-            raise ScenarioError(
-                f"critical_w is {self.critical_w:g} W at {now:.9g} s; it must be at least 0"
-            )
+        site.check_critical(self.critical_w, now)
         self.offer = site.grid.offer(now)
         self._others_until = min(until, site.pue.next_change(now))
         return before != (self.critical_w, self.offer)
@@ -160,6 +155,12 @@ class EnergySystem:
             if abs(machines_w - before) <= _CLOSE * before:
                 break
         return machines_w
+
+    def all_within(self, total_w: Floats) -> Floats:
+        """Return (N,) the same for (N,) totals."""
+        if self._ratio is None:
+            return np.array([self.within(watts) for watts in total_w.tolist()])
+        return np.maximum(total_w, 0.0) / self._ratio
 
     def advance(self, now: float) -> None:
         """Account for what has flowed until a time in s; a second call at a time does nothing."""

@@ -58,7 +58,7 @@ _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "estimates": (dict, NoneType), "estimates.name": str,
     "power": dict, "power.epoch_s": (*_NUMBER, NoneType), "power.zone": (str, NoneType),
     "scenario": dict, "scenario.name": str, "scenario.policy": (dict, str, NoneType),
-    "scenario.policy.agent": str,
+    "scenario.policy.agent": str, "scenario.policy.model": str,
     "scenario.workload": (dict, NoneType), "scenario.workload.path": (str, NoneType),
     "scenario.cluster": (dict, NoneType), "scenario.cluster.maintenance": (list, NoneType),
     "scenario.cluster.maintenance.*": dict,
@@ -116,6 +116,8 @@ class Run:
             return str(policy)
         if "agent" in policy:
             return agent_label(policy["agent"])
+        if "model" in policy:
+            return Path(policy["model"]).stem
         keys: tuple[str, ...] = ("path", "name", "fitness", "order", "backfill", "compat")
         if "fitness" in policy and policy.get("order") == "fcfs":
             keys = ("fitness", "compat")  # fcfs is the default order

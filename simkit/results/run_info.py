@@ -17,7 +17,7 @@ from simkit.power.site import Site
 from simkit.results.run_folder import FORMAT, PORTABLE
 from simkit.scenario import Scenario, portable_form, scenario_hash
 from simkit.scenario.bundled import agent_files
-from simkit.scenario.policy import AgentPolicy
+from simkit.scenario.policy import AgentPolicy, ModelPolicy
 from simkit.workload import RowReport, Trace, Workload
 from simkit.workload.cluster import Cluster, Partition
 from simkit.workload.facts import rows_facts
@@ -74,11 +74,15 @@ def file_sha256(path: Path) -> str:
 
 
 def _own_files(scenario: Scenario) -> list[Path]:
-    """Return the Python files that a scenario names as ``file.py:attribute``, and its agent's."""
+    """Return the Python files that a scenario names, and the files of its agent or model."""
     found = (re.fullmatch(r"(.+\.py):[\w.]+", text) for text in _texts(scenario.model_dump()))
     files = [Path(match[1]) for match in found if match and Path(match[1]).is_file()]
-    agent = scenario.policy.agent if isinstance(scenario.policy, AgentPolicy) else None
-    return files if agent is None else [*files, *agent_files(agent)]
+    policy = scenario.policy
+    if isinstance(policy, AgentPolicy):
+        files += agent_files(policy.agent)
+    elif isinstance(policy, ModelPolicy):
+        files.append(Path(policy.model))
+    return files
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -127,8 +131,11 @@ def _partition(partition: Partition, machines: int, workload: Workload) -> dict[
         "name": partition.name,
         "machines": list(rows),
         "priority": partition.priority,
+        "preempt": partition.preempt,
         "max_time_s": _finite(partition.max_time_s),
         "max_processors": _finite(partition.max_demand),
+        "max_running_per_user": _finite(partition.max_running_per_user),
+        "max_waiting_per_user": _finite(partition.max_waiting_per_user),
         "queues": [workload.label_of("queue", n) for n in sorted(partition.queues)],
         "partitions": [workload.label_of("partition", n) for n in sorted(partition.partitions)],
     }

@@ -262,9 +262,25 @@ def _remove_run(folder: Path) -> None:
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Replace a file in one step."""
     part = path.with_name(path.name + PART)
-    text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
-    part.write_text(text + "\n", encoding="utf-8")
+    part.write_text(_indented(content, "\n") + "\n", encoding="utf-8")
     part.replace(path)
+
+
+def _indented(value: Any, line: str) -> str:
+    """Return JSON with one key a line; a list of objects has one object a line.
+
+    Machines may be a hundred thousand: one that is not broken up is encoded ten times as fast.
+    """
+    below = line + " "
+    if isinstance(value, dict) and value:
+        items = [f"{_json(key)}: {_indented(item, below)}" for key, item in value.items()]
+        return f"{{{below}{f',{below}'.join(items)}{line}}}"
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return f"[{below}{f',{below}'.join(map(_json, value))}{line}]"
+    return _json(value)
+
+
+_json = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 class MemoryWriter:

@@ -13,7 +13,8 @@ from pathlib import PurePath
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, JsonValue, field_validator, model_validator
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from pydantic_core.core_schema import ModelSchema
 
 from simkit.errors import ScenarioError
 from simkit.scenario.cluster import ClusterSection
@@ -34,6 +35,7 @@ from simkit.scenario.types import (
 )
 from simkit.scenario.value import Value
 from simkit.scenario.workload import WORKLOADS, WorkloadSection
+from simkit.text import attribute_docstrings
 
 LONGEST_NAME = 200
 """Characters of a run's name: it is part of the names of files, which file systems limit to 255."""
@@ -85,7 +87,8 @@ class Limits(Section):
     decisions: Count | None = 10_000_000
     """Decisions in a row between which no job arrives or ends."""
     retries: Annotated[int, Field(ge=0)] | None = 1000
-    """How often a task may start over after its work was lost."""
+    """How often a task may start over after its work was lost; more ends the run. The `retries` of
+    a table count up to here, and more kill the task."""
 
 
 class Metrics(Section):
@@ -244,13 +247,27 @@ def _content_of(text: str, inputs: Mapping[str, str], named: set[str]) -> str:
     return f"sha256:{sha256(''.join(lines).encode()).hexdigest()}"
 
 
+class _Documented(GenerateJsonSchema):
+    """A schema whose properties say what the docstrings of the fields say."""
+
+    def model_schema(self, schema: ModelSchema) -> dict[str, Any]:
+        made = super().model_schema(schema)
+        properties = made.get("properties", {})
+        for name, text in attribute_docstrings(schema["cls"]).items():
+            if name in properties:
+                properties[name].setdefault("description", text)
+        return made
+
+
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a scenario file, for editors."""
     families: tuple[Family[Any], ...] = (WORKLOADS, SIGNALS)
     models: list[type[Section]] = [Scenario]
     for family in families:
         models += [family.base, *family.classes().values()]
-    refs, schema = models_json_schema([(model, "validation") for model in models])
+    refs, schema = models_json_schema(
+        [(model, "validation") for model in models], schema_generator=_Documented
+    )
     parts = schema["$defs"]
     names = {model: refs[model, "validation"]["$ref"].rpartition("/")[2] for model in models}
     for family in families:

@@ -100,6 +100,11 @@ def agent_folder(text: str, base: Path) -> Path:
     bundled = _bundled_agents()
     if text in bundled:
         return bundled[text]
+    if folder.is_file():
+        raise ValueError(
+            f"{folder} is a file, an agent is a folder; a model of another library is "
+            "{model: FILE, algorithm: package.module:Class}, a form of policy"
+        )
     if folder.is_dir():
         raise ValueError(
             f"{folder} has no {DESCRIPTION}, so it is not an agent; give what `simkit train` wrote"

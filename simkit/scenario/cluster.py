@@ -167,7 +167,8 @@ class PartitionSection(Section):
     name: str
     """A unique name."""
     queues: Many[NumberOrName] = ()
-    """The log's queues whose jobs come here: numbers (SWF field 15), or names if it has them."""
+    """The log's queues whose jobs come here: numbers (SWF field 15), or names if it has them, also
+    those in an SWF header. `simkit trace info` shows them."""
     partitions: Many[NumberOrName] = ()
     """The log's partitions (SWF field 16). Either list admits a job; without both, all jobs do."""
     processors: Count | None = None
@@ -179,8 +180,16 @@ class PartitionSection(Section):
     """The longest requested time; jobs without one are admitted. null: no limit."""
     max_processors: Count | None = None
     """The most processors a job may ask for; null: no limit."""
+    max_running_per_user: Count | None = None
+    """The most jobs of one user that run here at a time; others are held back. null: no limit."""
+    max_waiting_per_user: Count | None = None
+    """The most jobs of one user that wait here for their start; others are not admitted. null: no
+    limit."""
     priority: Annotated[float, Field(allow_inf_nan=False)] = 0.0
     """Tasks of partitions with a higher priority come first."""
+    preempt: Literal["requeue", "cancel"] | None = None
+    """Running tasks give way to the queue's head if that is of a higher priority: they start over,
+    or are killed. null: they run on."""
 
 
 class ClusterSection(Section):
@@ -212,7 +221,12 @@ class ClusterSection(Section):
             raise ValueError("has containers, but no trace of the machines they run on")
         if self.machines is not None and not self.machines:
             raise ValueError("machines is empty; add a group such as {count: 5, cpu: 64}")
-        if problems := [*self._pools(), *self._names(), *self._maintenance_amounts()]:
+        if problems := [
+            *self._pools(),
+            *self._names(),
+            *self._maintenance_amounts(),
+            *self._preemption(),
+        ]:
             raise BrokenRulesError(problems)
         return self
 
@@ -248,6 +262,14 @@ class ClusterSection(Section):
             yield from _unknown(("failures", "machines"), self.failures.machines or (), groups)
         for row, partition in enumerate(self.partitions):
             yield from _unknown(("partitions", row, "machines"), partition.machines, groups)
+
+    def _preemption(self) -> Iterator[_Problem]:
+        """Yield partitions that no other may preempt, although they let themselves be."""
+        highest = max((partition.priority for partition in self.partitions), default=0.0)
+        for row, partition in enumerate(self.partitions):
+            if partition.preempt is not None and partition.priority == highest:
+                place = ("partitions", row, "preempt")
+                yield place, "no partition has a higher priority; give one a higher `priority`"
 
     def _maintenance_amounts(self) -> Iterator[_Problem]:
         """Yield windows that take processors from machines, or more than the pool has."""

@@ -14,8 +14,10 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from simkit.errors import did_you_mean
+from simkit.scenario.references import PluginChoice
 from simkit.scenario.types import BrokenRulesError, shown
 from simkit.scenario.yaml_lines import KeyPath, Problem
+from simkit.text import attribute_docstrings
 
 MOST: Final = 100
 """Most problems that are reported at once."""
@@ -158,7 +160,7 @@ def _problems(details: ErrorDetails, location: Location) -> Iterator[Problem]:
 def _text(details: ErrorDetails, location: Location) -> str:
     kind, value = details["type"], details["input"]
     if kind == "missing":
-        about = location.field.description if location.field else None
+        about = attribute_docstrings(location.models.get(location.tag, object)).get(location.key)
         return f"is missing; add it{f': {about}' if about else ''}"
     if kind == "extra_forbidden":
         return _unknown_key(location)
@@ -172,7 +174,9 @@ def _text(details: ErrorDetails, location: Location) -> str:
         name, relation = _BOUNDS[kind]
         return _NOT(f"{relation} {details['ctx'][name]:g}", shown(value))
     if kind in _KINDS:
-        return _NOT(_KINDS[kind], shown(value)) + _remedy(kind, value)
+        has_name = any(issubclass(model, PluginChoice) for model in location.inner.values())
+        wanted = ("a name or " if has_name else "") + _KINDS[kind]
+        return _NOT(wanted, shown(value)) + _remedy(kind, value)
     return f"{details['msg']}, not {shown(value)}"
 
 

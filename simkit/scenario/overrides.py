@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import WithJsonSchema
 
@@ -21,6 +22,48 @@ from simkit.scenario.references import (
 from simkit.scenario.types import mark_of, shown
 from simkit.scenario.yaml_lines import KeyPath, parse_scalar
 
+_TOKENS: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"\\]|\\.)*"|.""", re.DOTALL)
+"""A quoted text, or any one character."""
+
+
+def parse_sweep(texts: Iterable[str]) -> tuple[list[str], dict[str, list[Any]]]:
+    """Split texts like ``seed=0,1,2``, which sweep a key, from those that set one value.
+
+    Commas separate values, but not inside quotes, ``[]`` or ``{}``: ``seed=[1,2]`` is one value.
+
+    Returns the texts with one value, and dotted path → values.
+
+    Raises ScenarioError as `parse_overrides` does, and for an empty value between commas.
+    """
+    single: list[str] = []
+    swept: dict[str, list[Any]] = {}
+    for text in texts:
+        path, _, value = text.partition("=")
+        parts = _split_values(value)
+        if len(parts) < 2:
+            single.append(text)
+        elif not all(map(str.strip, parts)):
+            raise ScenarioError(
+                f"{text!r} has an empty value; write values with commas in between, seed=0,1, or "
+                "quote a text that has commas"
+            )
+        else:
+            for part in parts:
+                ((key, parsed),) = parse_overrides([f"{path}={part}"]).items()
+                swept.setdefault(key, []).append(parsed)
+    return single, swept
+
+
+def _split_values(text: str) -> list[str]:
+    parts, depth = [""], 0
+    for token in _TOKENS.findall(text):
+        depth += (token in "[{") - (token in "]}")
+        if token == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += token
+    return parts
+
 
 def parse_overrides(texts: Iterable[str]) -> dict[str, Any]:
     """Return dotted path → value of texts like ``policy.order=sjf``; the values are YAML.
@@ -32,7 +75,7 @@ def parse_overrides(texts: Iterable[str]) -> dict[str, Any]:
         path, equals, value = text.partition("=")
         if not equals or not all(path.strip().split(".")):
             raise ScenarioError(f"{text!r} sets nothing; write a dotted key and a value: seed=3")
-        overrides[path.strip()] = parse_scalar(value)
+        overrides[path.strip()] = parse_scalar(value, path.strip())
     return overrides
 
 

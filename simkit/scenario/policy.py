@@ -1,4 +1,4 @@
-"""The scenario's `policy`: composed rules, a fitness, a custom class, or a trained agent.
+"""The scenario's `policy`: composed rules, a fitness, a custom class, or a trained agent or model.
 
 A policy has no `type`: its keys tell its form.
 """
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_serializer
 
-from simkit.scenario.references import AgentFolder, Arguments, PluginChoice, PluginName
+from simkit.scenario.references import AgentFolder, Arguments, File, PluginChoice, PluginName
 from simkit.scenario.types import Section
 
 _GROUP = "simkit.policies"
@@ -60,6 +60,15 @@ def _file_reference(name: str) -> str:
     return name
 
 
+def _class_reference(name: str) -> str:
+    if ":" not in name:
+        raise ValueError(
+            f"{name!r} names no class; write package.module:Class, such as sb3_contrib:MaskablePPO"
+        )
+    return name
+
+
+ModelClass = Annotated[str, AfterValidator(_class_reference), PluginName(_GROUP)]
 PolicyName = Annotated[str, PluginName(_GROUP, "policy")]
 PolicyFile = Annotated[str, AfterValidator(_file_reference), PluginName(_GROUP, "policy")]
 
@@ -113,16 +122,30 @@ class AgentPolicy(Section):
     """Keyword arguments for it, such as {choose: greedy}."""
 
 
+class ModelPolicy(Section):
+    """A model that another library trained in `SchedulingEnv`. It is code: loading it runs code."""
+
+    model: File
+    """The file that the library saved, such as trained.zip; relative to the scenario file."""
+    algorithm: ModelClass
+    """The class that saved it: stable_baselines3:PPO, sb3_contrib:MaskablePPO, my_model.py:Mine."""
+    args: Arguments = Field(default_factory=dict)
+    """The arguments of the environment: observation, observation_arguments, slots, horizon,
+    max_length, backlog_shown, memory, unit."""
+
+
 _FORMS: dict[type[Section], str] = {
     ComposedPolicy: "{order, backfill, placement}",
     FittedPolicy: "{fitness, order, compat}",
     FilePolicy: "{path, args}",
     NamedPolicy: "{name, args}",
     AgentPolicy: "{agent, args}",
+    ModelPolicy: "{model, algorithm, args}",
 }
 """Model → its keys, which stand for the form in messages."""
 _MODELS: dict[str, type[Section]] = {
-    "path": FilePolicy, "name": NamedPolicy, "agent": AgentPolicy, "fitness": FittedPolicy,
+    "path": FilePolicy, "name": NamedPolicy, "agent": AgentPolicy, "model": ModelPolicy,
+    "fitness": FittedPolicy,
 }  # fmt: skip
 """Key that gives a form away → its model."""
 
@@ -140,7 +163,8 @@ PolicySection = Annotated[
     | Annotated[FittedPolicy, Tag(_FORMS[FittedPolicy])]
     | Annotated[FilePolicy, Tag(_FORMS[FilePolicy])]
     | Annotated[NamedPolicy, Tag(_FORMS[NamedPolicy])]
-    | Annotated[AgentPolicy, Tag(_FORMS[AgentPolicy])],
+    | Annotated[AgentPolicy, Tag(_FORMS[AgentPolicy])]
+    | Annotated[ModelPolicy, Tag(_FORMS[ModelPolicy])],
     Discriminator(_form),
 ]
 """Every form of a policy, told apart by its keys."""

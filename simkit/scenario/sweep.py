@@ -7,7 +7,7 @@ stands for six runs. The keys keep the file's order, and the last one changes fa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ from simkit.scenario import Scenario
 from simkit.scenario.overrides import dotted, split_key, starts_with
 from simkit.scenario.types import shown
 from simkit.scenario.yaml_document import Document, Source
-from simkit.scenario.yaml_lines import KeyPath, Problem
+from simkit.scenario.yaml_lines import KeyPath, Problem, from_python
 
 LARGEST = 100_000
 """Most combinations of one sweep: a larger one is a mistake."""
@@ -39,12 +39,18 @@ class _Axis(NamedTuple):
 
 
 def expand_sweep(
-    source: Source, *, overrides: Mapping[str, object] | None = None, allow_code: bool = True
+    source: Source,
+    *,
+    sweep: Mapping[str, Iterable[Any]] | None = None,
+    overrides: Mapping[str, object] | None = None,
+    allow_code: bool = True,
 ) -> list[GridPoint]:
     """Return the runs of a scenario, in order; a scenario without `sweep` is one run.
 
     Args:
         source: path of a YAML file, or a mapping of the same form.
+        sweep: dotted key → values, after those of the source; keys of the source's sweep at or
+            below such a key are left out.
         overrides: dotted path → value; they win over the file and over the sweep: keys of the
             sweep at or below such a path are left out.
         allow_code: False refuses code in the scenario and in the sweep's values.
@@ -53,6 +59,7 @@ def expand_sweep(
     combination, each problem once.
     """
     document = Document.read(source, overrides, allow_code=allow_code)
+    _add_sweep(document, sweep or {})
     axes = _axes(document.scenario(), document.overrides)
     size = prod(len(axis.values) for axis in axes)
     if size > LARGEST:
@@ -71,9 +78,43 @@ def expand_sweep(
     return points
 
 
+def _add_sweep(document: Document, sweep: Mapping[str, Iterable[Any]]) -> None:
+    """Add swept values to the document's own.
+
+    Raises ScenarioError for a key that an override sets, too.
+    """
+    problems = [
+        f"{key} is swept, but {dotted(above)} is also set; leave one of them out"
+        for key in sweep
+        for above in document.overrides
+        if starts_with(split_key(key), above)
+    ]
+    if problems:
+        raise ScenarioError(problems)
+    added = from_python({key: _listed(values) for key, values in sweep.items()})
+    document.overrides |= {("sweep", key): values for key, values in added.data.items()}
+    document.values.problems += [
+        problem._replace(path=("sweep", *problem.path)) for problem in added.problems
+    ]
+
+
+def _listed(values: Any) -> Any:
+    """Return any collection as a list; the validation refuses the rest."""
+    is_one = isinstance(values, str | Mapping) or not isinstance(values, Iterable)
+    return values if is_one else list(values)
+
+
 def _axes(scenario: Scenario, overrides: Mapping[KeyPath, Any]) -> list[_Axis]:
+    """Return what is swept: no key that an override sets, or a key above it that is added."""
     axes = [_Axis(key, split_key(key), values) for key, values in scenario.sweep.items()]
-    return [axis for axis in axes if not any(starts_with(axis.path, above) for above in overrides)]
+    laid = [tuple(path) for path in overrides if path[0] != "sweep"]
+    added = [split_key(str(path[1])) for path in overrides if path[0] == "sweep" and path[1:]]
+    return [
+        axis
+        for axis in axes
+        if not any(starts_with(axis.path, above) for above in laid)
+        and not any(starts_with(axis.path, above) for above in added if axis.path != above)
+    ]
 
 
 def _point(

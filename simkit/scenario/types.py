@@ -45,9 +45,7 @@ _SHORT.maxstring = _SHORT.maxother = 60
 class Section(BaseModel):
     """A section of the scenario: unknown keys are errors, and nothing changes once it is made."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True, defer_build=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 Mark = TypeVar("Mark")

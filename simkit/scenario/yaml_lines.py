@@ -105,12 +105,13 @@ def from_python(data: Any) -> Values:
     return values
 
 
-def parse_scalar(text: str) -> Any:
+def parse_scalar(text: str, key: str = "") -> Any:
     """Return the value of a YAML text of one line, such as ``3``, ``[0, 1]`` or ``{order: sjf}``.
 
-    Raises ScenarioError if it is no YAML, or beyond a limit of `parse_yaml`.
+    Raises ScenarioError, with the `key`, if it is no YAML, or beyond a limit of `parse_yaml`.
     """
     label = repr(text) if len(text) <= LONGEST_NUMBER else f"{text[:LONGEST_NUMBER]!r}…"
+    label = f"{key}: {label}" if key else label
     node = _compose(text, label)
     if node is None:
         return None

@@ -62,7 +62,8 @@ def policy_candidate(text: str) -> Candidate:
     else:
         section = {_kind_of(text): text}
     laid_over: dict[str, Any] = anchor_paths({"policy": section}, Path.cwd())["policy"]
-    return Candidate("agent" if "agent" in laid_over else "policy", laid_over)
+    learned = "agent" in laid_over or "model" in laid_over
+    return Candidate("agent" if learned else "policy", laid_over)
 
 
 def _kind_of(word: str) -> str:

@@ -20,8 +20,14 @@ from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
 from simkit.errors import NoJobsError, RunError, ScenarioError, SimkitError
 from simkit.experiment import prepare, replay
+from simkit.experiment.executors import (
+    Executor,
+    InProcess,
+    LocalProcesses,
+    PlannedRun,
+    SweepOutcome,
+)
 from simkit.experiment.policy import policy_label
-from simkit.experiment.sweep import Executor, InProcess, LocalProcesses, PlannedRun, SweepOutcome
 from simkit.results.job_metrics import JobMetric
 from simkit.results.output_folder import reason
 from simkit.scenario import Scenario, refuse_sweep

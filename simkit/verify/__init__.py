@@ -29,6 +29,7 @@ from simkit.verify.limits import (
     check_machines,
     check_partitions,
     check_rejections,
+    check_user_limits,
 )
 from simkit.verify.machine_power import check_bills, check_machine_power
 from simkit.verify.machines import check_failures, check_machine_capacity, check_maintenance
@@ -41,7 +42,7 @@ from simkit.verify.records.events import check_events
 from simkit.verify.records.order import check_row_order
 from simkit.verify.records.timeline import check_timeline
 from simkit.verify.replay.schedule import check_schedule
-from simkit.verify.stops import check_stops
+from simkit.verify.stops import check_preemption, check_stops
 from simkit.verify.supply import check_supply
 from simkit.verify.tasks import (
     check_critical_paths,
@@ -64,12 +65,11 @@ _OF_JOBS: Final = (
     check_tasks, check_identity, check_causality, check_statuses, check_times, check_instances,
     check_gangs, check_run_time, check_instance_times, check_parents,
     check_critical_paths, check_value, check_walltime,
-    check_estimates, check_machines, check_partitions, check_rejections, check_admission,
-    check_capacity, check_machine_capacity, check_supply, check_stops, check_failures,
-    check_maintenance, check_row_order, check_timeline, check_events, check_schedule,
-    check_fcfs_order, check_limits,
-    check_clocks, check_ledger, check_sources, check_battery, check_reserve, check_machine_power,
-    check_bills, check_metrics,
+    check_estimates, check_machines, check_partitions, check_user_limits, check_rejections,
+    check_admission, check_capacity, check_machine_capacity, check_supply, check_stops,
+    check_preemption, check_failures, check_maintenance, check_row_order, check_timeline,
+    check_events, check_schedule, check_fcfs_order, check_limits, check_clocks, check_ledger,
+    check_sources, check_battery, check_reserve, check_machine_power, check_bills, check_metrics,
 )  # fmt: skip
 CHECKS: Final[tuple[Callable[[AuditedRun], Check], ...]] = (*_OF_FILES, *_OF_JOBS)
 """Every check, in the order in which they are made and reported."""

@@ -20,7 +20,8 @@ import polars as pl
 
 from simkit.verify.folder import RunFolder
 from simkit.verify.numbers import Floats, on_grid, seconds
-from simkit.verify.task_inputs import InputTasks, read_input_tasks
+from simkit.verify.task_inputs.input_tasks import InputTasks
+from simkit.verify.task_inputs.read import read_input_tasks
 
 TASK = ["job_id", "task_id"]
 """The key of a task."""
@@ -302,9 +303,51 @@ class AuditedRun(RunFolder):
     def run_times_may_differ(self) -> bool:
         """Whether instances of one task may have different run times."""
         kind = self.setting("workload", "type")
+        if kind == "tasks":
+            rows, gang = (self.setting("workload", name) for name in ("rows", "gang"))
+            return rows == "instance" and not gang
         if kind == "alibaba2017" and self.input_tasks.known:
             return self.input_tasks.instance_times is not None
         return kind in ("alibaba2017", "plugin") or not self.manifest["inputs"]
+
+    @property
+    def retries_known(self) -> bool:
+        """Whether it is known how often each task may start over: the input says, or cannot."""
+        kinds = ("jobs", "tasks", "plugin")
+        return self.input_tasks.known or self.setting("workload", "type") not in kinds
+
+    @cached_property
+    def own_retries(self) -> pl.DataFrame | None:
+        """Columns `TASK` and ``allowed``: how often tasks with retries of their own may start over.
+
+        The limit of the scenario is the most. None if the table of the input says nothing of it.
+        """
+        found, most = self.input_tasks, self.setting("limits", "retries")
+        if not found.known or not found.tasks["retries"].count():
+            return None
+        if any(found.tasks.schema[name] != self.tasks.schema[name] for name in TASK):
+            return None  # the rule "tasks" says so
+        allowed = pl.col("retries") if most is None else pl.min_horizontal("retries", pl.lit(most))
+        own = found.tasks.filter(pl.col("retries").is_not_null()).unique(TASK, keep="first")
+        return own.select(*TASK, allowed.alias("allowed"))
+
+    @cached_property
+    def given_up(self) -> pl.DataFrame:
+        """`TASK` and ``time_s`` of tasks that an event says were killed at their last attempt.
+
+        Without the input, of those whose event gives this reason.
+        """
+        events = self.tables["events"].filter(pl.col("kind") == "killed")
+        killed = events.select(*TASK, "time_s").unique(TASK, keep="first")
+        if not self.retries_known:
+            told = events.filter(pl.col("detail").str.contains("may not start over again"))
+            return killed.join(told, on=TASK, how="semi", maintain_order="left")
+        if self.own_retries is None:
+            return killed.clear()
+        last = self.allocations.join(self.own_retries, on=TASK).filter(
+            pl.col("outcome") == "killed", pl.col("attempt") == pl.col("allowed") + 1
+        )
+        return killed.join(last, on=TASK, how="semi", maintain_order="left")
 
 
 def redone_s(pieces: Iterable[tuple[float, bool]], every: float, restart: float) -> float:

@@ -166,10 +166,20 @@ class RunFolder:
 
     @property
     def policy_may_kill(self) -> bool:
-        """Whether the policy may stop jobs: only custom policies can, orders and fitness cannot."""
+        """Whether the policy may stop jobs: a custom one, or any where partitions preempt."""
+        return self.policy_is_custom or self.preempts
+
+    @property
+    def policy_is_custom(self) -> bool:
+        """Whether the policy is a class or an agent, not an order or a fitness."""
         policy = self.setting("policy")
         custom = not isinstance(policy, dict) or not (policy.get("order") or policy.get("fitness"))
         return custom or bool(policy.get("path") or policy.get("name"))
+
+    @property
+    def preempts(self) -> bool:
+        """Whether a partition lets its running jobs be preempted."""
+        return any(part.get("preempt") for part in self.manifest["cluster"]["partitions"])
 
     @property
     def power_limits_capacity(self) -> bool:

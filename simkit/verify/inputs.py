@@ -152,7 +152,7 @@ def check_trace(run: RunFolder) -> Check:
     """Check that the run has the jobs of its input: none missing, none added, none changed."""
     check = Check("trace", "the run's jobs are the input's jobs", run.jobs.height)
     _check_report(run, check)
-    if run.setting("workload", "type") in ("tasks", "alibaba2017"):
+    if run.setting("workload", "type") in ("jobs", "tasks", "alibaba2017"):
         return check  # the rule "tasks" reads them again
     reason = _why_not_reread(run)
     try:
@@ -186,6 +186,8 @@ def _check_report(run: RunFolder, check: Check) -> None:
     kind, what, found = run.setting("workload", "type"), "jobs", run.jobs.height
     if kind in ("tasks", "alibaba2017") or (kind == "plugin" and run.tasks.height > found):
         what, found = "tasks", run.tasks.height
+        if run.setting("workload", "rows") == "instance":
+            what, found = "instances", int(run.tasks["instances"].sum())
     if found > kept or (found < kept and not fewer):
         message = f"the number of {what} does not match the accepted rows of the trace"
         check.add(message, {what: found, "accepted_or_repaired": kept})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from heapq import heappop, heappush
+from math import inf
 from typing import Any, Final
 
 import numpy as np
@@ -59,6 +62,7 @@ def _why_not_followed(run: AuditedRun) -> str:
         "jobs have several tasks, or instances that start one by one": not one_each,
         "the policy may kill waiting jobs": run.policy_may_kill,
         "jobs return to the queue": bool(kinds & {"reserved", "suspended", "lost"}),
+        "users' jobs are held back by partitions": limits_users(run),
     }
     return next((reason for reason, applies in reasons.items() if applies), "")
 
@@ -105,6 +109,11 @@ def partitions_of(run: AuditedRun) -> list[dict[str, Any]]:
     return list(run.manifest["cluster"].get("partitions") or [])
 
 
+def limits_users(run: AuditedRun) -> bool:
+    """Return whether a partition limits how many jobs of a user run."""
+    return any(p.get("max_running_per_user") is not None for p in partitions_of(run))
+
+
 def _machines(run: AuditedRun, partition: dict[str, Any]) -> list[int]:
     """Return the ids of the partition's machines; without a list it has all."""
     machines = partition.get("machines")
@@ -119,7 +128,8 @@ def tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
     open to jobs whose queue or partition number it lists; one without such lists to every job. It
     admits a task within its limits that its empty machines can hold. Of the requested times of
     several tasks only the first is recorded: where time is limited, their position is the one that
-    the run names.
+    the run names. So it is where a limit of the waiting jobs of a user and reservations meet: a
+    reserved job may have started at the instant of a submission, before it.
     """
     first = run.resources[0]
     demand = pl.col(first) * pl.col("instances") if first in run.requested else pl.lit(0.0)
@@ -130,23 +140,108 @@ def tasks_by_partition(run: AuditedRun) -> pl.DataFrame:
     tasks = run.tasks.select(*TASK, "instances", "gang", *run.requested, demand.alias("demand"))
     tasks = tasks.unique(TASK, keep="first", maintain_order=True)
     tasks = tasks.join(jobs, on="job_id", how="left", maintain_order="left")
-    position, room_anywhere = pl.lit(-1), pl.lit(value=False)
+    room_anywhere = pl.lit(value=False)
     partitions = partitions_of(run) or [{"machines": None}]
-    for number, partition in reversed(list(enumerate(partitions))):
+    admitted = []
+    for number, partition in enumerate(partitions):
         holds = f"room {number}"
         tasks = tasks.with_columns(_room_for(run, partition, tasks).alias(holds))
         room = pl.col(holds).all().over("job_id") & _is_open(partition)
-        admitted = room & (~_over_limits(partition)).all().over("job_id")
-        position = pl.when(admitted).then(pl.lit(number)).otherwise(position)
+        admitted.append(room & (~_over_limits(partition)).all().over("job_id"))
         room_anywhere = room_anywhere | room
     timed = any(partition.get("max_time_s") is not None for partition in partitions)
     known = (pl.len().over("job_id") == 1) | (not timed) | ~room_anywhere
+    first_of = [pl.when(fits).then(pl.lit(number)) for number, fits in enumerate(admitted)]
+    position = pl.coalesce(*first_of, pl.lit(-1))
+    if any(partition.get("max_waiting_per_user") is not None for partition in partitions):
+        if "reserved" in run.tables["events"]["kind"]:
+            known = pl.lit(value=False)
+        fits = tasks.select("job_id", *(e.alias(str(n)) for n, e in enumerate(admitted)))
+        tasks = tasks.join(_by_waiting_jobs(run, partitions, fits), on="job_id", how="left")
+        position = pl.col("by_waiting")
     tasks = tasks.with_columns(position=position, known=known)
     if _ROUTED in tasks.columns:
         names = [str(partition["name"]) for partition in partitions]
         said = pl.col(_ROUTED).replace_strict(names, range(len(names)), default=-1)
         tasks = tasks.with_columns(position=pl.when("known").then("position").otherwise(said))
     return tasks.select(*TASK, "instances", "gang", *run.requested, "position", "known")
+
+
+def _by_waiting_jobs(
+    run: AuditedRun, partitions: list[dict[str, Any]], fits: pl.DataFrame
+) -> pl.DataFrame:
+    """Return ``job_id`` and ``by_waiting``: the first partition that admits it, or -1.
+
+    A job waits from its submission to its first start; what starts or ends at an instant does so
+    after the submissions of that instant. A user is only refused where as many of their jobs wait
+    as the partition allows.
+
+    Args:
+        run: the run.
+        partitions: the partitions.
+        fits: ``job_id`` and for each partition whether it admits the job but for the users' limit.
+    """
+    left = pl.coalesce("start_time_s", "end_time_s").fill_null(inf)
+    jobs = run.jobs.unique("job_id", keep="first").sort("submit_time_s", "job_id")
+    jobs = jobs.select("job_id", "submit_time_s", _USER, left, pl.col("status") != "rejected")
+    rows = jobs.join(fits.unique("job_id", keep="first"), on="job_id", maintain_order="left")
+    waiting: dict[tuple[int, Any], list[float]] = defaultdict(list)
+    found = []
+    for job, submit, user, leaves, taken, *admits in rows.iter_rows():
+        position = -1
+        for number in (n for n, fit in enumerate(admits) if fit):
+            most = partitions[number].get("max_waiting_per_user")
+            ends = waiting[number, user]
+            while ends and ends[0] < submit:
+                heappop(ends)
+            if user is None or most is None or len(ends) < most:
+                position = number
+                break
+        if taken and position >= 0:
+            heappush(waiting[position, user], leaves)
+        found.append((job, position))
+    schema: dict[str, Any] = {"job_id": rows.schema["job_id"], "by_waiting": pl.Int32}
+    return pl.DataFrame(found, schema=schema, orient="row")
+
+
+def check_user_limits(run: AuditedRun) -> Check:
+    """Check that no user has more jobs running in a partition than it allows.
+
+    A job runs from its first start to its end. How many may wait is part of `partitions` and
+    `rejections`.
+    """
+    check = Check("user-limits", "no user has more jobs running in a partition than it allows")
+    if not limits_users(run):
+        return check.skip("no partition limits how many jobs of a user run")
+    places = tasks_by_partition(run).group_by("job_id").agg(pl.col("position").first())
+    jobs = run.jobs.with_columns(_USER, pl.col("end_time_s").fill_null(inf).alias("until"))
+    jobs = jobs.filter(pl.col("start_time_s").is_not_null(), pl.col("user").is_not_null())
+    jobs = jobs.join(places, on="job_id").sort("start_time_s", "until")
+    check.examined = jobs.height
+    for number, partition in enumerate(partitions_of(run)):
+        most = partition.get("max_running_per_user")
+        if most is None:
+            continue
+        for _, mine in jobs.filter(pl.col("position") == number).group_by("user"):
+            message = f"starts while {most} of its user's jobs run in partition {number}"
+            check.add_rows(message, mine.filter(_beyond(mine, most)).drop("position", "until"))
+    return check
+
+
+def _beyond(jobs: pl.DataFrame, most: int) -> pl.Series:
+    """Return which jobs start while so many others run; sorted by start."""
+    running: list[float] = []
+    beyond = []
+    for start, until in jobs.select("start_time_s", "until").iter_rows():
+        while running and running[0] <= start:
+            heappop(running)
+        beyond.append(len(running) >= most)
+        heappush(running, until)
+    return pl.Series(beyond, dtype=pl.Boolean)
+
+
+_USER: Final = pl.when(~pl.col("user").cast(pl.String).is_in(["-1", ""])).then("user").alias("user")
+"""Null for jobs without a user, who are not limited."""
 
 
 def _is_open(partition: dict[str, Any]) -> pl.Expr:
@@ -211,9 +306,10 @@ def check_limits(run: AuditedRun) -> Check:
     """Check that the run kept the scenario's `limits`: no later instant, no further retry."""
     check = Check("limits", "nothing happens after the simulated time, no task restarts too often")
     seconds, retries = (run.setting("limits", key) for key in ("simulated_time", "retries"))
-    if seconds is None and retries is None:
+    if seconds is None and retries is None and run.own_retries is None:
         return check.skip("neither the simulated time nor retries are limited")
     check.examined = run.allocations.height
+    _check_own_retries(run, check)
     if retries is not None:
         often = run.allocations.filter(pl.col("attempt") > retries + 1)
         if not run.complete:  # what runs may have started in the last decision before the stop
@@ -224,3 +320,20 @@ def check_limits(run: AuditedRun) -> Check:
         times = pl.max_horizontal("start_time_s", "end_time_s")
         check.add_rows("after the end of the simulated time", run.allocations.filter(times > last))
     return check
+
+
+def _check_own_retries(run: AuditedRun, check: Check) -> None:
+    """Check that tasks with retries of their own are killed when the work of the last is lost."""
+    if run.own_retries is None:
+        return
+    rows = run.allocations.join(run.own_retries, on=TASK, maintain_order="left")
+    again = rows.filter(pl.col("attempt") > pl.col("allowed") + 1)
+    check.add_rows("attempt after all retries of the task", again)
+    lost = rows.filter(pl.col("outcome") == "lost", pl.col("attempt") > pl.col("allowed"))
+    check.add_rows("its work was lost after all its retries, but it was not killed", lost)
+    if not run.policy_may_kill:
+        instants = pl.Series(
+            [event.row["time_s"] for event in run.capacity_events], dtype=pl.Float64
+        )
+        alone = run.given_up.filter(~pl.col("time_s").is_in(instants.implode()))
+        check.add_rows("killed at its last attempt, but no capacity changes then", alone)

@@ -10,6 +10,7 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import AuditedRun
+from simkit.verify.limits import limits_users
 from simkit.verify.replay.schedule import OWN_KEYS, one_gang_each, part_of
 
 
@@ -50,6 +51,7 @@ def _why_not_followed(run: AuditedRun) -> str:
     reasons = {
         "the run is not complete": not run.complete,
         "the cluster is not a pool of one resource": len(run.capacity) * len(run.resources) != 1,
+        "users' jobs are held back by partitions": limits_users(run),
         "the cluster has partitions": len(run.manifest["cluster"].get("partitions") or []) > 1,
         "there are reservations, suspensions or losses": bool(
             kinds & {"reserved", "suspended", "lost"}

@@ -10,13 +10,14 @@ from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
 from simkit.verify.inputs import compare_with_input
 from simkit.verify.numbers import TICK, Floats
-from simkit.verify.task_inputs import TASK_TABLES, InputTasks
+from simkit.verify.task_inputs.input_tasks import InputTasks
+from simkit.verify.task_inputs.read import TASK_TABLES
 
 
 def _input_of(run: AuditedRun, check: Check) -> InputTasks | None:
     """Return the tasks of the input if they are known; else the check gets the reason."""
     if run.setting("workload", "type") not in TASK_TABLES:
-        check.skip("the workload is not a table of tasks")
+        check.skip("the workload is not a table of jobs or tasks")
         return None
     found = run.input_tasks
     if not found.known:
@@ -40,7 +41,7 @@ def check_tasks(run: AuditedRun) -> Check:
         return check
     known = found.tasks.columns
     asked = [pl.col(r) if r in known else pl.lit(0.0).alias(r) for r in run.requested]
-    wanted = found.tasks.select(*TASK, "submit", "instances", *asked)
+    wanted = found.tasks.select(*TASK, "submit", "instances", "gang", *asked)
     jobs = run.jobs.select("job_id", pl.col("submit_time_s").alias("submit"))
     tasks = run.tasks.join(jobs.unique("job_id", keep="first"), on="job_id", how="left",
                            maintain_order="left").select(wanted.columns)  # fmt: skip
@@ -374,6 +375,10 @@ def check_walltime(run: AuditedRun) -> Check:
     check.examined = work.height
     by_limit = pl.col("reason").fill_null("").str.contains("(?i)wall.?time|requested time")
     killed = run.jobs.filter(pl.col("status") == "killed")
+    spent = killed.join(run.given_up, on="job_id", how="semi", maintain_order="left")
+    killed = killed.filter(by_limit | ~pl.col("job_id").is_in(spent["job_id"].implode()))
+    if spent.height and not run.retries_known:
+        check.notes["kills at the last attempt are not checked"] = "the input is not known"
     if setting == "ignore":
         check.add_rows("killed at its walltime, which is ignored", killed.filter(by_limit))
         if not run.policy_may_kill:

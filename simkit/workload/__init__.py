@@ -8,7 +8,7 @@ arrives, so a long trace costs its columns and no more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -31,8 +31,8 @@ JOB_COLUMNS = ("user", "group", "executable", "queue", "partition")
 
 OF_JOBS: Final = ("qos", "value", "deadline_s")
 """Columns with one number per job; each is optional."""
-OF_TASKS: Final = ("value_per_s",)
-"""Columns with a number a task."""
+OF_TASKS: Final = ("value_per_s", "retries")
+"""Columns with a number a task; each is optional."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +87,16 @@ class Workload:
     value_per_s: Floats = field(default_factory=lambda: np.empty(0))
     """(T,) worth of a second of a task's run time, all instances together; left out where worths
     do not depend on run times."""
+    retries: Ints = field(default_factory=lambda: np.empty(0, np.int64))
+    """(T,) how often a task may start over after its work was lost, before it is killed; -1: as
+    often as the scenario's `limits` let it. Left out where the trace has none."""
     deadline_s: Floats = field(default_factory=lambda: np.empty(0))
     """(J,) when a job should have ended, on the trace's clock; infinite: whenever."""
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names behind a job column's numbers, where the trace has names: ``labels["user"][3]``."""
+    header_names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    """What the trace's header calls numbers of queues and partitions, which stay numbers in
+    results: ``header_names["queue"][1]``."""
     epoch_s: float = float("nan")
     """Unix time of the trace's zero; NaN if unknown."""
     time_zone: str | None = None
@@ -227,21 +233,25 @@ class Workload:
         jobs: pl.DataFrame | Mapping[str, npt.ArrayLike],
         *,
         resource: str = "processors",
+        request: Sequence[str] = (),
         **facts: Any,
     ) -> Workload:
         """Make a workload of rigid jobs, one task each, sorted by (submit time, job id).
 
         Args:
             jobs: columns ``job_id``, ``submit_time_s``, ``run_time_s`` and the name in
-                `resource` (whole processors); optionally ``requested_time_s``, ``qos``,
-                ``value``, ``deadline_s`` and the numbers in `JOB_COLUMNS`.
-            resource: the one resource's name.
+                `resource` (whole processors); optionally ``requested_time_s``, ``retries``,
+                ``qos``, ``value``, ``deadline_s`` and the numbers in `JOB_COLUMNS`.
+            resource: the one resource's name; a job has an instance for each of its units.
+            request: instead of `resource`, columns of what an instance asks for; a job has as
+                many instances as the column ``instances`` says, or one.
             facts: further fields of the workload: ``epoch_s``, ``time_zone``, ``capacity``, ….
 
         Raises TraceError if a column is missing or breaks a rule.
         """
         names = list(jobs.columns if hasattr(jobs, "columns") else jobs)
-        needed = ("job_id", "submit_time_s", "run_time_s", resource)
+        resources = tuple(request) or (resource,)
+        needed = ("job_id", "submit_time_s", "run_time_s", *resources)
         if missing := [name for name in needed if name not in names]:
             raise TraceError(f"workload: no column {', '.join(missing)}; there are {names}")
         columns = {name: np.asarray(jobs[name]) for name in names}
@@ -252,19 +262,26 @@ class Workload:
         size = len(submit)
         unknown = np.broadcast_to(np.nan, (size,))
         numbers: dict[str, Any] = {
-            name: columns[name][order].astype(np.int64) for name in JOB_COLUMNS if name in columns
+            name: columns[name][order].astype(np.int64)
+            for name in (*JOB_COLUMNS, "retries")
+            if name in columns
         }
         numbers |= {
             name: columns[name][order].astype(np.float64) for name in OF_JOBS if name in columns
         }
+        if request:
+            instances = columns.get("instances", np.ones(size))[order]
+            amounts = np.column_stack([columns[name][order] for name in request])
+        else:
+            instances, amounts = columns[resource][order], np.broadcast_to(1.0, (size, 1))
         return cls(
-            resources=(resource,),
+            resources=resources,
             job_id=columns["job_id"][order],
             submit_time_s=submit[order],
             first_task=np.arange(size + 1),
             task_id=np.broadcast_to(np.int64(0), (size,)),
-            instances=columns[resource][order].astype(np.int64),
-            request=np.broadcast_to(1.0, (size, 1)),
+            instances=instances.astype(np.int64),
+            request=amounts,
             run_time_s=columns["run_time_s"][order],  # times are copied when put on their grid
             requested_time_s=columns.get("requested_time_s", unknown)[order],
             gang=np.broadcast_to(np.True_, (size,)),
@@ -323,7 +340,7 @@ class Workload:
         return {"first_parent": first, "parent": self.parent[positions] + moved}
 
     def label_of(self, column: str, number: int) -> int | str:
-        """Return the trace's name for the number of a queue or partition; the number if none."""
+        """Return the trace's name for the number of a user, queue, …; the number if none."""
         names = self.labels.get(column, ())
         return names[number] if 0 <= number < len(names) else number
 
@@ -435,10 +452,13 @@ def _value_rules(workload: Workload) -> dict[str, bool]:
             len(workload.value) or not len(workload.value_per_s)
         ),
         "deadlines must be times, or infinite where there is none": bool((due > -np.inf).all()),
+        "retries must be at least 0, or -1 where there are none": bool(
+            (workload.retries >= -1).all()
+        ),
     }
 
 
-def _taken(workload: Workload, jobs: Any, tasks: Any) -> dict[str, Floats]:
+def _taken(workload: Workload, jobs: Any, tasks: Any) -> dict[str, npt.NDArray[Any]]:
     """Return the columns of some rows of jobs and tasks, those that are there."""
     rows = dict.fromkeys(OF_JOBS, jobs) | dict.fromkeys(OF_TASKS, tasks)
     return {

@@ -8,11 +8,11 @@ from heapq import merge
 from itertools import cycle, islice
 from math import inf, lcm
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.units import LARGEST_AMOUNT, TIME_GRID, amount_on_grid, time_on_grid
 from simkit.workload import RowReport
@@ -20,6 +20,10 @@ from simkit.workload.capacity import CapacityChange, ChangeKind, WhenTaken
 
 MAINTENANCE: Final = "maintenance"
 """The cause of changes that belong to a maintenance window, in the records."""
+
+
+Preempt = Literal["requeue", "cancel"]
+"""How a running task is preempted: it starts over, or is killed."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +35,17 @@ class Partition:
     """Rows of machines; None: all."""
     priority: float = 0.0
     """Larger goes first."""
+    preempt: Preempt | None = None
+    """What happens to its running tasks if a task of a higher priority needs their place: they go
+    back to the queue and start over, or are killed. None: they run on."""
     max_time_s: float = float("inf")
     """Longest requested time."""
     max_demand: float = float("inf")
     """Most of the first resource that a job may ask for."""
+    max_running_per_user: float = inf
+    """Most jobs of a user that run at a time."""
+    max_waiting_per_user: float = inf
+    """Most jobs of a user that wait for their start."""
     queues: frozenset[int] = frozenset()
     """Trace queue numbers (SWF field 15) that lead here."""
     partitions: frozenset[int] = frozenset()
@@ -134,7 +145,10 @@ class Cluster:
     reports: Mapping[str, RowReport] = field(default_factory=dict)
     """How the rows of its tables were read."""
     _fit_counts: dict[tuple[object, ...], int] = field(
-        default_factory=dict, repr=False, compare=False
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _kinds: dict[tuple[int, ...] | None, tuple[Floats, Ints]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
     )
 
     def __post_init__(self) -> None:
@@ -257,15 +271,23 @@ class Cluster:
         """Return how many instances of a request the empty machines ever have room for at once."""
         key = (request, machines)
         if key not in self._fit_counts:
-            largest = self._largest()
-            rows = largest if machines is None else largest[list(machines)]
+            rows, alike = self._largest_kinds(machines)
             counts = np.full(len(rows), np.inf)
             for r, amount in enumerate(request):
                 if amount > 0:
                     counts = np.minimum(counts, rows[:, r] // amount)
-            total = counts.sum()
+            total = (counts * alike).sum()
             self._fit_counts[key] = int(total) if np.isfinite(total) else 2**62
         return self._fit_counts[key]
+
+    def _largest_kinds(self, machines: tuple[int, ...] | None) -> tuple[Floats, Ints]:
+        """Return (K, R), the most that machines ever bring, and (K,) how many bring that."""
+        if machines not in self._kinds:
+            largest = self._largest()
+            rows = largest if machines is None else largest[list(machines)]
+            kinds, alike = np.unique(rows, axis=0, return_counts=True)
+            self._kinds[machines] = kinds, alike
+        return self._kinds[machines]
 
     def _largest(self) -> Floats:
         """Return (M, R): the most that each machine ever brings."""

@@ -1,33 +1,40 @@
-"""What power costs: a year of 1,000 machines and 200,000 jobs, with and without it, in one run.
+"""What power costs, next to the same run without it; the figures are in docs/benchmarks.md.
 
     pytest tests/benchmarks/test_power_speed.py -m slow -s
 
-The same jobs under the same policy, once without power and once with power data every five
-minutes, a battery, a grid with an hourly price, and the ledger; the figures are recorded in
-docs/benchmarks.md. Asserted is the ratio alone, since machines differ and are noisy.
+A year of 1,000 machines and 200,000 jobs, with power data every five minutes, a battery and a grid
+with an hourly price. And SDSC-SP2 with signals by the hour and by the minute that limit nothing,
+and with a limit and a forecast; what is measured there is all of `simkit run` but reading and
+writing files. Asserted are ratios alone, since machines differ and are noisy.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
 from energy_meter import imbalance
 
+import simkit
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
+from simkit.experiment import carry_out, prepare
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
 from simkit.policy.ordered import OrderedPolicy
 from simkit.power.battery import BatteryFacts
+from simkit.power.forecast import Persistence
 from simkit.power.grid import Grid
 from simkit.power.machine_model import PowerModel
-from simkit.power.signal import PRICE
+from simkit.power.signal import CARBON, PRICE
 from simkit.power.signal_steps import Steps
-from simkit.power.site import Site, Source
+from simkit.power.site import Foresight, Site, Source, Supply
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
@@ -77,15 +84,15 @@ def site() -> Site:
 
 
 def replay(workload: Workload, power: Site | None) -> tuple[float, Simulation]:
-    """Return the seconds that a replay took, and the simulation."""
+    """Return the CPU time in s that a replay took, and the simulation."""
     names = tuple(f"m{row}" for row in range(MACHINES))
     cluster = Cluster(("processors",), names, np.full((MACHINES, 1), float(PROCESSORS)))
     simulation = Simulation(
         workload, cluster, Recorder(workload, cluster.resources, NoSink()), site=power
     )
-    begin = time.perf_counter()
+    begin = time.process_time()
     simulation.run(OrderedPolicy(FCFS(), Easy()))
-    return time.perf_counter() - begin, simulation
+    return time.process_time() - begin, simulation
 
 
 @pytest.mark.slow
@@ -102,3 +109,66 @@ def test_power_leaves_six_tenths_of_the_speed() -> None:
     )
     assert imbalance(totals) <= 1e-12
     assert without / seconds >= LEAST_SPEED
+
+
+# ---- one log on one pool -------------------------------------------------------------------------
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = Path(os.environ.get("SIMKIT_DATA", ROOT.parent / "shared" / "data"))
+SPAN_S = 800 * 86_400.0
+POOL = PowerModel.linear(128 * 100.0, 128 * 250.0, "processors")
+MOST = {"hourly": 1.5, "one-minute": 3.5, "limit and forecast": 9.0}
+"""Times the CPU of the run without power, with some room for noise."""
+
+
+def signal(every_s: float, low: float, high: float, seed: int, unit: str = "W") -> Steps:
+    """Return random numbers, a new one every so often."""
+    steps = round(SPAN_S / every_s)
+    values = np.random.default_rng(seed).uniform(low, high, steps)
+    return Steps(np.arange(steps) * every_s, values, SPAN_S, unit=unit, past_end="wrap")
+
+
+def sunshine(every_s: float) -> Steps:
+    """Return up to 30 kW by day, as much as the pool draws when it is busy."""
+    times = np.arange(round(SPAN_S / every_s)) * every_s
+    clouds = np.random.default_rng(2).uniform(0.3, 1.0, len(times))
+    watts = 30e3 * np.sin(times * 2 * np.pi / 86_400).clip(0) * clouds
+    return Steps(times, watts, SPAN_S, past_end="wrap")
+
+
+def unlimited(every_s: float) -> Site:
+    """Return sun, price and carbon intensity that change every so often."""
+    price = signal(every_s, 0.02, 0.3, 1, PRICE)
+    grid = Grid(math.inf, 0.0, price, 0.0, signal(every_s, 100.0, 600.0, 3, CARBON))
+    return Site((POOL,), (Source("sun", sunshine(every_s)),), grid)
+
+
+def limited() -> Site:
+    """Return sun and a weak grid that carry part of the pool, with a forecast."""
+    sun = sunshine(3600.0)
+    return Site(
+        (POOL,), (Source("sun", sun),), Grid(24e3, 0.0, 0.1, 0.0, 400.0), supply=Supply("power"),
+        foresight=Foresight(48 * 3600.0, 3600.0, Persistence(sun, 86_400.0)),
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_what_signals_cost_on_one_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (DATA / "swf").is_dir():
+        pytest.skip(f"{DATA} is absent; set SIMKIT_DATA to the folder that holds swf/")
+    monkeypatch.setenv("SIMKIT_DATA", str(DATA))
+    experiment = prepare(simkit.load_scenario(ROOT / "scenarios" / "sdsc-sp2.yaml"))
+
+    def cpu_s(power: Site | None) -> float:
+        """Return the CPU time of a run in memory: simulation, bills and metrics."""
+        begin = time.process_time()
+        carry_out(replace(experiment, site=power))
+        return time.process_time() - begin
+
+    without = min(cpu_s(None) for _ in range(3))
+    sites = {"hourly": unlimited(3600.0), "one-minute": unlimited(60.0),
+             "limit and forecast": limited()}  # fmt: skip
+    ratios = {name: min(cpu_s(power) for _ in range(2)) / without for name, power in sites.items()}
+    shown = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+    print(f"\nwithout power {without:.2f} s of CPU; times as much: {shown}")
+    assert all(ratios[name] <= most for name, most in MOST.items())

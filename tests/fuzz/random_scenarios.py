@@ -282,6 +282,12 @@ def _vary(rng: np.random.Generator, scenario: Section, groups: list[str]) -> Non
             {"name": "short", "max_time": _pick(rng, ("10m", "2h")), "priority": 1},
             {"name": "rest", **({"machines": [groups[0]]} if groups else {})},
         ]
+        for partition in scenario["cluster"]["partitions"]:
+            if _coin(rng, 0.4):
+                key = _pick(rng, ("max_running_per_user", "max_waiting_per_user"))
+                partition[key] = int(rng.integers(1, 5))
+        if scenario["policy"].get("backfill") in ("none", "easy") and _coin(rng, 0.5):
+            scenario["cluster"]["partitions"][1]["preempt"] = _pick(rng, ("requeue", "cancel"))
 
 
 def _add_corrections_and_limits(rng: np.random.Generator, scenario: Section) -> None:

@@ -244,5 +244,5 @@ def test_without_safetensors_it_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
-    with pytest.raises(PluginError, match=r"install simkit-cluster\[learn\]"):
+    with pytest.raises(PluginError, match=r"pip install 'simkit-cluster\[agents\]'"):
         read_bundle(folder)

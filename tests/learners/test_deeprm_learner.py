@@ -213,7 +213,7 @@ def test_a_single_rollout_is_enough_with_a_value_network() -> None:
 
 def test_without_safetensors_nothing_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "safetensors.numpy", None)
-    with pytest.raises(PluginError, match=r"need safetensors.*simkit-cluster\[learn\]"):
+    with pytest.raises(PluginError, match=r"need safetensors.*simkit-cluster\[agents\]"):
         training()
 
 

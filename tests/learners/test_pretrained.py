@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +46,57 @@ def test_they_are_better_than_the_rules_on_unseen_job_sets(load, gain):
     assert [one.unfinished for one in rows] == [0, 0, 0]
     best = min(found["SJF"].pooled_mean, found["Packer"].pooled_mean)
     assert found["agent"].pooled_mean < (1 - gain) * best
+
+
+# ---- what they need -------------------------------------------------------------------------------
+
+PROJECT = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+MODULES = {"stable-baselines3": "stable_baselines3", "sb3-contrib": "sb3_contrib"}
+"""Packages whose module has another name."""
+WITHOUT = """
+import sys
+for name in {absent}:
+    sys.modules[name] = None
+sys.argv = ["simkit", *{words}]
+from simkit.cli import main
+main()
+"""
+
+
+def packages(*extras):
+    """Return the modules of the packages that some extras install, those of simkit left out."""
+    found = {re.split(r"[\[<>=]", wanted)[0] for extra in extras for wanted in EXTRAS[extra]}
+    return {MODULES.get(name, name) for name in found - {"simkit-cluster"}}
+
+
+def simkit_without(modules, *words):
+    """Run a command where these modules are not installed."""
+    code = WITHOUT.format(absent=sorted(modules), words=list(words))
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("agent", ["deeprm-70", "deeprm-130"])
+def test_they_run_with_their_extra_alone(agent, tmp_path):
+    others = packages(*EXTRAS) - packages("agents")
+    assert {"torch", "gymnasium", "matplotlib"} <= others
+    place = str(tmp_path / "run")
+    ran = simkit_without(
+        others, "run", "deeprm", "--set", f"policy={{agent: {agent}}}", "-o", place
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert simkit_without(others, "verify", place).returncode == 0
+    judged = simkit_without(
+        others, "evaluate", "deeprm", "--agent", agent, "--policy", "sjf", "--sets", "2", "-j", "1"
+    )
+    assert judged.returncode == 0, judged.stderr
+
+
+def test_without_it_the_message_names_it(tmp_path):
+    """`None` in `sys.modules` is how a module is missing; its parts are then missing, too."""
+    absent = packages("agents") | {"safetensors.numpy"}
+    ran = simkit_without(absent, "run", "deeprm", "--set", "policy={agent: deeprm-70}", "-o",
+                         str(tmp_path / "run"))  # fmt: skip
+    assert ran.returncode == 2
+    assert "pip install 'simkit-cluster[agents]'" in " ".join(ran.stderr.split())
+    assert "Traceback" not in ran.stderr

@@ -27,6 +27,15 @@ def tightest(pairs):
     return -np.abs(pairs.free - 2.0 * pairs.request).sum(axis=1)
 
 
+class Tightest:
+    """The same, declared to depend on free amounts and capacity alone."""
+
+    by_state = True
+
+    def scores(self, pairs):
+        return tightest(pairs)
+
+
 MEMBERS = {
     "first-fit": fitness.FirstFit,
     "best-fit": fitness.BestFit,
@@ -40,6 +49,7 @@ MEMBERS = {
     "tetris": alignment.Tetris,
     "tetris, work alone": lambda: alignment.Tetris(srtf=1.0),
     "custom": lambda: tightest,
+    "custom, by state": Tightest,
 }
 ORDERS = {
     "submission": lambda: None,
@@ -160,8 +170,11 @@ def instances(run):
     return table.sort(keys).rows()
 
 
+@pytest.mark.parametrize("many", [1, 4096])  # machines from which on states are scored once
 @pytest.mark.parametrize("member", MEMBERS)
-def test_all_at_once_is_one_by_one(member, simulate):
+def test_all_at_once_is_one_by_one(member, many, simulate, monkeypatch):
+    monkeypatch.setattr("simkit.policy.fitness._MANY", many)
+
     @given(
         seed=st.integers(0, 2**32),
         order=st.sampled_from(sorted(ORDERS)),

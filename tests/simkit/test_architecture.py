@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("simkit", "traces", "policies", "learners", "scenarios")
-MOST_FILES = 20
+MOST_FILES = 21
 HEAVY = ("polars", "pandas", "scipy", "torch", "pyarrow", "pooch", "matplotlib")
 
 ORDER = (

@@ -147,6 +147,34 @@ def test_what_is_dropped_is_summed_up_as_what_is_kept():
     )
 
 
+# ---- what is shown unless the caller says otherwise -------------------------------------------------
+
+DEFAULTS = {
+    "quickstart": "queue-table",
+    "cloud-quickstart": "queue-table",
+    "deeprm": "deeprm-compact",
+}
+
+
+@pytest.mark.parametrize(("scenario", "observation"), DEFAULTS.items())
+def test_every_bundled_scenario_has_an_observation(scenario, observation):
+    env = SchedulingEnv(scenario)
+    assert env.schema.name == observation
+    check_env(env, skip_render_check=True)
+    stated = SchedulingEnv(scenario, observation)
+    assert np.array_equal(stated.reset(seed=1)[0], env.reset(seed=1)[0])
+
+
+@pytest.mark.parametrize("scenario", DEFAULTS)
+def test_an_agent_that_guesses_plays_an_episode_on_it(scenario):
+    env = SchedulingEnv(scenario)
+    env.action_space.seed(0)
+    _, info = play(env, lambda env, mask: int(env.action_space.sample(mask)))
+    metrics = info["metrics"]
+    assert metrics["finished"] > 0.9 * metrics["jobs"]
+    assert metrics["killed"] == metrics["rejected"] == 0
+
+
 # ---- what a step does -----------------------------------------------------------------------------
 
 
@@ -407,9 +435,14 @@ MISTAKES = [
     # a reward that does not exist
     ({"reward": "slowdwn"}, "did you mean 'slowdown'"),
     # numbered slots of a scenario without steps
-    ({"scenario": HPC}, "shows numbered slots"),
+    ({"scenario": HPC, "observation": "deeprm-compact"},
+     "numbered slots, which only slotted time has; take queue-table, or add `scheduling: {step"),
     # several machines in slotted time
     ({"scenario": deeprm(cluster={"machines": [{"count": 2, "cpu": 10, "mem": 10}]})}, "one pool"),
+    # slotted time without a number of slots
+    ({"scenario": deeprm(admission={})}, r"add `admission: \{slots: 10\}`"),
+    # a scenario that stands for many
+    ({"scenario": "backfilling-sweep"}, "stands for several runs"),
     # dimensions that are none
     ({"horizon": 0}, "horizon is 0"),
     ({"unit": (1.0,)}, "one number for each of cpu, mem"),

@@ -40,6 +40,22 @@ def test_columns_are_fed_as_they_are_in_any_order(table):
     assert (trace.report.read, trace.report.accepted) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    ("head", "notes"),
+    [
+        ("processors,usr,limit", ["column 'usr' is not read; did you mean 'user'?"]),
+        ("cpu,memm,instance", ["column 'instance' is not read; did you mean 'instances'?",
+                               "column 'memm' is not read; did you mean 'mem'?"]),
+        ("processors,mem,used_gpus", []),  # columns of other names are nobody's mistake
+        ("processors,user,users", []),  # the one that is meant is there
+    ],
+)  # fmt: skip
+def test_a_column_that_looks_misspelt_is_noted(table, head, notes):
+    path = table("1,0,1,1,2,3", head=f"job_id,submit_time_s,run_time_s,{head}")
+    report = read_jobs_table(path).report
+    assert (list(report.notes), report.accepted) == (notes, 1)
+
+
 def test_users_and_queues_may_be_names(table, tmp_path):
     path = table("2,5,1,1,ada,7,", "1,0,1,1,bob,-1,3", "3,6,1,1,,short,-1", "4,7,1,1,ada,7,4",
                  head=f"{HEAD},user,queue,partition")  # fmt: skip
@@ -144,3 +160,91 @@ def test_damaged_parquet_and_rows_of_parquet_are_named(table, tmp_path):
 def test_negative_requested_time_is_refused(table):
     path = table("1,0,1,1,-1", head=f"{HEAD},requested_time_s")
     assert message(path).startswith(":2: requested_time_s is -1, it must be finite and at least 0")
+
+
+# ---- several resources --------------------------------------------------------------------------
+
+GANGS = "job_id,submit_time_s,run_time_s,instances,cpu,mem,gpu"
+
+
+def test_gangs_ask_for_several_resources_and_an_empty_cell_for_none(table, tmp_path):
+    path = table("2,9,50,1,2,8,", "1,0,100,3,4,16,1", "3,9,5,2,,,2", head=GANGS)
+    parquet = tmp_path / "jobs.parquet"
+    pl.read_csv(path).write_parquet(parquet)
+    for copy in (path, parquet):
+        jobs = read_jobs_table(copy).workload
+        assert jobs.resources == ("cpu", "mem", "gpu")
+        assert jobs.instances.tolist() == [3, 1, 2]
+        assert jobs.request.tolist() == [[4, 16, 1], [2, 8, 0], [0, 0, 2]]
+        assert jobs.gang.all()
+
+
+def test_resources_may_have_other_names_and_units(table):
+    path = table("1,2000,5000,150,8", head="job_id,submit_time_s,run_time_s,processors,fpga")
+    assert read_jobs_table(path).workload.resources == ("processors",)  # others are ignored
+    factors = {"submit_time_s": 1e-3, "run_time_s": 1e-3, "processors": 0.01}
+    jobs = read_jobs_table(path, resources=["processors", "fpga"], factors=factors).workload
+    assert jobs.resources == ("processors", "fpga")
+    assert jobs.request.tolist() == [[1.5, 8]]
+    assert (jobs.instances.tolist(), jobs.submit_time_s.tolist()) == ([1], [2])
+    assert jobs.run_time_s.tolist() == [5]
+
+
+def test_a_job_that_asks_for_nothing_is_malformed(table):
+    path = table("1,0,1,1,,,", "2,0,1,1,,0,", "3,0,1,0,-1,1e300,", head=GANGS)
+    found = message(path)
+    assert ":2: the job asks for nothing; fill in cpu or mem or gpu" in found
+    assert ":4: cpu is -1, it must be at least 0 and below 2^33, or empty" in found
+    assert ":4: instances is 0, it must be whole and at least 1" in found
+    assert "2 malformed lines" in found
+    trace = read_jobs_table(path, on_error="skip")
+    assert trace.workload.job_id.tolist() == [2]
+    assert trace.report.dropped == {"malformed line": 2}
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"resources": []}, "resources: is empty"),
+        ({"resources": ["cpu", "qos"]}, "resources: qos is a column of its own"),
+        ({"factors": {"cpus": 0.01}}, "factors.cpus: is no column of numbers; did you mean 'cpu'?"),
+        ({"factors": {"user": 2}}, "factors.user: is no column of numbers"),
+    ],
+)
+def test_keys_that_fit_no_column_are_refused(table, keys, expected):
+    with pytest.raises(TraceError, match=expected.replace("?", r"\?")):
+        read_jobs_table(table("1,0,1,1,1,1,1", head=GANGS), **keys)
+
+
+def test_retries_are_whole_or_empty(table):
+    head = f"{HEAD},retries"
+    jobs = read_jobs_table(table("1,0,1,1,2", "2,0,1,1,", "3,0,1,1,0", head=head)).workload
+    assert jobs.retries.tolist() == [2, -1, 0]
+    assert jobs.take(np.array([2])).retries.tolist() == [0]
+    found = message(table("1,0,1,1,1.5", head=head))
+    assert ":2: retries is 1.5, it must be whole and at least 0, or empty" in found
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (
+            ["1,1700000000000,60000,1,1,,", "2,1700000005000,60000,1,1,,"],
+            "submit_time_s looks like milliseconds since 1970 (such as 1.700000002e+12); set "
+            "factors: {submit_time_s: 0.001}",
+        ),
+        (["1,1.7e15,6,1,1,,"], "looks like microseconds since 1970"),
+        (["1,0,6,1,1,17179869184,"], "mem looks like bytes (such as 1.717986918e+10)"),
+    ],
+)
+def test_an_error_says_what_values_out_of_range_look_like(table, rows, expected):
+    assert expected in message(table(*rows, head=GANGS))
+    assert "looks like" not in message(table("1,1e11,6,1,1,inf,", head=GANGS))
+
+
+def test_the_remedies_of_the_hints_are_right(table):
+    path = table("1,1700000000000,60000,1,1,17179869184,", head=GANGS)
+    factors = {"submit_time_s": 1e-3, "run_time_s": 1e-3, "mem": 9.313225746e-10}
+    jobs = read_jobs_table(path, factors=factors).workload
+    assert (jobs.submit_time_s.tolist(), jobs.run_time_s.tolist()) == ([1.7e9], [60])
+    assert jobs.request[0].tolist() == pytest.approx([1, 16, 0])

@@ -142,7 +142,7 @@ RULES = [
     (row(number=""), names.NO_ID),
     (row(submit=""), names.BAD_SUBMIT),
     (row(submit="nan"), names.BAD_SUBMIT),
-    (row(submit=1e12), names.BAD_SUBMIT),
+    (row(submit=1e11), names.BAD_SUBMIT),
     (row(run=""), names.BAD_RUN),
     (row(run="inf"), names.BAD_RUN),
     (row(run=-3), names.NEGATIVE_RUN),
@@ -150,7 +150,7 @@ RULES = [
     (row(instances=1.5), names.BAD_INSTANCES),
     (row(instances=""), names.BAD_INSTANCES),
     (row(cpu=-1), names.BAD_REQUEST),
-    (row(mem=""), names.BAD_REQUEST),
+    (row(cpu="", mem=""), names.BAD_REQUEST),
     (row(mem="NaN"), names.BAD_REQUEST),
 ]
 
@@ -208,6 +208,88 @@ def test_every_row_is_accounted_for_and_submit_times_rise(table, rows, submit):
         tasks = jobs.task_id[first:end].tolist()
         assert tasks == sorted(tasks)  # the order of rows, as they are numbered here
         assert all(n == 99 or rows[n][0] == job for n in tasks)
+
+
+# ---- gangs, empty requests, rows of instances ----------------------------------------------------
+
+
+def test_an_empty_cell_asks_for_none_and_tasks_may_be_gangs(table):
+    path = table(row(mem=""), row(cpu="", job=2), row(cpu=0, mem=0, job=3))
+    for gang in (False, True):
+        jobs = read_task_table(path, gang=gang).workload
+        assert jobs.request.tolist() == [[0.5, 0], [0, 0.25], [0, 0]]
+        assert jobs.gang.tolist() == [gang] * 3
+
+
+INSTANCES = {
+    "job_id": "j", "task_id": "t", "submit_time_s": "at", "run_time_s": "run", "cpu": "cpu",
+    "retries": "again",
+}  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 3), st.integers(1, 2), st.integers(0, 5), st.integers(0, 9),
+            st.integers(1, 2), st.sampled_from(["", 0, 2]),
+        ),
+        min_size=1,
+    ),
+    st.sampled_from(["first", "last"]),
+    st.booleans(),
+)  # fmt: skip
+def test_a_row_may_be_an_instance_with_its_own_run_time(table, rows, submit, with_ids):
+    path = table(*(",".join(map(str, row)) for row in rows), head="j,t,at,run,cpu,again")
+    columns = INSTANCES if with_ids else {k: v for k, v in INSTANCES.items() if k != "task_id"}
+    trace = read_task_table(path, columns=columns, rows="instance", submit=submit)
+    expected: dict = {}  # job -> task -> its rows, in the order of the file
+    for job, task, *rest in rows:
+        expected.setdefault(job, {}).setdefault(task if with_ids else 1, []).append(rest)
+    when = {
+        job: [r[2] for r in rows if r[0] == job][0 if submit == "first" else -1] for job in expected
+    }
+    order = sorted(expected, key=when.get)  # stable: jobs of one instant as they first appear
+    jobs = trace.workload
+    assert jobs.job_id.tolist() == order
+    assert jobs.submit_time_s.tolist() == [when[job] for job in order]
+    tasks = [(task, found) for job in order for task, found in expected[job].items()]
+    assert jobs.task_id.tolist() == [task for task, _ in tasks]
+    assert jobs.instances.tolist() == [len(found) for _, found in tasks]
+    assert jobs.instance_run_time_s.tolist() == [run for _, found in tasks for _, run, *_ in found]
+    assert jobs.request[:, 0].tolist() == [found[0][2] for _, found in tasks]
+    again = [found[0][3] for _, found in tasks]
+    assert jobs.retries.tolist() == [-1 if own == "" else own for own in again]
+    gangs = read_task_table(path, columns=columns, rows="instance", submit=submit, gang=True)
+    longest = [max(run for _, run, *_ in found) for _, found in tasks]
+    assert gangs.workload.run_time_s.tolist() == longest
+    others = sum(one[2] != found[0][2] for _, found in tasks for one in found)
+    assert trace.report.notes.get(names.OTHER_REQUEST, 0) == others
+    assert trace.report.accepted == len(rows) == jobs.instances.sum()
+
+
+def test_counts_of_instances_do_not_go_with_rows_of_instances(table):
+    found = message(table(row()), rows="instance")
+    assert "columns.instances: does not go with rows: instance" in found
+
+
+@pytest.mark.parametrize("own", ["-1", "1.5", "inf"])
+def test_an_impossible_number_of_retries_is_left_out(table, own):
+    path = table("1,1,0,1,1,2", f"2,1,0,1,1,{own}", head="j,t,at,run,cpu,again")
+    trace = read_task_table(path, columns=INSTANCES)
+    assert trace.workload.retries.tolist() == [2]
+    assert trace.report.dropped == {names.BAD_RETRIES: 1}
+
+
+def test_values_in_another_unit_are_noted_and_an_error_says_the_remedy(table):
+    late, large = row(submit=1.7e12, job=2), row(mem=2e10, job=3)
+    trace = read_task_table(table(row(), late, large))
+    assert trace.report.notes[names.OTHER_UNIT] == 2
+    assert trace.report.lines[names.OTHER_UNIT] == [3, 4]
+    found = message(table(late))
+    assert "no tasks: all 1 rows are left out" in found
+    assert "submit_time_s looks like milliseconds since 1970" in found
+    assert "factors: {submit_time_s: 0.001}" in found
+    assert "mem looks like bytes" in message(table(large))
 
 
 # ---- bad input ----------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ _DATE: Final = ("Year", "Month", "Day", "Hour", "Minute")
 _SUN: Final = ("GHI", "DNI", "DHI", "Temperature", "Wind Speed")
 _WIND: Final = re.compile(r"wind speed at (\d+)m \(m/s\)")
 _AIR: Final = re.compile(r"air temperature at (\d+)m \(C\)")
+_STEPS: Final = 1e6
+"""Computed powers are whole steps, so many in the rated power; weather has three digits."""
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,18 @@ def read_wind_toolkit(path: str | PathLike[str]) -> WindWeather:
     )
     temperature = table.numbers(air)[kept.row] if air else np.full(len(speed), np.nan)
     return WindWeather(speed, height, temperature)
+
+
+def without_last_digits(power_w: Floats, rated_w: float) -> Floats:
+    """Round power computed from weather to millionths of the rated power.
+
+    Sines, exponentials and powers differ in their last digits from processor to processor, because
+    libraries choose instructions by what a processor offers. Rounded, the same file is the same
+    series everywhere.
+    """
+    if not rated_w:  # a curve that is 0 throughout
+        return power_w
+    return np.asarray(np.round(power_w / rated_w * _STEPS) / _STEPS * rated_w, dtype=np.float64)
 
 
 def _at_height(names: Sequence[str], pattern: re.Pattern[str]) -> tuple[str, float]:

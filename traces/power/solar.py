@@ -13,7 +13,7 @@ from simkit.power.signal_trace import PowerTrace
 from simkit.scenario.recorded import FileSignal
 from simkit.scenario.types import Positive, Section
 from simkit.traces.power.libraries import deprecations_hidden, power_library
-from simkit.traces.power.nrel import SolarWeather, read_nsrdb
+from simkit.traces.power.nrel import SolarWeather, read_nsrdb, without_last_digits
 
 
 class SolarPlant(Section):
@@ -54,7 +54,8 @@ def solar_power(weather: SolarWeather, plant: SolarPlant) -> PowerTrace:
         plant: the modules.
 
     Returns:
-        The power in W, alternating current, read at instants; 0 at night.
+        The power in W, alternating current, read at instants and rounded to millionths of the
+        rated power, so that it does not depend on the processor; 0 at night.
 
     Raises SimkitError without pvlib.
     """
@@ -62,7 +63,7 @@ def solar_power(weather: SolarWeather, plant: SolarPlant) -> PowerTrace:
         power = plant_power(weather, plant)
     return PowerTrace(
         time_s=weather.time_s,
-        value=power,
+        value=without_last_digits(power, plant.rated_w),
         unit=WATT,
         time_zone=weather.time_zone,
         sampling="instant",

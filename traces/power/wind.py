@@ -18,7 +18,7 @@ from simkit.scenario.recorded import FileSignal
 from simkit.scenario.references import File
 from simkit.scenario.types import Count, Positive
 from simkit.traces.power.libraries import deprecations_hidden, power_library
-from simkit.traces.power.nrel import WindWeather, read_wind_toolkit
+from simkit.traces.power.nrel import WindWeather, read_wind_toolkit, without_last_digits
 from simkit.traces.power.table import head_lines, read_table
 
 SHEAR_EXPONENT: Final = 1 / 7
@@ -205,7 +205,8 @@ def wind_power(
         shear_exponent: exponent of the power law.
 
     Returns:
-        The power of all turbines together in W, read at instants.
+        The power of all turbines together in W, read at instants and rounded to millionths of the
+        rated power, so that it does not depend on the processor.
 
     Raises TraceError if a number is not above 0.
     """
@@ -218,7 +219,7 @@ def wind_power(
     speed = weather.speed.value * (height / weather.height_m) ** shear_exponent
     return replace(
         weather.speed,
-        value=turbines * turbine.power(speed),
+        value=turbines * without_last_digits(turbine.power(speed), turbine.rated_w),
         unit=WATT,
         name=f"{weather.speed.name}: {turbines} x {turbine.name}",
     )

@@ -124,4 +124,7 @@ def _workload(jobs: RigidJobs, header: SwfHeader, tally: Tally) -> Workload:
     if first >= FIRST_ABSOLUTE_S:
         zero = epoch = first
         tally.report.notes[rules.ABSOLUTE_TIMES] = len(jobs)
-    return jobs.workload(zero_s=zero, epoch_s=epoch, time_zone=zone, capacity=header.capacity)
+    return jobs.workload(
+        zero_s=zero, epoch_s=epoch, time_zone=zone, capacity=header.capacity,
+        header_names=header.names,
+    )  # fmt: skip

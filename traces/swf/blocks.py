@@ -65,6 +65,18 @@ class SwfHeader:
         return {}
 
     @property
+    def names(self) -> dict[str, dict[int, str]]:
+        """Names of queues and partitions, by number: of lines such as ``; Queue: 1 express``."""
+        found: dict[str, dict[int, str]] = {}
+        for line in self.lines:
+            entry = _ENTRY.match(line.decode("latin-1"))
+            if entry and (key := entry[1].lower()) in ("queue", "partition"):
+                number, *words = entry[2].split() or [""]
+                if words and number.isdecimal():
+                    found.setdefault(key, {}).setdefault(int(number), " ".join(words))
+        return found
+
+    @property
     def epoch_s(self) -> float:
         """UnixStartTime, the Unix time of the log's zero; NaN where it is absent or 0."""
         start = self.number("UnixStartTime")

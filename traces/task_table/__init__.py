@@ -23,11 +23,12 @@ from simkit.scenario.types import BrokenRulesError, Positive
 from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
 from simkit.traces.jobs_table import column_names
+from simkit.traces.odd_units import odd_units
 from simkit.traces.rigid_jobs import LARGEST, first_that_applies
 from simkit.traces.rules import RULES, Tally, summary
 from simkit.traces.table_columns import TableColumns, WantedColumns, read_columns
 from simkit.traces.task_table import rules as names
-from simkit.traces.task_table.jobs import TableJobs
+from simkit.traces.task_table.jobs import TableJobs, by_task
 from simkit.units import LONGEST_S
 from simkit.workload import Trace
 
@@ -43,7 +44,7 @@ CLOUDSIMPY: Final[Mapping[str, str]] = {
 """The map for the tables of CloudSimPy: cores, and memory as a share of the largest machine's."""
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s")
-OPTIONAL: Final = ("task_id", "instances", "requested_time_s", "parents", "user")
+OPTIONAL: Final = ("task_id", "instances", "requested_time_s", "retries", "parents", "user")
 _TEXT: Final = ("job_id", "task_id", "parents", "user")
 
 
@@ -56,6 +57,11 @@ class TaskTable(LineFormat):
     """Our name → the table's: job_id, submit_time_s, run_time_s, …; others are resources."""
     factors: dict[str, Positive] = Field(default_factory=dict)
     """Our name → what its column is multiplied by: {cpu: 0.01}."""
+    rows: Literal["task", "instance"] = "task"
+    """What a row is: a task; or an instance of the task with its ids, with its own run time."""
+    gang: bool = False
+    """All instances of a task start together and run as long as the longest (a gang); or they
+    start one by one as they fit."""
     submit: Literal["first", "last"] = "first"
     """Which of a job's rows says when it is submitted."""
     negative_run: Literal["drop", "zero"] = "drop"
@@ -82,6 +88,9 @@ class TaskTable(LineFormat):
             for name in self.factors
             if name not in numbers
         ]
+        if self.rows == "instance" and "instances" in self.columns:
+            place = ("columns", "instances")
+            problems.append((place, "does not go with rows: instance, which counts the rows"))
         texts = {self.columns[name] for name in self.columns if name in _TEXT}
         if both := sorted(texts & {self.columns[name] for name in numbers}):
             problems.append((("columns",), f"{', '.join(both)} cannot be both an id and a number"))
@@ -104,7 +113,12 @@ class TaskTable(LineFormat):
         path, tally = Path(self.path), Tally()
         bad = BadLines(path, self.on_error, rows=is_parquet(path))
         table = _read(path, self.columns, self.factors, bad)
+        table = table.with_empty_requests_as_none(self.resources)
         bad.settle(tally)
+        numbers = {name: table.numbers(name) for name in self.columns if name not in _TEXT}
+        odd = list(odd_units(numbers, self.resources))
+        for column in odd:
+            tally.note(names.OTHER_UNIT, table.line[column.beyond])
         kept = np.flatnonzero(self._judge(table, tally))
         if not tally.report.read:
             raise TraceError(f"{path}: no tasks: the table has no rows; check it")
@@ -112,9 +126,13 @@ class TaskTable(LineFormat):
             raise TraceError(
                 f"{path}: no tasks: all {tally.report.read} rows are left out "
                 f"({summary(tally.report)}); `simkit trace check` explains these rules"
+                + "".join(f"\n{path}: {column.hint}" for column in odd)
             )
-        jobs = TableJobs(table.take(kept), self.submit, tally)
-        workload = jobs.workload(self.resources, self.parent_separator, path)
+        table = table.take(kept)
+        if self.rows == "instance":
+            table = by_task(table, self.resources, self.submit, tally, gang=self.gang)
+        jobs = TableJobs(table, self.submit, tally)
+        workload = jobs.workload(self.resources, self.parent_separator, path, gang=self.gang)
         return Trace(workload, tally.report, (path,))
 
     def _judge(self, table: TableColumns, tally: Tally) -> Bools:
@@ -135,6 +153,7 @@ class TaskTable(LineFormat):
             names.NEGATIVE_RUN: (run < 0) & (self.negative_run == "drop"),
             names.ZERO_RUN: (run == 0) & (self.zero_run == "drop"),
             names.BAD_INSTANCES: _bad_instances(table),
+            names.BAD_RETRIES: _bad_retries(table),
             names.BAD_REQUEST: bad_request,
         }
         tally.read(len(table))
@@ -153,8 +172,17 @@ def _bad_instances(table: TableColumns) -> Bools:
     return bad
 
 
+def _bad_retries(table: TableColumns) -> Bools:
+    if "retries" not in table.frame:
+        return np.zeros(len(table), dtype=bool)
+    own = table.numbers("retries")
+    bad: Bools = ~((own >= 0) & (own < LARGEST)) | (np.floor(own) != own)
+    bad &= table.frame["retries"].is_not_null().to_numpy()
+    return bad
+
+
 def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
-    """Read a table of tasks as a workload of bags of instances.
+    """Read a table of tasks as a workload of bags of instances, or of gangs.
 
     Jobs are sorted by submit time, those of one instant in the order of their first rows; a job's
     tasks keep the order of their rows, which need not stand together. Ids are whole numbers, or
@@ -164,9 +192,11 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
         path: the table, with a header line: CSV, gzipped CSV or Parquet, told by content.
         arguments: the other fields of `TaskTable`. Its `columns` need ``job_id``,
             ``submit_time_s`` and ``run_time_s`` (of an instance); optional are ``task_id`` (else
-            numbered in the job), ``instances`` (else 1), ``requested_time_s``, ``parents`` (ids of
-            tasks of the same job that must have ended before) and ``user``. Every other name is a
-            resource: what an instance asks of it; at least one.
+            numbered in the job), ``instances`` (else 1), ``requested_time_s``, ``retries`` (how
+            often the task may start over after its work was lost before it is killed, whole;
+            empty: as often as the scenario lets it), ``parents`` (ids of tasks of the same job
+            that must have ended before) and ``user``. Every other name is a resource: what an
+            instance asks of it, empty for none; at least one.
 
     Returns:
         The workload and the report of its rows.

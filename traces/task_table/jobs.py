@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
@@ -19,6 +20,45 @@ from simkit.traces.task_table import rules as names
 from simkit.workload import Workload
 
 _SHOWN: Final = 20
+_OWN_TIMES: Final = "run times"
+"""Column of lists: the run time of each instance of a task."""
+
+
+def by_task(
+    table: TableColumns, resources: Sequence[str], submit: str, tally: Tally, *, gang: bool
+) -> TableColumns:
+    """Return a row for each task of a table with a row for each instance.
+
+    A task is what has the same ids (without task ids: a job), in the order of its first rows,
+    whose other columns count for it. The run times of a bag are in a column of lists, beside
+    their mean; a gang runs as long as its longest instance.
+
+    Args:
+        table: n rows, each an instance.
+        resources: columns of requests.
+        submit: whether the first or the last row of a job says when it is submitted.
+        tally: notes rows that differ from what counts for them.
+        gang: whether the tasks are gangs.
+    """
+    key = [name for name in ("job_id", "task_id") if name in table.frame]
+    asked = pl.struct(resources)
+    other = table.frame.select(asked.ne_missing(asked.first().over(key))).to_series()
+    tally.note(names.OTHER_REQUEST, table.line[other.to_numpy()])
+    at = pl.col("submit_time_s")
+    at = (at.last() if submit == "last" else at.first()).over("job_id")
+    late = table.frame.select(pl.col("submit_time_s") != at).to_series()
+    tally.note(names.OTHER_SUBMIT, table.line[late.to_numpy()])
+    run = pl.col("run_time_s").clip(0.0)
+    frame = (
+        table.frame.with_columns(at, pl.Series("line", table.line))
+        .group_by(key, maintain_order=True)
+        .agg(
+            pl.exclude("run_time_s").first(),
+            *([run.max()] if gang else [run.mean(), run.alias(_OWN_TIMES)]),
+            pl.len().cast(pl.Float64).alias("instances"),
+        )
+    )
+    return TableColumns(frame.drop("line"), frame["line"].to_numpy())
 
 
 class TableJobs:
@@ -47,7 +87,9 @@ class TableJobs:
         self.task_id = self._task_ids()
         tally.note(names.REPEATED_TASK, np.sort(self._table.line[self._repeated()]))
 
-    def workload(self, resources: Sequence[str], separator: str, path: Path) -> Workload:
+    def workload(
+        self, resources: Sequence[str], separator: str, path: Path, *, gang: bool
+    ) -> Workload:
         """Return the workload; raise TraceError for parents that do not exist or form a cycle."""
         table, size = self._table, len(self._table)
         user, labels = self._numbered_users()
@@ -56,6 +98,10 @@ class TableJobs:
             facts["first_parent"], facts["parent"] = self._parents(separator, path)
         if user is not None:
             facts["user"] = user
+        if "retries" in table.frame:
+            facts["retries"] = table.frame["retries"].fill_null(-1).cast(pl.Int64).to_numpy()
+        if _OWN_TIMES in table.frame:
+            facts["instance_run_time_s"] = table.frame[_OWN_TIMES].explode().to_numpy()
         instances = table.numbers("instances") if "instances" in table.frame else np.ones(size)
         wanted = np.broadcast_to(np.nan, (size,))
         if "requested_time_s" in table.frame:
@@ -72,7 +118,7 @@ class TableJobs:
                 request=np.column_stack([table.numbers(name) for name in resources]),
                 run_time_s=np.maximum(table.numbers("run_time_s"), 0.0),
                 requested_time_s=wanted,
-                gang=np.broadcast_to(np.False_, (size,)),
+                gang=np.broadcast_to(np.bool_(gang), (size,)),
                 **facts,
             )
         except TraceError as error:

@@ -11,6 +11,9 @@ NEGATIVE_RUN: Final = "run time negative"
 ZERO_RUN: Final = "run time zero"
 BAD_INSTANCES: Final = "no usable number of instances"
 BAD_REQUEST: Final = "no usable request"
+BAD_RETRIES: Final = "no usable number of retries"
+OTHER_UNIT: Final = "looks like another unit"
+OTHER_REQUEST: Final = "request differs within the task"
 OTHER_SUBMIT: Final = "submit time differs within the job"
 REPEATED_TASK: Final = "task id repeats within the job"
 
@@ -21,7 +24,13 @@ MEANINGS: Final[dict[str, str]] = {
     NEGATIVE_RUN: "The run time is below 0 (rule `negative_run`).",
     ZERO_RUN: "The run time is 0; left out (rule `zero_run`).",
     BAD_INSTANCES: "The number of instances is empty, below 1 or not whole; left out.",
-    BAD_REQUEST: "A resource is empty, negative, nan, infinite or beyond 2^33; left out.",
+    BAD_REQUEST: "All resources are empty, or one is negative, nan, infinite or beyond 2^33; left "
+    "out. One that is empty beside others is a request for none of it.",
+    BAD_RETRIES: "The number of retries is negative, beyond 2^33 or not whole; left out.",
+    OTHER_UNIT: "A submit time beyond 2^32 s that would be a date in milliseconds, or a request "
+    "beyond 2^33, as memory in bytes is: the key `factors` brings a column into our unit.",
+    OTHER_REQUEST: "With `rows: instance`: the row asks for something else than the first one of "
+    "its task, whose request counts for all.",
     OTHER_SUBMIT: "The row's submit time is not the one of its job, which the rule `submit` takes "
     "from the job's first or last row.",
     REPEATED_TASK: "An earlier row of the job has the same task id; both are kept, and parents "

@@ -19,7 +19,13 @@ from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
 from simkit.errors import RunError, SimkitError
 from simkit.experiment import carry_out, prepare
-from simkit.experiment.sweep import Executor, InProcess, LocalProcesses, PlannedRun, SweepOutcome
+from simkit.experiment.executors import (
+    Executor,
+    InProcess,
+    LocalProcesses,
+    PlannedRun,
+    SweepOutcome,
+)
 from simkit.learners.reproductions.common import keep, with_bounds
 from simkit.learners.reproductions.sofia.study import (
     METHODS,

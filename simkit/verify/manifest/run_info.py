@@ -159,6 +159,7 @@ def _clock_of(path: Path) -> tuple[float | None, str | None]:
 def _check_cluster(run: AuditedRun, check: Check) -> None:
     """Check machines and capacities where the scenario gives them as numbers."""
     section = run.setting("cluster") or {}
+    _check_partitions(section.get("partitions") or [], run, check)
     if section.get("containers") or section.get("trace") or section.get("overcommit"):
         return  # the rule machine-capacity is about them
     machines = run.manifest["cluster"]["machines"]
@@ -173,6 +174,23 @@ def _check_cluster(run: AuditedRun, check: Check) -> None:
         expected = [{"processors": _amount(section["processors"])}]
     if expected:
         _compare(check, "cluster.machines", found, expected)
+
+
+_OF_PARTITIONS: Final = (
+    "name", "priority", "preempt", "max_processors", "max_running_per_user", "max_waiting_per_user",
+)  # fmt: skip
+"""Keys of partitions that run.json takes from the scenario as they are."""
+
+
+def _check_partitions(sections: list[dict[str, Any]], run: AuditedRun, check: Check) -> None:
+    """Check that run.json has the limits of the scenario's partitions."""
+    found = run.manifest["cluster"]["partitions"]
+    for key in _OF_PARTITIONS if sections else ():
+        has, wants = ([part.get(key) for part in parts] for parts in (found, sections))
+        check.examined += 1
+        if has != wants:
+            row = {"key": f"cluster.partitions: {key}", "found": has, "expected": wants}
+            check.add("the key of run.json does not agree with scenario, tables or files", row)
 
 
 def _amount(amount: float) -> float:

@@ -14,6 +14,7 @@ import polars as pl
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, UNIT, AuditedRun
 from simkit.verify.estimates import correction_instants
+from simkit.verify.limits import limits_users
 from simkit.verify.numbers import Bools, Floats, on_grid, seconds, sum_until
 
 _GONE = -1e15
@@ -77,7 +78,12 @@ def _check_instants(run: AuditedRun, check: Check) -> None:
     if corrected is None:
         check.notes["rows without a change are not judged"] = "estimates may have been corrected"
         return
-    idle = ~np.isin(time, instants)
+    if period and run.preempts:
+        why = "between decisions, the ends that preempted jobs would have had bring rows"
+        check.notes["rows without a change are not judged"] = why
+        return
+    switched = run.tables["events"].filter(pl.col("kind") == "switched")["time_s"].to_numpy()
+    idle = ~np.isin(time, instants) & ~np.isin(time, switched)
     if period:
         step = on_grid(seconds(period))
         idle &= time % step != 0
@@ -104,7 +110,9 @@ def _may_wake(run: AuditedRun) -> bool:
     parts = [policy.get(key) for key in ("order", "backfill", "placement")]
     named = {part.get("type") if isinstance(part, dict) else part for part in parts}
     composed = bool(policy.get("order")) and named <= plain and not policy.get("compat")
-    return not composed or bool(run.setting("power") or run.setting("processes"))
+    # Nor do they read a signal: power that limits nothing gives them nothing to decide.
+    limits = run.setting("power") and run.setting("power", "supply", "limit") not in (None, "none")
+    return not composed or bool(limits or run.setting("processes"))
 
 
 # ---- what is held -------------------------------------------------------------------------------
@@ -172,6 +180,9 @@ def _check_waiting(run: AuditedRun, rows: pl.DataFrame, check: Check) -> None:
     message = "waiting + backlog is not the number of tasks that wait"
     check.add_where(message, total != expected, columns)
     slots = run.setting("admission", "slots")
+    if limits_users(run):
+        check.add_where("backlog or waiting is below 0", (backlog < 0) | (waiting < 0), columns)
+        return
     if slots is None:
         check.add_where("backlog without a limit of slots", backlog != 0, columns)
         return

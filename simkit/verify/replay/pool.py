@@ -9,6 +9,7 @@ event; with steps, at every multiple while jobs wait.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -20,6 +21,8 @@ from simkit.verify.numbers import Floats, Ints
 from simkit.verify.replay.pool_jobs import PoolJobs
 from simkit.verify.replay.windows import Windows
 
+_IDLE_INSTANTS = 2000
+"""Steps and changes of the capacity without a start after which a run is over."""
 Sort = Callable[[Ints, float], Ints]
 """Puts waiting jobs in the order that they have at an instant."""
 
@@ -85,8 +88,13 @@ class Pool:
         self._ends: list[tuple[float, int]] = []
         self._corrections: list[tuple[float, int, float]] = []  # heap of (when, job, new estimate)
         self._held: list[tuple[float, int, int]] = []  # the heap of those without a slot
-        self._held_rank: list[int] = jobs.rank.tolist()
+        self._rank: list[int] = jobs.rank.tolist()
+        self._entered = 0
         self._fresh: list[int] = []
+        self._account: list[int] = jobs.account.tolist()
+        self._most_running: list[float] = jobs.most_running.tolist()
+        self._let_in: dict[int, int] = defaultdict(int)  # account → jobs that have not ended
+        self._held_for: dict[int, deque[int]] = defaultdict(deque)  # account → jobs held back
         self._sort = sort
         self._changed_until = -inf
         self._alone_since: float | None = None  # when only maintenance began to keep the run going
@@ -122,8 +130,10 @@ class Pool:
         if self.rules.windows is not None:
             event = min(event, self._next_change(self.rules.windows, alone=event == inf))
         period = self.rules.period
-        if period is None or event == inf:
+        if period is None or (event == inf and not self._steps_go_on(period)):
             return event
+        if event == inf:
+            return (self.now // period + 1) * period
         due = -(-event // period) * period
         if self.rules.steps and (self.waiting or self._held):
             due = min(due, (self.now // period + 1) * period)
@@ -141,6 +151,16 @@ class Pool:
             self._alone_since = self.now
         until = max(self._alone_since, windows.last_single) + windows.cycle
         return change if (self.waiting or self._held) and change <= until else inf
+
+    def _steps_go_on(self, period: float) -> bool:
+        """Return whether steps alone keep the run going: for so many instants without a start."""
+        windows, since = self.rules.windows, self._alone_since
+        waits = self.waiting or self._held
+        if not (self.rules.steps and waits and since is not None and windows and windows.cycle):
+            return False  # nothing changes any more that could let a job start
+        passed = {at for at, _ in windows.changes(since, self.now)}
+        ticks = range(int(since // period) + 1, int(self.now // period) + 1)
+        return len(passed.union(period * tick for tick in ticks)) <= _IDLE_INSTANTS
 
     def changes_at(self, time: float) -> bool:
         """Return whether maintenance changes the capacity at an instant that lies ahead."""
@@ -160,23 +180,48 @@ class Pool:
             _, job, estimate = heappop(self._corrections)
             self.was_corrected = True
             self._expect(job, estimate)
-        while ends and ends[0][0] <= now:
-            _, job = heappop(ends)
-            self.free += self.size[job]
-            del self.expected[bisect_left(self.expected, (self.expected_end[job], job))]
-            self.ended.append(job)
+        while True:  # one after the other: who comes first is first in line to be admitted
+            ending = ends[0][0] if ends else inf
+            arriving = self._submit[coming[-1]] if coming else inf
+            if min(ending, arriving) > now:
+                break
+            if ending <= arriving:
+                self._end(heappop(ends)[1])
+            elif not self._rejected[job := coming.pop()]:
+                self._submit_job(job)
         if self.rules.windows is not None:
             for _, change in self.rules.windows.changes(self._changed_until, now):
                 self.free += change
             self._changed_until = now
-        while coming and self._submit[coming[-1]] <= now:
-            job = coming.pop()
-            if not self._rejected[job]:
-                self._admit(job)
         while self.wakes and self.wakes[0] <= now:
             heappop(self.wakes)
 
+    def _end(self, job: int) -> None:
+        self.free += self.size[job]
+        del self.expected[bisect_left(self.expected, (self.expected_end[job], job))]
+        self.ended.append(job)
+        self._let_in_next(self._account[job])
+
     # ---- admission ----------------------------------------------------------------------------
+
+    def _submit_job(self, job: int) -> None:
+        """Admit a job, or hold it back while as many of its user's jobs as may run are let in."""
+        account = self._account[job]
+        if account >= 0:
+            if self._let_in[account] >= self._most_running[job]:
+                self._held_for[account].append(job)
+                return
+            self._let_in[account] += 1
+        self._admit(job)
+
+    def _let_in_next(self, account: int) -> None:
+        """Admit the first job held back of an account of which a job has ended."""
+        if account < 0:
+            return
+        if self._held_for[account]:
+            self._admit(self._held_for[account].popleft())
+        else:
+            self._let_in[account] -= 1
 
     def _admit(self, job: int) -> None:
         slots, ranks = self.rules.slots, self.rules.rank
@@ -184,8 +229,9 @@ class Pool:
         if free and ranks is None:
             self._fresh.append(job)
         else:
-            first = 0.0 if ranks is None else -float(ranks[job])
-            heappush(self._held, (first, self._held_rank[job], job))
+            self._entered += 1  # a job that its user's limit held back comes after later ones
+            first = (0.0, self._entered) if ranks is None else (-float(ranks[job]), self._rank[job])
+            heappush(self._held, (*first, job))
 
     def _seen(self) -> int:
         return len(self.waiting) + len(self._fresh)

@@ -40,6 +40,10 @@ class PoolJobs:
     """What one instance requests."""
     priority: Floats
     """Of its partition; larger goes first."""
+    account: Ints
+    """Number of the pair of user and partition whose running jobs are limited; -1: none."""
+    most_running: Floats
+    """How many jobs of the account may run at a time."""
     qos: Floats
     value: Floats
     """By the estimate; NaN if it does not follow from the scenario."""
@@ -57,6 +61,7 @@ class PoolJobs:
         jobs = jobs.sort("submit_time_s", "job_id")
         estimate, size = _floats(jobs, "estimate_s"), _floats(jobs, run.requested[0])
         qos = _floats(jobs, "qos", 1.0)
+        account, most_running = _accounts(run, jobs)
         priorities = [float(p.get("priority") or 0.0) for p in partitions_of(run)] or [0.0]
         return cls(
             row=jobs["row"].cast(pl.Int64).to_numpy(),
@@ -72,6 +77,8 @@ class PoolJobs:
             instances=_floats(jobs, "instances"),
             request=_floats(jobs, "request"),
             priority=np.array(priorities)[np.maximum(jobs["position"].to_numpy(), 0)],
+            account=account,
+            most_running=most_running,
             qos=qos,
             value=_value_per_s(run, size, qos) * estimate,
             deadline=_floats(jobs, "deadline_s", np.inf),
@@ -85,6 +92,17 @@ class PoolJobs:
     def overrun(self) -> bool:
         """Whether a job runs past its estimate."""
         return bool((self.run > self.estimate)[~self.rejected].any())
+
+
+def _accounts(run: AuditedRun, jobs: pl.DataFrame) -> tuple[Ints, Floats]:
+    """Return (J,) the account of each job, -1 if nothing limits it, and (J,) what it may run."""
+    limits = [partition.get("max_running_per_user") for partition in partitions_of(run)] or [None]
+    most = np.array([np.inf if limit is None else float(limit) for limit in limits])
+    most_running = most[np.maximum(jobs["position"].to_numpy(), 0)]
+    known = ~jobs["user"].cast(pl.String).fill_null("").is_in(["-1", ""]).to_numpy()
+    pair = jobs.select(pl.struct("position", "user").rank("dense").cast(pl.Int64)).to_series()
+    account: Ints = np.where(known & np.isfinite(most_running), pair.to_numpy(), -1)
+    return account, most_running
 
 
 def _floats(jobs: pl.DataFrame, column: str, default: float = np.nan) -> Floats:

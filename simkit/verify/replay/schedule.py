@@ -203,6 +203,7 @@ def _other_system(run: AuditedRun) -> str:
         "the cluster is not one machine": len(run.capacity) != 1,
         "jobs request several resources, or not the first": any(others) or not run.requested,
         "machines change, or users' processes run": _machines_change(run),
+        "partitions preempt": run.preempts,
         "power limits the capacity": run.power_limits_capacity,
         "; ".join(happened): bool(happened),
         "jobs have several tasks, no task, or bags": not one_gang_each(run),

@@ -642,7 +642,7 @@ def test_results_by_group(simkit: Callable[..., Result]) -> None:
     wrong = simkit("plot", "a", "--kind", "power", "--by", "user")
     assert (wrong.code, "--by groups jobs" in wrong.err) == (2, True)
     unknown = simkit("run", "quickstart", "--by", "colour")
-    assert (unknown.code, "'colour' is not one of 'partition'" in unknown.err) == (2, True)
+    assert (unknown.code, "'--by': 'colour' is not one of 'partition'" in unknown.err) == (2, True)
 
 
 def test_groups_beyond_the_first_twenty_are_counted(simkit: Callable[..., Result]) -> None:

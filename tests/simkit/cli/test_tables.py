@@ -61,6 +61,10 @@ def test_no_character_of_a_name_or_a_head_is_lost(printed_table, content, width)
         assert found.count(character) >= told
 
 
+def test_a_name_in_colons_is_no_emoji(printed_table):
+    assert ":a:" in "".join(printed_table(80, ["name", "jobs"], [[":a:", "1"]]))
+
+
 def test_names_break_before_columns_move_below(printed_table):
     heads = ["Metric", "mean", "p99"]
     rows = [["per_processor_bounded_slowdown", "1,000.25", "2,000.25"], ["wait_time_s", "1", "2"]]

@@ -113,3 +113,52 @@ def test_the_list_marks_what_was_not_compared_with_a_file(simkit: Simkit) -> Non
     assert "~201,387" in lines["LANL-CM5"]
     entries = {entry["name"]: entry for entry in json.loads(simkit("list", "--json").out)}
     assert (entries["SDSC-SP2"]["checked"], entries["LANL-CM5"]["checked"]) == (True, False)
+
+
+QUEUES = """\
+; MaxProcs: 8
+; Queues: how jobs are sorted
+; Queue:  1 express   (limit: 2 hours)
+; Queue: 2  normal
+; Queue: 9 nobody
+; Queue:
+; Partition: 3 gpu
+1 0 5 100 4 -1 -1 4 200 -1 1 1 1 -1 1 3 -1 -1
+2 10 0 50 -1 -1 -1 2 60 -1 1 2 1 -1 2 3 -1 -1
+3 20 0 30 2 -1 -1 2 60 -1 0 2 1 -1 2 4 -1 -1
+4 30 0 30 2 -1 -1 2 60 -1 0 2 1 -1 -1 3 -1 -1
+"""
+
+
+def test_info_counts_jobs_by_the_queues_and_partitions_of_the_header(simkit: Simkit) -> None:
+    Path("log.swf").write_text(QUEUES)
+    facts = json.loads(simkit("info", "log.swf", "--json").out)
+    assert facts["jobs by queue"] == [
+        {"number": -1, "jobs": 1},
+        {"number": 1, "name": "express (limit: 2 hours)", "jobs": 1},
+        {"number": 2, "name": "normal", "jobs": 2},
+    ]
+    assert facts["jobs by partition"] == [
+        {"number": 3, "name": "gpu", "jobs": 3}, {"number": 4, "jobs": 1},
+    ]  # fmt: skip
+    lines = [line.split() for line in simkit("info", "log.swf").out.splitlines()]
+    shown = [line for line in lines if line and line[-1].endswith("%")]
+    assert shown == [
+        ["unknown", "1", "25.0%"],
+        ["1", "express", "(limit:", "2", "hours)", "1", "25.0%"],
+        ["2", "normal", "2", "50.0%"],
+        ["3", "gpu", "3", "75.0%"],
+        ["4", "1", "25.0%"],
+    ]
+
+
+def test_info_counts_jobs_of_tables_by_name(simkit: Simkit) -> None:
+    facts = json.loads(simkit("info", "log.txt", "--json").out)
+    assert facts["jobs by partition"] == [
+        {"name": "short", "jobs": 1}, {"name": "long", "jobs": 1},
+    ]  # fmt: skip
+    assert "jobs by queue" not in facts
+    lines = [line.split() for line in simkit("info", "log.txt").out.splitlines()]
+    assert lines[-3:] == [
+        ["Partition", "jobs", "share"], ["short", "1", "50.0%"], ["long", "1", "50.0%"],
+    ]  # fmt: skip

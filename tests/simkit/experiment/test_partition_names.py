@@ -85,3 +85,27 @@ def test_what_is_neither_a_number_nor_a_name_is_refused(scenario: Any) -> None:
         "cluster.partitions.0.queues.0: must be a whole number or a name, not 1.5",
         "cluster.partitions.0.queues.1: must be a whole number or a name, not True",
     )
+
+
+SWF = """\
+; MaxProcs: 8
+; Queue: 1 express
+; Queue: 2 normal
+1 0 5 100 4 -1 -1 4 200 -1 1 1 1 -1 1 -1 -1 -1
+2 10 0 50 2 -1 -1 2 60 -1 1 2 1 -1 2 -1 -1 -1
+"""
+
+
+def test_queues_by_the_names_of_an_swf_header(tmp_path: Path) -> None:
+    (tmp_path / "log.swf").write_text(SWF)
+    by_name = {"name": "first", "queues": ["normal"]}
+    scenario = {
+        "workload": {"type": "swf", "path": str(tmp_path / "log.swf")},
+        "cluster": {"processors": 8, "partitions": [by_name, {"name": "rest"}]},
+    }
+    run = simkit.simulate(scenario, output=tmp_path / "run")
+    assert dict(run.jobs.select("job_id", "site_partition").iter_rows()) == {1: "rest", 2: "first"}
+    assert verify_run(tmp_path / "run").ok
+    by_name["queues"] = ["norml"]
+    with pytest.raises(ScenarioError, match="no queue called 'norml'; did you mean 'normal'"):
+        simkit.simulate(scenario)

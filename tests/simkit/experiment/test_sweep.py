@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,11 +11,16 @@ from typing import Any
 
 import polars as pl
 import pytest
+from command_line import Simkit
 
 from simkit.cli import main
 from simkit.errors import ScenarioError
-from simkit.experiment.sweep import InProcess, PlannedRun, SweepOutcome, plan_sweep, run_sweep
+from simkit.experiment.api import simulate
+from simkit.experiment.executors import InProcess, PlannedRun, SweepOutcome
+from simkit.experiment.sweep import plan_sweep, run_sweep
+from simkit.policy import Place
 from simkit.results.run_folder import open_run
+from simkit.traces.swf import SwfLog
 
 SWEEP = {
     "name": "small",
@@ -23,7 +29,7 @@ SWEEP = {
 }
 
 
-def states(outcomes: list[SweepOutcome]) -> list[str]:
+def states(outcomes: Sequence[SweepOutcome]) -> list[str]:
     return [outcome.state for outcome in outcomes]
 
 
@@ -164,3 +170,165 @@ def test_the_command_shows_the_metrics_that_are_named(
     assert exit_.value.code in (0, None)
     header = capsys.readouterr().out.splitlines()[0]
     assert header.split() == ["Run", "seed", "wait_time_s.p99", "jobs.killed", "seconds"]
+
+
+def policy_class() -> type:
+    """Return a policy that no other process can import."""
+
+    class Local:
+        def reset(self, info: Any, rng: Any) -> None:
+            pass
+
+        def schedule(self, state: Any) -> Iterator[Any]:
+            for task in sorted(state.queue, key=lambda task: task.estimate_s):
+                if on := state.fit(task):
+                    yield Place(task, on)
+
+    return Local
+
+
+def test_a_log_is_read_once_for_all_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads = []
+    read = SwfLog.read
+    monkeypatch.setattr(SwfLog, "read", lambda self: reads.append(self.path) or read(self))
+    scenario = {
+        "name": "logs",
+        "workload": {"type": "swf", "path": "sample:lublin_1000", "window": {"jobs": 50}},
+        "sweep": {"workload.load": [1.0, 1.5], "workload.keep_zero_run": [True, False]},
+    }
+    outcomes = run_sweep(scenario, tmp_path / "once", executor=InProcess())
+    assert len(reads) == 2  # as many as ways to read it
+    alone = [
+        simulate(open_run(o.folder).info["scenario"], output=tmp_path / f"alone-{row}").digest
+        for row, o in enumerate(outcomes)
+    ]
+    assert [o.digest for o in outcomes] == alone
+    assert len(reads) == 6
+
+
+def test_the_result_is_a_frame_with_a_row_per_run(tmp_path: Path) -> None:
+    scenario = {
+        **SWEEP,
+        "sweep": {
+            "policy.backfill": ["none", "easy"],
+            "workload.target_load": [None, {"offered_load": 0.5, "processors": 16}],
+        },
+    }
+    result = run_sweep(scenario, tmp_path, executor=InProcess())
+    assert repr(result) == f"<sweep in {tmp_path}: 4 done>"
+    frame = result.frame()
+    assert frame.columns[:5] == [
+        "policy", "policy.backfill", "workload.target_load", "state", "seconds",
+    ]  # fmt: skip
+    assert frame["policy"].to_list() == ["fcfs", "fcfs", "fcfs+easy", "fcfs+easy"]
+    assert frame["workload.target_load"].to_list() == [
+        None, '{"offered_load": 0.5, "processors": 16}',
+    ] * 2  # fmt: skip
+    assert frame["wait_time_s"].to_list() == [o.metrics["wait_time_s"]["mean"] for o in result]
+    assert frame["wait_time_s.p99"].to_list() == [o.metrics["wait_time_s"]["p99"] for o in result]
+    assert [open_run(folder).digest for folder in frame["folder"]] == [o.digest for o in result]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_policy_may_be_a_class(tmp_path: Path, workers: int) -> None:
+    Local = policy_class()
+    result = run_sweep(
+        SWEEP,
+        tmp_path,
+        sweep={"policy": [Local, {"order": "sjf"}], "workload.load": [1.0]},
+        workers=workers,
+    )
+    assert states(result) == ["done"] * 4, result.frame()["error"].to_list()
+    alone = simulate({**SWEEP, "sweep": {}}, policy=Local, seed=1, output=tmp_path / "alone")
+    frame = result.frame()
+    assert frame["policy"].str.split(".").list.last().to_list() == ["Local", "sjf"] * 2
+    assert frame["seed"].to_list() == [0, 0, 1, 1]
+    assert result[2].digest == alone.digest
+
+
+def test_runs_of_a_class_are_repeated_because_it_may_have_changed(tmp_path: Path) -> None:
+    scenario = {**SWEEP, "sweep": {"seed": [0, 1]}}
+    for _ in range(2):
+        result = run_sweep(scenario, tmp_path, policy=policy_class(), executor=InProcess())
+        assert states(result) == ["done"] * 2
+    assert states(run_sweep(scenario, tmp_path, policy={"order": "sjf"}, workers=1)) == ["done"] * 2
+    assert {o.state for o in run_sweep(scenario, tmp_path, policy={"order": "sjf"}, workers=1)} == {
+        "skipped"
+    }
+
+
+def test_a_policy_object_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="give the class Local"):
+        run_sweep(SWEEP, tmp_path, policy=policy_class()())
+
+
+def test_without_cloudpickle_the_message_says_how_to_send_a_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+
+    Local = policy_class()
+    with pytest.raises(ScenarioError, match="cannot be sent to other processes without cloudpi"):
+        run_sweep(SWEEP, tmp_path, policy=Local, workers=2)
+
+
+SCRIPT = """
+import sys, simkit
+GRID = {"name": "s", "workload": {"type": "lublin", "jobs": 40, "processors": 16}}
+
+class Mine:
+    def reset(self, info, rng): pass
+    def schedule(self, state):
+        for task in list(state.queue):
+            if on := state.fit(task):
+                yield simkit.Place(task, on)
+"""
+
+
+def script(folder: Path, ending: str) -> tuple[int, str, str]:
+    (folder / "script.py").write_text(SCRIPT + ending)
+    done = subprocess.run(
+        [sys.executable, "script.py"], cwd=folder, capture_output=True, text=True, timeout=300
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+SWEEP_MINE = "simkit.run_sweep(GRID, 'out', sweep={'seed': [0, 1, 2]}, policy=Mine, workers=2)"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("block", ["", "sys.modules['cloudpickle'] = None; "])
+def test_a_script_sweeps_its_own_class(tmp_path: Path, block: str) -> None:
+    ending = f"if __name__ == '__main__':\n    {block}print({SWEEP_MINE})\n"
+    assert script(tmp_path, ending) == (0, "<sweep in out: 3 done>\n", "")
+
+
+@pytest.mark.long
+def test_a_script_without_a_main_guard_gets_one_sentence(tmp_path: Path) -> None:
+    code, out, err = script(tmp_path, f"print({SWEEP_MINE})\n")
+    assert (code, out) == (1, "")
+    assert err.count("Traceback") == 1  # of the script, which does not catch simkit's error
+    last = err.splitlines()[-1]
+    assert last.startswith("simkit.errors.RunError: ")
+    assert 'below `if __name__ == "__main__":`, or use one worker' in last
+    assert "freeze_support" not in err
+
+
+def test_the_command_sweeps_settings_with_commas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "s.yaml").write_text(
+        "workload: {type: lublin, jobs: 40, processors: 16}\nsweep: {seed: [0, 1]}\n"
+    )
+    simkit = Simkit(capsys, monkeypatch)
+    done = simkit("sweep", "s.yaml", "-j", 1, "--set", "policy.order=fcfs,sjf", "--json")
+    runs = [run["assignment"] for run in json.loads(done.out)["runs"]]
+    assert runs == [
+        {"seed": seed, "policy.order": order} for seed in (0, 1) for order in ("fcfs", "sjf")
+    ]
+    refused = simkit("sweep", "s.yaml", "--seed", 1, "--set", "seed=0,1")
+    assert (refused.code, refused.err) == (
+        2, "seed is swept, but seed is also set; leave one of them out\n",
+    )  # fmt: skip

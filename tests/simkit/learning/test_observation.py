@@ -117,7 +117,7 @@ MISTAKES = [
     ("fitness-pairs", {"info": None}, "info is given by simkit"),
     ("queue-table+resource-time", {"slots": 3}, "'slots', which is not a part"),
     ("queue-table+queue-table", {}, "'queue-table.tasks' occurs twice"),
-    ("deeprm-compact", {}, "shows numbered slots; give a slotted model"),
+    ("deeprm-compact", {}, "shows numbered slots, which only slotted time has; take queue-table"),
 ]
 
 

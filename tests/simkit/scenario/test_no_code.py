@@ -21,6 +21,7 @@ NAMED = [
     # scenario, the line and key that name code
     (WORKLOAD + "policy: {path: 'mine.py:Mine'}\n", "2: policy.path"),
     (WORKLOAD + "policy: {name: 'os:system', args: {command: 'touch ran'}}\n", "2: policy.name"),
+    (WORKLOAD + "policy: {model: mine.py, algorithm: 'os:system'}\n", "2: policy.algorithm"),
     (WORKLOAD + "policy: {order: 'mine.py:Mine'}\n", "2: policy.order"),
     (WORKLOAD + "policy:\n  backfill: {type: 'mine.py:Mine', depth: 1}\n", "3: policy.backfill.type"),
     (WORKLOAD + "policy: {placement: 'mine.py:Mine'}\n", "2: policy.placement"),

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from simkit.scenario.overrides import anchor_paths
+from simkit.errors import ScenarioError
+from simkit.scenario.overrides import anchor_paths, parse_sweep
 
 HERE = Path("/here")
 SETTINGS: list[tuple[str, Any, Any]] = [
@@ -39,3 +40,35 @@ SETTINGS: list[tuple[str, Any, Any]] = [
 @pytest.mark.parametrize(("key", "value", "expected"), SETTINGS)
 def test_what_is_a_path_starts_from_the_folder(key: str, value: Any, expected: Any) -> None:
     assert anchor_paths({key: value}, HERE) == {key: expected}
+
+
+SWEEPS: list[tuple[str, list[Any]]] = [
+    ("seed=0,1,2", [0, 1, 2]),
+    ("seed= 0 , 1", [0, 1]),
+    ("policy.backfill=none,easy", ["none", "easy"]),
+    ("policy={order: sjf, backfill: easy},{order: fcfs}",
+     [{"order": "sjf", "backfill": "easy"}, {"order": "fcfs"}]),
+    ("power.hours=[1,2],[3]", [[1, 2], [3]]),
+    ("workload.path='a,b.swf',c.swf", ["a,b.swf", "c.swf"]),
+    ("workload.path='it''s, here',\"a\\\",b\"", ["it's, here", 'a",b']),
+    ("workload.path=${DATA}/a.swf,${DATA}/b.swf", ["${DATA}/a.swf", "${DATA}/b.swf"]),
+    ("limits.decisions=null,10", [None, 10]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "values"), SWEEPS)
+def test_commas_sweep_a_key(text: str, values: list[Any]) -> None:
+    assert parse_sweep([text]) == ([], {text.partition("=")[0]: values})
+
+
+@pytest.mark.parametrize(
+    "text", ["seed=1", "power.hours=[1,2]", "name='a,b'", "policy={order: sjf, backfill: easy}"]
+)
+def test_lists_mappings_and_quoted_texts_are_one_value(text: str) -> None:
+    assert parse_sweep([text]) == ([text], {})
+
+
+@pytest.mark.parametrize("text", ["seed=1,", "seed=,", "seed=1,,2"])
+def test_an_empty_value_between_commas_is_refused(text: str) -> None:
+    with pytest.raises(ScenarioError, match="has an empty value; write values"):
+        parse_sweep([text])

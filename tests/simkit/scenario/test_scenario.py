@@ -226,6 +226,8 @@ def generated(**keys):
         ({"name": ".."}, ["name: must not consist of dots only, not '..'"]),
         ({"name": "n" * 201}, ["name: has 201 characters; at most 200 are allowed"]),
         ({"policy": 5}, ["policy: must be a mapping of keys to values, not 5"]),
+        ({"policy": {"order": None}},
+         ["policy.order: must be a name or a mapping of keys to values, not null"]),
         ({"admission": []}, ["admission: must be a mapping of keys to values, not []"]),
         ({"cluster": {"machines": 3}}, ["cluster.machines: must be a list, not 3; write [3]"]),
         ({"walltime": "kil"}, ["walltime: unknown value 'kil'; did you mean 'kill'?"]),
@@ -422,7 +424,8 @@ def generated(**keys):
             ["policy.path: 'a.py:1A' does not name an object; write package.module:attribute or "
              "file.py:attribute"],
         ),
-        ({"policy": {"order": {"age": 1}}}, ["policy.order.type: is missing; add it"]),
+        ({"policy": {"order": {"age": 1}}}, ["policy.order.type: is missing; add it: Name of an entry point, ``package.module:attribute`` "
+            "or ``file.py:attribute``."]),
         (
             {"policy": {"order": {"type": "x", "age": [float("nan")]}}},
             ["policy.order.age: holds nan; use finite numbers"],

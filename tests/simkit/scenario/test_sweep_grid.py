@@ -204,3 +204,45 @@ def test_every_combination_comes_exactly_once(seeds, slots, loads):
     ]
     assert found == [tuple(point.assignment.values()) for point in points]
     assert len(set(found)) == len(found) == prod(map(len, axes.values()))
+
+
+def assignments(points):
+    return [tuple(point.assignment.items()) for point in points]
+
+
+def test_values_beside_the_scenario_are_swept_after_its_own():
+    scenario = {"workload": LUBLIN, "sweep": {"seed": [0, 1]}}
+    points = expand_sweep(scenario, sweep={"policy.backfill": ["none", "easy"]})
+    assert assignments(points) == [
+        (("seed", seed), ("policy.backfill", backfill))
+        for seed in (0, 1)
+        for backfill in ("none", "easy")
+    ]
+    points = expand_sweep({"workload": LUBLIN}, sweep={"seed": range(3)})
+    assert [point.scenario.seed for point in points] == [0, 1, 2]
+
+
+def test_values_beside_the_scenario_replace_its_own_for_the_key_and_below():
+    scenario = {"workload": LUBLIN, "sweep": {"policy.backfill": ["none", "easy"], "seed": [0, 1]}}
+    points = expand_sweep(scenario, sweep={"seed": [5], "policy": [{"order": "sjf"}]})
+    assert assignments(points) == [(("seed", 5), ("policy", {"order": "sjf"}))]
+
+
+def test_all_problems_of_values_beside_the_scenario_are_named():
+    with pytest.raises(ScenarioError) as caught:
+        expand_sweep(
+            {"workload": LUBLIN}, sweep={"seed": ["x"], "policy.backfill": ["easy", "eazy"]}
+        )
+    assert [line.split(";")[0] for line in caught.value.problems] == [
+        "override: sweep.seed.0: must be a whole number, not 'x'",
+        "override: sweep.policy.backfill.1: 'eazy' is not known as a backfilling rule",
+    ]
+
+
+def test_a_key_is_not_both_swept_and_set():
+    with pytest.raises(ScenarioError, match=r"policy\.order is swept, but policy is also set"):
+        expand_sweep(
+            {"workload": LUBLIN},
+            sweep={"policy.order": ["fcfs", "sjf"]},
+            overrides={"policy": {"order": "sjf"}},
+        )

@@ -358,7 +358,7 @@ def test_texts_of_the_command_line_become_overrides():
         ("a..b=3", "'a..b=3' sets nothing; write a dotted key and a value: seed=3"),
         (
             "a=[1",
-            "'[1':1: not valid YAML: expected ',' or ']', but got '<stream end>' while parsing a "
+            "a: '[1':1: not valid YAML: expected ',' or ']', but got '<stream end>' while parsing a "
             "flow sequence; correct this line or the one above",
         ),
     ],

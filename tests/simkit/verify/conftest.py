@@ -305,7 +305,7 @@ def build(
         "scenario": {
             "name": "world",
             "seed": 0,
-            "workload": {"type": "jobs"},
+            "workload": {"type": "rigid"},
             "cluster": {},
             "policy": {"order": "fcfs", "backfill": "easy", "placement": "first-fit"},
             "estimates": "requested",

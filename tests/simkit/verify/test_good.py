@@ -27,7 +27,7 @@ def test_every_check_is_made_or_says_why_not(good: Any, tmp_path: Path) -> None:
     assert len(audit.checks) == len(CHECKS)
     assert set(audit.not_applicable) == {
         "partitions", "maintenance", "admission", "fcfs-order", "tasks", "instance-times",
-        "parents", "machine-capacity", "failures", "value", "limits",
+        "parents", "machine-capacity", "failures", "value", "limits", "user-limits", "preemption",
         "supply", "stops", "clocks", "ledger", "sources", "battery", "reserve", "machine-power", "bills",
     }  # fmt: skip
     assert all(audit.not_applicable.values())

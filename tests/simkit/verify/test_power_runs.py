@@ -173,6 +173,16 @@ def test_power_and_other_outages_go_together(
     assert {"machine-capacity", "supply"} <= {check.name for check in audit.done}
 
 
+def test_without_a_limit_every_row_has_its_reason(tmp_path: Path) -> None:
+    """Machines fail, boot and shut down; signals change every half hour, and nobody decides."""
+    scenario = green("booting machines", limit="none", battery=True)
+    scenario["cluster"] = scenario["cluster"] | {"failures": {"mtbf": "30h", "mttr": "2h"}}
+    audit = audited(scenario, tmp_path / "run")
+    assert [str(violation) for violation in audit.violations] == []
+    notes = next(check for check in audit.done if check.name == "timeline").notes
+    assert "rows without a change are not judged" not in notes
+
+
 def test_an_import_limit_that_changes_is_not_audited(tmp_path: Path) -> None:
     limit = {"type": "schedule", "day": {"0:00": 400, "12:00": 3000}}
     audit = audited(green(grid={"import_limit_w": limit}), tmp_path / "run")
@@ -355,6 +365,21 @@ def scenario(*path: str, value: Any) -> Change:
     return write
 
 
+def a_decision_without_a_change(folder: Path) -> None:
+    """Repeat a row of the timeline between two others."""
+
+    def edit(timeline: pl.DataFrame) -> pl.DataFrame:
+        middle = timeline.height // 2
+        before, after = timeline["time_s"][middle - 1 : middle + 1]
+        row = timeline[middle - 1].with_columns(time_s=pl.lit((before + after) / 2))
+        return pl.concat([timeline[:middle], row, timeline[middle:]])
+
+    set_rows("timeline", edit)(folder)
+    manifest = json.loads((folder / "run.json").read_text())
+    manifest["decisions"] += 1
+    (folder / "run.json").write_text(json.dumps(manifest))
+
+
 def of_stopped_job(**columns: Callable[[float], float]) -> Change:
     """Change columns of a job that went on from a checkpoint."""
 
@@ -384,6 +409,7 @@ MUTATIONS = [
     }), "supply"),
     ("no limit", "pool", scenario("power", "supply", "limit", value="none"), "supply"),
     ("without a limit, less", "free", fails_by_power, "supply"),
+    ("a decision because of a signal", "free", a_decision_without_a_change, "timeline"),
     ("more than stored", "battery", nth_event(2, rises=False, change=amount(1)), "supply"),
     ("less than stored", "battery", nth_event(2, rises=False, change=amount(-1)), "supply"),
     ("held longer", "battery", scenario("power", "supply", "hold", value=1e4), "supply"),

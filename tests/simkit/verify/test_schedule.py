@@ -251,6 +251,20 @@ def test_the_replay_equals_the_engine(
     assert check.violations == []
 
 
+def test_steps_meet_the_only_gap_after_more_than_a_cycle(tmp_path):
+    """A job of 11 s fits between windows of 17 s only from 17 k + 6 s on: of the steps, at 40 s."""
+    jobs = [(0, 0, 1, 0, 0.25, 0, 0)] * 8 + [(0, 13, 6, 11, 0.25, 0, 0)]
+    windows = [{"start": 0.0, "duration": 1.0, "processors": 1},
+               {"start": 0.0, "duration": 6.0, "processors": 1, "every": 17.0}]  # fmt: skip
+    scenario = scenario_of(
+        write_jobs(tmp_path / "jobs.csv", jobs), "fcfs", "none", scheduling={"step": 5.0},
+        cluster={"processors": 6, "maintenance": windows},
+    )  # fmt: skip
+    run = simkit.simulate(scenario, output=tmp_path / "run")
+    assert run.jobs["start_time_s"].max() == 40
+    assert check_schedule(AuditedRun.read(tmp_path / "run")).violations == []
+
+
 # --- the reference schedules of other programs -----------------------------------------------------
 
 LOGS = {"KTH-SP2-1996-2.1-cln": 100, "lublin_256": 256, "SDSC-SP2-1998-4.2-cln": 128}
@@ -270,6 +284,7 @@ def pool_jobs(log: pl.DataFrame) -> PoolJobs:
         row=rank, rank=rank, rejected=np.zeros(log.height, bool), submit=submit, run=run,
         estimate=requested, size=size, instances=size, request=ones, priority=0 * ones, qos=ones,
         value=0 * ones, deadline=np.inf * ones, requested=requested,
+        account=np.full(log.height, -1), most_running=np.inf * ones,
     )  # fmt: skip
 
 

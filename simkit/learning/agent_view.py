@@ -1,0 +1,78 @@
+"""What an agent sees of a scenario, and what its actions mean there.
+
+The Gymnasium environment and a trained model that runs as a policy build both from the same
+`AgentView`, so that a model decides in a run as it does in the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from simkit.learning.actions import Actions, QueueActions, SlotActions
+from simkit.learning.encoder import Encoder
+from simkit.learning.observation import make_encoder
+from simkit.learning.slotted import slotted_model
+from simkit.learning.slotted_tracker import SlottedTracker
+from simkit.policy import SystemInfo
+from simkit.scenario import Scenario
+
+DEFAULT_SLOTS = 10
+"""Waiting tasks to choose from, if neither scenario nor caller gives a number."""
+
+
+@dataclass(frozen=True)
+class AgentView:
+    """The arguments of an environment that shape its observations and actions."""
+
+    observation: str | None = None
+    """An encoder's name, or several joined by ``+``, see `make_encoder`; None: ``deeprm-compact``
+    in slotted time, else ``queue-table``, which shows any cluster."""
+    observation_arguments: Mapping[str, Any] | None = None
+    """Arguments of the encoder."""
+    slots: int | None = None
+    """M; None: `admission.slots` of the scenario, or 10 outside of slotted time."""
+    horizon: int = 20
+    """Steps ahead that are planned; this and the next four are for slotted scenarios."""
+    max_length: int = 15
+    """Steps of the longest task."""
+    backlog_shown: int = 60
+    """Tasks behind the slots that an observation can count."""
+    memory: int = 10
+    """The steps since the last arrival are counted up to this number."""
+    unit: float | Sequence[float] = 1.0
+    """Amount of a resource in a unit, one number for all resources or one for each."""
+
+    def build(self, scenario: Scenario, info: SystemInfo) -> tuple[Actions, Encoder]:
+        """Return the actions and the encoder for a scenario on a system.
+
+        Raises ScenarioError or PluginError if the arguments do not suit them.
+        """
+        if scenario.scheduling.step is None:
+            slots = self.slots or scenario.admission.slots or DEFAULT_SLOTS
+            return QueueActions(slots), self._encoder("queue-table", info, None, slots)
+        model = slotted_model(
+            scenario, info, slots=self.slots, horizon=self.horizon, max_length=self.max_length,
+            backlog_shown=self.backlog_shown, memory=self.memory, unit=self.unit,
+        )  # fmt: skip
+        tracker = SlottedTracker(model)
+        return SlotActions(tracker), self._encoder("deeprm-compact", info, tracker, model.slots)
+
+    def _encoder(
+        self, default: str, info: SystemInfo, tracker: SlottedTracker | None, slots: int
+    ) -> Encoder:
+        name = default if self.observation is None else self.observation
+        return make_encoder(
+            name, info, tracker, with_slots(name, self.observation_arguments, slots)
+        )
+
+
+def with_slots(observation: str, arguments: Mapping[str, Any] | None, slots: int) -> dict[str, Any]:
+    """Return an encoder's arguments; a queue table has a row for each task that can be chosen."""
+    given, parts = dict(arguments or {}), observation.split("+")
+    if parts == ["queue-table"]:
+        return {"slots": slots} | given
+    if "queue-table" in parts:
+        given["queue-table"] = {"slots": slots} | dict(given.get("queue-table", {}))
+    return given

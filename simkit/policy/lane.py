@@ -1,0 +1,377 @@
+"""The waiting tasks that compete for the same machines, in the order of a policy.
+
+A lane answers two questions without looking at every task: who is first, and who behind the first
+may start into what is free.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+import numpy as np
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import PolicyError
+from simkit.policy.column_table import ColumnTable
+from simkit.policy.profile import LeastFree, Profile
+from simkit.policy.room import PlacementRule
+from simkit.policy.state import State
+from simkit.policy.task import Task
+
+__all__ = ["ChangingOrder", "Entry", "Gap", "Lane", "Order"]
+
+Entry = tuple[float, float, int, Task]
+"""(-priority, key, index, task): sorts by partition priority, then key, then submission."""
+LONG = 48
+"""From this many waiting tasks on, arrays find the ones that fit faster than a loop."""
+_PART = 256  # tasks compared at once at first; the longer none is found, the more at once
+_MOST = 16_384
+_MINUS_PRIORITY, _ESTIMATE, _LEAST = 0, 1, 2  # columns; then what must be free
+
+
+class Order(Protocol):
+    """An ordering by a number that a task keeps while it waits; smaller goes first."""
+
+    def key(self, task: Task) -> float:
+        """Return the task's number; ties go by submission."""
+
+
+class ChangingOrder(Protocol):
+    """An ordering that time or events change; asked again at every decision."""
+
+    def keys(self, state: State) -> Floats:
+        """Return (n,): a number for each task of ``state.queue.columns()``; smaller goes first."""
+
+
+@dataclass(eq=False, slots=True)
+class Gap:
+    """What tasks may use that overtake a blocked head; it changes as they start."""
+
+    free: Sequence[float]
+    """(R,) what is free now; of a bag, one instance must fit."""
+    slack_s: float = inf
+    """Tasks with an estimate up to this end before the head starts."""
+    spare: float = inf
+    """Longer ones may ask for as much of the first resource: the head does not need it."""
+    least: LeastFree | None = None
+    """What stays free of the one resource that there is; None if that is not known."""
+
+    def admits(self, task: Task) -> bool:
+        """Return whether a task fits into the one resource that there is, as far as it is known."""
+        least, amount = self.least, task.least[0]
+        if amount > max(self.free[0], 0.0):
+            return False
+        return least is None or amount <= least.through(task.estimate_s)
+
+
+class Lane(ABC):
+    """The waiting tasks of partitions that share machines, in order."""
+
+    def __init__(self, rule: PlacementRule | None, partitions: Sequence[int]) -> None:
+        self.rule = rule
+        """How machines are chosen."""
+        self.alone = False
+        """Whether there is no other lane, so that every waiting task is of this one."""
+        self.profile: Profile | None = None
+        """That of this decision, if the head has been tried in it; whoever needs it takes it."""
+        self._partitions = frozenset(partitions)
+
+    @abstractmethod
+    def update(self, state: State, first: int = 0) -> None:
+        """Take in ``state.arrived[first:]``, or ask for all keys again if the order changes."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Return the number of tasks."""
+
+    @property
+    @abstractmethod
+    def head(self) -> Task:
+        """The first task; IndexError if there is none."""
+
+    @property
+    @abstractmethod
+    def entries(self) -> Sequence[Entry]:
+        """All tasks in order; valid until a task is dropped."""
+
+    @abstractmethod
+    def drop(self, task: Task) -> None:
+        """Take out a task that has been placed."""
+
+    @abstractmethod
+    def in_order(self, tasks: Sequence[Task]) -> list[Entry]:
+        """Return the entries of those of some tasks that wait in this lane, in its order."""
+
+    @abstractmethod
+    def newcomers(self, state: State) -> Sequence[Task]:
+        """Return the tasks that arrived since the last decision, in order."""
+
+    @abstractmethod
+    def fitting(self, gap: Gap, *, shortest_first: bool = False) -> Iterable[Task]:
+        """Return tasks behind the head, all that fit into a gap among them.
+
+        In order, or by partition priority and estimate. The gap may shrink while they are gone
+        through: a long lane then passes over those that do not fit any more. No task may be
+        dropped meanwhile.
+        """
+
+    def _is_mine(self, task: Task) -> bool:
+        return task.waiting and (self.alone or task.partition in self._partitions)
+
+
+def make_lane(
+    order: Order | ChangingOrder, rule: PlacementRule | None, partitions: Sequence[int]
+) -> Lane:
+    """Return an empty lane; an order that changes has a method `keys`, another one `key`."""
+    if (keys := getattr(order, "keys", None)) is not None:
+        return ChangingLane(keys, rule, partitions)
+    return FixedLane(getattr(order, "key", _no_key), rule, partitions)
+
+
+class FixedLane(Lane):
+    """A lane whose tasks keep their keys: a sorted list, and arrays while it is long."""
+
+    def __init__(
+        self, key: Callable[[Task], float], rule: PlacementRule | None, partitions: Sequence[int]
+    ) -> None:
+        super().__init__(rule, partitions)
+        self._key = key
+        self._entries: list[Entry] = []
+        self._fresh: list[Entry] = []
+        self._columns: ColumnTable | None = None  # of the first entries, as far as they were read
+
+    def update(self, state: State, first: int = 0) -> None:
+        entries = self._entries
+        if self._fresh or state.arrived:
+            self._take_in(state.arrived[first:] if first else state.arrived)
+        while entries and not entries[0][3].waiting:
+            self._delete(0)
+
+    def _take_in(self, tasks: Sequence[Task]) -> None:
+        entries = self._entries
+        fresh = self._fresh = []
+        for task in tasks:
+            if task.waiting and (self.alone or task.partition in self._partitions):
+                entry = (-task.priority, self._key(task), task.index, task)
+                fresh.append(entry)
+                if entries and entries[-1] >= entry:
+                    self._insert(entry)
+                else:
+                    entries.append(entry)
+
+    def _insert(self, entry: Entry) -> None:
+        """Put an entry in its place; a task that came back may still be there."""
+        entries = self._entries
+        position = bisect_left(entries, entry[:3])
+        if position == len(entries) or entries[position][3] is not entry[3]:
+            entries.insert(position, entry)
+            if self._columns is not None and position < self._columns.size:
+                self._columns.insert(position, _numbers(entry))
+
+    def _delete(self, position: int) -> None:
+        del self._entries[position]
+        if self._columns is not None and position < self._columns.size:
+            self._columns.remove(position)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def head(self) -> Task:
+        return self._entries[0][3]
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        return self._entries
+
+    def drop(self, task: Task) -> None:
+        entries = self._entries
+        self._delete(0 if entries[0][3] is task else bisect_left(entries, self._entry(task)[:3]))
+        while entries and not entries[0][3].waiting:
+            self._delete(0)
+
+    def _entry(self, task: Task) -> Entry:
+        return (-task.priority, self._key(task), task.index, task)
+
+    def in_order(self, tasks: Sequence[Task]) -> list[Entry]:
+        mine = [self._entry(task) for task in tasks if self._is_mine(task)]
+        return sorted(mine) if len(mine) > 1 else mine
+
+    def newcomers(self, state: State) -> Sequence[Task]:
+        if len(self._fresh) > 1:
+            self._fresh.sort()
+        return [entry[3] for entry in self._fresh]
+
+    def fitting(self, gap: Gap, *, shortest_first: bool = False) -> Iterable[Task]:
+        if len(self._entries) >= LONG:
+            return self._search(gap, shortest_first)
+        free = max(gap.free[0], 0.0)
+        behind = [e[3] for e in self._entries[1:] if e[3].least[0] <= free and e[3].waiting]
+        return sorted(behind, key=by_estimate) if shortest_first else behind
+
+    def _search(self, gap: Gap, shortest_first: bool) -> Iterator[Task]:
+        entries, table = self._entries, self._table()[:, 1:]
+        rows = None
+        if shortest_first:
+            rows = np.flatnonzero(_fits(table, gap))
+            rows = rows[np.lexsort((table[_ESTIMATE, rows], table[_MINUS_PRIORITY, rows]))]
+            table = table[:, rows]
+        for position in _search(table, gap):
+            task = entries[1 + (position if rows is None else int(rows[position]))][3]
+            if task.waiting:
+                yield task
+
+    def _table(self) -> Floats:
+        """Return (2 + R, n) the columns of all entries."""
+        entries = self._entries
+        if self._columns is None:
+            self._columns = ColumnTable(len(_numbers(entries[0])))
+        columns = self._columns
+        columns.extend([_numbers(entry) for entry in entries[columns.size :]])
+        return columns.view()
+
+
+class ChangingLane(Lane):
+    """A lane whose keys change: the order of all tasks is worked out only where it is asked for."""
+
+    def __init__(
+        self,
+        keys: Callable[[State], Floats],
+        rule: PlacementRule | None,
+        partitions: Sequence[int],
+    ) -> None:
+        super().__init__(rule, partitions)
+        self._keys = keys
+        self._tasks: list[Task] = []  # the queue as it was when the keys were asked for
+        self._key: Floats = np.empty(0)
+        self._table: Floats = np.empty((_LEAST, 0))
+        self._index: Floats = np.empty(0)
+        self._rows: Ints = np.empty(0, np.int64)  # of the tasks that are still here, ascending
+        self._head = -1  # row of the first task; -1: not known
+        self._entries: list[Entry] | None = None
+
+    def update(self, state: State, first: int = 0) -> None:
+        columns = state.queue.columns()
+        self._tasks = state.queue.tasks.copy()
+        # An endless or undefined key goes last.
+        self._key = np.nan_to_num(self._keys(state), nan=inf, posinf=inf, neginf=-inf)
+        self._index = columns.index.copy()
+        # One instance of a bag may do; so its request is not known here, and it always may fit.
+        least = np.where(columns.gang, columns.demand, 0.0)
+        self._table = np.vstack([-columns.priority, columns.estimate_s, least])
+        self._rows = np.arange(len(self._tasks))
+        if not self.alone:
+            self._rows = self._rows[np.isin(columns.partition, list(self._partitions))]
+        self._head, self._entries = -1, None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def head(self) -> Task:
+        return self._tasks[self._first()]
+
+    def _first(self) -> int:
+        """Return the row of the first task."""
+        if self._head < 0:
+            rows = self._rows
+            ahead = self._table[_MINUS_PRIORITY, rows]
+            rows = rows[ahead == ahead.min()]
+            self._head = int(rows[self._key[rows].argmin()])  # the first of equals
+        return self._head
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        if self._entries is None:
+            self._entries = self._entries_of(self._rows)
+        return self._entries
+
+    def _entries_of(self, rows: Ints) -> list[Entry]:
+        """Return the entries of some rows, in order."""
+        rows = self._sorted(rows)
+        ahead, keys = self._table[_MINUS_PRIORITY, rows].tolist(), self._key[rows].tolist()
+        tasks = [self._tasks[row] for row in rows.tolist()]
+        return [(a, k, task.index, task) for a, k, task in zip(ahead, keys, tasks, strict=True)]
+
+    def _sorted(self, rows: Ints) -> Ints:
+        order: Ints = rows[np.lexsort((rows, self._key[rows], self._table[_MINUS_PRIORITY, rows]))]
+        return order
+
+    def drop(self, task: Task) -> None:
+        row = int(np.searchsorted(self._index, task.index))
+        self._rows = np.delete(self._rows, np.searchsorted(self._rows, row))
+        if self._entries is not None:
+            position = 0 if self._entries[0][3] is task else self._place(task)
+            del self._entries[position]
+        if row == self._head:
+            self._head = -1
+
+    def _place(self, task: Task) -> int:
+        assert self._entries is not None
+        return next(i for i, entry in enumerate(self._entries) if entry[3] is task)
+
+    def in_order(self, tasks: Sequence[Task]) -> list[Entry]:
+        index = np.array([task.index for task in tasks if self._is_mine(task)])
+        return self._entries_of(np.searchsorted(self._index, index)) if len(index) else []
+
+    def newcomers(self, state: State) -> Sequence[Task]:
+        return [entry[3] for entry in self.in_order(state.arrived)]
+
+    def fitting(self, gap: Gap, *, shortest_first: bool = False) -> Iterator[Task]:
+        head = self._first()
+        rows = self._rows[_fits(self._table[:, self._rows], gap)]
+        rows = rows[rows != head]
+        rows = self._sorted(rows)
+        table = self._table[:, rows]
+        if shortest_first:
+            order = np.lexsort((table[_ESTIMATE], table[_MINUS_PRIORITY]))
+            rows, table = rows[order], table[:, order]
+        for position in _search(table, gap):
+            yield self._tasks[rows[position]]
+
+
+def _numbers(entry: Entry) -> tuple[float, ...]:
+    """Return an entry's row of a lane's columns."""
+    task = entry[3]
+    return entry[0], task.estimate_s, *task.least
+
+
+def _fits(table: Floats, gap: Gap) -> Bools:
+    """Return (n,): which tasks of (2 + R, n) columns fit into a gap."""
+    least = table[_LEAST]
+    fits: Bools = least <= max(gap.free[0], 0.0)
+    if gap.slack_s < inf:
+        fits &= (table[_ESTIMATE] <= gap.slack_s) | (least <= gap.spare)
+    if gap.least is not None:
+        fits &= least <= gap.least.through_each(table[_ESTIMATE])
+    for row, free in zip(table[_LEAST + 1 :], gap.free[1:], strict=True):
+        fits &= row <= max(free, 0.0)  # a request of 0 fits although the free amount is negative
+    return fits
+
+
+def _search(table: Floats, gap: Gap) -> Iterator[int]:
+    """Yield the rows whose tasks fit into a gap, as it is when each is looked for."""
+    begin, size, rows = 0, _PART, table.shape[1]
+    while begin < rows:
+        fits = _fits(table[:, begin : begin + size], gap)
+        position = int(fits.argmax())
+        if fits[position]:
+            begin += position
+            yield begin
+            begin, size = begin + 1, _PART
+        else:
+            begin, size = begin + size, min(4 * size, _MOST)
+
+
+def by_estimate(task: Task) -> tuple[float, float]:
+    """Key by which tasks are tried shortest first: by partition priority, then estimate."""
+    return -task.priority, task.estimate_s
+
+
+def _no_key(task: Task) -> float:
+    raise PolicyError(f"an order needs a method key(task) or keys(state); found none for {task}")

@@ -1,0 +1,75 @@
+"""Reads the table of a run's workload again: of jobs, of tasks, or Alibaba's batch tables."""
+
+from __future__ import annotations
+
+import tarfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from simkit.verify.folder import RunFolder
+from simkit.verify.inputs import MissingInputError, inputs_below, transformation
+from simkit.verify.task_inputs.batch import read_batch
+from simkit.verify.task_inputs.input_tasks import InputTasks
+from simkit.verify.task_inputs.job_table import read_job_table
+from simkit.verify.task_inputs.task_table import read_task_table
+
+TASK_TABLES = ("jobs", "tasks", "alibaba2017")
+"""Types of workload whose rows are tasks, or jobs of one task."""
+
+
+def read_input_tasks(run: RunFolder) -> InputTasks:
+    """Read the files of the run's workload again."""
+    workload = run.setting("workload") or {}
+    if reason := _why_not_reread(workload):
+        return InputTasks(pl.DataFrame(), reason=reason)
+    if run.setting("value", "gpu"):
+        return InputTasks(pl.DataFrame(), reason="the scenario adds GPUs to the jobs")
+    try:
+        if workload["type"] != "alibaba2017":
+            path = next(inputs_below(run, str(workload["path"])), None)
+            if path is None:
+                raise MissingInputError("the table is not among the recorded inputs")
+            read = read_job_table if workload["type"] == "jobs" else read_task_table
+            found = read(path, workload)
+        else:
+            found = read_batch(run, workload)
+    except MissingInputError as error:
+        return InputTasks(pl.DataFrame(), reason=str(error))
+    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as error:
+        return InputTasks(pl.DataFrame(), problem=str(error) or type(error).__name__)
+    return _in_window(found, (workload.get("window") or {}).get("jobs"))
+
+
+def _why_not_reread(workload: Mapping[str, Any]) -> str:
+    kind = workload.get("type")
+    if kind not in TASK_TABLES:
+        return f"the workload's type is {kind!r}"
+    if not workload.get("path"):
+        return "the scenario names no table"
+    if changed := transformation(workload):
+        return changed
+    window = workload.get("window") or {}
+    for name in ("start", "end"):
+        if window.get(name) is not None:
+            return f"the window has {name}: {window[name]}"
+    if workload.get("rules"):
+        return f"the workload has rules: {workload['rules']}"
+    return ""
+
+
+def _in_window(found: InputTasks, jobs: Any) -> InputTasks:
+    """Return the tasks of the jobs ``first..last`` in order of submission."""
+    if jobs is None:
+        return found
+    first, _, last = str(jobs).partition("..")
+    inside = found.tasks.select(pl.col("order").is_between(int(first), int(last))).to_series()
+    times = found.instance_times
+    if times is not None:
+        chosen = np.repeat(inside.to_numpy(), found.tasks["instances"].to_numpy())
+        times = times[0][chosen], times[1][chosen]
+    return replace(found, tasks=found.tasks.filter(inside), instance_times=times)

@@ -1,0 +1,115 @@
+"""A table of tasks, read by the rules of the scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from simkit.verify.numbers import LARGEST, TICK, Floats, requests_on_grid, times_on_grid
+from simkit.verify.task_inputs.columns import (
+    columns_of,
+    read_table,
+    retries_of,
+    with_numbered_ids,
+    with_requests,
+)
+from simkit.verify.task_inputs.input_tasks import InputTasks
+
+_KEY = ["job_id", "task_id"]
+_OPTIONAL = ("task_id", "instances", "requested_time_s", "retries", "parents", "user")
+
+
+def read_task_table(path: Path, rules: Mapping[str, Any]) -> InputTasks:
+    """Read a table of tasks by the scenario's rules.
+
+    Args:
+        path: CSV, plain or gzipped, or Parquet.
+        rules: the scenario's workload: ``columns``, ``factors``, ``rows``, ``gang``, ``submit``,
+            ``negative_run``, ``zero_run``, ``parent_separator``, ``on_error``.
+
+    Raises ValueError for a table that cannot be read or lacks a column.
+    """
+    skip = rules.get("on_error") == "skip"
+    table = columns_of(
+        read_table(path, skip=skip), rules["columns"], rules.get("factors") or {}, skip=skip
+    )
+    rows = with_numbered_ids(_kept(table, rules)).with_row_index("nth")
+    times = pl.col("submit_time_s").sort_by("nth")
+    submit = times.last() if rules.get("submit") == "last" else times.first()
+    rows = rows.with_columns(
+        submit.over("job_id").alias("submit"), pl.col("nth").min().over("job_id").alias("first")
+    ).sort("submit", "first", "nth")
+    own_times = None
+    if rules.get("rows") == "instance":
+        rows, own_times = _joined(rows, gang=bool(rules.get("gang")))
+    if "task_id" not in rows.columns:
+        rows = rows.with_columns(pl.int_range(1, pl.len() + 1).over("job_id").alias("task_id"))
+    tasks = rows.select(
+        "job_id", "task_id", times_on_grid(pl.col("submit")),
+        pl.col("instances").cast(pl.Int64),
+        times_on_grid(pl.col("run_time_s").clip(0)).alias("run"),
+        (pl.struct("submit", "first").rank("dense").cast(pl.Int64) - 1).alias("order"),
+        pl.lit(bool(rules.get("gang"))).alias("gang"), retries_of(rows),
+        *(requests_on_grid(pl.col(name)) for name in _resources(rules)),
+    )  # fmt: skip
+    return InputTasks(tasks, _dependencies(rows, rules), own_times)
+
+
+def _joined(rows: pl.DataFrame, *, gang: bool) -> tuple[pl.DataFrame, tuple[Floats, Floats] | None]:
+    """Return the first row of each task, its instances counted, and the run times of all.
+
+    A gang runs as long as its longest instance, and single run times do not matter.
+
+    Args:
+        rows: a row for each instance, sorted by job.
+        gang: whether all tasks are gangs.
+    """
+    key = [name for name in _KEY if name in rows.columns]
+    rows = rows.with_columns(
+        pl.col("run_time_s").clip(0), pl.col("nth").min().over(key).alias("begins")
+    ).sort("submit", "first", "begins", "nth")
+    own = rows["run_time_s"].to_numpy()
+    run = pl.col("run_time_s")
+    rows = rows.with_columns(
+        (run.max() if gang else run.mean()).over(key), pl.len().over(key).alias("instances")
+    ).filter(pl.col("nth") == pl.col("begins"))
+    return rows, None if gang else (np.round(own / TICK) * TICK, np.zeros(len(own)))
+
+
+def _resources(rules: Mapping[str, Any]) -> list[str]:
+    needed = ("job_id", "submit_time_s", "run_time_s", *_OPTIONAL)
+    return [name for name in rules["columns"] if name not in needed]
+
+
+def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
+    """Return the rows that are tasks by the scenario's rules."""
+    if "instances" not in table.columns:
+        table = table.with_columns(pl.lit(1.0).alias("instances"))
+    table = with_requests(table, _resources(rules))
+    run, count = pl.col("run_time_s"), pl.col("instances")
+    wanted = [pl.col(name).is_not_null() for name in ("job_id", "task_id") if name in table.columns]
+    wanted += [pl.col("submit_time_s").abs() <= LARGEST / 2, run.abs() <= LARGEST / 2]
+    wanted += [(pl.col(name) >= 0) & (pl.col(name) < LARGEST) for name in _resources(rules)]
+    wanted += [(count >= 1) & (count < LARGEST) & (count.floor() == count)]
+    if "retries" in table.columns:
+        own = pl.col("retries")
+        wanted.append(own.is_null() | ((own >= 0) & (own < LARGEST) & (own.floor() == own)))
+    if rules.get("negative_run", "drop") == "drop":
+        wanted.append(run >= 0)
+    if rules.get("zero_run", "keep") == "drop":
+        wanted.append(run != 0)
+    return table.filter(pl.all_horizontal(wanted).fill_null(value=False))
+
+
+def _dependencies(rows: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame | None:
+    if "parents" not in rows.columns:
+        return None
+    separator = rules.get("parent_separator", ";")
+    parent = pl.col("parents").fill_null("").str.split(separator).alias("parent")
+    pairs = rows.select("job_id", "task_id", parent).explode("parent")
+    pairs = pairs.with_columns(pl.col("parent").str.strip_chars()).filter(pl.col("parent") != "")
+    return pairs.with_columns(pl.col("parent").cast(rows.schema["task_id"]))

@@ -1,0 +1,145 @@
+"""Preemption: the head of a higher priority takes the place of running tasks below it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simkit.policies.changing_orders import WFP3
+from simkit.policies.easy import Easy
+from simkit.policies.orderings import FCFS, LCFS, SJF
+from simkit.policy.ordered import OrderedPolicy
+from simkit.workload.cluster import Cluster, Maintenance, Partition
+
+URGENT = Partition("urgent", priority=2, queues=frozenset({2}))
+MIDDLE = Partition("middle", priority=1, queues=frozenset({1}), preempt="requeue")
+REST = Partition("rest", preempt="requeue")
+CANCEL = Partition("rest", preempt="cancel")
+
+
+def pool(processors: int, *partitions: Partition, **facts) -> Cluster:
+    return Cluster.pool({"processors": float(processors)}, partitions=partitions, **facts)
+
+
+@pytest.mark.parametrize("backfill", [None, Easy])
+def test_the_victim_starts_over(backfill, simulate, make_jobs, a_gang):
+    load = make_jobs((0, a_gang(8, 10)), (4, a_gang(8, 5)), queue=[0, 2])
+    run = simulate(OrderedPolicy(FCFS(), backfill and backfill()), load, pool(8, URGENT, REST))
+    assert run.rows("allocations", "job_id start_time_s end_time_s outcome attempt") == [
+        (0, 0, 4, "lost", 1), (1, 4, 9, "finished", 1), (0, 9, 19, "finished", 2),
+    ]  # fmt: skip
+    assert run.rows("jobs", "job_id lost_time_s attempts", by="job_id") == [(0, 4, 2), (1, 0, 1)]
+
+
+def test_the_victim_is_killed_where_the_partition_cancels(simulate, make_jobs, a_gang):
+    load = make_jobs((0, a_gang(8, 10)), (4, a_gang(8, 5)), queue=[0, 2])
+    run = simulate(OrderedPolicy(FCFS()), load, pool(8, URGENT, CANCEL))
+    assert run.rows("jobs", "job_id end_time_s status reason", by="job_id") == [
+        (0, 4, "killed", "preempted by partition urgent"), (1, 9, "finished", ""),
+    ]  # fmt: skip
+
+
+def test_partitions_that_do_not_preempt_run_on(simulate, make_jobs, a_gang):
+    load = make_jobs((0, a_gang(8, 10)), (4, a_gang(8, 5)), queue=[0, 2])
+    run = simulate(OrderedPolicy(FCFS()), load, pool(8, URGENT, Partition("rest")))
+    assert run.starts() == {0: 0, 1: 10}
+
+
+CASES = [
+    # (size, queue) of jobs that start at 0, 1, 2, …; size of the urgent job; who is preempted
+    ([(4, 0), (4, 0)], 4, {1}),  # the one that started last
+    ([(4, 0), (4, 1)], 4, {0}),  # the lowest priority first
+    ([(2, 0), (2, 0), (4, 0)], 2, {2}),  # the youngest, although a smaller one would do
+    ([(4, 0), (2, 0), (2, 0)], 4, {1, 2}),
+    ([(6, 0), (1, 0), (1, 0)], 6, {0}),  # those that are not needed after all run on
+    ([(6, 1), (1, 0), (1, 0)], 6, {0}),
+    ([(4, 2), (4, 0)], 5, set()),  # nobody stops where that is not enough
+    ([(4, 0), (2, 0)], 2, set()),  # there is room
+]
+
+
+@pytest.mark.parametrize(("running", "size", "expected"), CASES)
+def test_who_is_preempted(running, size, expected, simulate, make_jobs, a_gang):
+    rows = [(float(n), a_gang(count, 100)) for n, (count, _) in enumerate(running)]
+    queues = [queue for _, queue in running] + [2]
+    load = make_jobs(*rows, (50, a_gang(size, 5)), queue=queues)
+    run = simulate(OrderedPolicy(FCFS(), Easy()), load, pool(8, URGENT, MIDDLE, REST))
+    stops = run["allocations"].filter(outcome="lost", end_time_s=50.0)
+    assert set(stops["job_id"]) == expected
+
+
+def test_what_is_left_of_a_victims_place_is_backfilled_at_once(simulate, make_jobs, a_gang):
+    load = make_jobs((0, a_gang(8, 10)), (1, a_gang(3, 2)), (4, a_gang(5, 5)), queue=[0, 0, 2])
+    run = simulate(OrderedPolicy(FCFS(), Easy()), load, pool(8, URGENT, REST))
+    assert run.starts() == {0: 0, 1: 4, 2: 4}
+
+
+def test_several_machines_and_bags(simulate, make_jobs, a_gang, a_bag):
+    import numpy as np
+
+    where = Cluster(
+        ("processors",), ("a", "b"), np.array([[4.0], [4.0]]),
+        (Partition("urgent", machines=(1,), priority=2, queues=frozenset({2})), REST),
+    )  # fmt: skip
+    load = make_jobs((0, a_bag(8, 10)), (4, a_bag(3, 5)), queue=[0, 2])
+    run = simulate(OrderedPolicy(FCFS()), load, where)
+    on_b = [row for row in run.rows("allocations", "job_id machine_id count start_time_s outcome")
+            if row[1] == 1]  # fmt: skip
+    assert on_b[0] == (0, 1, 4, 0, "lost")
+    assert {(row[0], row[3]) for row in on_b[1:] if row[0] == 1} == {(1, 4.0)}
+
+
+def test_nobody_stops_for_a_task_that_maintenance_ahead_keeps_from_starting(
+    simulate, make_jobs, a_gang
+):
+    window = Maintenance(10.0, 20.0, 0, (8.0,))
+    load = make_jobs((0, a_gang(8, 8)), (4, a_gang(8, 7)), queue=[0, 2])
+    where = pool(8, URGENT, REST, maintenance=(window,))
+    assert simulate(OrderedPolicy(FCFS()), load, where).starts() == {0: 0, 1: 20}
+    fits = make_jobs((0, a_gang(8, 8)), (4, a_gang(8, 6)), queue=[0, 2])
+    assert simulate(OrderedPolicy(FCFS()), fits, where).starts() == {0: 0, 1: 4}
+
+
+JOBS = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 15), st.integers(1, 8), st.integers(0, 2)),
+    min_size=1, max_size=25,
+)  # fmt: skip
+
+
+def starts_of_the_urgent(simulate, make_jobs, a_gang, rows, policy) -> list[float]:
+    """Return when jobs of the highest priority start; all jobs must finish."""
+    load = make_jobs(*((r[0], a_gang(r[2], r[1])) for r in rows), queue=[r[3] for r in rows])
+    run = simulate(policy, load, pool(8, URGENT, MIDDLE, REST))
+    assert set(run["jobs"]["status"]) == {"finished"}
+    return [start for row, start in zip(rows, run.starts().values(), strict=True) if row[3] == 2]
+
+
+@settings(max_examples=80, deadline=None)
+@given(rows=JOBS, order=st.sampled_from([FCFS, LCFS, SJF]))
+def test_the_highest_priority_is_served_as_if_it_were_alone(
+    simulate, make_jobs, a_gang, rows, order
+):
+    """Whatever runs below it, what nobody may preempt starts as on a machine of its own.
+
+    Not where the order changes with time (WFP3): the jobs below it add instants at which it is
+    looked at.
+    """
+    rows = sorted(rows, key=lambda row: row[0])
+    urgent = [row for row in rows if row[3] == 2]
+    starts = starts_of_the_urgent(simulate, make_jobs, a_gang, rows, OrderedPolicy(order()))
+    if urgent:
+        alone = starts_of_the_urgent(simulate, make_jobs, a_gang, urgent, OrderedPolicy(order()))
+        assert starts == alone
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    rows=JOBS,
+    order=st.sampled_from([FCFS, LCFS, SJF, WFP3]),
+    backfill=st.sampled_from([None, Easy]),
+)
+def test_whatever_is_preempted_all_jobs_finish(simulate, make_jobs, a_gang, rows, order, backfill):
+    rows = sorted(rows, key=lambda row: row[0])
+    policy = OrderedPolicy(order(), backfill and backfill())
+    starts_of_the_urgent(simulate, make_jobs, a_gang, rows, policy)

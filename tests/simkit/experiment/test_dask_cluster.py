@@ -1,0 +1,294 @@
+"""Sweeps on Dask: the digests of a local sweep, whatever happens to workers; one sentence each."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import psutil
+import pytest
+from command_line import Simkit
+
+from simkit.errors import RunError, ScenarioError
+from simkit.experiment import dask_cluster
+from simkit.experiment.dask_cluster import DaskCluster
+from simkit.experiment.executors import SweepOutcome
+from simkit.experiment.sweep import run_sweep
+from simkit.policy import Place
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(os.name != "posix", reason="signals to processes"),
+]
+
+GRID = {
+    "name": "grid",
+    "workload": {"type": "lublin", "jobs": 60, "processors": 16},
+    "sweep": {"policy.backfill": ["none", "easy"], "seed": [0, 1, 2]},
+}
+QUIET: dict[str, Any] = {
+    "dashboard_address": None,
+    "scheduler_kwargs": {"dashboard_address": "127.0.0.1:0"},
+    "memory_limit": 0,
+}
+POLICIES = """
+import os, signal, time
+from pathlib import Path
+from simkit import Place
+
+class Slow:
+    def reset(self, info, rng): pass
+    def schedule(self, state):
+        Path(__file__).with_name(f"busy-{os.getpid()}").touch()
+        time.sleep(0.005)
+        for task in list(state.queue):
+            if on := state.fit(task):
+                yield Place(task, on)
+
+class Deadly(Slow):
+    def schedule(self, state):
+        os.kill(os.getpid(), signal.SIGKILL)
+        yield
+"""
+
+
+def until(holds: Any, seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def digests(outcomes: Sequence[SweepOutcome]) -> list[str]:
+    assert all(o.digest for o in outcomes), [o.error for o in outcomes]
+    return [outcome.digest for outcome in outcomes]
+
+
+def states(outcomes: Sequence[SweepOutcome]) -> list[str]:
+    return [outcome.state for outcome in outcomes]
+
+
+def policy_class() -> type:
+    """Return a policy that no worker can import."""
+
+    class Mine:
+        def reset(self, info: Any, rng: Any) -> None:
+            pass
+
+        def schedule(self, state: Any) -> Iterator[Any]:
+            for task in list(state.queue):
+                if on := state.fit(task):
+                    yield Place(task, on)
+
+    return Mine
+
+
+def test_digests_are_those_of_a_local_sweep_and_finished_runs_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = run_sweep(GRID, "here", workers=1)
+    there = run_sweep(GRID, "there", executor=DaskCluster(workers=2))
+    assert states(there) == ["done"] * 6
+    assert digests(there) == digests(here)
+    assert there[0].folder == Path("there/scenario=grid/policy=fcfs/seed=0")
+    assert not list(Path("there").rglob(".simkit-*"))
+    again = run_sweep(GRID, "there", executor=DaskCluster(workers=1))
+    assert states(again) == ["skipped"] * 6
+    assert digests(again) == digests(here)
+
+
+@pytest.fixture
+def scheduler() -> Iterator[str]:
+    """The address of a scheduler with one worker, as someone else has started them."""
+    import distributed
+
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=2, **QUIET) as cluster:
+        yield cluster.scheduler_address
+
+
+def test_a_running_scheduler_carries_out_runs_and_a_class(tmp_path: Path, scheduler: str) -> None:
+    sweep = {"policy": [policy_class(), {"order": "sjf"}]}
+    grid = {**GRID, "sweep": {"seed": [0]}}
+    there = run_sweep(grid, tmp_path / "there", sweep=sweep, executor=DaskCluster(scheduler))
+    assert states(there) == ["done"] * 2, there.frame()["error"].to_list()
+    assert digests(there) == digests(run_sweep(grid, tmp_path / "here", sweep=sweep, workers=1))
+
+
+def test_a_worker_that_is_killed_costs_no_run(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(POLICIES)
+    grid = {**GRID, "policy": {"path": f"{tmp_path}/mine.py:Slow"}, "sweep": {"seed": [*range(8)]}}
+    here = run_sweep(grid, tmp_path / "here", executor=None, workers=1)
+    for mark in tmp_path.glob("busy-*"):
+        mark.unlink()
+    killed = []
+
+    def kill_one_worker(_outcome: SweepOutcome) -> None:
+        if not killed:
+            other = [int(p.name.removeprefix("busy-")) for p in tmp_path.glob("busy-*")]
+            killed.append(other[0])
+            os.kill(other[0], signal.SIGKILL)
+
+    there = run_watched(grid, tmp_path / "there", kill_one_worker)
+    assert killed
+    assert digests(there) == digests(here)
+    assert set(states(there)) <= {"done", "skipped"}  # skipped: finished, and then it died
+    assert len({p.name for p in tmp_path.glob("busy-*")}) >= 3, "no new worker took its place"
+
+
+def run_watched(grid: Any, folder: Path, on_end: Any) -> list[SweepOutcome]:
+    """Run a sweep on two workers and call `on_end` after each run."""
+    from simkit.experiment.sweep import plan_sweep, run_plan
+
+    return run_plan(plan_sweep(grid, folder), executor=DaskCluster(workers=2), on_end=on_end)
+
+
+def test_a_run_that_kills_its_workers_fails_and_the_others_go_on(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(POLICIES)
+    policies = [{"path": f"{tmp_path}/mine.py:{name}"} for name in ("Deadly", "Slow")]
+    grid = {**GRID, "sweep": {"policy": policies}}
+    failed, done = run_sweep(grid, tmp_path / "out", executor=DaskCluster(workers=2))
+    assert failed.state == "failed"
+    assert done.digest
+    assert failed.error.startswith("4 worker processes died of it, perhaps out of memory")
+
+
+def test_ctrl_c_ends_workers_and_says_what_remains(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(POLICIES)
+    (tmp_path / "s.yaml").write_text(
+        "workload: {type: lublin, jobs: 20000, processors: 16}\n"
+        "sweep: {policy: [{path: mine.py:Slow}], seed: [0, 1]}\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from simkit.cli import main; main()",
+         "sweep", "s.yaml", "--on", "dask", "-j", "2", "-o", "out"],
+        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    until(lambda: len(list(tmp_path.glob("busy-*"))) == 2)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal sends it, to all processes
+    _, told = process.communicate(timeout=60)
+    assert told == "interrupted; finished runs in out will not be repeated\n"
+    assert process.returncode == 130
+    workers = [int(p.name.removeprefix("busy-")) for p in tmp_path.glob("busy-*")]
+    until(lambda: not any(map(psutil.pid_exists, workers)), 20)
+
+
+def test_ctrl_c_while_the_workers_start_is_a_sentence_too(tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text("workload: {type: lublin, jobs: 20000, processors: 16}\n")
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from simkit.cli import main; main()",
+         "sweep", "s.yaml", "--on", "dask", "-j", "2", "--set", "seed=0,1", "-o", "out"],
+        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+    until(lambda: len(psutil.Process(process.pid).children()) == 3)  # with multiprocessing's own
+    os.killpg(process.pid, signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert told == "interrupted; finished runs in out will not be repeated\n"
+    assert process.returncode == 130
+
+
+WORDS = [
+    # --on, and what is said
+    (["foo"], "'foo' is no address of a Dask scheduler; write tcp://host:port, or dask"),
+    (["tcp://here"], "'tcp://here' is no address of a Dask scheduler; write tcp://host:port"),
+    (["tcp://a:1", "-j", "2"], "the cluster at tcp://a:1 has its own workers; leave --workers out"),
+    (["tcp://127.0.0.1:1"], "tcp://127.0.0.1:1: no Dask scheduler answers within 1 s; check the"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), WORDS)
+def test_a_cluster_that_is_not_there_is_a_sentence(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(dask_cluster, "CONNECT_S", 1.0)
+    done = Simkit(capsys, monkeypatch)("sweep", "backfilling-sweep", "--on", *words)
+    assert done.code == 2
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_server_that_is_no_scheduler_is_a_sentence(
+    answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that keeps silent, and one whose answer Dask would take for the length of a message."""
+    monkeypatch.setattr(dask_cluster, "CONNECT_S", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        Thread(target=_answer, args=(server, answer), daemon=True).start()
+        with pytest.raises(RunError, match=f":{port}: no Dask scheduler answers within 1 s"):
+            list(DaskCluster(f"tcp://127.0.0.1:{port}").run(len, [({}, {}, "")]))
+
+
+def _answer(server: socket.socket, answer: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.sendall(answer)
+        while connection.recv(1_024):  # until the client goes away
+            pass
+
+
+def test_without_dask_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ScenarioError, match=r"pip install 'simkit-cluster\[cluster\]'"):
+        DaskCluster()
+
+
+class Elsewhere:
+    """A client whose workers answer as they are told."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    def nthreads(self) -> dict[str, int]:
+        return {"tcp://far:1": 1}
+
+    def run(self, *_: Any, **_also: Any) -> dict[str, Any]:
+        return {"tcp://far:1": self.answer}
+
+
+ANSWERS = [
+    ((dask_cluster._version(), False), "tcp://far:1: this worker does not see .* choose an --outp"),
+    (("0.0.1", True), "tcp://far:1: has simkit 0.0.1; install version .* there, too"),
+    (ModuleNotFoundError("simkit"), "tcp://far:1: has no simkit; install version"),
+]
+
+
+@pytest.mark.parametrize(("answer", "said"), ANSWERS)
+def test_a_worker_that_cannot_serve_is_named(answer: Any, said: str, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=said):
+        dask_cluster._check_workers(Elsewhere(answer), tmp_path / "mark")
+
+
+def test_a_worker_that_comes_later_without_the_folder_runs_nothing(tmp_path: Path) -> None:
+    def task(_run: Any) -> SweepOutcome:
+        raise AssertionError
+
+    outcome = dask_cluster._carry_out(task, ({}, {}, str(tmp_path)), tmp_path / "absent")
+    assert outcome.state == "failed"
+    assert "does not see" in outcome.error
+
+
+def test_a_cluster_without_workers_is_not_waited_for_without_end(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import distributed
+
+    monkeypatch.setattr(dask_cluster, "NO_WORKER_S", 0.5)
+    with (
+        distributed.LocalCluster(n_workers=0, **QUIET) as cluster,
+        pytest.raises(RunError, match=r"no worker for 0\.5 s; start some with `dask worker tcp:"),
+    ):
+        run_sweep(GRID, tmp_path, executor=DaskCluster(cluster.scheduler_address))

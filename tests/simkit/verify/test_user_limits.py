@@ -1,0 +1,77 @@
+"""Users' limits in partitions: honest runs pass, and a user who exceeds a limit is found."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import simkit
+from simkit.verify import verify_run
+
+LOAD = {"type": "lublin", "jobs": 600, "processors": 128, "estimates": "modal", "users": 12}
+EASY = {"order": "fcfs", "backfill": "easy"}
+SLOTS = {"admission": {"slots": 3, "backlog": 10}, "scheduling": {"step": "60s"}}
+
+
+def limited(running: int | None = None, waiting: int | None = None, **more: Any) -> dict[str, Any]:
+    return {"name": "all", "max_running_per_user": running, "max_waiting_per_user": waiting} | more
+
+
+RUNS = [
+    # partitions, further keys
+    ([limited(2)], {"policy": EASY}),
+    ([limited(1, max_time="1h"), limited(2, name="long")], {"policy": EASY | {"order": "sjf"}}),
+    ([limited(waiting=2), limited(name="rest")], {"policy": EASY}),
+    ([limited(3, 2)], {"policy": {"order": "wfp3", "backfill": "conservative"}}),
+    ([limited(3, 4)], {"policy": EASY} | SLOTS),
+]
+
+
+@pytest.mark.parametrize(("partitions", "keys"), RUNS)
+def test_the_schedule_of_limited_users_is_that_of_the_second_implementation(
+    partitions: list[dict[str, Any]], keys: dict[str, Any], tmp_path: Path
+) -> None:
+    cluster = {"processors": 128, "partitions": partitions}
+    simkit.simulate({"workload": LOAD, "cluster": cluster} | keys, output=tmp_path / "run")
+    audit = verify_run(tmp_path / "run")
+    assert audit.found == {}
+    left_out = {check.name: check.skipped for check in audit.checks}
+    assert left_out["schedule"] == left_out["partitions"] == left_out["rejections"] == ""
+
+
+def claim(folder: Path, key: str, limit: int | None) -> set[str]:
+    """Say that the run had another limit; return the violated rules."""
+    info = json.loads((folder / "run.json").read_text())
+    for form in (info, info["scenario"], info["portable_scenario"]):
+        form["cluster"]["partitions"][0][key] = limit
+    (folder / "run.json").write_text(json.dumps(info))
+    return set(verify_run(folder).found)
+
+
+def test_a_user_who_exceeds_the_limit_is_found(tmp_path: Path) -> None:
+    cluster = {"processors": 128, "partitions": [limited(3)]}
+    run = {"workload": LOAD, "cluster": cluster, "policy": EASY}
+    simkit.simulate(run, output=tmp_path / "run")
+    found = claim(tmp_path / "run", "max_running_per_user", 2)
+    assert {"user-limits", "schedule"} <= found
+
+
+def test_run_json_must_have_the_scenarios_limits(tmp_path: Path) -> None:
+    cluster = {"processors": 128, "partitions": [limited(3)]}
+    simkit.simulate({"workload": LOAD, "cluster": cluster}, output=tmp_path / "run")
+    file = tmp_path / "run" / "run.json"
+    info = json.loads(file.read_text())
+    info["cluster"]["partitions"][0]["max_running_per_user"] = 4
+    file.write_text(json.dumps(info))
+    assert "run-info" in verify_run(tmp_path / "run").found
+
+
+def test_a_job_that_was_admitted_although_too_many_wait_is_found(tmp_path: Path) -> None:
+    cluster = {"processors": 128, "partitions": [limited(waiting=4)]}
+    run = {"workload": LOAD, "cluster": cluster, "policy": EASY}
+    simkit.simulate(run, output=tmp_path / "run")
+    assert "partitions" in claim(tmp_path / "run", "max_waiting_per_user", 2)
+    assert "rejections" in claim(tmp_path / "run", "max_waiting_per_user", None)

@@ -54,36 +54,21 @@ class Easy:
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run."""
-        self._head: Task | None = None
-        self._releases = self._starts = -1
+        self._tried: tuple[Task, int, int, bool] | None = None
+        """The head, `starts`, `releases` and `constrained` when all tasks were last tried in vain;
+        while they are the same, whatever could not overtake the head then cannot now."""
         self._shadow = inf
         self._gap = Gap(())  # of a pool
         self._looked_ahead = False  # whether shadow time and gap are known
         self._future: Room = make_room(info.capacity)  # what is free at the shadow time
         self._pool = info.capacity.size == 1
-        self._nothing_fits: tuple[Task, int, int] | None = None
-        """Head, starts and releases when last no other task fitted into what is free."""
 
     def fill(self, state: State, lane: Lane) -> Iterable[Place]:
         if state.constrained:
             return self._fill_profile(state, lane)
-        self._nothing_fits = None  # what is tried here is not tried against the profile
         if not self._pool:
             return self._fill_machines(state, lane)
         return self._fill_pool(state, lane) if state.room.total_free()[0] > 0 else ()
-
-    def _still_blocked(self, state: State, head: Task) -> bool:
-        """Return whether all but newcomers have been tried.
-
-        If nothing came free and nothing else started since this head was last found blocked,
-        whatever could not overtake it then cannot now.
-        """
-        return (
-            head is self._head
-            and state.starts == self._starts
-            and state.releases == self._releases
-            and state.now <= self._shadow
-        )
 
     def _fill_pool(self, state: State, lane: Lane) -> Sequence[Place]:
         """One machine, one resource: two numbers decide, and no placement changes more than them.
@@ -92,19 +77,21 @@ class Easy:
         placements; their tasks have left the lane.
         """
         head = lane.head
-        if self._still_blocked(state, head):
+        tried = head, state.starts, state.releases, False
+        if tried == self._tried and state.now <= self._shadow:
             self._gap.slack_s = self._shadow - state.now
             tasks: Iterable[Task] = self._as_tried(lane.newcomers(state))
         else:
-            self._head, self._shadow, self._looked_ahead = head, inf, False
+            self._shadow, self._looked_ahead = inf, False
             self._gap = Gap([state.room.total_free()[0]])
             if len(lane) >= LONG:  # most are passed over by arrays, if they are told the gap
                 self._look_ahead(state, head)
             tasks = lane.fitting(self._gap, shortest_first=self._shortest_first)
         chosen = self._chosen(state, head, tasks)
-        self._releases, self._starts = state.releases, state.starts + len(chosen)
+        self._tried = tried
         if not chosen:
             return ()
+        self._tried = head, state.starts + len(chosen), state.releases, False
         for task, count in chosen:
             if count == task.remaining:
                 lane.drop(task)
@@ -146,14 +133,17 @@ class Easy:
 
     def _fill_machines(self, state: State, lane: Lane) -> Iterator[Place]:
         """Any number of machines and resources."""
-        if self._still_blocked(state, lane.head):
+        head = lane.head
+        if self._tried == (head, state.starts, state.releases, False) and (
+            state.now <= self._shadow
+        ):
             tasks: Iterable[Task] = self._as_tried(lane.newcomers(state))
         else:
-            self._reserve(state, lane)
+            self._reserve(state, head)
             tasks = self._that_fit(state, lane)
         started = []
         for task in tasks:
-            if task is self._head or (on := state.fit(task, lane.rule)) is None:
+            if task is head or (on := state.fit(task, lane.rule)) is None:
                 continue
             if state.now + task.estimate_s > self._shadow:
                 on = self._beside_head(state, lane, task, on)
@@ -162,7 +152,7 @@ class Easy:
             yield Place(task, on)
             started.append(task)
         _drop(lane, started)
-        self._releases, self._starts = state.releases, state.starts
+        self._tried = head, state.starts, state.releases, False
 
     def _as_tried(self, tasks: Sequence[Task]) -> Sequence[Task]:
         """Return tasks in the lane's order in the order in which they are tried."""
@@ -172,9 +162,8 @@ class Easy:
         """Return the tasks behind the head that fit into what all machines have free together."""
         return lane.fitting(Gap(state.room.total_free()), shortest_first=self._shortest_first)
 
-    def _reserve(self, state: State, lane: Lane) -> None:
+    def _reserve(self, state: State, head: Task) -> None:
         """Find the shadow time and what will be free then, the head not yet placed."""
-        head = self._head = lane.head
         self._future = state.room.copy()
         self._shadow = shadow_time(self._future, head, state.expected_ends, state.now)
 
@@ -183,8 +172,7 @@ class Easy:
 
         Tries the machines that the rule chooses, then those that the head leaves over.
         """
-        future, head = self._future, self._head
-        assert head is not None
+        future, head = self._future, lane.head
         left = future.copy()
         if (place := left.fit(head, lane.rule)) is not None:
             left.take(place, head.request)
@@ -199,10 +187,9 @@ class Easy:
 
     def _fill_profile(self, state: State, lane: Lane) -> Iterator[Place]:
         """The general form, with everything that is known ahead."""
-        self._head = None  # what is tried here is not tried against the shadow time
         gap, profile, started = Gap(state.room.total_free()), None, []
-        blocked = lane.head, state.starts, state.releases
-        if blocked == self._nothing_fits:
+        tried = lane.head, state.starts, state.releases, True
+        if tried == self._tried:
             tasks: Iterable[Task] = self._as_tried(lane.newcomers(state))
         else:
             tasks = lane.fitting(gap, shortest_first=self._shortest_first)
@@ -218,7 +205,7 @@ class Easy:
                 gap.least = profile.least_free()
                 started.append(task)
         _drop(lane, started)
-        self._nothing_fits = blocked if profile is None else None
+        self._tried = tried if profile is None else None  # with time, more fits into a profile
 
 
 def shadow_time(room: Room, head: Task, releases: Sequence[Release], now: float) -> float:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS, SJF
 from simkit.policy.ordered import OrderedPolicy
-from simkit.workload.cluster import Cluster, Maintenance
+from simkit.workload.cluster import CapacityStep, Cluster, Maintenance
 
 PROCESSORS = 6
 ORDERS = {"fcfs": FCFS, "sjf": SJF}
@@ -134,3 +134,31 @@ def test_extra_nodes_by_hand(jobs, starts, simulate, job_columns):
     head = (1, 5, 3, 5)
     found = simulate(composed("fcfs", easy=True), job_columns([*running, head, *jobs]), 5).starts
     assert found == [0, 0, 0, 4, *starts]
+
+
+@pytest.mark.parametrize(
+    ("foretold", "jobs", "starts"),
+    [
+        # At 2 s all capacity is to go at 5 s, which keeps job 2 back; at 3 s nothing is.
+        ({2: [(5, -8)]}, [(0, 100, 6, 100), (1, 10, 8, 10), (1, 10, 2, 10)], [0, 100, 3, 110]),
+        # At 2 s job 2 would delay the head; at 3 s the head has to wait until 30 s.
+        (
+            {1: [(99, -1)], 3: [(10, -6), (30, 6)]},
+            [(0, 10, 6, 10), (1, 10, 8, 10), (1, 15, 2, 15)],
+            [0, 18, 3, 28],
+        ),
+    ],
+    ids=["a constraint ends", "a constraint begins"],
+)  # each job's submission is in seconds after the one before it
+def test_all_are_tried_again_when_what_is_known_ahead_changes(
+    foretold, jobs, starts, simulate, job_columns
+):
+    class Foretold(OrderedPolicy):
+        def schedule(self, state):
+            steps = foretold.get(state.now, [])
+            state._outlook.known_steps = [CapacityStep(t, 0, (n,)) for t, n in steps]
+            state.constrained = bool(steps)
+            yield from super().schedule(state)
+
+    jobs = [*jobs, (1, 10, 8, 10)]  # it does not start, but makes the policy look again
+    assert simulate(Foretold(FCFS(), Easy()), job_columns(jobs), 8).starts == starts

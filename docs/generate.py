@@ -19,7 +19,7 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
 from generate_cli import commands  # noqa: E402 - the modules beside this one
-from generate_learners import deeprm_arguments, sofia_arguments  # noqa: E402
+from generate_learners import deeprm_arguments, ppo_arguments, sofia_arguments  # noqa: E402
 from generate_observations import observations, rewards  # noqa: E402
 from generate_records import tables  # noqa: E402
 from generate_scenario import power, ready, scenario  # noqa: E402
@@ -31,6 +31,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "tables": tables,
     "deeprm_arguments": deeprm_arguments,
+    "ppo_arguments": ppo_arguments,
     "sofia_arguments": sofia_arguments,
     "observations": observations,
     "rewards": rewards,

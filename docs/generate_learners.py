@@ -32,6 +32,13 @@ def sofia_arguments() -> str:
     return _table(SofiaArguments)
 
 
+def ppo_arguments() -> str:
+    """Return the table of the learner ppo's arguments."""
+    from simkit.learners.ppo import PPOArguments
+
+    return _table(PPOArguments)
+
+
 def _table(arguments: type[BaseModel]) -> str:
     hints = get_type_hints(arguments, include_extras=True)
     about = attribute_docstrings(arguments)

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 from pydantic import ValidationError
 
+from simkit.arrays import Bools
 from simkit.errors import PolicyError, RunError, ScenarioError, SimkitError
 from simkit.learners.bundle import WEIGHTS, Bundle, read_bundle
+from simkit.learners.common.inference import PlainNetwork, plain_network
 from simkit.learners.description import Actions, AgentDescription
-from simkit.learners.nn.perceptron import (
-    LARGEST_FLOW,
-    largest_flow,
-    layers_of,
-    logits,
-    masked_log_softmax,
-)
+from simkit.learners.nn.perceptron import LARGEST_FLOW, masked_log_softmax
 from simkit.learning.actions import SlotActions, slot_actions_as_json
 from simkit.learning.observation import Encoder, make_encoder
 from simkit.learning.schema import ObservationSchema, differing_entries
@@ -95,7 +91,7 @@ def _made(bundle: Bundle, choose: Choose, patience: int) -> SlottedAgent:
 
 
 class SlottedAgent:
-    """A perceptron over an observation of numbered slots; a `Policy`.
+    """A network over an observation of numbered slots; a `Policy`.
 
     Attributes:
         name: of the bundle.
@@ -121,7 +117,7 @@ class SlottedAgent:
                 f"{self._where}: observation.name is {self._observation.name!r}, "
                 "which is code; an agent is data and names an observation of simkit"
             )
-        self._layers = _layers(bundle, described, self._observation.size, self.model.actions)
+        self._network = _network(bundle, described, self._observation.size, self.model.actions)
         self._refuse_overflow(bundle.folder / WEIGHTS)
         self._masked = described.actions.mask
         self._refuse_other_actions(described.actions)
@@ -142,7 +138,7 @@ class SlottedAgent:
     def _refuse_overflow(self, path: Path) -> None:
         """Raise RunError if an observation could make numbers beyond float32."""
         seen = max(max(abs(part.low), abs(part.high)) for part in self._observation.fields)
-        if not (bound := largest_flow(self._layers, seen)) <= LARGEST_FLOW:
+        if not (bound := self._network.largest(seen)) <= LARGEST_FLOW:
             raise RunError(
                 f"{path}: the weights are so large that an observation of at most {seen:g} could "
                 f"give {bound:.2g}; it must be at most {LARGEST_FLOW:g}, so restore the bundle or "
@@ -229,14 +225,20 @@ class SlottedAgent:
     def _choose(self, state: State) -> int:
         """Return the next action."""
         assert self._encoder is not None
-        allowed = self._actions.mask(state).view(np.bool_) if self._masked else None
         seen = self._encoder.encode(state).reshape(-1)
-        chances = masked_log_softmax(logits(self._layers, seen), allowed)
+        chances = masked_log_softmax(self._network.logits(seen), self._allowed(state))
         if self._greedy:
             return int(chances.argmax())
         below = np.exp(chances, dtype=np.float64).cumsum()
         drawn = int(np.searchsorted(below, self._rng.random() * below[-1], side="right"))
         return min(drawn, self.model.slots)
+
+    def _allowed(self, state: State) -> Bools | None:
+        """Return (M + 1,) which actions may be taken; None: all."""
+        if self._masked == "none":
+            return None
+        mask = self._actions.mask_now if self._masked == "now" else self._actions.mask
+        return mask(state).view(np.bool_)
 
     def _refuse_too_long(self) -> None:
         """Raise PolicyError for a task longer than the horizon, which could never be placed."""
@@ -273,19 +275,20 @@ class SlottedAgent:
         return place
 
 
-def _layers(
+def _network(
     bundle: Bundle, described: AgentDescription, inputs: int, actions: int
-) -> list[tuple[Any, Any]]:
-    """Return (weight, bias) of each layer; raises RunError if they do not fit what is described."""
-    layers, stated = layers_of(bundle.weights), described.architecture.layers
-    sizes = (layers[0][0].shape[0], *(bias.shape[0] for _, bias in layers))
-    if sizes != stated or (sizes[0], sizes[-1]) != (inputs, actions):
+) -> PlainNetwork:
+    """Return the network; raises RunError if it does not fit what is described."""
+    where, shape = bundle.folder / DESCRIPTION, described.architecture
+    if (shape.inputs, shape.outputs) != (inputs, actions):
         raise RunError(
-            f"{bundle.folder / DESCRIPTION}: the weights have layers {list(sizes)}, the "
-            f"description {list(stated)}, the observation {inputs} numbers and there are "
-            f"{actions} actions; train it again"
+            f"{where}: the architecture has {shape.inputs} inputs and {shape.outputs} outputs, the "
+            f"observation {inputs} numbers and there are {actions} actions; train it again"
         )
-    return layers
+    try:
+        return plain_network(shape, bundle.weights)
+    except RunError as error:
+        raise RunError(f"{where}: {error}; train it again") from error
 
 
 def _plain(value: object) -> str:

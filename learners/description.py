@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, Literal, Self, get_type_hints
 
 from pydantic import ConfigDict, create_model
 
+from simkit.learners.arguments import RESOURCES
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Shape
+from simkit.learning.actions import slot_actions_as_json
+from simkit.learning.schema import ObservationSchema
 from simkit.learning.slotted import Slotted
 from simkit.scenario.types import Section
 
-
-class Architecture(Section):
-    """The network."""
-
-    type: Literal["perceptron"]
-    layers: tuple[int, ...]  # sizes, inputs first and actions last
-    activation: Literal["relu"]
+Mask = Literal["none", "possible", "now"]
 
 
 class Actions(Section):
@@ -28,7 +26,8 @@ class Actions(Section):
     slots: int
     void: int
     count: int
-    mask: bool  # whether actions that place nothing are masked
+    mask: Mask
+    """Which slots may be chosen: all, those whose task fits within the horizon, or fits now."""
 
 
 _TYPES = get_type_hints(Slotted)
@@ -42,7 +41,7 @@ class AgentDescription(Section):
 
     model_config = ConfigDict(extra="ignore")
 
-    architecture: Architecture
+    architecture: Shape
     observation: dict[str, Any]  # that of an `ObservationSchema`
     actions: Actions
     slotted: SlottedPart  # type: ignore[valid-type] # made of the fields of Slotted
@@ -58,3 +57,19 @@ class AgentDescription(Section):
     def model(self) -> Slotted:
         """The slotted model; raises ScenarioError for dimensions that are out of range."""
         return Slotted(**dict(self.slotted))
+
+
+def describe(
+    architecture: PerceptronShape | SetScorerShape,
+    schema: ObservationSchema,
+    model: Slotted,
+    mask: Mask,
+) -> dict[str, Any]:
+    """Return how an agent of numbered slots acts, as `AgentDescription.read` reads it."""
+    return {
+        "architecture": architecture.model_dump(mode="json"),
+        "observation": schema.as_json(),
+        "actions": {**slot_actions_as_json(model.slots), "mask": mask},
+        "slotted": asdict(model),
+        "resources": list(RESOURCES),
+    }

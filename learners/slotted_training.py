@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from simkit.errors import RunError
-from simkit.learners.arguments import RESOURCES, ReinforceArguments
+from simkit.learners.arguments import ReinforceArguments
 from simkit.learners.bundle import write_bundle
 from simkit.learners.checkpoints import Checkpoint
+from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.description import describe
 from simkit.learners.nn.optimisers import Optimiser
 from simkit.learners.nn.perceptron import sizes_of
 from simkit.learners.nn.policy_network import PolicyNetwork
 from simkit.learners.nn.value_baseline import ValueBaseline
-from simkit.learning.actions import slot_actions_as_json
 from simkit.learning.schema import ObservationSchema
 from simkit.learning.slotted import Slotted
 from simkit.results.run_info import versions
@@ -86,11 +86,12 @@ class SlottedTraining(Training):
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         sizes = sizes_of(self.network.weights)
         description = {
-            "architecture": {"type": "perceptron", "layers": sizes, "activation": "relu"},
-            "observation": self.schema.as_json(),
-            "actions": {**slot_actions_as_json(self.model.slots), "mask": self.arguments.mask},
-            "slotted": asdict(self.model),
-            "resources": list(RESOURCES),
+            **describe(
+                PerceptronShape(type="perceptron", layers=tuple(sizes), activation="relu"),
+                self.schema,
+                self.model,
+                "possible" if self.arguments.mask else "none",
+            ),
             **self._identity(),
             "versions": versions(),
             "curve_end": dict(curve_end),

@@ -21,10 +21,10 @@ from simkit.errors import ScenarioError
 from simkit.learners.arguments import attempt, read_arguments, refuse_without_jobs
 from simkit.learners.bundle import safetensors
 from simkit.learners.deeprm.arguments import DeepRMArguments
-from simkit.learners.deeprm.model import JobSource, slotted_model
 from simkit.learners.deeprm.warm_start import imitate
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.job_sources import DeepRMJobs
 from simkit.learners.lockstep.rollouts import (
     NOTHING_DONE,
     Rollouts,
@@ -42,7 +42,6 @@ from simkit.learners.nn.policy_network import check_device, make_network
 from simkit.learners.nn.proximal import entropy_pull, pull_on_logits
 from simkit.learners.nn.value_baseline import ValueBaseline
 from simkit.learners.slotted_training import SlottedTraining
-from simkit.learning.slotted import Slotted
 from simkit.scenario import Scenario
 from simkit.seeds import stream
 from simkit.training import Training
@@ -69,13 +68,13 @@ def begin(
     chosen = (
         attempt(lambda: read_arguments(DeepRMArguments, arguments), problems) or DeepRMArguments()
     )
-    model = attempt(
-        lambda: slotted_model(scenario, horizon=chosen.horizon, memory=chosen.memory), problems
+    source = attempt(
+        lambda: DeepRMJobs(scenario, "deeprm", horizon=chosen.horizon, memory=chosen.memory),
+        problems,
     )
-    source = attempt(lambda: JobSource(scenario), problems) if model else None
-    if problems or not model or not source:
+    if problems or not source:
         raise ScenarioError(problems)
-    return DeepRMTraining(scenario, model, source, chosen, seed, device)
+    return DeepRMTraining(scenario, source, chosen, seed, device)
 
 
 class DeepRMTraining(SlottedTraining):
@@ -86,14 +85,13 @@ class DeepRMTraining(SlottedTraining):
     def __init__(
         self,
         scenario: Scenario,
-        model: Slotted,
-        source: JobSource,
+        source: DeepRMJobs,
         arguments: DeepRMArguments,
         seed: int,
         device: str,
     ) -> None:
         self.iteration, self.iterations = 0, arguments.iterations
-        self.scenario, self.model, self.seed = scenario, model, seed
+        self.scenario, self.model, self.seed = scenario, source.model, seed
         self.arguments: DeepRMArguments = arguments
 
         # Seed: a stream for each thing that is drawn
@@ -102,13 +100,13 @@ class DeepRMTraining(SlottedTraining):
         # Environment
         self.source = source
         self.fixed_sets = source.draw(stream(seed, "deeprm.fixed_job_sets"), arguments.job_sets)
-        self.unseen_sets = source.unseen(arguments.held_out_sets)
+        self.unseen_sets = source.held_out(arguments.held_out_sets)
         fixed = {} if arguments.fresh else {"job_sets": self.fixed_sets}
         refuse_without_jobs({"held_out_sets": self.unseen_sets, **fixed})
 
         # Agent
-        first, self.schema = make_input_layer(arguments.observation, model)
-        layers = [first.inputs, arguments.hidden, model.actions]
+        first, self.schema = make_input_layer(arguments.observation, source.model)
+        layers = [first.inputs, arguments.hidden, source.model.actions]
         weights = small_weights(stream(seed, "deeprm.weights"), layers)
         self.network = make_network(first, weights, device)
         self.optimiser = make_optimiser(arguments.optimiser, arguments.learning_rate)

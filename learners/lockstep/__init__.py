@@ -136,6 +136,12 @@ class Lockstep:
         """Return (A, M) which job of its set is in each slot; -1: none."""
         return self._slots.job[: self.model.slots].T.astype(np.int64)
 
+    def waited(self) -> Ints:
+        """Return (A, M) steps since the job in each slot came; 0 if the slot is empty."""
+        job = self.jobs_in_slots()
+        came = self._enter[self._set[:, None], job]  # of job -1, any number
+        return np.where(job >= 0, self._now[:, None] - came, 0)
+
     def fits_now(self) -> Bools:
         """Return (A, M) whether the task in each slot could start at once.
 

@@ -102,6 +102,18 @@ class JobSets:
         return cls(sets.enter, sets.length, sets.size)  # checked with the jobs in place
 
     @classmethod
+    def joined(cls, parts: Sequence[JobSets]) -> JobSets:
+        """Return the sets of several, one after another, padded to the longest."""
+        most = max(part.length.shape[1] for part in parts)
+
+        def wide(name: str) -> Ints:
+            columns = [getattr(part, name) for part in parts]
+            ends = [((0, 0), (0, most - c.shape[1])) + ((0, 0),) * (c.ndim - 2) for c in columns]
+            return np.concatenate([np.pad(c, e) for c, e in zip(columns, ends, strict=True)])
+
+        return cls(wide("enter"), wide("length"), wide("size"))
+
+    @classmethod
     def empty(cls, sets: int, jobs: int, resources: int) -> JobSets:
         """Return sets that hold only padding."""
         enter, length = np.zeros((2, sets, jobs), np.int64)

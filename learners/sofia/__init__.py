@@ -16,16 +16,14 @@ import numpy as np
 
 from simkit.errors import ScenarioError
 from simkit.learners.arguments import (
-    RESOURCES,
     attempt,
-    longest_job,
-    pool_problems,
     read_arguments,
     refuse_without_jobs,
 )
 from simkit.learners.bundle import safetensors
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
 from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.job_sources import SofiaJobs
 from simkit.learners.lockstep.rollouts import (
     NOTHING_DONE,
     Rollouts,
@@ -46,32 +44,9 @@ from simkit.learners.slotted_training import SlottedTraining
 from simkit.learners.sofia.arguments import SofiaArguments
 from simkit.learners.sofia.updates import Batch, Updates, first_of_steps
 from simkit.learning.observe_sofia import NAMES, sofia_schema
-from simkit.learning.slotted import Slotted
 from simkit.scenario import Scenario
 from simkit.seeds import stream
-from simkit.traces.models.sofia import SofiaModel
 from simkit.training import Training
-
-
-def slotted_model(scenario: Scenario, arguments: SofiaArguments) -> Slotted:
-    """Return the slotted model that a scenario describes.
-
-    Raises ScenarioError, all problems at once, if it is not Sofia's batch on one pool in steps.
-    """
-    workload = scenario.workload
-    if not isinstance(workload, SofiaModel):
-        raise ScenarioError(f"workload.type: the learner sofia takes sofia, not {workload.type}")
-    if problems := list(pool_problems(scenario, workload, "sofia")):
-        raise ScenarioError(problems)
-    return Slotted(
-        capacity=(workload.capacity,) * len(RESOURCES),
-        slots=scenario.admission.slots or 0,
-        horizon=arguments.horizon,
-        max_length=longest_job(workload, arguments.horizon),
-        backlog=scenario.admission.backlog,
-        backlog_shown=arguments.backlog_shown,
-        step_s=workload.step_s,
-    )
 
 
 def begin(
@@ -89,10 +64,15 @@ def begin(
     chosen = (
         attempt(lambda: read_arguments(SofiaArguments, arguments), problems) or SofiaArguments()
     )
-    model = attempt(lambda: slotted_model(scenario, chosen), problems)
-    if problems or not model:
+    source = attempt(
+        lambda: SofiaJobs(
+            scenario, "sofia", horizon=chosen.horizon, backlog_shown=chosen.backlog_shown
+        ),
+        problems,
+    )
+    if problems or not source:
         raise ScenarioError(problems)
-    return SofiaTraining(scenario, model, chosen, seed, device)
+    return SofiaTraining(scenario, source, chosen, seed, device)
 
 
 class SofiaTraining(SlottedTraining):
@@ -101,9 +81,15 @@ class SofiaTraining(SlottedTraining):
     learner = "sofia"
 
     def __init__(
-        self, scenario: Scenario, model: Slotted, arguments: SofiaArguments, seed: int, device: str
+        self,
+        scenario: Scenario,
+        source: SofiaJobs,
+        arguments: SofiaArguments,
+        seed: int,
+        device: str,
     ) -> None:
         self.iteration, self.iterations = 0, arguments.iterations
+        model = source.model
         self.scenario, self.model, self.seed = scenario, model, seed
         self.arguments: SofiaArguments = arguments
 
@@ -114,8 +100,9 @@ class SofiaTraining(SlottedTraining):
         # Environment
         shares = arguments.observation == NAMES[True]
         self.schema = sofia_schema(model, shares=shares)
-        self.fixed_sets = self._draw(arguments.job_sets, stream(seed, "sofia.fixed_job_sets"))
-        self.held_out_sets = self._draw(arguments.held_out_sets, stream(0, "sofia.held_out"))
+        self.source = source
+        self.fixed_sets = source.draw(stream(seed, "sofia.fixed_job_sets"), arguments.job_sets)
+        self.held_out_sets = source.held_out(arguments.held_out_sets)
         fixed = {} if arguments.fresh else {"job_sets": self.fixed_sets}
         refuse_without_jobs({"held_out_sets": self.held_out_sets, **fixed})
 
@@ -170,15 +157,7 @@ class SofiaTraining(SlottedTraining):
     def _draw_job_sets(self) -> JobSets:
         if not self.arguments.fresh:
             return self.fixed_sets
-        return self._draw(self.arguments.job_sets, self.generators["job_sets"])
-
-    def _draw(self, count: int, rng: np.random.Generator) -> JobSets:
-        """Draw job sets of the scenario's workload; raises ScenarioError if jobs do not fit."""
-        workload = self.scenario.workload
-        assert isinstance(workload, SofiaModel)  # `slotted_model` has refused others
-        sets = JobSets(*workload.draw_sets(rng, count))
-        sets.check_fit(self.model)
-        return sets
+        return self.source.draw(self.generators["job_sets"], self.arguments.job_sets)
 
     def _batch(self, rollouts: Rollouts) -> tuple[Batch, dict[str, float]]:
         """Return the decisions to learn from, and numbers to log."""

@@ -68,6 +68,11 @@ class SlotActions:
     def mask(self, state: State) -> Mask:
         return np.frombuffer(self._tracker.possible(), np.int8)
 
+    def mask_now(self, state: State) -> Mask:
+        """Return (M + 1,): 1 for slots whose task may start now, and for the void action."""
+        slots = range(self.count - 1)
+        return np.array([*(self._tracker.fits_now(slot) for slot in slots), True], np.int8)
+
 
 class QueueActions:
     """Action m starts waiting task m of the queue now, in order of submission from 0.

@@ -19,6 +19,7 @@ from simkit.learning.encoder import Encoder, Numbers
 from simkit.learning.observe_deeprm import DeeprmCompact, DeeprmImage
 from simkit.learning.observe_pairs import FitnessPairs
 from simkit.learning.observe_queue import QueueTable, ResourceTime
+from simkit.learning.observe_slots import SlotSet
 from simkit.learning.observe_sofia import SofiaCompact, SofiaShares
 from simkit.learning.schema import Field, ObservationSchema
 from simkit.learning.slotted_tracker import SlottedTracker
@@ -30,6 +31,7 @@ __all__ = ["ENCODERS", "Encoder", "JoinedEncoder", "ObservationSchema", "make_en
 ENCODERS: Mapping[str, type[Encoder]] = {
     "deeprm-image": DeeprmImage,
     "deeprm-compact": DeeprmCompact,
+    "slot-set": SlotSet,
     "sofia-compact": SofiaCompact,
     "sofia-shares": SofiaShares,
     "queue-table": QueueTable,

@@ -140,6 +140,10 @@ class SlottedUnits:
         """Return the steps that a time takes, rounded up."""
         return ceil(seconds / self.step_s - _NOISE)
 
+    def steps_passed(self, seconds: float) -> int:
+        """Return the whole steps that have passed in a time."""
+        return floor(seconds / self.step_s + _NOISE)
+
     def units(self, amounts: Sequence[float]) -> tuple[int, ...]:
         """Return (R,): the units that hold (R,) amounts, rounded up."""
         return tuple([ceil(a / u - _NOISE) for a, u in zip(amounts, self.unit, strict=True)])

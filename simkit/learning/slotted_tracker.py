@@ -275,6 +275,11 @@ class SlottedTracker:
             self._possible_until = min(self._known_until)
         return bytearray(self._possible)
 
+    def waited(self, slot: int) -> int:
+        """Return the whole steps since a slot's task was submitted; 0 if it is empty."""
+        task = self._slots.tasks[slot]
+        return 0 if task is None else self._units.steps_passed(self._now - task.submit_time_s)
+
     def fits_now(self, slot: int) -> bool:
         """Return whether a slot holds a task that may begin now."""
         return self.earliest(slot) == 0

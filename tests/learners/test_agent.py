@@ -24,7 +24,7 @@ from simkit.verify import verify_run
 
 MODEL = Slotted(capacity=(4, 4), slots=3, horizon=8, max_length=5, backlog=20, backlog_shown=16)
 VOID = MODEL.slots
-ACTIONS = {"type": "slots", "slots": VOID, "void": VOID, "count": MODEL.actions, "mask": False}
+ACTIONS = {"type": "slots", "slots": VOID, "void": VOID, "count": MODEL.actions, "mask": "none"}
 INFO = SystemInfo(("cpu", "mem"), ("pool",), np.array([[4.0, 4.0]]), ())
 HEADER = "job_id,submit_time_s,run_time_s,cpu,mem"
 JOBS = f"{HEADER}\n" + "".join(
@@ -170,7 +170,7 @@ def test_another_observation_is_refused_by_its_field(
     [
         (
             {"architecture": {"type": "perceptron", "layers": [3, 4], "activation": "relu"}},
-            r"the description \[3, 4\]",
+            "the architecture has 3 inputs and 4 outputs, the observation 27 numbers",
         ),
         ({"slotted": asdict(MODEL) | {"slots": 0}}, "slots is 0; it must be at least 1"),
         ({"actions": ACTIONS | {"count": 9}}, "actions count: 4 here, 9 there"),
@@ -258,7 +258,7 @@ WHOLE = "must be a whole number, not 'x'"
         ("slotted.capacity", ["a", 4], "slotted.capacity.0 must be a whole number, not 'a'"),
         ("slotted.unit", "x", "slotted.unit must be a list, not 'x'"),
         ("resources", None, "resources must be a list, not null"),
-        ("actions.mask", "no", "actions.mask must be true or false, not 'no'"),
+        ("actions.mask", "no", "actions.mask unknown value 'no'"),
         ("actions.type", "pairs", "actions.type unknown value 'pairs'"),
         ("architecture.type", "recurrent", "architecture.type unknown value 'recurrent'"),
         ("architecture.layers", [3, "x"], f"architecture.layers.1 {WHOLE}"),

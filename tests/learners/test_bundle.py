@@ -154,7 +154,12 @@ def test_weights_that_are_no_numbers_are_refused_though_their_hash_fits(
 @pytest.mark.parametrize(
     ("key", "below", "value", "text"),
     [
-        ("actions", "mask", True, "agent.json: actions.mask was added after the agent was written"),
+        (
+            "actions",
+            "mask",
+            "none",
+            "agent.json: actions.mask was added after the agent was written",
+        ),
         ("actions", "type", "other", "agent.json: actions.type was changed after the agent was"),
         ("architecture", "layers", [3, 9], "agent.json: architecture.layers was changed"),
         ("seed", None, 4, "agent.json: seed was changed after the agent was written; restore"),

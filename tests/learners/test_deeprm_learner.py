@@ -13,8 +13,8 @@ import pytest
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.bundle import read_bundle
 from simkit.learners.deeprm import DeepRMTraining, begin
-from simkit.learners.deeprm.model import JobSource
 from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.job_sources import DeepRMJobs
 from simkit.learners.nn.perceptron import sizes_of
 from simkit.scenario import Scenario
 from simkit.traces.models.deeprm import DeepRMModel
@@ -103,7 +103,7 @@ def test_an_agent_is_written_as_a_bundle(tmp_path: Path) -> None:
     made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
     found = read_bundle(tmp_path / "agent")
     assert sizes_of(found.weights) == [4480, 8, 11] == found.description["architecture"]["layers"]
-    assert found.description["actions"]["mask"] is True
+    assert found.description["actions"]["mask"] == "possible"
     assert found.description["curve_end"] == {"slowdown": 2.5}
     assert found.description["slotted"]["capacity"] == [10, 10]
 
@@ -165,10 +165,10 @@ def test_the_defaults_make_1_845_capacities_a_job_and_step() -> None:
 
 def test_the_unseen_sets_are_the_originals() -> None:
     """Set 0 at a rate of 0.3 as RandomState(314159) draws it; the job of step 0 is left out."""
-    source = JobSource(scenario(workload={"type": "deeprm", "rate": 0.379}))
-    sets = source.unseen(5)
+    source = DeepRMJobs(scenario(workload={"type": "deeprm", "rate": 0.379}), "deeprm")
+    sets = source.held_out(5)
     assert len(sets) == 5
-    assert np.array_equal(sets.take([0, 1]).length[:, :3], source.unseen(2).length[:, :3])
+    assert np.array_equal(sets.take([0, 1]).length[:, :3], source.held_out(2).length[:, :3])
     assert (sets.enter[sets.there] >= 1).all()
 
 

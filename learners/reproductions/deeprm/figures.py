@@ -16,8 +16,8 @@ import polars as pl
 from simkit.arrays import Bools, Floats, Ints
 from simkit.experiment import carry_out, prepare
 from simkit.learners.bundle import read_bundle
-from simkit.learners.deeprm.model import JobSource, slotted_model
 from simkit.learners.lockstep import Lockstep
+from simkit.learners.lockstep.job_sources import DeepRMJobs
 from simkit.learners.lockstep.rollouts import chooser
 from simkit.learners.nn.input_layers import make_input_layer
 from simkit.learners.nn.policy_network import PolicyNetwork
@@ -190,10 +190,10 @@ def _watched(
     Returns the game, the steps in which something was withheld, and (S, J) which jobs ever were.
     """
     scenario = scenario_of(task, setting)
-    model = slotted_model(scenario, horizon=20, memory=10)
-    game = Lockstep(model, JobSource(scenario).unseen(setting.held_out), limit=2000)
+    source = DeepRMJobs(scenario, "deeprm")
+    game = Lockstep(source.model, source.held_out(setting.held_out), limit=2000)
     weights = read_bundle(place.work / "trainings" / task.name / "agent").weights
-    network = PolicyNetwork(make_input_layer("deeprm-image", model)[0], dict(weights))
+    network = PolicyNetwork(make_input_layer("deeprm-image", source.model)[0], dict(weights))
     decide = chooser(network, game, stream(task.seed, "deeprm.withheld"))
     idle, held = 0, np.zeros(game.finish.shape, np.bool_)
     while len(game.active):

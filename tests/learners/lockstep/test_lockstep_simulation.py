@@ -16,6 +16,7 @@ from simkit.engine.simulation import Rules, Simulation
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learning.actions import SlotActions
+from simkit.learning.observe_slots import SlotSet, slot_set
 from simkit.learning.reward import make_reward
 from simkit.learning.slotted import Slotted
 from simkit.learning.slotted_tracker import SlottedTracker
@@ -75,6 +76,7 @@ def assert_equal_runs(model: Slotted, jobs: Workload, rng: np.random.Generator) 
     tracker = SlottedTracker(model)
     actions = SlotActions(tracker)
     tracker.reset(simulation.info)
+    encoder = SlotSet(tracker)
     paid = 0.0
     for state in simulation.decisions():
         assert reward.collect(state.now) == pytest.approx(paid, abs=1e-5)  # on the grid of times
@@ -87,6 +89,8 @@ def assert_equal_runs(model: Slotted, jobs: Workload, rng: np.random.Generator) 
             for name in FIELDS:
                 assert getattr(view, name)[0].tolist() == getattr(seen, name).tolist(), name
             assert (env.mask()[0] == actions.mask(state)).all()
+            numbers = slot_set(view, env.earliest(), env.waited(), model)[0]
+            assert numbers.tolist() == encoder.encode(state).tolist()
             action = int(rng.integers(model.actions))
             placement = actions.place(state, action)
             if placement is not None:

@@ -1,0 +1,1 @@
+"""What learners share: networks, distributions, returns, baselines, objectives and rollouts."""

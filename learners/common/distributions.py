@@ -1,0 +1,52 @@
+"""Choices among actions of which some may be ruled out, as torch sees them: a masked softmax."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from simkit.arrays import Ints
+
+__all__ = ["entropy", "log_probability", "masked_log_softmax", "sample"]
+
+
+def masked_log_softmax(logits: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """Return the log-probabilities of a softmax over the allowed actions.
+
+    An action that is ruled out has probability 0 and passes on no gradient.
+
+    Args:
+        logits: (…, A) finite numbers.
+        allowed: (…, A) bool, at least one true in each row; None: all are allowed.
+
+    Returns:
+        (…, A); -inf where not allowed.
+    """
+    if allowed is not None:
+        logits = logits.masked_fill(~allowed, -torch.inf)
+    return torch.log_softmax(logits, dim=-1)
+
+
+def log_probability(log_probabilities: Tensor, actions: Tensor) -> Tensor:
+    """Return (N,) the log-probability of one action, (N,) int64, in each row of (N, A)."""
+    return log_probabilities.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
+
+
+def entropy(log_probabilities: Tensor) -> Tensor:
+    """Return the entropy in nats, (…), of (…, A) log-probabilities, which may be -inf."""
+    terms = log_probabilities.exp() * log_probabilities.masked_fill(log_probabilities.isinf(), 0.0)
+    return -terms.sum(dim=-1)
+
+
+def sample(log_probabilities: Tensor, rng: np.random.Generator) -> Ints:
+    """Draw an action from each row of (N, A), (N,); an action at -inf is never drawn.
+
+    NumPy's generator draws, one number a row: so the same seed draws the same on every device.
+    """
+    below = log_probabilities.double().exp().cpu().numpy().cumsum(axis=1)
+    drawn = rng.random(len(below)) * below[:, -1]
+    actions = (below <= drawn[:, None]).sum(axis=1)
+    # rounding may put a draw at the end of the range, past the last allowed action
+    limited: Ints = np.minimum(actions, (below < below[:, -1:]).sum(axis=1))
+    return limited

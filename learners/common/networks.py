@@ -1,0 +1,126 @@
+"""Networks in torch, by their shapes: perceptrons, and scorers of sets whose order does not matter.
+
+`simkit.learners.common.inference` calculates the same with NumPy, for agents where torch is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
+
+__all__ = ["ActorCritic", "Network", "Perceptron", "SetScorer", "build", "seeded"]
+
+_FIRST_LOGITS: Final = 0.01
+"""Standard deviation of the last layer's first weights: the first policy is almost uniform."""
+
+
+class Perceptron(nn.Module):
+    """A perceptron: (…, inputs) to (…, outputs)."""
+
+    def __init__(self, shape: PerceptronShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(shape.layers))
+        self.summary_size = shape.layers[-2]
+        _almost_zero(self.layers[-1])
+
+    def forward(self, seen: Tensor) -> Tensor:
+        return self.with_summary(seen)[0]
+
+    def with_summary(self, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the outputs, and the units of the last hidden layer."""
+        flow = seen
+        for layer in self.layers[:-1]:
+            flow = torch.relu(layer(flow))
+        return self.layers[-1](flow), flow
+
+
+class SetScorer(nn.Module):
+    """Scores every item by the same weights, from its features, the context and all items together.
+
+    Items that change places change their scores' places and nothing else. M. Zaheer, S. Kottur,
+    S. Ravanbakhsh, B. Póczos, R. Salakhutdinov and A. Smola, "Deep sets" (2017).
+    """
+
+    def __init__(self, shape: SetScorerShape) -> None:
+        super().__init__()
+        hidden = shape.hidden
+        self.shape = shape
+        self.item = nn.Linear(shape.features, hidden)
+        self.context = nn.Linear(shape.context, hidden)
+        self.beside = nn.Linear(hidden, hidden)
+        self.together = nn.Linear(hidden, hidden, bias=False)
+        self.score = nn.Linear(hidden, 1)
+        self.summary_size = 2 * hidden
+        _almost_zero(self.score)
+        if shape.others:
+            self.other = nn.Linear(2 * hidden, hidden)
+            self.other_score = nn.Linear(hidden, shape.others)
+            _almost_zero(self.other_score)
+
+    def forward(self, seen: Tensor) -> Tensor:
+        """Return (…, M + others) logits of (…, C + M · F) numbers."""
+        return self.with_summary(seen)[0]
+
+    def with_summary(self, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits, and (…, 2 · hidden) that sum up the context and all items."""
+        shape = self.shape
+        items = seen[..., shape.context :].reshape(*seen.shape[:-1], shape.items, shape.features)
+        context = self.context(seen[..., : shape.context])
+        each = torch.relu(self.item(items) + context.unsqueeze(-2))
+        together = (each * items[..., :1]).mean(dim=-2)
+        summary = torch.cat((together, torch.relu(context)), dim=-1)
+        beside = torch.relu(self.beside(each) + self.together(together).unsqueeze(-2))
+        scores = self.score(beside).squeeze(-1)
+        if shape.others:
+            others = self.other_score(torch.relu(self.other(summary)))
+            scores = torch.cat((scores, others), dim=-1)
+        return scores, summary
+
+
+Network = Perceptron | SetScorer
+
+
+def build(shape: PerceptronShape | SetScorerShape) -> Network:
+    """Return a network with fresh weights, drawn by torch's own generator; see `seeded`."""
+    return Perceptron(shape) if isinstance(shape, PerceptronShape) else SetScorer(shape)
+
+
+@contextmanager
+def seeded(rng: np.random.Generator) -> Iterator[None]:
+    """Let torch's generator draw by a seed that `rng` draws, and be as before afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(rng.integers(2**63)))
+        yield
+
+
+class ActorCritic(nn.Module):
+    """A network of a policy, and a critic that reads what the network makes of an observation."""
+
+    def __init__(self, actor: Network, hidden: int = 64) -> None:
+        super().__init__()
+        self.actor: Network = actor
+        self.critic = nn.Sequential(
+            nn.Linear(actor.summary_size, hidden), nn.ReLU(), nn.Linear(hidden, 1)
+        )
+        _almost_zero(self.critic[-1])
+
+    def forward(self, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """Return (N, A) logits and (N,) values of (N, K) observations."""
+        logits, summary = self.actor.with_summary(seen)
+        return logits, self.critic(summary).squeeze(-1)
+
+
+def _almost_zero(layer: nn.Module) -> None:
+    """Draw the weights of a last layer so small that the first policy is almost uniform."""
+    assert isinstance(layer, nn.Linear)
+    nn.init.normal_(layer.weight, 0.0, _FIRST_LOGITS)
+    nn.init.zeros_(layer.bias)

@@ -1,0 +1,74 @@
+"""Returns and advantages of N episodes side by side; arrays are (T, N), decisions by episodes.
+
+Episodes that are over have rewards and values of 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simkit.arrays import Bools, Floats, Ints
+
+__all__ = ["generalised_advantages", "rewards_to_go", "time_moved"]
+
+
+def rewards_to_go(rewards: Floats, discount: float = 1.0) -> Floats:
+    """Return the sum of the rewards from each decision to the end of its episode.
+
+    G[t] = r[t] + discount · G[t + 1] (R. S. Sutton and A. G. Barto, "Reinforcement learning",
+    2018, equation 3.9). t counts decisions, not steps of time: decisions that leave time frozen
+    are discounted as well.
+
+    Args:
+        rewards: (T, N).
+        discount: from 0 to 1.
+
+    Returns:
+        (T, N) returns, 0 after an episode's end.
+    """
+    if discount == 1.0:
+        return np.cumsum(rewards[::-1], axis=0)[::-1]
+    returns = rewards.copy()
+    for t in range(len(rewards) - 2, -1, -1):
+        returns[t] += discount * returns[t + 1]
+    return returns
+
+
+def generalised_advantages(
+    rewards: Floats, values: Floats, decay: float | Floats, discount: float = 1.0
+) -> Floats:
+    """Return how much better each decision turned out than its value.
+
+    A[t] = δ[t] + discount · decay[t] · A[t + 1] with
+    δ[t] = r[t] + discount · V[t + 1] - V[t] (J. Schulman, P. Moritz, S. Levine, M. Jordan and
+    P. Abbeel, "High-dimensional continuous control using generalized advantage estimation", 2016,
+    equation 16). A decay of 1 gives return - value, 0 the error of one step.
+
+    Args:
+        rewards: (T, N).
+        values: (T, N) expected return at each decision.
+        decay: λ, from 0 to 1; (T, N) if it differs, from each decision to the next.
+        discount: from 0 to 1.
+    """
+    decays = np.broadcast_to(np.asarray(decay, np.float64), rewards.shape)
+    advantages = np.zeros(rewards.shape)
+    after, value_after = np.zeros(rewards.shape[1]), np.zeros(rewards.shape[1])
+    for t in range(len(rewards) - 1, -1, -1):
+        error = rewards[t] + discount * value_after - values[t]
+        advantages[t] = after = error + discount * decays[t] * after
+        value_after = values[t]
+    return advantages
+
+
+def time_moved(steps: Ints) -> Bools:
+    """Return (T, N) whether time moves between a decision and the next of its episode.
+
+    In slotted models many decisions share a step. A decay of 1 where time stands still and below
+    1 where it moves counts time, not decisions.
+
+    Args:
+        steps: (T, N) the step of time of each decision.
+    """
+    moved = np.ones(steps.shape, np.bool_)
+    moved[:-1] = steps[1:] != steps[:-1]
+    return moved

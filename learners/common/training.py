@@ -1,0 +1,130 @@
+"""What trainings in torch share: seeds, checkpoints, and one thread."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from simkit.errors import RunError
+from simkit.learners.checkpoints import Checkpoint
+from simkit.scenario import Scenario
+from simkit.scenario.types import Section
+from simkit.seeds import stream
+from simkit.training import Training
+
+__all__ = ["TorchTraining", "one_thread", "weights_of"]
+
+
+class TorchTraining(Training):
+    """A training of a torch module; a learner makes its parts, and its iterations in `iterate`.
+
+    Iterations run on one thread: sums in another order would give other weights.
+    """
+
+    learner: str
+    """The name of the learner."""
+
+    def __init__(self, scenario: Scenario, arguments: Section, seed: int, streams: tuple[str, ...]):
+        """Begin.
+
+        Args:
+            scenario: to train on.
+            arguments: of the learner, with ``iterations``.
+            seed: of the training.
+            streams: a name for each thing that is drawn at random in the course of the training.
+        """
+        self.scenario, self.arguments, self.seed = scenario, arguments, seed
+        self.iteration, self.iterations = 0, int(getattr(arguments, "iterations"))  # noqa: B009
+        self.generators = {name: self.stream(name) for name in streams}
+
+    @property
+    @abstractmethod
+    def network(self) -> nn.Module:
+        """All that is trained."""
+
+    optimiser: torch.optim.Optimizer
+
+    def stream(self, name: str) -> np.random.Generator:
+        """Return a fresh generator for one thing that is drawn."""
+        return stream(self.seed, f"{self.learner}.{name}")
+
+    def step(self) -> Mapping[str, float]:
+        with one_thread():
+            self.iteration += 1
+            return self.iterate()
+
+    @abstractmethod
+    def iterate(self) -> Mapping[str, float]:
+        """Do an iteration; return what `simkit train` logs."""
+
+    def save(self, folder: Path) -> None:
+        parts = {"weights": weights_of(self.network), "optimiser": _optimiser_state(self.optimiser)}
+        states = {name: dict(rng.bit_generator.state) for name, rng in self.generators.items()}
+        Checkpoint(self.iteration, parts, states).write(folder, self.identity())
+
+    def load(self, folder: Path) -> None:
+        found = Checkpoint.read(folder, self.identity())
+        try:
+            load_weights(self.network, found.parts["weights"])
+            _restore_optimiser(self.optimiser, found.parts["optimiser"])
+            for name, rng in self.generators.items():
+                rng.bit_generator.state = found.generators[name]
+        except (LookupError, RuntimeError, TypeError, ValueError) as error:
+            text = f"{folder}: holds a damaged checkpoint ({error!r}); start the training over"
+            raise RunError(text) from error
+        self.iteration = found.iteration
+
+    def identity(self) -> dict[str, Any]:
+        """Return what tells this training from others, and what an agent says of its training."""
+        return {
+            "learner": self.learner,
+            "arguments": self.arguments.model_dump(mode="json"),
+            "seed": self.seed,
+            "scenario": self.scenario.model_dump(mode="json", exclude={"learn"}),
+        }
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch calculate on one thread, and as before afterwards."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def weights_of(network: nn.Module) -> dict[str, np.ndarray[Any, np.dtype[np.float32]]]:
+    """Return a copy of a network's weights by name."""
+    return {name: tensor.cpu().numpy().copy() for name, tensor in network.state_dict().items()}
+
+
+def load_weights(network: nn.Module, weights: Mapping[str, Any]) -> None:
+    """Set a network's weights; raises RuntimeError if names or shapes do not fit."""
+    network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+
+
+def _optimiser_state(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
+    """Return what an optimiser remembers of each parameter, as ``0.exp_avg``."""
+    return {
+        f"{number}.{name}": tensor.cpu().numpy().copy()
+        for number, memory in optimiser.state_dict()["state"].items()
+        for name, tensor in memory.items()
+    }
+
+
+def _restore_optimiser(optimiser: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
+    memory: dict[int, dict[str, torch.Tensor]] = {}
+    for key, array in saved.items():
+        number, _, name = key.partition(".")
+        memory.setdefault(int(number), {})[name] = torch.from_numpy(np.asarray(array))
+    groups = optimiser.state_dict()["param_groups"]
+    optimiser.load_state_dict({"state": memory, "param_groups": groups})

@@ -1,0 +1,183 @@
+"""Where a training's job sets come from: DeepRM's or Sofia's workload of a scenario.
+
+A source knows the dimensions of the slotted model, draws fresh job sets, and has held-out ones that
+are the same for all trainings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from simkit.errors import ScenarioError, TraceError
+from simkit.learners.arguments import RESOURCES, longest_job, pool_problems
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learning.slotted import Slotted
+from simkit.scenario import Scenario
+from simkit.seeds import stream
+from simkit.traces.models.deeprm import DeepRMModel
+from simkit.traces.models.sofia import SofiaModel
+
+__all__ = ["DeepRMJobs", "JobSource", "MixedJobs", "SofiaJobs", "job_source"]
+
+
+class JobSource(Protocol):
+    """Draws job sets of one workload."""
+
+    model: Slotted
+    """The dimensions of what an agent sees."""
+
+    def draw(self, rng: np.random.Generator, sets: int) -> JobSets:
+        """Return fresh job sets."""
+
+    def held_out(self, sets: int) -> JobSets:
+        """Return job sets to judge on; the same ones for every training, some may be empty."""
+
+
+class DeepRMJobs:
+    """DeepRM's workload; held out are sets 0, 1, … of the original code's unseen ones."""
+
+    def __init__(
+        self, scenario: Scenario, learner: str, *, horizon: int = 20, memory: int = 10
+    ) -> None:
+        """Read a scenario's model.
+
+        Raises ScenarioError, all problems at once, if it is not DeepRM's workload on one pool in
+        steps, or if its load needs more than a job a step.
+        """
+        workload, admission = scenario.workload, scenario.admission
+        if not isinstance(workload, DeepRMModel):
+            raise ScenarioError(
+                f"workload.type: the learner {learner} takes deeprm, not {workload.type}"
+            )
+        if problems := list(_deeprm_problems(scenario, workload, learner)):
+            raise ScenarioError(problems)
+        unit = workload.unit
+        self.model = Slotted(
+            capacity=(round(workload.capacity / unit),) * len(RESOURCES),
+            slots=admission.slots or 0,  # `pool_problems` has refused 0
+            horizon=horizon,
+            max_length=longest_job(workload, horizon),
+            backlog=admission.backlog,
+            backlog_shown=60 if admission.backlog is None else max(admission.backlog, 1),
+            memory=memory,
+            step_s=workload.step_s,
+            unit=(unit,) * len(RESOURCES),
+        )
+        self._workload = workload
+        try:
+            self.rate = workload.arrival_rate()
+        except TraceError as error:
+            raise ScenarioError(f"workload: {error}") from error
+
+    def draw(self, rng: np.random.Generator, sets: int) -> JobSets:
+        return JobSets(*self._workload.draw_sets(rng, sets))
+
+    def held_out(self, sets: int) -> JobSets:
+        """Return the original's unseen sets at this rate."""
+        rows = [self._workload.unseen_set(number) for number in range(sets)]
+        return JobSets.padded(rows, len(RESOURCES))
+
+
+class SofiaJobs:
+    """Sofia's workload; held-out sets are drawn by a seed of their own."""
+
+    def __init__(
+        self, scenario: Scenario, learner: str, *, horizon: int = 60, backlog_shown: int = 60
+    ) -> None:
+        """Read a scenario's model.
+
+        Raises ScenarioError, all problems at once, if it is not Sofia's batch on one pool in steps.
+        """
+        workload = scenario.workload
+        if not isinstance(workload, SofiaModel):
+            raise ScenarioError(
+                f"workload.type: the learner {learner} takes sofia, not {workload.type}"
+            )
+        if problems := list(pool_problems(scenario, workload, learner)):
+            raise ScenarioError(problems)
+        self.model = Slotted(
+            capacity=(workload.capacity,) * len(RESOURCES),
+            slots=scenario.admission.slots or 0,
+            horizon=horizon,
+            max_length=longest_job(workload, horizon),
+            backlog=scenario.admission.backlog,
+            backlog_shown=backlog_shown,
+            step_s=workload.step_s,
+        )
+        self._workload = workload
+
+    def draw(self, rng: np.random.Generator, sets: int) -> JobSets:
+        """Return fresh job sets; raises ScenarioError if jobs do not fit the model."""
+        drawn = JobSets(*self._workload.draw_sets(rng, sets))
+        drawn.check_fit(self.model)
+        return drawn
+
+    def held_out(self, sets: int) -> JobSets:
+        return self.draw(stream(0, "sofia.held_out"), sets)
+
+
+class MixedJobs:
+    """Job sets of several sources by turns: set n is of source n modulo their number."""
+
+    def __init__(self, sources: Sequence[JobSource]) -> None:
+        self.sources = tuple(sources)
+        self.model = sources[0].model
+
+    def draw(self, rng: np.random.Generator, sets: int) -> JobSets:
+        return self._by_turns([s.draw(rng, n) for s, n in self._shares(sets)], sets)
+
+    def held_out(self, sets: int) -> JobSets:
+        return self._by_turns([s.held_out(n) for s, n in self._shares(sets)], sets)
+
+    def _shares(self, sets: int) -> Iterator[tuple[JobSource, int]]:
+        """Yield how many of so many sets each source draws."""
+        count = len(self.sources)
+        return ((source, len(range(n, sets, count))) for n, source in enumerate(self.sources))
+
+    def _by_turns(self, parts: Sequence[JobSets], sets: int) -> JobSets:
+        order = np.argsort(
+            np.concatenate([np.arange(n, sets, len(parts)) for n in range(len(parts))])
+        )
+        return JobSets.joined(parts).take(order)
+
+
+def job_source(scenario: Scenario, learner: str, loads: Sequence[float] = ()) -> JobSource:
+    """Return the source that fits a scenario's workload.
+
+    Args:
+        scenario: with DeepRM's or Sofia's workload.
+        learner: its name, for messages.
+        loads: offered loads that take turns, in place of the workload's; none: the workload's.
+
+    Raises ScenarioError, all problems at once, for another workload or cluster, or loads of a
+    workload that has none.
+    """
+    if not loads:
+        if isinstance(scenario.workload, DeepRMModel):
+            return DeepRMJobs(scenario, learner)
+        if isinstance(scenario.workload, SofiaModel):
+            return SofiaJobs(scenario, learner)
+        raise ScenarioError(
+            f"workload.type: the learner {learner} takes deeprm or sofia, not "
+            f"{scenario.workload.type}"
+        )
+    if not isinstance(scenario.workload, DeepRMModel):
+        raise ScenarioError(
+            "learn.arguments.loads: only the workload deeprm has an offered load; leave it out"
+        )
+    at_load = [
+        scenario.workload.model_copy(update={"offered_load": load, "rate": None}) for load in loads
+    ]
+    return MixedJobs([
+        DeepRMJobs(scenario.model_copy(update={"workload": workload}), learner)
+        for workload in at_load
+    ])  # fmt: skip
+
+
+def _deeprm_problems(scenario: Scenario, workload: DeepRMModel, learner: str) -> Iterator[str]:
+    if workload.original_set is not None:
+        yield "workload.original_set: the agent is judged on these sets; leave it out for training"
+    yield from pool_problems(scenario, workload, learner)

@@ -1,0 +1,233 @@
+"""PPO over numbered slots: one scorer for every slot, and a baseline for every step of time.
+
+J. Schulman, F. Wolski, P. Dhariwal, A. Radford and O. Klimov, "Proximal policy optimization
+algorithms" (2017). What is made for scheduling: each iteration plays every job set several times,
+and a decision is compared with the mean return of the same job set's rollouts from the same step of
+time on; the critic learns only what is left over. Advantages are carried on over time, not over
+decisions, as many decisions share a step. Decisions that leave no choice are not learned from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import numpy as np
+import torch
+from pydantic import Field
+
+from simkit.arrays import Floats
+from simkit.errors import ScenarioError
+from simkit.learners.arguments import (
+    NotNegative,
+    Positive,
+    Share,
+    attempt,
+    read_arguments,
+    refuse_without_jobs,
+)  # fmt: skip
+from simkit.learners.bundle import safetensors, write_bundle
+from simkit.learners.common.baselines import step_means
+from simkit.learners.common.distributions import (
+    entropy,
+    log_probability,
+    masked_log_softmax,
+)  # fmt: skip
+from simkit.learners.common.networks import ActorCritic, build, seeded
+from simkit.learners.common.objectives import clipped_gain, squared_error
+from simkit.learners.common.returns import generalised_advantages, time_moved
+from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
+from simkit.learners.common.shapes import SetScorerShape
+from simkit.learners.common.training import TorchTraining, weights_of
+from simkit.learners.description import describe
+from simkit.learners.lockstep import Objective
+from simkit.learners.lockstep.job_sources import JobSource, job_source
+from simkit.learners.lockstep.rollouts import NOTHING_DONE, outcome
+from simkit.learners.lockstep.slot_games import SlotGames
+from simkit.learners.nn.policy_network import check_device
+from simkit.learning.observe_slots import context_size, slot_set_schema, slot_size
+from simkit.results.run_info import versions
+from simkit.scenario import Scenario
+from simkit.scenario.types import Count, Section
+from simkit.training import Training
+
+VALUE_SCALE: Final = 50.0
+"""The critic's unit in sums of rewards."""
+VALUE_SHARE: Final = 0.5
+"""Weight of the critic's error beside the policy's gain."""
+LARGEST_GRADIENT: Final = 0.5
+"""Gradients are shortened to this norm."""
+
+
+class PPOArguments(Section):
+    """The keys of `learn.arguments`."""
+
+    iterations: Count = 40
+    """Iterations of the training."""
+    loads: list[Positive] = Field(default_factory=list)
+    """Offered loads that the job sets take by turns; none: that of the workload."""
+    job_sets: Count = 100
+    """Fresh job sets per iteration."""
+    rollouts: Annotated[int, Field(ge=2)] = 8
+    """Episodes of each job set."""
+    objective: Objective = "slowdown"
+    """What is minimised: the slowdown or the completion time of the jobs."""
+    hidden: Count = 64
+    """Units of each layer."""
+    learning_rate: Positive = 0.001
+    """Learning rate of Adam."""
+    decay: Share = 0.95
+    """λ: how much of the advantages of the next step of time counts for those before it."""
+    clip: Positive = 0.2
+    """The ratio of probabilities is clipped to 1 ± this."""
+    entropy: NotNegative = 0.01
+    """Weight of the policy's mean entropy, in nats, at first; it falls to 0 in equal steps."""
+    epochs: Count = 3
+    """Passes over the decisions of an iteration."""
+    batch: Count = 4096
+    """Decisions per step of Adam."""
+    held_out_sets: Count = 100
+    """Job sets on which the agent is evaluated; the same for all trainings, never trained on."""
+    max_decisions: Count = 3000
+    """An episode ends after this many decisions; jobs still open then count as unfinished."""
+
+
+def begin(
+    scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
+) -> Training:
+    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+
+    Raises ScenarioError, all problems at once, for a scenario that is not DeepRM's or Sofia's
+    workload on a pool in steps, arguments out of their range, job sets without a job, or a device
+    that is not there; PluginError without safetensors, which the first checkpoint needs.
+    """
+    safetensors()
+    problems = check_device(device)
+    chosen = attempt(lambda: read_arguments(PPOArguments, arguments), problems) or PPOArguments()
+    source = attempt(lambda: job_source(scenario, "ppo", chosen.loads), problems)
+    if problems or not source:
+        raise ScenarioError(problems)
+    return PPOTraining(scenario, source, chosen, seed, device)
+
+
+class PPOTraining(TorchTraining):
+    """A training under way."""
+
+    learner = "ppo"
+
+    def __init__(
+        self, scenario: Scenario, source: JobSource, arguments: PPOArguments, seed: int, device: str
+    ) -> None:
+        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "parts"))
+        self.chosen, self.device = arguments, device
+        # Environment
+        self.source, self.model = source, source.model
+        self.unseen_sets = source.held_out(arguments.held_out_sets)
+        refuse_without_jobs({"held_out_sets": self.unseen_sets})
+        # Agent
+        model = self.model
+        self.schema = slot_set_schema(model)
+        shape = SetScorerShape(
+            type="set-scorer", context=context_size(model), items=model.slots,
+            features=slot_size(model), hidden=arguments.hidden, others=1, activation="relu",
+        )  # fmt: skip
+        with seeded(self.stream("weights")):
+            self._network = ActorCritic(build(shape), arguments.hidden).to(device)
+        self.optimiser = torch.optim.Adam(self.network.parameters(), arguments.learning_rate)
+
+    @property
+    def network(self) -> ActorCritic:
+        return self._network
+
+    def iterate(self) -> Mapping[str, float]:
+        """Return numbers to log.
+
+        ``return``: mean sum of rewards of an episode; ``slowdown``, ``unfinished``: of the
+        rollouts, all jobs counted; ``decisions``: of all rollouts; ``choices``: those of them that
+        left a choice; ``entropy``: their mean, in nats. If no job set has a job, nothing is
+        learned, and only `NOTHING_DONE` is returned.
+        """
+        chosen = self.chosen
+        sets = self.source.draw(self.generators["job_sets"], chosen.job_sets)
+        if not sets.jobs.any():
+            return NOTHING_DONE
+        # Rollout
+        games = self._games(sets, chosen.rollouts)
+        rollouts = roll_out(games, self.network, self.generators["actions"], self.device)
+        # Advantages
+        batch = self._batch(rollouts, *self._advantages(rollouts))
+        # Update
+        weight = chosen.entropy * (1 - (self.iteration - 1) / self.iterations)
+        parts = minibatches(batch, chosen.batch, chosen.epochs, self.generators["parts"])
+        spreads = [self._improve(part, weight) for part in parts]
+        # Logging
+        results = outcome(games.lockstep)
+        return {
+            "return": float(rollouts.rewards.sum(axis=0).mean()),
+            "slowdown": results["slowdown"],
+            "unfinished": results["unfinished"],
+            "decisions": float(len(rollouts.actions)),
+            "choices": float(len(batch)),
+            "entropy": float(np.mean(spreads)) if spreads else 0.0,
+        }
+
+    def _games(self, sets: Any, replicas: int) -> SlotGames:
+        chosen = self.chosen
+        return SlotGames(self.model, sets, replicas, chosen.objective, chosen.max_decisions)
+
+    def _advantages(self, rollouts: Rollouts) -> tuple[Floats, Floats]:
+        """Return (D,) advantages, and (D,) what the critic should have said."""
+        chosen, steps = self.chosen, rollouts.grid(rollouts.step)
+        usual = step_means(rollouts.rewards, steps, chosen.rollouts)
+        values = rollouts.grid(rollouts.rows(usual) + VALUE_SCALE * rollouts.value)
+        decay = np.where(time_moved(steps), chosen.decay, 1.0)
+        advantages = generalised_advantages(rollouts.rewards, values, decay)
+        return rollouts.rows(advantages), rollouts.rows(advantages + values - usual) / VALUE_SCALE
+
+    def _batch(self, rollouts: Rollouts, advantages: Floats, returns: Floats) -> Batch:
+        """Return the decisions that left a choice; advantages are divided by their deviation."""
+        rows = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
+        scale = max(float(advantages[rows].std()), 1e-12) if len(rows) else 1.0
+        columns = (
+            rollouts.seen, rollouts.allowed, rollouts.actions, rollouts.log_probability,
+            (advantages / scale).astype(np.float32), returns.astype(np.float32),
+        )  # fmt: skip
+        return Batch(*[torch.from_numpy(column[rows]).to(self.device) for column in columns])
+
+    def _improve(self, part: Batch, entropy_weight: float) -> float:
+        """Take one step of Adam; return the mean entropy."""
+        logits, values = self.network(part.seen)
+        chances = masked_log_softmax(logits, part.allowed)
+        spread = entropy(chances).mean()
+        gain = clipped_gain(
+            log_probability(chances, part.actions), part.log_probability, part.advantage,
+            self.chosen.clip,
+        )  # fmt: skip
+        loss = VALUE_SHARE * squared_error(values, part.returns) - gain - entropy_weight * spread
+        self.optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), LARGEST_GRADIENT)
+        self.optimiser.step()
+        return float(spread.detach())
+
+    def held_out(self) -> Mapping[str, float]:
+        """Return how the agent does on the held-out sets, actions drawn; see `outcome`.
+
+        The draws are the same at every look. ``return``: mean sum of rewards of an episode.
+        """
+        games, rng = self._games(self.unseen_sets, 1), self.stream("held_out")
+        rollouts = roll_out(games, self.network, rng, self.device)
+        return {
+            **outcome(games.lockstep),
+            "return": float(rollouts.rewards.sum(axis=0).mean()),
+        }
+
+    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
+        description = {
+            **describe(self.network.actor.shape, self.schema, self.model, "now"),
+            **self.identity(),
+            "versions": versions(),
+            "curve_end": dict(curve_end),
+        }
+        write_bundle(folder, weights_of(self.network.actor), description)

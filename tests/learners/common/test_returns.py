@@ -1,0 +1,67 @@
+"""Returns and advantages, against sums written out and against torch-free loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit.learners.common.returns import generalised_advantages, rewards_to_go, time_moved
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def episodes(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (T, N) rewards, values and steps of time of episodes of different lengths."""
+    rng = np.random.default_rng(seed)
+    longest, count = int(rng.integers(1, 9)), int(rng.integers(1, 5))
+    over = np.arange(longest)[:, None] >= rng.integers(1, longest + 1, count)
+    rewards, values = rng.normal(size=(2, longest, count))
+    steps = rng.integers(0, 2, (longest, count)).cumsum(axis=0)
+    return np.where(over, 0, rewards), np.where(over, 0, values), steps
+
+
+@given(seeds)
+def test_a_decay_of_1_gives_the_return_less_the_value(seed):
+    rewards, values, _ = episodes(seed)
+    expected = rewards_to_go(rewards, 0.9) - values
+    assert np.allclose(generalised_advantages(rewards, values, 1.0, 0.9), expected)
+
+
+@given(seeds)
+def test_a_decay_of_0_gives_the_error_of_one_step(seed):
+    rewards, values, _ = episodes(seed)
+    after = np.vstack([values[1:], np.zeros(values.shape[1])])
+    expected = rewards + 0.9 * after - values
+    assert np.allclose(generalised_advantages(rewards, values, 0.0, 0.9), expected)
+
+
+@given(seeds, st.floats(0, 1), st.floats(0, 1))
+def test_it_is_the_sum_of_later_errors(seed, decay, discount):
+    """A[t] = Σ_l (γλ)^l δ[t + l], equation 16 of the paper, with λ where time moves and else 1."""
+    rewards, values, steps = episodes(seed)
+    decays = np.where(time_moved(steps), decay, 1.0)
+    after = np.vstack([values[1:], np.zeros(values.shape[1])])
+    errors = rewards + discount * after - values
+    expected = np.zeros(rewards.shape)
+    for n in range(rewards.shape[1]):
+        for t in range(len(rewards)):
+            weight = 1.0
+            for later in range(t, len(rewards)):
+                expected[t, n] += weight * errors[later, n]
+                moved = later + 1 == len(rewards) or steps[later + 1, n] != steps[later, n]
+                weight *= discount * (decay if moved else 1.0)
+    assert np.allclose(generalised_advantages(rewards, values, decays, discount), expected)
+
+
+@pytest.mark.parametrize(("discount", "expected"), [(1.0, [6, 5, 3]), (0.5, [2.75, 3.5, 3])])
+def test_returns_by_hand(discount, expected):
+    rewards = np.array([[1.0], [2.0], [3.0]])
+    assert rewards_to_go(rewards, discount).ravel().tolist() == expected
+    assert rewards.ravel().tolist() == [1, 2, 3]
+
+
+def test_time_moves_where_the_step_of_the_next_decision_is_another():
+    steps = np.array([[0, 3], [0, 4], [1, 4]])
+    assert time_moved(steps).tolist() == [[False, True], [True, False], [True, True]]

@@ -1,0 +1,173 @@
+"""PPO over numbered slots: repeatable, resumable, honest about its arguments, and it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from simkit.errors import RunError, ScenarioError
+from simkit.learners.agent import load_agent
+from simkit.learners.common.training import weights_of
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.job_sources import MixedJobs, job_source
+from simkit.learners.ppo import PPOTraining, begin
+from simkit.scenario import Scenario
+
+SMALL = {
+    "job_sets": 4,
+    "rollouts": 3,
+    "iterations": 4,
+    "held_out_sets": 3,
+    "hidden": 8,
+    "batch": 64,
+}
+
+
+def scenario(**changes: Any) -> Scenario:
+    plain: dict[str, Any] = {
+        "workload": {"type": "deeprm", "offered_load": 0.7, "steps": 15},
+        "cluster": {"machines": [{"count": 1, "cpu": 10, "mem": 10}]},
+        "admission": {"slots": 10, "backlog": 60},
+        "estimates": "actual",
+        "scheduling": {"step": "1s"},
+    }
+    return Scenario.model_validate({**plain, **changes})
+
+
+SOFIA = {
+    "workload": {
+        "type": "sofia", "positions": 20, "capacity": 10, "short_steps": [1, 2],
+        "long_steps": [5, 8], "dominant": [4, 6], "other": [1, 2],
+    },
+    "admission": {"slots": 3},
+}  # fmt: skip
+
+
+def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> PPOTraining:
+    made = begin(where or scenario(), {**SMALL, **arguments}, seed=seed)
+    assert isinstance(made, PPOTraining)
+    return made
+
+
+def weights(of: PPOTraining) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in weights_of(of.network).items()}
+
+
+SETTINGS: list[Mapping[str, Any]] = [{}, {"loads": [0.3, 1.3]}, {"objective": "completion"}]
+
+
+@pytest.mark.parametrize("arguments", SETTINGS)
+def test_resumed_is_as_not_interrupted(arguments: Mapping[str, Any], tmp_path: Path) -> None:
+    whole = training(**arguments)
+    expected = [dict(whole.step()) for _ in range(4)]
+    first = training(**arguments)
+    found = [dict(first.step()) for _ in range(2)]
+    first.save(tmp_path)
+    second = training(**arguments)
+    second.load(tmp_path)
+    assert second.iteration == 2
+    found += [dict(second.step()) for _ in range(2)]
+    assert found == expected
+    assert weights(second) == weights(whole)
+    assert second.held_out() == whole.held_out()
+
+
+def test_the_number_of_torchs_threads_changes_nothing() -> None:
+    before = torch.get_num_threads()
+    one, other = training(), training()
+    one.step()
+    torch.set_num_threads(2)
+    other.step()
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(before)
+    assert weights(one) == weights(other)
+
+
+def test_a_look_at_the_held_out_sets_changes_nothing() -> None:
+    one, other = training(), training()
+    assert one.held_out() == one.held_out()
+    one.step()
+    other.step()
+    assert weights(one) == weights(other)
+
+
+def test_another_seed_is_another_training(tmp_path: Path) -> None:
+    one, other = training(seed=0), training(seed=1)
+    one.save(tmp_path)
+    assert weights(one) != weights(other)
+    with pytest.raises(RunError, match="seed is 0 there, 1 here"):
+        other.load(tmp_path)
+
+
+def test_the_agent_that_is_written_decides_as_the_network_does(tmp_path: Path) -> None:
+    made = training()
+    made.step()
+    made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
+    agent = load_agent(tmp_path / "agent", scenario())
+    games = made._games(made.unseen_sets, 1)
+    seen = games.observe()
+    with torch.inference_mode():
+        expected = made.network.actor(torch.from_numpy(seen)).numpy()
+    assert np.allclose(agent._network.logits(seen), expected, atol=1e-6)
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    wrong = scenario(
+        cluster={"machines": [{"count": 2, "cpu": 10, "mem": 10}]}, scheduling={"step": "2s"}
+    )
+    with pytest.raises(ScenarioError) as error:
+        begin(wrong, {"hiden": 3, "rollouts": 1, "loads": [0.5, -1]}, seed=0, device="cuda")
+    told = [text.partition(":")[0] for text in error.value.problems]
+    assert told == [
+        "device", "learn.arguments.loads.1", "learn.arguments.rollouts", "learn.arguments.hiden",
+        "cluster.machines", "scheduling.step",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "text"),
+    [
+        (SOFIA, {"loads": [0.5]}, "learn.arguments.loads: only the workload deeprm has"),
+        ({}, {"loads": [0.5, 2.0]}, "offered_load: 2 needs"),
+        ({"workload": {"type": "deeprm", "rate": 0.0001}}, {}, "held_out_sets: .* are empty"),
+    ],
+)
+def test_what_it_cannot_learn_from_is_refused(changes, arguments, text) -> None:
+    with pytest.raises(ScenarioError, match=text):
+        training(where=scenario(**changes), **arguments)
+
+
+def test_job_sets_of_several_loads_take_turns() -> None:
+    mixed = job_source(scenario(), "ppo", (0.1, 1.8))
+    assert isinstance(mixed, MixedJobs)
+    sets = mixed.held_out(5)
+    few, many = mixed.sources[0].held_out(3), mixed.sources[1].held_out(2)
+    assert sets.jobs.tolist() == [
+        few.jobs[0], many.jobs[0], few.jobs[1], many.jobs[1], few.jobs[2],
+    ]  # fmt: skip
+
+
+def test_an_iteration_without_a_job_learns_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = training()
+    before = weights(made)
+    monkeypatch.setattr(made.source, "draw", lambda rng, sets: JobSets.empty(2, 3, 2))
+    assert made.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
+    assert weights(made) == before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("changes", [{}, SOFIA])
+def test_it_learns_to_do_better_than_chance(changes) -> None:
+    made = training(
+        where=scenario(**changes), iterations=6, job_sets=16, rollouts=6, hidden=32,
+        held_out_sets=40, learning_rate=0.003, batch=512,
+    )  # fmt: skip
+    before = made.held_out()["slowdown"]
+    for _ in range(6):
+        made.step()
+    assert made.held_out()["slowdown"] < 0.8 * before

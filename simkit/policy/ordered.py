@@ -165,6 +165,7 @@ class OrderedPolicy:
             yield action
         if preempted:
             lane.update(state, known)  # what starts over is in the queue again
+            lane.profile = None  # it was made before the stops
         return preempted
 
     def why(self, state: State, task: Task) -> str:

@@ -101,6 +101,21 @@ def test_nobody_stops_for_a_task_that_maintenance_ahead_keeps_from_starting(
     assert simulate(OrderedPolicy(FCFS()), fits, where).starts() == {0: 0, 1: 4}
 
 
+def test_nobody_stops_for_nothing_if_another_head_started_before_with_maintenance_ahead(
+    simulate, make_jobs, a_gang
+):
+    """The second urgent job needs the place of the younger batch job alone."""
+    window = Maintenance(100.0, 110.0, 0, (1.0,))
+    load = make_jobs(
+        (0, a_gang(3, 50)), (1, a_gang(3, 50)), (4, a_gang(2, 5)), (4, a_gang(3, 5)),
+        queue=[0, 0, 2, 2],
+    )  # fmt: skip
+    run = simulate(OrderedPolicy(FCFS()), load, pool(8, URGENT, REST, maintenance=(window,)))
+    assert run.rows("jobs", "job_id start_time_s attempts", by="job_id") == [
+        (0, 0, 1), (1, 1, 2), (2, 4, 1), (3, 4, 1),
+    ]  # fmt: skip
+
+
 JOBS = st.lists(
     st.tuples(st.integers(0, 40), st.integers(0, 15), st.integers(1, 8), st.integers(0, 2)),
     min_size=1, max_size=25,

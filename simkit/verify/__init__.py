@@ -36,13 +36,14 @@ from simkit.verify.machines import check_failures, check_machine_capacity, check
 from simkit.verify.manifest.run_info import check_run_info
 from simkit.verify.manifest.scenario import check_scenario
 from simkit.verify.metrics import check_metrics
+from simkit.verify.preemption import check_preemption
 from simkit.verify.queue import check_fcfs_order
 from simkit.verify.records.columns import check_columns
 from simkit.verify.records.events import check_events
 from simkit.verify.records.order import check_row_order
 from simkit.verify.records.timeline import check_timeline
 from simkit.verify.replay.schedule import check_schedule
-from simkit.verify.stops import check_preemption, check_stops
+from simkit.verify.stops import check_stops
 from simkit.verify.supply import check_supply
 from simkit.verify.tasks import (
     check_critical_paths,

@@ -87,7 +87,7 @@ def check_partitions(run: AuditedRun) -> Check:
     check.add_rows("no partition admits this job", rows.filter(pl.col("position") < 0))
     for number, partition in enumerate(partitions_of(run)):
         inside = rows.filter(pl.col("position") == number)
-        elsewhere = inside.filter(~pl.col("machine_id").is_in(_machines(run, partition)))
+        elsewhere = inside.filter(~pl.col("machine_id").is_in(machines_of(run, partition)))
         check.add_rows("runs on a machine outside its partition", elsewhere)
     if _ROUTED in run.jobs.columns:
         names = [*(partition["name"] for partition in partitions_of(run)), ""]
@@ -114,7 +114,7 @@ def limits_users(run: AuditedRun) -> bool:
     return any(p.get("max_running_per_user") is not None for p in partitions_of(run))
 
 
-def _machines(run: AuditedRun, partition: dict[str, Any]) -> list[int]:
+def machines_of(run: AuditedRun, partition: dict[str, Any]) -> list[int]:
     """Return the ids of the partition's machines; without a list it has all."""
     machines = partition.get("machines")
     return list(run.capacity) if machines is None else list(machines)
@@ -288,7 +288,7 @@ def check_rejections(run: AuditedRun) -> Check:
 
 def _room_for(run: AuditedRun, partition: dict[str, Any], tasks: pl.DataFrame) -> pl.Series:
     """Return whether each task fits empty machines: gangs as a whole, bags one by one."""
-    machines = [run.capacity[m] for m in _machines(run, partition) if m in run.capacity]
+    machines = [run.capacity[m] for m in machines_of(run, partition) if m in run.capacity]
     columns = [run.resources.index(name) for name in run.requested]
     capacity = np.array(machines, dtype=np.float64).reshape(len(machines), len(run.resources))
     sorts, each = np.unique(capacity[:, columns], axis=0, return_counts=True)

@@ -1,4 +1,4 @@
-"""The checks of stops: running tasks stop where power falls, and for partitions that preempt.
+"""The check of stops: running tasks stop only where power falls.
 
 In a pool of one resource the order is checked as well. Where power falls, the lowest value density
 is stopped first, then the youngest task, and nothing is stopped once the rest fits. There, value
@@ -14,9 +14,8 @@ from typing import Final
 import polars as pl
 
 from simkit.verify.audit import Check
-from simkit.verify.audited_run import TASK, AuditedRun
+from simkit.verify.audited_run import AuditedRun
 from simkit.verify.ledger import no_power
-from simkit.verify.limits import partitions_of, tasks_by_partition
 
 _OUTCOME: Final = {"suspend": "suspended", "checkpoint": "suspended", "requeue": "lost"}
 """Treatment of running tasks → the outcome of their allocations; draining tasks have none."""
@@ -152,73 +151,3 @@ def _allocations(run: AuditedRun) -> list[_Held]:
     table = rows.select("row", "start_time_s", end, size.alias("size"), quality, stopped)
     table = table.filter(pl.col("size") > 0).sort("start_time_s", maintain_order=True)
     return [_Held(*values) for values in table.iter_rows()]
-
-
-_PREEMPTED: Final = {"requeue": "lost", "cancel": "killed"}
-"""What a partition says of its tasks that are preempted → the outcome of their allocations."""
-
-
-def check_preemption(run: AuditedRun) -> Check:
-    """Check that running tasks give way only to a higher priority, and as their partition says.
-
-    In a pool, none gives way while one that should do so before it, and is no smaller, runs on.
-    """
-    check = Check("preemption", "tasks give way only to a higher priority, as their partition says")
-    for_other_reasons = (
-        run.policy_is_custom or run.machines_change or run.power_limits_capacity
-        or run.setting("cluster", "maintenance")
-    )  # fmt: skip
-    if not run.preempts and (for_other_reasons or not (run.allocations["outcome"] == "lost").any()):
-        return check.skip("no partition preempts")
-    if for_other_reasons:
-        return check.leave_out("tasks may stop for other reasons")
-    rows = _by_priority(run)
-    by_limit = pl.col("reason").fill_null("").str.contains("requested time")
-    stopped = (pl.col("outcome") == "lost") | ((pl.col("outcome") == "killed") & ~by_limit)
-    rows = rows.with_columns(stopped.fill_null(value=False).alias("stopped"))
-    victims = rows.filter("stopped")
-    check.examined = victims.height
-    modes = [_PREEMPTED.get(str(part.get("preempt"))) for part in partitions_of(run)]
-    due = pl.col("position").replace_strict(range(len(modes)), modes, return_dtype=pl.String)
-    otherwise = victims.filter(due.ne_missing(pl.col("outcome")))
-    check.add_rows("stopped in another way than its partition says", otherwise)
-    starts = rows.group_by(pl.col("start_time_s").alias("end_time_s")).agg(
-        pl.col("priority").max().alias("highest_start")
-    )
-    victims = victims.join(starts, on="end_time_s", how="left", maintain_order="left")
-    for_none = victims.filter(~(pl.col("highest_start") > pl.col("priority")).fill_null(False))
-    check.add_rows("stopped, but nothing of a higher priority starts", for_none)
-    if len(run.capacity) == 1 and len(run.requested) == 1 and rows["gang"].all():
-        may_stop = [mode is not None for mode in modes]
-        able = pl.col("position").replace_strict(range(len(modes)), may_stop)
-        _check_who_gives_way(check, rows.filter(able))
-    return check
-
-
-def _by_priority(run: AuditedRun) -> pl.DataFrame:
-    """Return the allocations with ``position`` and ``priority`` of their partition, and reasons."""
-    priorities = [float(part.get("priority") or 0.0) for part in partitions_of(run)]
-    rows = run.known.filter(pl.col("start_time_s").is_not_null())
-    places = tasks_by_partition(run).filter(pl.col("position") >= 0).select(*TASK, "position")
-    reasons = run.jobs.select("job_id", "reason").unique("job_id", keep="first")
-    rows = rows.join(places, on=TASK, maintain_order="left")
-    rows = rows.join(reasons, on="job_id", maintain_order="left")
-    of = pl.col("position").replace_strict(range(len(priorities)), priorities)
-    return rows.with_columns(of.alias("priority"))
-
-
-def _check_who_gives_way(check: Check, rows: pl.DataFrame) -> None:
-    """Check that of the tasks that may give way, none runs on that should have done so before.
-
-    That is one of a lower priority, or of the same that started later, and of at least the size
-    of one that gave way: without it the other's place would not have been needed.
-    """
-    start, end = pl.col("start_time_s"), pl.col("end_time_s").fill_null(float("inf"))
-    for (time,), victims in rows.filter("stopped").group_by("end_time_s"):
-        running = rows.filter(start < time, end > time)
-        for victim in victims.iter_rows(named=True):
-            before = pl.col("priority") < victim["priority"]
-            same = pl.col("priority") == victim["priority"]
-            before = before | (same & (start > victim["start_time_s"]))
-            spared = running.filter(before, pl.col("count") >= victim["count"])
-            check.add_rows(f"runs on, but job {victim['job_id']} gave way before it", spared)

@@ -80,8 +80,9 @@ def _compare(check: Check, found: pl.DataFrame, wanted: pl.DataFrame, kind: str)
 def _check_stops(run: AuditedRun, of: dict[str, pl.DataFrame], check: Check) -> None:
     """Check suspended, resumed and lost.
 
-    A gang has one event each time. Instances of a bag that stop together have one for each of the
-    placements that they belong to, so at least one and at most as many as rows.
+    A gang has one event each time, and may start over twice at an instant. Instances of a bag that
+    stop together have one for each of the placements that they belong to, so at least one and at
+    most as many as rows.
     """
     known = run.known.filter(pl.col("start_time_s").is_not_null())
     pieces = run.pieces.filter(~pl.col("quiet"))
@@ -100,7 +101,10 @@ def _check_stops(run: AuditedRun, of: dict[str, pl.DataFrame], check: Check) -> 
         if rows.is_empty() and of[kind].is_empty():
             continue
         wanted = rows.group_by(pl.col(time).alias("time_s"), *TASK).agg(
-            pl.when(pl.col("gang").first()).then(1).otherwise(pl.len()).alias("most"),
+            pl.when(pl.col("gang").first())
+            .then(pl.col("attempt").n_unique())
+            .otherwise(pl.len())
+            .alias("most"),
             count.sum().alias("instances"),
         )
         told = pl.col("detail").str.extract(r"^(\d+) instances start over$").cast(pl.Int64)

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from simkit.verify.replay.pool import Pool
+from simkit.verify.replay.preemption import make_room
 from simkit.verify.replay.profile import Profile
 
 _LONG = 64
@@ -28,14 +29,19 @@ class Rule(Protocol):
 class NoBackfill:
     """While the head of the queue does not fit, no job behind it starts.
 
-    With maintenance ahead, a job fits only if it fits through its estimate.
+    With maintenance ahead, a job fits only if it fits through its estimate. A head that does not
+    fit takes the place of running jobs that give way to it.
     """
 
     def decide(self, pool: Pool) -> None:
         for _ in pool.rounds():
             foreseen = Profile(pool) if pool.change_is_ahead else None
-            while pool.waiting and _begins(pool, foreseen, pool.waiting[0]):
-                pass
+            while pool.waiting:
+                if _begins(pool, foreseen, pool.waiting[0]):
+                    continue
+                if not make_room(pool):
+                    break
+                foreseen = Profile(pool) if pool.change_is_ahead else None
             if len(pool.waiting) > 1 and pool.free >= pool.least:
                 self._behind_head(pool, foreseen)
 

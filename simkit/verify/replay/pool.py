@@ -12,8 +12,9 @@ from bisect import bisect_left, insort
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,16 @@ _IDLE_INSTANTS = 2000
 """Steps and changes of the capacity without a start after which a run is over."""
 Sort = Callable[[Ints, float], Ints]
 """Puts waiting jobs in the order that they have at an instant."""
+
+
+class Stopped(NamedTuple):
+    """An attempt at a job that was preempted."""
+
+    job: int
+    attempt: int
+    """From 1 on."""
+    start: float
+    end: float
 
 
 @dataclass(frozen=True)
@@ -78,6 +89,18 @@ class Pool:
         self.estimate: list[float] = jobs.estimate.tolist()
         self.priority: list[float] = jobs.priority.tolist()
         self.start: list[float] = [np.nan] * len(jobs.row)
+        """Of the last attempt."""
+        self.first_start: list[float] = [np.nan] * len(jobs.row)
+        self.attempts: list[int] = [0] * len(jobs.row)
+        """How often each job has started."""
+        self.turn: list[int] = [0] * len(jobs.row)
+        """How many starts of the run there had been with the last of each job."""
+        self.treatment = jobs.treatment
+        """How a running job is preempted: ``requeue``, ``cancel`` or None, not at all."""
+        self.preempts = any(jobs.treatment)
+        """Whether any job may be preempted."""
+        self.stopped: list[Stopped] = []
+        """Attempts that were preempted, in order."""
         self.least = float(jobs.size.min(initial=inf))
         """No job asks for less."""
         self._run: list[float] = jobs.run.tolist()
@@ -85,6 +108,9 @@ class Pool:
         self._rejected: list[bool] = jobs.rejected.tolist()
         self._coming: list[int] = np.argsort(jobs.rank)[::-1].tolist()  # the next is the last
         self._requested: list[float] = jobs.requested.tolist()
+        self._retries: list[float] = jobs.retries.tolist()
+        self._starts = 0
+        self._again = False  # whether a stop put jobs in the queue: they make another round
         self._ends: list[tuple[float, int]] = []
         self._corrections: list[tuple[float, int, float]] = []  # heap of (when, job, new estimate)
         self._held: list[tuple[float, int, int]] = []  # the heap of those without a slot
@@ -113,9 +139,11 @@ class Pool:
             self.was_corrected = False
 
     def rounds(self) -> Iterator[None]:
-        """Yield once, and again as long as admission has shown jobs in place of those started."""
+        """Yield once, and again as long as jobs became visible in place of others, or came back."""
+        self._again = False
         yield
-        while self._fresh:
+        while self._fresh or self._again:
+            self._again = False
             self._show()
             yield
 
@@ -243,13 +271,16 @@ class Pool:
 
     def _show(self) -> None:
         """Put the jobs that have become visible in the queue, and the queue in order."""
-        waiting, fresh = self.waiting, self._fresh
-        self._fresh = []
+        fresh, self._fresh = self._fresh, []
+        self._put(fresh)
+
+    def _put(self, jobs: list[int]) -> None:
+        waiting = self.waiting
         if self._sort is not None:
-            everyone = np.array(waiting + fresh, dtype=np.int64)
+            everyone = np.array(waiting + jobs, dtype=np.int64)
             self.waiting = self._sort(everyone, self.now).tolist()
             return
-        for job in fresh:
+        for job in jobs:
             if waiting and waiting[-1] > job:
                 insort(waiting, job)
             else:
@@ -267,6 +298,11 @@ class Pool:
         ]  # fmt: skip
         self._alone_since = None
         self.start[job] = now
+        if not self.attempts[job]:
+            self.first_start[job] = now
+        self.attempts[job] += 1
+        self._starts += 1
+        self.turn[job] = self._starts
         self.free -= self.size[job]
         heappush(self._ends, (now + self._run[job], job))
         insort(self.expected, (now + self.estimate[job], job))
@@ -275,6 +311,35 @@ class Pool:
             self._correct_later(job, self.estimate[job])
         if self._held and self.rules.refill_at_once:
             self._refill()
+
+    def preempt(self, jobs: list[int]) -> None:
+        """Stop running jobs: they wait again, or have ended for good; those let in wait as well.
+
+        A job that came back is visible whatever slots there are. One that may not be retried as
+        often as its work was lost has ended.
+        """
+        before = len(self._fresh)
+        came: list[int] = []
+        for job in jobs:
+            self._stop(job)
+            if self.treatment[job] == "requeue" and self.attempts[job] <= self._retries[job]:
+                came.append(job)
+            else:
+                self._let_in_next(self._account[job])
+        came += self._fresh[before:]
+        del self._fresh[before:]
+        self._put(came)
+        self._again = self._again or bool(came)
+
+    def _stop(self, job: int) -> None:
+        """Take from a running job what it holds; its end does not come."""
+        self.stopped.append(Stopped(job, self.attempts[job], self.start[job], self.now))
+        self.free += self.size[job]
+        del self.expected[bisect_left(self.expected, (self.expected_end[job], job))]
+        self._ends.remove((self.start[job] + self._run[job], job))
+        heapify(self._ends)
+        self._corrections = [entry for entry in self._corrections if entry[1] != job]
+        heapify(self._corrections)
 
     def _correct_later(self, job: int, estimate: float) -> None:
         """Correct the estimate of a running job when it outlives it, if there is a longer one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from math import inf
 from typing import Any, Self
 
 import numpy as np
@@ -40,6 +41,10 @@ class PoolJobs:
     """What one instance requests."""
     priority: Floats
     """Of its partition; larger goes first."""
+    treatment: list[str | None]
+    """How it is preempted, as its partition says: ``requeue``, ``cancel``, or None, not at all."""
+    retries: Floats
+    """How often it may start over; infinity without a limit of its own."""
     account: Ints
     """Number of the pair of user and partition whose running jobs are limited; -1: none."""
     most_running: Floats
@@ -63,6 +68,8 @@ class PoolJobs:
         qos = _floats(jobs, "qos", 1.0)
         account, most_running = _accounts(run, jobs)
         priorities = [float(p.get("priority") or 0.0) for p in partitions_of(run)] or [0.0]
+        treatments = [p.get("preempt") for p in partitions_of(run)] or [None]
+        positions = np.maximum(jobs["position"].to_numpy(), 0)
         return cls(
             row=jobs["row"].cast(pl.Int64).to_numpy(),
             rank=np.arange(jobs.height),
@@ -76,7 +83,9 @@ class PoolJobs:
             size=size,
             instances=_floats(jobs, "instances"),
             request=_floats(jobs, "request"),
-            priority=np.array(priorities)[np.maximum(jobs["position"].to_numpy(), 0)],
+            priority=np.array(priorities)[positions],
+            treatment=[treatments[position] for position in positions.tolist()],
+            retries=_retries(run, jobs),
             account=account,
             most_running=most_running,
             qos=qos,
@@ -86,12 +95,24 @@ class PoolJobs:
 
     def take(self, order: Ints) -> Self:
         """Return the jobs renumbered: the first is the one that `order` names first."""
-        return replace(self, **{f.name: getattr(self, f.name)[order] for f in fields(self)})
+        arrays = [f.name for f in fields(self) if f.name != "treatment"]
+        treatment = [self.treatment[job] for job in order.tolist()]
+        return replace(
+            self, treatment=treatment, **{name: getattr(self, name)[order] for name in arrays}
+        )
 
     @property
     def overrun(self) -> bool:
         """Whether a job runs past its estimate."""
         return bool((self.run > self.estimate)[~self.rejected].any())
+
+
+def _retries(run: AuditedRun, jobs: pl.DataFrame) -> Floats:
+    """Return (J,) how often each job may start over by a limit of its own; each has one task."""
+    if run.own_retries is None:
+        return np.full(jobs.height, np.inf)
+    own = run.own_retries.select("job_id", "allowed").unique("job_id", keep="first")
+    return _floats(jobs.join(own, on="job_id", how="left", maintain_order="left"), "allowed", inf)
 
 
 def _accounts(run: AuditedRun, jobs: pl.DataFrame) -> tuple[Ints, Floats]:

@@ -7,9 +7,9 @@ compared start by start. A run that cannot be replayed is not audited.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import polars as pl
@@ -46,7 +46,7 @@ _DISTURBING: Final = {
 
 
 def check_schedule(run: AuditedRun) -> Check:
-    """Check that every job starts when the scenario's policy starts it."""
+    """Check that every job starts, and gives way, when the scenario's policy does so."""
     check = Check("schedule", "every job starts when the stated policy starts it")
     if reason := _other_policy(run) or _other_system(run):
         return check.leave_out(reason)
@@ -56,7 +56,11 @@ def check_schedule(run: AuditedRun) -> Check:
     if reason := _unknown_facts(run, jobs):
         return check.leave_out(reason)
     check.examined = run.jobs.height
-    _compare(check, run, expected_starts(run, jobs))
+    expected = expected_schedule(run, jobs)
+    if run.preempts:
+        _compare_attempts(check, run, expected.attempts)
+    else:
+        _compare(check, run, expected.starts)
     return check
 
 
@@ -70,8 +74,60 @@ def _compare(check: Check, run: AuditedRun, expected: Floats) -> None:
     check.add_rows("does not start when the stated policy starts it", wrong)
 
 
-def expected_starts(run: AuditedRun, jobs: PoolJobs) -> Floats:
-    """Return (J,): when the stated policy starts each row of the table of jobs; NaN: never."""
+def _compare_attempts(check: Check, run: AuditedRun, due: pl.DataFrame) -> None:
+    """Record the attempts that start or are preempted at another instant, the first one first."""
+    by_limit = pl.col("reason").fill_null("").str.contains("requested time")
+    reasons = run.jobs.select("job_id", "reason")
+    stopped = (pl.col("outcome") == "lost") | ((pl.col("outcome") == "killed") & ~by_limit)
+    found = run.allocations.join(reasons, on="job_id", how="left", maintain_order="left").select(
+        "job_id", "attempt", "start_time_s", preempted_s=pl.when(stopped).then("end_time_s")
+    )
+    jobs = run.jobs.with_row_index("row").select(pl.col("row").cast(pl.Int64), "job_id")
+    due = due.join(jobs, on="row").drop("row")
+    rows = found.join(due, on=["job_id", "attempt"], how="full", coalesce=True)
+    earliest = []
+    for found_s, due_s in _OF_ATTEMPTS.items():
+        differs = pl.col(found_s).ne_missing(pl.col(due_s))
+        earliest.append(pl.when(differs).then(pl.min_horizontal(found_s, due_s)))
+    rows = rows.with_columns(first_s=pl.min_horizontal(*earliest))
+    wrong = rows.filter(pl.col("first_s").is_not_null()).sort("first_s", "job_id", "attempt")
+    message = "does not start, or is not preempted, when the stated policy does so"
+    check.add_rows(message, wrong.drop("first_s"))
+
+
+_OF_ATTEMPTS: Final = {"start_time_s": "expected_start_s", "preempted_s": "expected_preempted_s"}
+"""What is recorded of an attempt → what is expected."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What a policy does with the jobs of a pool."""
+
+    starts: Floats
+    """(J,): the first start of each job by its row; NaN if it never starts."""
+    attempts: pl.DataFrame
+    """``row`` of the job, ``attempt``, ``expected_start_s`` and ``expected_preempted_s``, null if
+    it is not preempted."""
+
+    @classmethod
+    def of(cls, pool: Pool, row: Ints) -> Self:
+        """Return that of a pool at its end; `row` is the one of each job."""
+        starts = np.empty(len(row))
+        starts[row] = pool.first_start
+        names = ("row", "attempt", "expected_start_s", "expected_preempted_s")
+        schema = dict(zip(names, (pl.Int64, pl.Int64, pl.Float64, pl.Float64), strict=True))
+        stopped = [(int(row[job]), *facts) for job, *facts in pool.stopped]
+        last = {(stop.job, stop.attempt) for stop in pool.stopped}
+        ran = [
+            (int(row[job]), attempt, start, None)
+            for job, (attempt, start) in enumerate(zip(pool.attempts, pool.start, strict=True))
+            if attempt and (job, attempt) not in last
+        ]
+        return cls(starts, pl.DataFrame(stopped + ran, schema=schema, orient="row"))
+
+
+def expected_schedule(run: AuditedRun, jobs: PoolJobs) -> Schedule:
+    """Return what the stated policy does with the rows of the table of jobs."""
     order, arguments = part_of(run.setting("policy", "order") or "fcfs")
     backfill = _backfill(run.setting("policy", "backfill"))
     rules = _rules(run, jobs)
@@ -79,8 +135,8 @@ def expected_starts(run: AuditedRun, jobs: PoolJobs) -> Floats:
     return replayed(jobs, rules, setting, order, backfill)
 
 
-def replayed(jobs: PoolJobs, rules: Rules, setting: Setting, order: str, backfill: str) -> Floats:
-    """Return (J,): the start of each job by its row; NaN if it never starts.
+def replayed(jobs: PoolJobs, rules: Rules, setting: Setting, order: str, backfill: str) -> Schedule:
+    """Return what a policy does with jobs.
 
     Args:
         jobs: the jobs by rank.
@@ -97,9 +153,7 @@ def replayed(jobs: PoolJobs, rules: Rules, setting: Setting, order: str, backfil
     rule = BACKFILLS[backfill]()
     for _ in pool.decisions():
         rule.decide(pool)
-    starts = np.empty(len(jobs.row))
-    starts[jobs.row] = pool.start
-    return starts
+    return Schedule.of(pool, jobs.row)
 
 
 def _numbered(jobs: PoolJobs, rules: Rules, keys: Floats) -> tuple[PoolJobs, Rules]:
@@ -194,8 +248,12 @@ def _other_system(run: AuditedRun) -> str:
     """Return why the run is not that of a pool that stays as it is; empty if it is."""
     kinds = set(run.tables["events"]["kind"].to_list())
     others = (r for r in run.requested if r != run.resources[0])
-    if run.setting("cluster", "maintenance"):
+    windows = run.setting("cluster", "maintenance") or ()
+    if windows:
         kinds.discard("capacity")
+    stop_jobs = any((window.get("running") or "drain") != "drain" for window in windows)
+    if run.preempts:
+        kinds.discard("lost")
     happened = [reason for kind, reason in _DISTURBING.items() if kind in kinds]
     attempts = run.jobs["attempts"].is_in([0, 1]).all()
     reasons = {
@@ -203,11 +261,14 @@ def _other_system(run: AuditedRun) -> str:
         "the cluster is not one machine": len(run.capacity) != 1,
         "jobs request several resources, or not the first": any(others) or not run.requested,
         "machines change, or users' processes run": _machines_change(run),
-        "partitions preempt": run.preempts,
+        "both partitions and maintenance stop running jobs": run.preempts and stop_jobs,
+        "it is not known how often jobs may start over": (
+            run.preempts and not run.retries_known and run.given_up.height > 0
+        ),
         "power limits the capacity": run.power_limits_capacity,
         "; ".join(happened): bool(happened),
         "jobs have several tasks, no task, or bags": not one_gang_each(run),
-        "jobs were started more than once": not attempts,
+        "jobs were started more than once": not (attempts or run.preempts),
     }
     return next((reason for reason, applies in reasons.items() if applies), "")
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simkit
-from simkit.verify import verify_run
+from simkit.verify import Check, verify_run
 from simkit.verify.audited_run import AuditedRun
 from simkit.verify.replay.orders import CHANGING, STATIC, Setting
 from simkit.verify.replay.pool import Rules
@@ -238,7 +238,16 @@ def test_the_replay_equals_the_engine(
     rows: list[Any], order: str, backfill: str, sections: dict[str, Any],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:  # fmt: skip
-    folder, submit, jobs = tmp_path_factory.mktemp("run"), 0, []
+    check = replay(rows, order, backfill, sections, tmp_path_factory.mktemp("run"))
+    assert check.skipped in (("", RECURS) if order in CHANGING else ("",))
+    assert check.violations == []
+
+
+def replay(
+    rows: list[Any], order: str, backfill: str, sections: dict[str, Any], folder: Path
+) -> Check:
+    """Simulate drawn jobs, and return the check of their schedule."""
+    submit, jobs = 0, []
     unit = 60 if sections.pop("minutes", False) else 1
     for gap, run, size, more, qos, queue, user in rows:
         submit += gap * unit
@@ -246,7 +255,33 @@ def test_the_replay_equals_the_engine(
         jobs.append((submit, run * unit, size, requested, qos, queue, user))
     scenario = scenario_of(write_jobs(folder / "jobs.csv", jobs), order, backfill, **sections)
     simkit.simulate(scenario, output=folder / "run")
-    check = check_schedule(AuditedRun.read(folder / "run"))
+    return check_schedule(AuditedRun.read(folder / "run"))
+
+
+TREATMENT = st.sampled_from([None, "requeue", "cancel"])
+MOST = st.none() | st.integers(1, 3)
+
+
+@given(
+    rows=st.lists(JOB, min_size=1, max_size=25),
+    order=st.sampled_from(ORDERS),
+    backfill=st.sampled_from([name for name in BACKFILLS if "conservative" not in name]),
+    sections=SECTIONS,
+    preempt=st.tuples(TREATMENT, TREATMENT).filter(any),
+    most=st.tuples(MOST, MOST, MOST),
+)
+def test_the_replay_equals_the_engine_where_partitions_preempt(
+    rows: list[Any], order: str, backfill: str, sections: dict[str, Any],
+    preempt: tuple[str | None, ...], most: tuple[int | None, ...],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:  # fmt: skip
+    partitions = [
+        partition | {"preempt": treatment, "max_running_per_user": limit}
+        for partition, treatment, limit in zip(PARTITIONS, (None, *preempt), most, strict=True)
+    ]
+    cluster = sections.get("cluster", {"processors": 6}) | {"partitions": partitions}
+    sections = sections | {"cluster": cluster}
+    check = replay(rows, order, backfill, sections, tmp_path_factory.mktemp("run"))
     assert check.skipped in (("", RECURS) if order in CHANGING else ("",))
     assert check.violations == []
 
@@ -285,6 +320,7 @@ def pool_jobs(log: pl.DataFrame) -> PoolJobs:
         estimate=requested, size=size, instances=size, request=ones, priority=0 * ones, qos=ones,
         value=0 * ones, deadline=np.inf * ones, requested=requested,
         account=np.full(log.height, -1), most_running=np.inf * ones,
+        treatment=[None] * log.height, retries=np.inf * ones,
     )  # fmt: skip
 
 
@@ -298,13 +334,14 @@ def test_the_replay_equals_the_reference_schedules(
     table = reference(log).sort("submit_time_s", "job_id")
     jobs, setting = pool_jobs(table), Setting(processors, 0, {})
     for (order, backfill), column in COLUMNS.items():
-        starts = replayed(jobs, Rules(processors), setting, order, backfill)
-        assert np.array_equal(starts, table[column].cast(pl.Float64).to_numpy()), column
+        found = replayed(jobs, Rules(processors), setting, order, backfill)
+        assert np.array_equal(found.starts, table[column].cast(pl.Float64).to_numpy()), column
 
 
 # --- what is not replayed -------------------------------------------------------------------------
 
 WINDOW = {"start": 5.0, "duration": 5.0}
+STOPPING = {"maintenance": [WINDOW | {"running": "requeue"}]}
 LEFT_OUT: list[tuple[dict[str, Any], str]] = [
     # what the scenario says, why it is not audited
     ({"policy": {"path": "mine.py:Mine", "args": {}}}, "key path, args"),
@@ -318,6 +355,7 @@ LEFT_OUT: list[tuple[dict[str, Any], str]] = [
     ({"estimates": {"type": "requested", "correction": "mine"}}, "corrected by mine"),
     ({"cluster": {"failures": {"mtbf": "1d"}}}, "machines change"),
     ({"cluster": {"maintenance": [WINDOW, WINDOW]}}, "windows may overlap"),
+    ({"cluster": STOPPING}, "both partitions and maintenance stop"),
     ({"power": {"supply": {"limit": "power"}}}, "power limits the capacity"),
     ({"processes": [{"path": "mine.py:Mine"}]}, "users' processes"),
 ]
@@ -329,6 +367,9 @@ def test_what_cannot_be_replayed_is_not_audited(
 ) -> None:
     run = honest("fcfs", "easy")
     manifest = run.manifest | {"scenario": run.manifest["scenario"] | settings}
+    if settings.get("cluster") is STOPPING:
+        partitions = [{"name": "urgent", "priority": 1}, {"name": "rest", "preempt": "cancel"}]
+        manifest["cluster"] = manifest["cluster"] | {"partitions": partitions}
     check = check_schedule(replace(run, manifest=manifest))
     assert check.applies
     assert reason in check.skipped

@@ -6,8 +6,10 @@ and resources as well. That none was left out is part of the replay of a pool.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from math import floor, inf
+from operator import attrgetter
 from typing import Any, Final
 
 import polars as pl
@@ -57,16 +59,11 @@ def check_preemption(run: AuditedRun) -> Check:
     )
     for_none = victims.filter(~(pl.col("highest_start") > pl.col("priority")).fill_null(False))
     check.add_rows("stopped, but nothing of a higher priority starts", for_none)
-    if len(run.capacity) == 1 and len(run.requested) == 1 and rows["gang"].all():
-        may_stop = [mode is not None for mode in modes]
-        able = pl.col("position").replace_strict(range(len(modes)), may_stop)
-        _check_who_gives_way(check, rows.filter(able))
-    if rows["gang"].all() and run.setting("admission", "slots") is None:
-        _check_instants(check, run, rows)
+    if not rows["gang"].all():
+        check.notes["who had to give way is not judged"] = "there are bags"
     else:
-        check.notes["it is not checked whether a preemption was needed"] = (
-            "there are bags, or slots that limit what the policy sees"
-        )
+        # Other rules are about allocations of unknown tasks, or of jobs in no partition.
+        _check_who_gives_way(check, run, rows.drop_nulls(["position", "instances", "count"]))
     return check
 
 
@@ -82,121 +79,146 @@ def _by_priority(run: AuditedRun) -> pl.DataFrame:
     return rows.with_columns(of.alias("priority"))
 
 
-def _check_who_gives_way(check: Check, rows: pl.DataFrame) -> None:
-    """Check that of the tasks that may give way, none runs on that should have done so before.
-
-    That is one of a lower priority, or of the same that started later, and of at least the size
-    of one that gave way: without it the other's place would not have been needed.
-    """
-    start, end = pl.col("start_time_s"), pl.col("end_time_s").fill_null(float("inf"))
-    for (time,), victims in rows.filter("stopped").group_by("end_time_s"):
-        running = rows.filter(start < time, end > time)
-        for victim in victims.iter_rows(named=True):
-            before = pl.col("priority") < victim["priority"]
-            same = pl.col("priority") == victim["priority"]
-            before = before | (same & (start > victim["start_time_s"]))
-            spared = running.filter(before, pl.col("count") >= victim["count"])
-            check.add_rows(f"runs on, but job {victim['job_id']} gave way before it", spared)
-
-
 @dataclass(frozen=True, eq=False)
-class _Running:
-    """One gang that runs: what it holds of each machine."""
+class _Gang:
+    """One gang that ran: what it held of each machine."""
 
     row: dict[str, Any]
-    """Of the table of allocations, the first of the gang."""
+    """Of the table of allocations, the first of the gang; with a violation it is shown."""
+    position: int
+    """Of its partition."""
     priority: float
+    start: float
+    end: float
     stopped: bool
-    held: dict[int, list[float]]
-    """Machine → amount of each requested resource."""
+    """Whether it was preempted at its end."""
+    may_stop: bool
+    """Whether its partition lets it be preempted."""
+    instances: int
+    request: tuple[float, ...]
+    """Of one instance: amount of each requested resource."""
+    count: dict[int, int]
+    """Machine → instances on it."""
 
     @property
     def turn(self) -> tuple[float, float]:
         """The order in which tasks stop: the lowest priority, then the one that started last."""
-        return self.priority, -self.row["start_time_s"]
+        return self.priority, -self.start
+
+    def goes_before(self, other: _Gang) -> bool:
+        """Return whether it certainly stops before another that is no larger, in a pool."""
+        size, of_other = sum(self.count.values()), sum(other.count.values())
+        return self.turn < other.turn and size >= of_other
 
 
-def _check_instants(check: Check, run: AuditedRun, rows: pl.DataFrame) -> None:
-    """Check at each instant that exactly those gave way that had to, if for one task alone.
+_START: Final = attrgetter("start")
 
-    Instants are left out at which several tasks of a higher priority start, or at which something
-    starts and ends: then it is not recorded who gave way to whom, and what was free.
+
+def _gangs(run: AuditedRun, rows: pl.DataFrame) -> list[_Gang]:
+    """Return the gangs of some allocations by start."""
+    may_stop = [part.get("preempt") is not None for part in partitions_of(run)]
+    shown = [*TASK, "attempt", "start_time_s", "end_time_s", "outcome", "priority"]
+    requests = [f"one_{name}" for name in run.requested]
+    facts = ["position", "stopped", "instances", "machine_id", "count"]
+    found: dict[tuple[Any, ...], _Gang] = {}
+    for row in rows.select(*shown, *requests, *facts).sort("start_time_s").iter_rows(named=True):
+        key = row["job_id"], row["task_id"], row["attempt"], row["start_time_s"]
+        if key not in found:
+            end = inf if row["end_time_s"] is None else row["end_time_s"]
+            found[key] = _Gang(
+                {name: row[name] for name in shown}, row["position"], row["priority"],
+                row["start_time_s"], end, row["stopped"], may_stop[row["position"]],
+                row["instances"], tuple(row[name] for name in requests), {},
+            )  # fmt: skip
+        count = found[key].count
+        count[row["machine_id"]] = count.get(row["machine_id"], 0) + row["count"]
+    return list(found.values())
+
+
+def _check_who_gives_way(check: Check, run: AuditedRun, rows: pl.DataFrame) -> None:
+    """Check at each instant who gave way.
+
+    Instants are not judged at which several tasks of a higher priority start, or at which something
+    starts and ends, nor with slots: then it is not recorded who gave way to whom, and what was
+    free. In a pool it is still known who should have done so before another.
     """
-    several = set(rows.filter(pl.col("start_time_s") == pl.col("end_time_s"))["end_time_s"])
-    not_judged = 0
-    for (time,), _ in rows.filter("stopped").group_by("end_time_s", maintain_order=True):
-        judged = time not in several and _check_instant(check, run, rows, float(str(time)))
-        not_judged += not judged
+    gangs = _gangs(run, rows)
+    brief = {gang.start for gang in gangs if gang.start == gang.end}
+    pool = len(run.capacity) == 1 and len(run.requested) == 1
+    slots = run.setting("admission", "slots") is not None
+    running: list[_Gang] = []
+    begun = not_judged = 0
+    for time in sorted({gang.end for gang in gangs if gang.stopped}):
+        before = bisect_left(gangs, time, begun, key=_START)
+        running += gangs[begun:before]
+        begun = before
+        running = [g for g in running if g.end > time or (g.end == time and g.stopped)]
+        starts = gangs[begun : bisect_right(gangs, time, begun, key=_START)]
+        stopped = [gang for gang in running if gang.end == time]
+        least = min((gang.priority for gang in stopped), default=inf)
+        takers = [gang for gang in starts if gang.priority > least]
+        if pool:
+            _check_spared(check, stopped, [g for g in running if g.end > time and g.may_stop])
+        if slots or time in brief or len(takers) != 1:
+            not_judged += 1
+        else:
+            _check_needed(check, run, takers[0], stopped, running)
     if not_judged:
         check.notes["instants at which it is not recorded who gave way to whom"] = not_judged
 
 
-def _check_instant(check: Check, run: AuditedRun, rows: pl.DataFrame, time: float) -> bool:
-    """Check who gave way at an instant; return whether that could be judged."""
-    start, end = pl.col("start_time_s"), pl.col("end_time_s").fill_null(inf)
-    before = rows.filter(start < time, (end > time) | ((end == time) & pl.col("stopped")))
-    running = _gangs(run, before)
-    stopped = [one for one in running if one.stopped and one.row["end_time_s"] == time]
-    least = min(one.priority for one in stopped)
-    takers = _gangs(run, rows.filter(start == time, pl.col("priority") > least))
-    if len(takers) != 1:
-        return False
-    (taker,) = takers
-    partitions = partitions_of(run)
-    machines = machines_of(run, partitions[taker.row["position"]])
+def _check_spared(check: Check, stopped: list[_Gang], spared: list[_Gang]) -> None:
+    """Check that none runs on that should have stopped before another, in a pool.
+
+    That is one of a lower priority, or of the same that started later, and of at least the size
+    of one that gave way: without it the other's place would not have been needed.
+    """
+    for victim in stopped:
+        for one in (one for one in spared if one.goes_before(victim)):
+            check.add(f"runs on, but job {victim.row['job_id']} gave way before it", one.row)
+
+
+def _check_needed(
+    check: Check, run: AuditedRun, taker: _Gang, stopped: list[_Gang], running: list[_Gang]
+) -> None:
+    """Check that exactly those of the running gave way to a task that had to."""
+    machines = machines_of(run, partitions_of(run)[taker.position])
+    to = {"for_job_id": taker.row["job_id"]}
+
+    def fits_without(gone: list[_Gang]) -> bool:
+        return _fits(run, taker, machines, [one for one in running if one not in gone])
+
+    for one in stopped:
+        if fits_without([other for other in stopped if other is not one]):
+            check.add("stopped, but its place was not needed", one.row | to)
+            return
     able = [
         one
         for one in running
-        if one.priority < taker.priority
-        and partitions[one.row["position"]].get("preempt") is not None
-        and not one.held.keys().isdisjoint(machines)
+        if one.may_stop
+        and one.priority < taker.priority
+        and not one.count.keys().isdisjoint(machines)
     ]
     able.sort(key=lambda one: one.turn)
-
-    def fits_without(gone: list[_Running]) -> bool:
-        return _fits(run, taker, machines, [one for one in running if one not in gone])
-
-    to = {"for_job_id": taker.row["job_id"]}
-    for one in stopped:
-        if fits_without([other for other in stopped if other is not one]):
-            check.add("stopped, but its place was not needed", _shown(one) | to)
-            return True
     if len({one.turn for one in able}) < len(able):
-        return True  # which of them started last is not recorded
+        return  # which of them started last is not recorded
     due = who_gives_way(able, fits_without)
     for one in (one for one in due if one not in stopped):
-        check.add("runs on, but others gave way that come after it", _shown(one) | to)
-    return True
+        check.add("runs on, but others gave way that come after it", one.row | to)
 
 
-def _shown(one: _Running) -> dict[str, Any]:
-    """Return what a violation shows of one that runs."""
-    names = ("job_id", "task_id", "attempt", "start_time_s", "end_time_s", "outcome", "priority")
-    return {name: one.row[name] for name in names}
-
-
-def _gangs(run: AuditedRun, rows: pl.DataFrame) -> list[_Running]:
-    """Return the gangs of some allocations."""
-    found: dict[tuple[Any, ...], _Running] = {}
-    for row in rows.iter_rows(named=True):
-        key = row["job_id"], row["task_id"], row["attempt"], row["start_time_s"]
-        one = found.setdefault(key, _Running(row, row["priority"], row["stopped"], {}))
-        held = one.held.setdefault(row["machine_id"], [0.0] * len(run.requested))
-        for number, name in enumerate(run.requested):
-            held[number] += row["count"] * row[f"one_{name}"]
-    return list(found.values())
-
-
-def _fits(run: AuditedRun, taker: _Running, machines: list[int], running: list[_Running]) -> bool:
+def _fits(run: AuditedRun, taker: _Gang, machines: list[int], running: list[_Gang]) -> bool:
     """Return whether a gang fits on machines beside what runs."""
     columns = [run.resources.index(name) for name in run.requested]
-    request = [taker.row[f"one_{name}"] for name in run.requested]
+    free = {machine: [run.capacity[machine][column] for column in columns] for machine in machines}
+    for one in running:
+        for machine, count in one.count.items():
+            if machine in free:
+                left = free[machine]
+                for number, amount in enumerate(one.request):
+                    left[number] -= count * amount
     instances = 0.0
-    for machine in machines:
-        free = [run.capacity[machine][column] for column in columns]
-        for one in running:
-            for number, amount in enumerate(one.held.get(machine, ())):
-                free[number] -= amount
-        room = [floor(f / r) for f, r in zip(free, request, strict=True) if r > 0]
+    for left in free.values():
+        room = [floor(f / r) for f, r in zip(left, taker.request, strict=True) if r > 0]
         instances += max(min(room, default=inf), 0)
-    return instances >= float(taker.row["instances"])
+    return instances >= taker.instances

@@ -13,7 +13,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Final
 
-from simkit.text import counted
+import polars as pl
+
+from simkit.text import printable
 from simkit.verify.audit import Audit, Check, Violation
 from simkit.verify.audited_run import TASK, AuditedRun
 from simkit.verify.battery import check_battery, check_reserve
@@ -29,7 +31,6 @@ from simkit.verify.limits import (
     check_machines,
     check_partitions,
     check_rejections,
-    check_user_limits,
 )
 from simkit.verify.machine_power import check_bills, check_machine_power
 from simkit.verify.machines import check_failures, check_machine_capacity, check_maintenance
@@ -55,6 +56,7 @@ from simkit.verify.tasks import (
     check_tasks,
     check_walltime,
 )
+from simkit.verify.user_limits import check_user_limits
 from simkit.verify.value import check_value
 
 __all__ = ["CHECKS", "Audit", "Check", "Violation", "verify_run"]
@@ -100,9 +102,10 @@ def verify_run(
     """
     run = AuditedRun.read(Path(folder), allow_partial=allow_partial, inputs=inputs)
     if repeated := _repeated_ids(run):
-        reason = f"the input repeats {counted(repeated, 'id')}, so rows cannot be told apart"
+        reason = f"{repeated}, so rows cannot be told apart"
         skipped = [Check(_name(check), "").leave_out(reason) for check in _OF_JOBS]
-        return Audit(run.path, (*(_made(check, run) for check in _OF_FILES), *skipped))
+        of_files = [_made(check, run) for check in _OF_FILES]
+        return Audit(run.path, (*of_files, *skipped), alike=repeated)
     return Audit(run.path, tuple(_made(check, run) for check in CHECKS))
 
 
@@ -121,13 +124,29 @@ def _made(check: Callable[[AuditedRun], Check], run: AuditedRun) -> Check:
         return failed
 
 
-def _repeated_ids(run: AuditedRun) -> int:
-    """Return how many rows of the input repeat an id; readers keep and count such rows."""
+def _repeated_ids(run: AuditedRun) -> str:
+    """Return which ids of the run's rows repeat because the input repeats them; empty if none.
+
+    Readers keep and count such rows. Ids that repeat although the input does not say so break the
+    rule `identity`.
+    """
     notes = (run.manifest["trace"].get("notes") if run.manifest["trace"] else None) or {}
-    repeated = int(notes.get("repeated job id", 0))
-    if not repeated and run.tasks.select(*TASK).is_duplicated().any():
-        repeated = sum(int(notes.get(note, 0)) for note in _TASK_TWICE)
-    return repeated
+    jobs = run.jobs["job_id"]
+    tasks = run.tasks.select(*TASK)
+    if notes.get("repeated job id") and jobs.is_duplicated().any():
+        return f"the input repeats the id of {_first_of(jobs.filter(jobs.is_duplicated()), 'job')}"
+    if any(notes.get(note) for note in _TASK_TWICE) and tasks.is_duplicated().any():
+        ids = tasks.filter(tasks.is_duplicated())
+        names = pl.format("{} of job {}", "task_id", "job_id")
+        return f"the input repeats the id of {_first_of(ids.select(names).to_series(), 'task')}"
+    return ""
+
+
+def _first_of(ids: pl.Series, kind: str) -> str:
+    """Return ``job 6`` or ``job 6 and 2 more``, of ids that repeat."""
+    each = ids.unique(maintain_order=True)
+    more = f" and {len(each) - 1:,} more" if len(each) > 1 else ""
+    return f"{kind} {printable(str(each[0]))}{more}"
 
 
 def _name(check: Callable[[AuditedRun], Check]) -> str:

@@ -104,6 +104,8 @@ class Audit:
 
     folder: Path
     checks: tuple[Check, ...]
+    alike: str = ""
+    """Which ids the input repeats, so that only the rules about files were audited; empty: none."""
 
     @property
     def ok(self) -> bool:
@@ -141,20 +143,30 @@ class Audit:
         return {check.name: check.found for check in self.checks if check.found}
 
     def summary(self) -> str:
-        """Return a line: whether the rules hold, and how many hold, do not apply, were left out."""
+        """Return a line: whether the rules hold, and how many hold, do not apply, were left out.
+
+        Ids that the input repeats come first: they are why most rules were left out.
+        """
         held = len(self.done) - len(self.found)
         counts = [
             f"{counted(held, 'rule holds', 'rules hold')}",
             f"{len(self.not_applicable)} {'does' if len(self.not_applicable) == 1 else 'do'} "
             "not apply",
         ]
-        if left_out := len(self.not_audited):
+        left_out, first = len(self.not_audited), ""
+        if self.alike:
+            counts = counts[:1]
+            first = (
+                f"{self.alike}, so {left_out} of {len(self.checks)} rules could not tell the rows "
+                "apart and were not audited; "
+            )
+        elif left_out:
             counts.append(f"{left_out} {'was' if left_out == 1 else 'were'} not audited")
         if not self.ok:
             broken = ", ".join(f"{name} {count:,}" for name, count in self.found.items())
-            return f"violated: {broken} ({', '.join(counts)})"
+            return f"{first}violated: {broken} ({', '.join(counts)})"
         which = "every rule that was audited holds" if left_out else "every rule holds"
-        return f"{which} ({', '.join(counts)})"
+        return f"{first}{which} ({', '.join(counts)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the audit as plain values for ``simkit verify --json``."""

@@ -183,7 +183,7 @@ def _by_waiting_jobs(
     """
     left = pl.coalesce("start_time_s", "end_time_s").fill_null(inf)
     jobs = run.jobs.unique("job_id", keep="first").sort("submit_time_s", "job_id")
-    jobs = jobs.select("job_id", "submit_time_s", _USER, left, pl.col("status") != "rejected")
+    jobs = jobs.select("job_id", "submit_time_s", USER, left, pl.col("status") != "rejected")
     rows = jobs.join(fits.unique("job_id", keep="first"), on="job_id", maintain_order="left")
     waiting: dict[tuple[int, Any], list[float]] = defaultdict(list)
     found = []
@@ -204,43 +204,7 @@ def _by_waiting_jobs(
     return pl.DataFrame(found, schema=schema, orient="row")
 
 
-def check_user_limits(run: AuditedRun) -> Check:
-    """Check that no user has more jobs running in a partition than it allows.
-
-    A job runs from its first start to its end. How many may wait is part of `partitions` and
-    `rejections`.
-    """
-    check = Check("user-limits", "no user has more jobs running in a partition than it allows")
-    if not limits_users(run):
-        return check.skip("no partition limits how many jobs of a user run")
-    places = tasks_by_partition(run).group_by("job_id").agg(pl.col("position").first())
-    jobs = run.jobs.with_columns(_USER, pl.col("end_time_s").fill_null(inf).alias("until"))
-    jobs = jobs.filter(pl.col("start_time_s").is_not_null(), pl.col("user").is_not_null())
-    jobs = jobs.join(places, on="job_id").sort("start_time_s", "until")
-    check.examined = jobs.height
-    for number, partition in enumerate(partitions_of(run)):
-        most = partition.get("max_running_per_user")
-        if most is None:
-            continue
-        for _, mine in jobs.filter(pl.col("position") == number).group_by("user"):
-            message = f"starts while {most} of its user's jobs run in partition {number}"
-            check.add_rows(message, mine.filter(_beyond(mine, most)).drop("position", "until"))
-    return check
-
-
-def _beyond(jobs: pl.DataFrame, most: int) -> pl.Series:
-    """Return which jobs start while so many others run; sorted by start."""
-    running: list[float] = []
-    beyond = []
-    for start, until in jobs.select("start_time_s", "until").iter_rows():
-        while running and running[0] <= start:
-            heappop(running)
-        beyond.append(len(running) >= most)
-        heappush(running, until)
-    return pl.Series(beyond, dtype=pl.Boolean)
-
-
-_USER: Final = pl.when(~pl.col("user").cast(pl.String).is_in(["-1", ""])).then("user").alias("user")
+USER: Final = pl.when(~pl.col("user").cast(pl.String).is_in(["-1", ""])).then("user").alias("user")
 """Null for jobs without a user, who are not limited."""
 
 

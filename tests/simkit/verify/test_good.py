@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import simkit
+from simkit.cli.run_text import print_audit
 from simkit.errors import RunError
 from simkit.verify import CHECKS, verify_run
 
@@ -203,18 +205,47 @@ def test_a_table_without_a_column_is_refused(good: Any, tmp_path: Path) -> None:
         good.audit(tmp_path / "run")
 
 
-def test_only_files_are_checked_if_the_log_repeats_job_ids(good: Any, tmp_path: Path) -> None:
-    good.manifest["trace"]["notes"] = {"repeated job id": 2}
-    audit = good.audit(tmp_path / "run")
-    assert [check.name for check in audit.done] == [
-        "digest",
-        "columns",
-        "scenario",
-        "inputs",
-        "run-info",
-        "trace",
-    ]
+def log_that_repeats_an_id(folder: Path) -> dict[str, Any]:
+    """Return the scenario of a log whose seventh job has the id of the sixth."""
+    rows = [(6 if i == 7 else i, 10 * i, -1, 30, 2, -1, -1, 2, 40) for i in range(1, 31)]
+    lines = [" ".join(map(str, (*row, *[-1] * 9))) for row in rows]
+    (folder / "log.swf").write_text("; MaxProcs: 8\n" + "\n".join(lines) + "\n")
+    log = {"type": "swf", "path": str(folder / "log.swf")}
+    return {"workload": log, "cluster": {"processors": 8}, "policy": {"backfill": "easy"}}
+
+
+LEFT_OUT = (
+    "the input repeats the id of job 6, so 40 of 46 rules could not tell the rows apart and were "
+    "not audited; "
+)
+
+
+def test_a_repeated_id_leads_the_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simkit.simulate(log_that_repeats_an_id(tmp_path), output=tmp_path / "run")
+    audit = verify_run(tmp_path / "run", inputs=[tmp_path])
+    done = ["digest", "columns", "scenario", "inputs", "run-info", "trace"]
+    assert [check.name for check in audit.done] == done
     assert "rows cannot be told apart" in audit.not_audited["capacity"]
+    assert audit.summary() == LEFT_OUT + "every rule that was audited holds (6 rules hold)"
+    print_audit(audit)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:7]] == done
+    assert " ".join(lines[7:]).endswith(audit.summary())  # one sentence, not forty rows
+    changed = pl.read_parquet(tmp_path / "run" / "jobs.parquet").with_columns(wait_time_s=1.0)
+    changed.write_parquet(tmp_path / "run" / "jobs.parquet")
+    audit = verify_run(tmp_path / "run", inputs=[tmp_path])
+    assert audit.summary() == LEFT_OUT + "violated: digest 1 (5 rules hold)"
+
+
+def test_an_id_that_repeats_outside_the_run_hinders_nothing(tmp_path: Path) -> None:
+    scenario = log_that_repeats_an_id(tmp_path)
+    scenario["workload"]["window"] = {"jobs": "10..30"}
+    simkit.simulate(scenario, output=tmp_path / "run")
+    audit = verify_run(tmp_path / "run", inputs=[tmp_path])
+    assert audit.found == {}
+    assert "schedule" not in audit.not_audited
 
 
 def test_an_interrupted_run_is_checked_for_what_it_has(kit: Any, tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import simkit
+from simkit.engine import admission
 from simkit.verify import verify_run
 
 LOAD = {"type": "lublin", "jobs": 600, "processors": 128, "estimates": "modal", "users": 12}
@@ -57,6 +59,46 @@ def test_a_user_who_exceeds_the_limit_is_found(tmp_path: Path) -> None:
     simkit.simulate(run, output=tmp_path / "run")
     found = claim(tmp_path / "run", "max_running_per_user", 2)
     assert {"user-limits", "schedule"} <= found
+
+
+MACHINES = {"machines": [{"name": "m", "count": 4, "processors": 32}]}
+STRICT = [
+    # the limit, cluster, policy, violated rules
+    (limited(3), {"processors": 128}, EASY, {"schedule", "user-limits"}),
+    (limited(3), {"processors": 128}, {"order": "sjf"}, {"schedule", "user-limits"}),
+    (limited(3), MACHINES, EASY, {"user-limits"}),
+    (limited(waiting=3), {"processors": 128}, EASY, {"partitions", "rejections"}),
+]
+
+
+@pytest.mark.parametrize(("partition", "cluster", "policy", "rules"), STRICT)
+def test_a_limit_that_is_enforced_too_strictly_is_found(
+    partition: dict[str, Any], cluster: dict[str, Any], policy: dict[str, Any], rules: set[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The engine takes each limit for one less than it is."""
+    honest = admission.UserLimits.of
+
+    def stricter(partitions: Any, admit: Any) -> Any:
+        less = [
+            replace(
+                each,
+                max_running_per_user=each.max_running_per_user - 1,
+                max_waiting_per_user=each.max_waiting_per_user - 1,
+            )
+            for each in partitions
+        ]
+        return honest(less, admit)
+
+    cluster = cluster | {"partitions": [partition, limited(name="rest")]}
+    if partition["max_waiting_per_user"]:
+        del cluster["partitions"][1]
+    scenario = {"workload": LOAD, "cluster": cluster, "policy": policy}
+    simkit.simulate(scenario, output=tmp_path / "honest")
+    assert verify_run(tmp_path / "honest").found == {}
+    monkeypatch.setattr(admission.UserLimits, "of", stricter)
+    simkit.simulate(scenario, output=tmp_path / "run")
+    assert rules <= set(verify_run(tmp_path / "run").found)
 
 
 def test_run_json_must_have_the_scenarios_limits(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
 from typing import Any, Final, Self
@@ -28,14 +27,17 @@ from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, repeats
 from simkit.traces.rules import RULES, Tally
 from simkit.traces.swapped import hint_swapped, note_swapped_limits, note_swapped_times
 from simkit.traces.swf import refuse_empty
-from simkit.traces.table_columns import TableColumns, WantedColumns, read_columns
+from simkit.traces.table_columns import TableColumns, WantedColumns, misspelt, read_columns
 from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
 NEEDED: Final = ("job_id", "submit_time_s", "run_time_s", "processors")
 """With `resources`, a table needs these in place of processors."""
 NUMBERS: Final = ("requested_time_s", "retries", "qos", "value", "deadline_s")
-UNKNOWN: Final = {"requested_time_s": np.nan, "qos": np.nan, "value": np.nan, "deadline_s": np.inf}
+UNKNOWN: Final = {
+    "requested_time_s": np.nan, "retries": np.nan, "qos": np.nan, "value": np.nan,
+    "deadline_s": np.inf,
+}  # fmt: skip
 """What stands for an empty cell; -1 in other columns. A QoS or value must not be empty."""
 RESOURCES: Final = ("cpu", "mem", "gpu")
 """What jobs ask for where a table has neither `processors` nor `resources` are named."""
@@ -130,7 +132,7 @@ def read_jobs_table(path: str | PathLike[str], **arguments: Any) -> Trace:
 
     With `resources`, or without a column ``processors``, a job is a gang of ``instances`` (a
     column, or 1), each of which asks for several resources, say ``cpu``, ``mem`` and ``gpu``. An
-    empty cell is a request for none; one of a row must not be empty.
+    empty cell is a request for none, as 0 is; one of a row must be more.
 
     Args:
         path: the table.
@@ -165,18 +167,11 @@ def _note_oddities(columns: Mapping[str, Column], line: Ints, tally: Tally) -> N
 
 
 def _note_misspelt(names: Sequence[str], resources: tuple[str, ...], tally: Tally) -> None:
-    """Note columns that are not read and nearly have the name of an optional one that is not there.
-
-    Theirs is the line of the header.
-    """
+    """Note columns that nearly have the name of an optional one; theirs is the header's line."""
     wanted = _wanted(resources)
-    others = [name for name in names if name not in {*wanted.text, *wanted.numbers}]
-    for missing in (*wanted.optional, *(RESOURCES if resources else ())):
-        near = get_close_matches(missing, others, n=1, cutoff=0.75)
-        if near and missing not in names:
-            tally.note(
-                f"column {near[0]!r} is not read; did you mean {missing!r}?", np.ones(1, int)
-            )
+    optional = (*wanted.optional, *(RESOURCES if resources else ()))
+    for name, meant in misspelt(names, {*wanted.text, *wanted.numbers}, optional):
+        tally.note(f"column {name!r} is not read; did you mean {meant!r}?", np.ones(1, int))
 
 
 def _wanted(resources: tuple[str, ...]) -> WantedColumns:
@@ -204,6 +199,8 @@ def _columns(table: TableColumns) -> tuple[dict[str, Column], dict[str, tuple[st
             labels[name] = tuple(known)
         else:
             columns[name] = _filled(table, name)
+    if "retries" in columns:  # a workload's own number for none, which a table must not write
+        columns["retries"] = np.nan_to_num(columns["retries"], nan=-1.0)
     return columns, labels
 
 
@@ -238,8 +235,8 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
         bad.hint(odd.hint)
     needed = (*NEEDED[:3], "instances") if resources else NEEDED
     problems = {name: f"{name} is empty; every job needs one" for name in needed}
-    nothing = f"the job asks for nothing; fill in {' or '.join(resources)}"
-    problems |= dict.fromkeys(resources[:1], nothing)  # where it is empty still, all are
+    if resources:  # where the first one is empty still, all are
+        problems[resources[0]] = _asks_for_nothing(resources)
     for name in table.frame.columns:
         empty = table.frame[name].is_null().to_numpy() & (name in {*problems, *resources})
         for line in table.line[empty].tolist() if name in problems else ():
@@ -250,6 +247,13 @@ def _valid(table: TableColumns, resources: tuple[str, ...], bad: BadLines) -> Ta
         for row in np.flatnonzero(~kept & ~empty).tolist():
             bad.add(int(table.line[row]), f"{name} is {numbers[name][row]:.10g}, it must be {rule}")
     return table.take(bad.good(table.line))
+
+
+def _asks_for_nothing(resources: Sequence[str]) -> str:
+    if len(resources) == 1:
+        return f"the job asks for nothing: {resources[0]} is 0 or empty, it must be more than 0"
+    names = f"{', '.join(resources[:-1])} and {resources[-1]}"
+    return f"the job asks for nothing: {names} are 0 or empty, one must be more than 0"
 
 
 def _rule(name: str, values: Floats) -> tuple[str, Bools]:
@@ -271,7 +275,7 @@ def _rule(name: str, values: Floats) -> tuple[str, Bools]:
     whole = values == np.floor(values)
     if name == "retries":
         rule = "whole and at least 0, or empty, below 2^33"
-        return rule, whole & (values >= -1) & (values < LARGEST)
+        return rule, np.isnan(values) | whole & (values >= 0) & (values < LARGEST)
     if name in ("processors", "instances"):
         return "whole and at least 1, below 2^33", whole & (values >= 1) & (values < LARGEST)
     return "whole and at least -1, below 2^53", whole & (values >= -1) & (values < LARGEST_ID)

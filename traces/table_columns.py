@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,17 @@ class TableColumns:
         changed = [pl.col(n) * factor for n, factor in factors.items() if n in self.frame.columns]
         return TableColumns(self.frame.with_columns(changed), self.line)
 
-    def with_empty_requests_as_none(self, resources: Sequence[str]) -> TableColumns:
-        """Return empty cells of resources as 0, but where all of a row's are empty."""
-        asks = pl.any_horizontal(pl.col(name).is_not_null() for name in resources)
+    def with_empty_requests_as_none(
+        self, resources: Sequence[str], *, barriers: bool = False
+    ) -> TableColumns:
+        """Return empty cells of resources as 0, but all of a row that asks for nothing as empty.
+
+        Where there are `barriers`, which others wait for, a row of zeros is one, and stays.
+        """
+        asks = pl.any_horizontal(
+            pl.col(name).is_not_null() if barriers else pl.col(name).fill_null(0.0) != 0
+            for name in resources
+        )
         filled = [pl.when(asks).then(pl.col(name).fill_null(0.0)) for name in resources]
         return TableColumns(self.frame.with_columns(filled), self.line)
 
@@ -92,6 +101,23 @@ class WantedColumns:
             raise TraceError("\n".join(problems))
         text, numbers = ([n for n in some if n in names] for some in (self.text, self.numbers))
         return text, numbers
+
+
+def misspelt(
+    names: Sequence[str], read: Collection[str], optional: Iterable[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield columns that nearly have the name of an optional one that is not there, and this name.
+
+    Args:
+        names: the table's columns.
+        read: those that are read, whatever they are called.
+        optional: names that a table need not have.
+    """
+    others = [name for name in names if name not in read]
+    for missing in optional:
+        near = get_close_matches(missing, others, n=1, cutoff=0.75)
+        if near and missing not in names:
+            yield near[0], missing
 
 
 def read_columns(path: Path, wanted: WantedColumns, bad: BadLines) -> TableColumns:

@@ -20,9 +20,9 @@ def table(write_table):
     return partial(write_table, head=HEAD)
 
 
-def message(path):
+def message(path, **options):
     with pytest.raises(TraceError) as caught:
-        read_jobs_table(path)
+        read_jobs_table(path, **options)
     return str(caught.value).removeprefix(f"{path}")
 
 
@@ -191,15 +191,19 @@ def test_resources_may_have_other_names_and_units(table):
 
 
 def test_a_job_that_asks_for_nothing_is_malformed(table):
-    path = table("1,0,1,1,,,", "2,0,1,1,,0,", "3,0,1,0,-1,1e300,", head=GANGS)
+    path = table("1,0,1,1,,,", "2,0,1,1,,1,", "3,0,1,0,-1,1e300,", "4,0,1,1,0,0,0", head=GANGS)
     found = message(path)
-    assert ":2: the job asks for nothing; fill in cpu or mem or gpu" in found
+    for line in (2, 5):  # empty cells and zeros are the same
+        asked = "cpu, mem and gpu are 0 or empty, one must be more than 0"
+        assert f":{line}: the job asks for nothing: {asked}" in found
     assert ":4: cpu is -1, it must be at least 0 and below 2^33, or empty" in found
     assert ":4: instances is 0, it must be whole and at least 1" in found
-    assert "2 malformed lines" in found
+    assert "3 malformed lines" in found
     trace = read_jobs_table(path, on_error="skip")
     assert trace.workload.job_id.tolist() == [2]
-    assert trace.report.dropped == {"malformed line": 2}
+    assert trace.report.dropped == {"malformed line": 3}
+    alone = message(path, resources=["gpu"])
+    assert ":5: the job asks for nothing: gpu is 0 or empty, it must be more than 0" in alone
 
 
 @pytest.mark.parametrize(
@@ -221,8 +225,9 @@ def test_retries_are_whole_or_empty(table):
     jobs = read_jobs_table(table("1,0,1,1,2", "2,0,1,1,", "3,0,1,1,0", head=head)).workload
     assert jobs.retries.tolist() == [2, -1, 0]
     assert jobs.take(np.array([2])).retries.tolist() == [0]
-    found = message(table("1,0,1,1,1.5", head=head))
+    found = message(table("1,0,1,1,1.5", "2,0,1,1,-1", head=head))
     assert ":2: retries is 1.5, it must be whole and at least 0, or empty" in found
+    assert ":3: retries is -1, it must be whole and at least 0, or empty" in found
 
 
 @pytest.mark.parametrize(

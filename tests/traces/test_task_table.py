@@ -214,11 +214,45 @@ def test_every_row_is_accounted_for_and_submit_times_rise(table, rows, submit):
 
 
 def test_an_empty_cell_asks_for_none_and_tasks_may_be_gangs(table):
-    path = table(row(mem=""), row(cpu="", job=2), row(cpu=0, mem=0, job=3))
+    path = table(row(mem=""), row(cpu="", job=2), row(mem=0, job=3))
     for gang in (False, True):
         jobs = read_task_table(path, gang=gang).workload
-        assert jobs.request.tolist() == [[0.5, 0], [0, 0.25], [0, 0]]
+        assert jobs.request.tolist() == [[0.5, 0], [0, 0.25], [0.5, 0]]
         assert jobs.gang.tolist() == [gang] * 3
+
+
+@pytest.mark.parametrize(("cpu", "mem"), [(0, 0), ("", ""), (0, ""), (0, -1)])
+def test_a_task_that_asks_for_nothing_is_left_out(table, cpu, mem):
+    trace = read_task_table(table(row(), row(cpu=cpu, mem=mem, job=2)))
+    assert trace.workload.job_id.tolist() == [1]
+    assert trace.report.dropped == {names.BAD_REQUEST: 1}
+
+
+def test_zeros_are_a_barrier_where_tasks_have_parents(table):
+    columns = {"job_id": "j", "task_id": "t", "submit_time_s": "at", "run_time_s": "run",
+               "cpu": "cpu", "parents": "after"}  # fmt: skip
+    path = table("1,a,0,5,1,", "1,b,0,0,0,a", "1,c,0,5,,b", head="j,t,at,run,cpu,after")
+    trace = read_task_table(path, columns=columns)
+    assert trace.workload.task_id.tolist() == ["a", "b"]
+    assert trace.report.dropped == {names.BAD_REQUEST: 1}  # an empty cell says nothing
+
+
+@pytest.mark.parametrize(
+    ("head", "columns", "notes"),
+    [
+        ("j,at,run,cpu,usr,n", {}, ["column 'usr' is not read; is it `user`? Add it to `columns`"]),
+        ("j,at,run,cpu,parents,n", {},
+         ["column 'parents' is not read; is it `parents`? Add it to `columns`"]),
+        ("j,at,run,cpu,x,n", {"instance": "n"},
+         ["columns: 'instance' is a resource; did you mean 'instances'?"]),
+        ("j,at,run,cpu,users,n", {"user": "users", "instances": "n"}, []),  # both are read
+        ("j,at,run,cpu,disk,n", {"gpu": "n"}, []),  # names of their own are nobody's mistake
+    ],
+)  # fmt: skip
+def test_an_optional_column_that_looks_misspelt_is_noted(table, head, columns, notes):
+    given = {"job_id": "j", "submit_time_s": "at", "run_time_s": "run", "cpu": "cpu", **columns}
+    report = read_task_table(table("1,0,5,1,2,3", head=head), columns=given).report
+    assert (list(report.notes), report.accepted) == (notes, 1)
 
 
 INSTANCES = {

@@ -7,7 +7,7 @@ Alibaba's trace of 2017.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -20,13 +20,14 @@ from simkit.arrays import Bools
 from simkit.errors import TraceError, did_you_mean
 from simkit.scenario.references import File
 from simkit.scenario.types import BrokenRulesError, Positive
+from simkit.scenario.workload import first_line
 from simkit.traces.bad_lines import BadLines, LineFormat
 from simkit.traces.files import is_parquet
 from simkit.traces.jobs_table import column_names
 from simkit.traces.odd_units import odd_units
 from simkit.traces.rigid_jobs import LARGEST, first_that_applies
 from simkit.traces.rules import RULES, Tally, summary
-from simkit.traces.table_columns import TableColumns, WantedColumns, read_columns
+from simkit.traces.table_columns import TableColumns, WantedColumns, misspelt, read_columns
 from simkit.traces.task_table import rules as names
 from simkit.traces.task_table.jobs import TableJobs, by_task
 from simkit.units import LONGEST_S
@@ -113,7 +114,9 @@ class TaskTable(LineFormat):
         path, tally = Path(self.path), Tally()
         bad = BadLines(path, self.on_error, rows=is_parquet(path))
         table = _read(path, self.columns, self.factors, bad)
-        table = table.with_empty_requests_as_none(self.resources)
+        table = table.with_empty_requests_as_none(
+            self.resources, barriers="parents" in self.columns
+        )
         bad.settle(tally)
         numbers = {name: table.numbers(name) for name in self.columns if name not in _TEXT}
         odd = list(odd_units(numbers, self.resources))
@@ -132,8 +135,22 @@ class TaskTable(LineFormat):
         if self.rows == "instance":
             table = by_task(table, self.resources, self.submit, tally, gang=self.gang)
         jobs = TableJobs(table, self.submit, tally)
+        self._note_misspelt(column_names(path, first_line(path)[1]), tally)
         workload = jobs.workload(self.resources, self.parent_separator, path, gang=self.gang)
         return Trace(workload, tally.report, (path,))
+
+    def _note_misspelt(self, header: Sequence[str], tally: Tally) -> None:
+        """Note what may be an optional column: a resource, or a column that is not read."""
+        optional = [name for name in OPTIONAL if name not in self.columns]
+        if self.rows == "instance":
+            optional.remove("instances")  # which does not go with it
+        line = np.ones(1, int)  # the header's
+        for name, meant in misspelt(self.resources, (), optional):
+            tally.note(f"columns: {name!r} is a resource; did you mean {meant!r}?", line)
+        others = [name for name in header if name not in self.columns.values()]
+        same = [(name, name) for name in optional if name in others]
+        for name, meant in (*same, *misspelt(others, (), optional)):
+            tally.note(f"column {name!r} is not read; is it `{meant}`? Add it to `columns`", line)
 
     def _judge(self, table: TableColumns, tally: Tally) -> Bools:
         """Count rows under the first rule that holds; return which are kept, (n,)."""
@@ -196,7 +213,8 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
             often the task may start over after its work was lost before it is killed, whole;
             empty: as often as the scenario lets it), ``parents`` (ids of tasks of the same job
             that must have ended before) and ``user``. Every other name is a resource: what an
-            instance asks of it, empty for none; at least one.
+            instance asks of it, 0 or empty for none; at least one. A row that asks for nothing is
+            left out; with ``parents``, one that says 0 throughout is kept, as a barrier.
 
     Returns:
         The workload and the report of its rows.

@@ -24,8 +24,9 @@ MEANINGS: Final[dict[str, str]] = {
     NEGATIVE_RUN: "The run time is below 0 (rule `negative_run`).",
     ZERO_RUN: "The run time is 0; left out (rule `zero_run`).",
     BAD_INSTANCES: "The number of instances is empty, below 1 or not whole; left out.",
-    BAD_REQUEST: "All resources are empty, or one is negative, nan, infinite or beyond 2^33; left "
-    "out. One that is empty beside others is a request for none of it.",
+    BAD_REQUEST: "All resources are empty or 0, or one is negative, nan, infinite or beyond 2^33; "
+    "left out. One that is empty beside others is a request for none of it, as 0 is. In a table "
+    "with `parents` a row of zeros is kept: it is a barrier, for which others may wait.",
     BAD_RETRIES: "The number of retries is negative, beyond 2^33 or not whole; left out.",
     OTHER_UNIT: "A submit time beyond 2^32 s that would be a date in milliseconds, or a request "
     "beyond 2^33, as memory in bytes is: the key `factors` brings a column into our unit.",

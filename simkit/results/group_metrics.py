@@ -20,6 +20,8 @@ job asks for, in steps of a factor of 4; a length is its run time in the trace."
 
 UNKNOWN: Final = "unknown"
 """The group of jobs for which the trace has no user, group, queue or partition."""
+NO_PARTITION: Final = "none"
+"""The group of jobs that none of the scenario's partitions took: they are rejected."""
 NUMBERS: Final = ("mean", "p50", "p90", "p99", "max")
 """What is told of the distribution of each metric."""
 _STATES: Final = {
@@ -112,8 +114,9 @@ def group_of(jobs: pl.LazyFrame, by: By, resource: str) -> pl.Expr:
         return _class_of(pl.col(resource), _sizes(sizes)).alias(by)
     assigned = by == "partition" and "site_partition" in jobs.collect_schema()
     name = pl.col("site_partition" if assigned else by).cast(pl.String)
-    unknown = name.is_null() | name.is_in(["", "-1"])
-    return pl.when(unknown).then(pl.lit(UNKNOWN)).otherwise(name).alias(by)
+    nothing = name.is_null() | name.is_in(["", "-1"])
+    instead = pl.lit(NO_PARTITION if assigned else UNKNOWN)
+    return pl.when(nothing).then(instead).otherwise(name).alias(by)
 
 
 def _sizes(sizes: Floats) -> dict[float, str]:

@@ -53,6 +53,19 @@ def test_all_jobs_are_in_a_group_whatever_became_of_them(run):
     assert run.metrics_by("queue")["queue"].to_list() == ["unknown"]
 
 
+@pytest.mark.parametrize(
+    ("columns", "groups"),
+    [
+        ({"site_partition": ["short", ""], "partition": ["", "4"]}, ["short", "none"]),
+        ({"partition": ["", "4"]}, ["unknown", "4"]),
+    ],
+)
+def test_jobs_that_no_partition_took_are_not_of_an_unknown_one(columns, groups):
+    jobs = pl.LazyFrame(columns)
+    named = jobs.select(group_of(jobs, "partition", "processors")).collect()
+    assert named["partition"].to_list() == groups
+
+
 def test_sizes_and_lengths_are_in_order_and_end_where_they_say(run):
     sizes = run.metrics_by("size")
     assert sizes["size"].to_list() == ["1", "2 to 4", "5 to 16", "17 to 64"]

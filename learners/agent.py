@@ -77,7 +77,8 @@ def _made(bundle: Bundle, choose: Choose, patience: int) -> SlottedAgent:
         raise
     except ValidationError as error:
         problems = [
-            f"{dotted(key)} {text}" for key, text, _ in problems_of(error, AgentDescription)
+            f"{dotted(problem.path)} {problem.text}"
+            for problem in problems_of(error, AgentDescription)
         ]
         raise RunError(
             "\n".join(f"{where}: is not as simkit wrote it ({text}); {remedy}" for text in problems)

@@ -121,7 +121,8 @@ def prepare(
     if scenario.power is not None:
         site = build_site(scenario.power, cluster, trace.workload, scenario.seed)
     problems = scenario_problems(chosen, scenario)
-    problems += cluster_problems(chosen, cluster) + policy_problems(chosen, site)
+    problems += cluster_problems(chosen, cluster, scenario if policy is None else None)
+    problems += policy_problems(chosen, site)
     if site is not None:
         problems += controller_problems(site)
     if problems:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -27,6 +27,7 @@ from simkit.scenario.policy import (
     FittedPolicy,
     ModelPolicy,
     NamedPolicy,
+    PolicySection,
 )
 from simkit.scenario.references import PluginChoice
 from simkit.workload.cluster import Cluster
@@ -89,7 +90,10 @@ def _learned(section: AgentPolicy, scenario: Scenario) -> Policy:
     """Return an agent; it refuses a scenario that it was not trained for."""
     load = partial(plugins.find("simkit.tools", "agent.load"), Path(section.agent), scenario)
     label = agent_label(section.agent)
-    return checked_policy(instantiate(f"policy: agent {label!r}", load, section.args), label)
+    try:
+        return checked_policy(instantiate(f"policy: agent {label!r}", load, section.args), label)
+    except ScenarioError as error:
+        raise ScenarioError(_of_policy(error.problems)) from error
 
 
 def _name_in(section: FittedPolicy) -> str:
@@ -203,22 +207,53 @@ def scenario_problems(policy: Policy, scenario: Scenario) -> list[str]:
     Policies that were made for one scenario, and may be given to another, have such a method.
     """
     check = getattr(policy, "check_scenario", None)
-    return [] if check is None else list(check(scenario))
+    return [] if check is None else _of_policy(check(scenario))
 
 
-def cluster_problems(policy: Policy, cluster: Cluster) -> list[str]:
+def cluster_problems(policy: Policy, cluster: Cluster, scenario: Scenario | None) -> list[str]:
     """Return the problems that a policy has with a cluster, each with its remedy.
 
     They are those that its ``check_cluster(info)`` reports, if it has that, and partitions with
     `preempt` if the policy does not preempt.
+
+    Args:
+        policy: the policy.
+        cluster: that of the run.
+        scenario: what names the policy; None: the user gave the policy itself.
     """
     capacity = cluster.capacity.copy()
     info = SystemInfo(cluster.resources, cluster.machine_names, capacity, cluster.partitions)
-    problems = [
-        f"cluster.partitions.{row}.preempt: {type(policy).__name__} preempts nothing; use an order "
-        "with backfill none or easy, or leave preempt out"
+    named = f"policy: {type(policy).__name__}" if scenario is None else _chosen(scenario.policy)
+    asking = [
+        f"cluster.partitions.{row}.preempt: {partition.preempt}"
         for row, partition in enumerate(cluster.partitions)
-        if partition.preempt is not None and not getattr(policy, "preempts", False)
+        if partition.preempt is not None
     ]
+    problems = []
+    if asking and not getattr(policy, "preempts", False):
+        problems.append(
+            f"{named} preempts no running tasks, but the scenario has {', '.join(asking)}; use an "
+            "order with backfill none or easy, or leave preempt out"
+        )
     check = getattr(policy, "check_cluster", None)
-    return problems if check is None else [*problems, *check(info)]
+    return problems if check is None else [*problems, *_of_policy(check(info))]
+
+
+def _chosen(section: PolicySection) -> str:
+    """Return the key that decides what kind of policy it is, and its value."""
+    if isinstance(section, ComposedPolicy):
+        return f"policy.backfill: {section.backfill.type}"
+    if isinstance(section, FittedPolicy):
+        return f"policy.fitness: {section.fitness.type}"
+    if isinstance(section, AgentPolicy):
+        return f"policy.agent: {agent_label(section.agent)}"
+    if isinstance(section, ModelPolicy):
+        return f"policy.model: {section.model}"
+    if isinstance(section, NamedPolicy):
+        return f"policy.name: {section.name}"
+    return f"policy.path: {section.path}"
+
+
+def _of_policy(problems: Iterable[str]) -> list[str]:
+    """Return what a policy says of a scenario, each text at a key, so that it has a place there."""
+    return [text if text.startswith("policy") else f"policy: {text}" for text in problems]

@@ -112,7 +112,8 @@ def locate_problems(
         key, _, text = problem.partition(": ")
         path = split_key(key)
         if text and path[0] in Scenario.model_fields:
-            located.append(Problem(path, text, document.swept_line(path)))
+            found = Problem(path, text, document.swept_line(path))
+            located.append(found if found.line else document.caused(found))
         else:
             others.append(f"{document.label}: {problem}" if document.label else problem)
     return [*document.error_lines(located), *others]
@@ -164,8 +165,10 @@ class Document:
             document = cls(str(source), path.parent.absolute(), _read_file(path, str(source)))
         document.allow_code = allow_code
         document.overrides = {split_key(path): value for path, value in laid_over.data.items()}
-        for (key, *below), text, _ in laid_over.problems:
-            document.values.problems.append(Problem((*split_key(str(key)), *below), text))
+        for problem in laid_over.problems:
+            key, *below = problem.path
+            path = (*split_key(str(key)), *below)
+            document.values.problems.append(Problem(path, problem.text))
         return document
 
     def scenario(self) -> Scenario:
@@ -174,7 +177,7 @@ class Document:
         data = self.laid_over({}, problems)
         scenario, found = self.validate(data)
         known = {problem.path for problem in problems if problem.line is None}
-        problems += [problem for problem in found if problem.path not in known]
+        problems += self._with_causes(problem for problem in found if problem.path not in known)
         if scenario is None or problems:
             raise ScenarioError(self.error_lines(problems))
         return scenario
@@ -204,12 +207,15 @@ class Document:
     def error_lines(self, problems: Iterable[Problem]) -> list[str]:
         """Return ``file:line: dotted.path: text`` of each problem, in order of the file's lines.
 
-        Problems of overrides have no line and come last.
+        Problems of overrides have no line and come last. Where the path does not say which override
+        it is, its own key stands before: ``override policy.fitness: policy.order: …``.
         """
         found = []
         for problem in problems:
             place, line = "override", None
-            if not self._is_overridden(problem.path):
+            if problem.cause:
+                place = f"override {dotted(problem.cause)}"
+            elif not self._is_overridden(problem.path):
                 line = problem.line or self.values.line(problem.path)
                 place = f"{self.label}:{line}" if self.label else ""
             parts = (place, dotted(problem.path), problem.text)
@@ -227,6 +233,36 @@ class Document:
                 return self.values.line(("sweep", key))
         return None
 
+    def caused(self, problem: Problem) -> Problem:
+        """Return a problem found after loading, with the override below its path, if any.
+
+        An override beside the path is no cause: what the source says may be wrong without it.
+        """
+        below = (laid for laid in self.overrides if starts_with(laid, problem.path))
+        if self._is_overridden(problem.path):
+            return problem
+        return problem._replace(cause=next(below, ()))
+
+    def _with_causes(self, problems: Iterable[Problem]) -> Iterator[Problem]:
+        """Yield problems with the nearest override, if the source alone does not have them."""
+        own: set[tuple[KeyPath, str]] | None = None
+        for problem in problems:
+            near = [laid for laid in self.overrides if laid[:1] == problem.path[:1]]
+            if not near or self._is_overridden(problem.path):
+                yield problem
+                continue
+            if own is None:
+                own = {found[:2] for found in self.validate(deepcopy(self.values.data))[1]}
+            if problem[:2] in own:
+                yield problem
+                continue
+            nearest = max(near, key=lambda laid: _shared_keys(laid, problem.path))
+            *section, key = nearest
+            text = problem.text
+            if section and text.startswith("does not go with"):  # keys of two forms are mixed
+                text += f"; to replace them, set {dotted(tuple(section))}={{{key}: …}}"
+            yield problem._replace(text=text, cause=nearest)
+
     def _is_overridden(self, path: KeyPath) -> bool:
         """Return whether an override is at or above the path, or alone made what holds it."""
         above = (path[:depth] for depth in range(1, len(path) + 1))
@@ -235,6 +271,11 @@ class Document:
             starts_with(path, laid) or (absent and starts_with(laid, absent))
             for laid in self.overrides
         )
+
+
+def _shared_keys(one: KeyPath, other: KeyPath) -> int:
+    """Return how many keys two paths have in common, from the top."""
+    return sum(starts_with(one, other[:depth]) for depth in range(1, len(other) + 1))
 
 
 def _read_file(path: Path, label: str) -> Values:

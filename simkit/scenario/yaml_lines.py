@@ -50,6 +50,8 @@ class Problem(NamedTuple):
     """What is wrong, the value, and what to do."""
     line: int | None = None
     """The line, if it is not that of the path."""
+    cause: KeyPath = ()
+    """The path of the override that it comes from, if that is not at or above the path."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ from simkit import plugins
 from simkit.errors import ScenarioError
 from simkit.scenario import scenario_hash
 from simkit.scenario.overrides import anchor_paths, parse_overrides
-from simkit.scenario.yaml_document import check_names, load_scenario
+from simkit.scenario.yaml_document import check_names, load_scenario, locate_problems
 from simkit.scenario.yaml_writer import scenario_to_yaml
 
 LUBLIN = {"type": "lublin", "jobs": 100, "processors": 64}
@@ -322,6 +322,12 @@ def test_an_override_writes_a_short_form_out_and_reaches_into_lists():
             ["override: power.battery.capacity_kwh: is missing; add it: Energy between state of "
              "charge 0 and 1."],
         ),
+        # what an override makes wrong elsewhere in its section
+        (
+            {"cluster.processors": 4},
+            ["override cluster.processors: cluster: has both processors and machines; leave one of "
+             "the two out"],
+        ),
         # what the file has wrong keeps its line, and the override's problem comes last
         (
             {"seed": -1, "walltime": "x"},
@@ -333,6 +339,32 @@ def test_an_override_writes_a_short_form_out_and_reaches_into_lists():
 def test_a_wrong_override_says_that_it_is_one(overrides, expected):
     text = WORKLOAD + "seed: 3\ncluster: {machines: [{cpu: 1}]}\n"
     assert problems(write(text), **overrides) == expected
+
+
+def test_an_override_that_does_not_go_with_the_files_keys_is_named():
+    source = write(WORKLOAD + "policy: {order: sjf}\n")
+    assert problems(source, **{"policy.path": "mine.py:Mine"}) == [
+        "override policy.path: policy.order: does not go with {path, args}; it is a key of {order, "
+        "backfill, placement}, {fitness, order, compat}; to replace them, set policy={path: …}"
+    ]
+
+
+def test_an_override_is_not_blamed_for_the_files_own_problems():
+    source = write(WORKLOAD + "policy: {ordr: sjf}\n")
+    assert problems(source, **{"policy.backfill": "none"}) == [
+        "s.yaml:2: policy.ordr: unknown key; did you mean 'order'?"
+    ]
+
+
+def test_what_is_found_after_loading_names_the_override_below_its_key():
+    source = write(WORKLOAD + "policy: {order: sjf, backfill: easy}\n")
+    found = ["policy.backfill: 'easy' takes no argument", "policy.order: is wrong", "policy: is"]
+    overrides = {"policy.backfill.depht": 3}
+    assert locate_problems(found, source, overrides) == [
+        "s.yaml:2: policy.order: is wrong",
+        "override policy.backfill.depht: policy.backfill: 'easy' takes no argument",
+        "override policy.backfill.depht: policy: is",
+    ]
 
 
 def test_the_files_own_problems_stay_beside_those_of_overrides():

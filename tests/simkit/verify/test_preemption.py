@@ -120,13 +120,21 @@ def test_who_runs_on_in_the_place_of_another_is_found(run: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "policy", [{"order": "fcfs", "backfill": "conservative"}, {"fitness": "best-fit"}]
+    ("policy", "named"),
+    [
+        ({"order": "fcfs", "backfill": "conservative"}, "policy.backfill: conservative"),
+        ({"fitness": "best-fit"}, "policy.fitness: best-fit"),
+    ],
 )
-def test_a_policy_that_does_not_preempt_is_refused(policy: dict[str, Any]) -> None:
-    with pytest.raises(
-        ScenarioError, match=r"cluster\.partitions\.1\.preempt: \w+ preempts nothing"
-    ):
+def test_a_policy_that_does_not_preempt_is_refused_by_its_key(
+    policy: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
         simkit.simulate(scenario("requeue") | {"policy": policy})
+    assert caught.value.problems == (
+        f"{named} preempts no running tasks, but the scenario has cluster.partitions.1.preempt: "
+        "requeue; use an order with backfill none or easy, or leave preempt out",
+    )
 
 
 def test_a_partition_that_no_other_could_preempt_is_refused() -> None:

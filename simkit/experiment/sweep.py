@@ -31,7 +31,7 @@ from simkit.experiment.policy import policy_label
 from simkit.experiment.policy_classes import PolicyClasses
 from simkit.experiment.workload import TraceMemory
 from simkit.policy import Policy
-from simkit.results.metric import metric_numbers
+from simkit.results.metric import metric_columns
 from simkit.results.run_folder import open_run
 from simkit.results.run_info import file_sha256
 from simkit.scenario import Scenario, scenario_hash
@@ -80,9 +80,10 @@ class SweepResult(Sequence[SweepOutcome]):
         """Return a row per run: its policy, the swept values, its state and all metrics.
 
         The columns are `policy` (its label, as in the folders), the other swept keys, `state`,
-        `seconds`, the metrics by the names that ``--metrics`` takes (``wait_time_s`` is the mean,
-        ``wait_time_s.p99`` another number of it), `folder` and `error`. A swept value that is not
-        a number or text is JSON. A failed run has no metrics: null.
+        `seconds`, each number of the metrics once, by the names that ``--metrics`` takes
+        (``wait_time_s`` is the mean, ``wait_time_s.p99`` another number of it), `folder` and
+        `error`. A swept value that is not a number or text is JSON. A failed run has no metrics:
+        null.
         """
         import polars as pl
 
@@ -96,7 +97,7 @@ class SweepResult(Sequence[SweepOutcome]):
                 },
                 "state": outcome.state,
                 "seconds": outcome.seconds,
-                **{name: n.value for name, n in metric_numbers(outcome.metrics).items()},
+                **{name: n.value for name, n in metric_columns(outcome.metrics).items()},
                 "folder": str(outcome.folder),
                 "error": outcome.error,
             }

@@ -273,10 +273,23 @@ def metric_numbers(metrics: Mapping[str, Any]) -> dict[str, Number]:
     found: dict[str, Number] = {}
     for name, metric in metrics.items():
         numbers = {key: number for key, number in metric.items() if key not in _ABOUT}
-        for key in ("value", "mean"):
-            if key in numbers:
-                found[name] = Number(numbers[key], metric["unit"])
-                break
+        if (main := _main_key(numbers)) is not None:
+            found[name] = Number(numbers[main], metric["unit"])
         for key, number in numbers.items():
             found[f"{name}.{key}"] = Number(number, metric["unit"])
     return found
+
+
+def metric_columns(metrics: Mapping[str, Any]) -> dict[str, Number]:
+    """Return every number of a run's metrics once: as `metric_numbers`, without NAME's second name.
+
+    Args:
+        metrics: the content of metrics.json.
+    """
+    again = {f"{name}.{_main_key(metric)}" for name, metric in metrics.items()}
+    return {name: n for name, n in metric_numbers(metrics).items() if name not in again}
+
+
+def _main_key(metric: Mapping[str, Any]) -> str | None:
+    """Return the number that a metric's bare name stands for; None if it has neither."""
+    return next((key for key in ("value", "mean") if key in metric), None)

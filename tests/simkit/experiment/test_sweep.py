@@ -225,6 +225,8 @@ def test_the_result_is_a_frame_with_a_row_per_run(tmp_path: Path) -> None:
         None, '{"offered_load": 0.5, "processors": 16}',
     ] * 2  # fmt: skip
     assert frame["wait_time_s"].to_list() == [o.metrics["wait_time_s"]["mean"] for o in result]
+    assert "wait_time_s.mean" not in frame.columns  # each number has one name
+    assert not {name for name in frame.columns if name.endswith((".mean", ".value"))}
     assert frame["wait_time_s.p99"].to_list() == [o.metrics["wait_time_s"]["p99"] for o in result]
     assert [open_run(folder).digest for folder in frame["folder"]] == [o.digest for o in result]
 

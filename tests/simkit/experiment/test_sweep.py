@@ -11,9 +11,8 @@ from typing import Any
 
 import polars as pl
 import pytest
-from command_line import Simkit
+from command_line import Result, Simkit
 
-from simkit.cli import main
 from simkit.errors import ScenarioError
 from simkit.experiment.api import simulate
 from simkit.experiment.executors import InProcess, PlannedRun, SweepOutcome
@@ -131,45 +130,51 @@ def test_local_processes_give_the_same_digests(tmp_path: Path) -> None:
     assert states(there) == ["done"] * 2
 
 
-def test_the_command(
+@pytest.fixture
+def sweep(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+) -> Callable[..., Result]:
+    """Return `simkit sweep s.yaml` with one worker; s.yaml has 40 jobs and the `sweep` given."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text(
+    simkit = Simkit(capsys, monkeypatch, "sweep", "s.yaml", "-j", "1")
+
+    def run(*words: object, sweep: str = "{seed: [0, 1]}") -> Result:
+        workload = "workload: {type: lublin, jobs: 40, processors: 16}\n"
+        Path("s.yaml").write_text(f"{workload}sweep: {sweep}\n")
+        return simkit(*words)
+
+    return run
+
+
+def test_the_command(sweep: Callable[..., Result]) -> None:
+    Path("mine.py").write_text(
         "class Mine:\n    def reset(self, info, rng): pass\n"
         "    def schedule(self, state):\n        raise RuntimeError('no idea')\n        yield\n"
     )
-    (tmp_path / "s.yaml").write_text(
-        "workload: {type: lublin, jobs: 40, processors: 16}\n"
-        "sweep: {policy: [{order: fcfs}, {path: mine.py:Mine}]}\n"
-    )
-    monkeypatch.setattr(sys, "argv", ["simkit", "sweep", "s.yaml", "-j", "1"])
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    out, err = capsys.readouterr()
-    assert exit_.value.code == 1
-    assert "1 done, 1 failed" in out
-    assert "RuntimeError: no idea" in err
+    done = sweep(sweep="{policy: [{order: fcfs}, {path: mine.py:Mine}]}")
+    assert done.code == 1
+    assert "1 done, 1 failed" in done.out
+    assert "RuntimeError: no idea" in done.err
     assert Path("runs/s-sweep/scenario=s/policy=fcfs/seed=0/run.json").exists()
 
 
-def test_the_command_shows_the_metrics_that_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "s.yaml").write_text(
-        "workload: {type: lublin, jobs: 40, processors: 16}\nsweep: {seed: [0, 1]}\n"
-    )
-    monkeypatch.setattr(
-        sys,
-        "argv",
-        ["simkit", "sweep", "s.yaml", "-j", "1", "--metrics", "wait_time_s.p99,jobs.killed"],
-    )
-    with pytest.raises(SystemExit) as exit_:
-        main()
-    assert exit_.value.code in (0, None)
-    header = capsys.readouterr().out.splitlines()[0]
+def test_the_command_shows_the_metrics_that_are_named(sweep: Callable[..., Result]) -> None:
+    done = sweep("--metrics", "wait_time_s.p99,jobs.killed")
+    assert done.code == 0
+    header = done.out.splitlines()[0]
     assert header.split() == ["Run", "seed", "wait_time_s.p99", "jobs.killed", "seconds"]
+
+
+def test_the_command_sweeps_settings_with_commas(sweep: Callable[..., Result]) -> None:
+    done = sweep("--set", "policy.order=fcfs,sjf", "--json")
+    runs = [run["assignment"] for run in json.loads(done.out)["runs"]]
+    assert runs == [
+        {"seed": seed, "policy.order": order} for seed in (0, 1) for order in ("fcfs", "sjf")
+    ]
+    refused = sweep("--seed", 1, "--set", "seed=0,1")
+    assert (refused.code, refused.err) == (
+        2, "seed is swept, but seed is also set; leave one of them out\n",
+    )  # fmt: skip
 
 
 def policy_class() -> type:
@@ -315,22 +320,3 @@ def test_a_script_without_a_main_guard_gets_one_sentence(tmp_path: Path) -> None
     assert last.startswith("simkit.errors.RunError: ")
     assert 'below `if __name__ == "__main__":`, or use one worker' in last
     assert "freeze_support" not in err
-
-
-def test_the_command_sweeps_settings_with_commas(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "s.yaml").write_text(
-        "workload: {type: lublin, jobs: 40, processors: 16}\nsweep: {seed: [0, 1]}\n"
-    )
-    simkit = Simkit(capsys, monkeypatch)
-    done = simkit("sweep", "s.yaml", "-j", 1, "--set", "policy.order=fcfs,sjf", "--json")
-    runs = [run["assignment"] for run in json.loads(done.out)["runs"]]
-    assert runs == [
-        {"seed": seed, "policy.order": order} for seed in (0, 1) for order in ("fcfs", "sjf")
-    ]
-    refused = simkit("sweep", "s.yaml", "--seed", 1, "--set", "seed=0,1")
-    assert (refused.code, refused.err) == (
-        2, "seed is swept, but seed is also set; leave one of them out\n",
-    )  # fmt: skip

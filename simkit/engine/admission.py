@@ -7,13 +7,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from math import inf
 from typing import Final, Literal, Protocol, get_args
 
+from simkit.engine.user_limits import UserLimits
 from simkit.errors import ScenarioError
 from simkit.policy.queue import TaskQueue
-from simkit.policy.task import Allocation, Task
-from simkit.text import counted
+from simkit.policy.task import Task
 from simkit.workload.cluster import Partition
 
 AdmissionOrder = Literal["fifo", "qos", "value"]
@@ -118,141 +117,6 @@ class AdmissionRule:
             raise ScenarioError(f"admission: order is {self.order!r}; it is fifo, qos or value")
         if self.order != "fifo" and self.slots is None:
             raise ScenarioError(f"admission: order {self.order} needs slots; give a number of them")
-
-
-class _Account:
-    """The jobs of one user in one partition."""
-
-    def __init__(self, partition: Partition) -> None:
-        self.partition = partition
-        self.let_in = 0
-        """Jobs that policies may start, or have started, and that have not ended."""
-        self.waiting = 0
-        """Jobs that have not started, let in or not."""
-        self.held: deque[_UsersJob] = deque()
-        """Jobs that are not let in yet."""
-
-
-class _UsersJob:
-    """A job that counts towards its user's limits."""
-
-    def __init__(self, account: _Account, tasks: int, ready: Sequence[Task]) -> None:
-        self.account = account
-        self.left = tasks
-        """Tasks that have not ended."""
-        self.ready = list(ready)
-        """Tasks to show when the job is let in."""
-        self.let_in = self.started = False
-
-
-class UserLimits:
-    """Holds a job back while its user has as many jobs in the partition as may run there.
-
-    A job is let in when policies may see it, and counts until it ends, so that no decision can
-    start too many. Jobs of one user are let in in order of submission. Jobs without a user are not
-    limited. It is an observer of the run: that is how it knows of starts and ends.
-    """
-
-    def __init__(self, partitions: Sequence[Partition], admit: Callable[[Task], None]) -> None:
-        """`admit` shows a task to policies as far as admission allows."""
-        self._partitions = partitions
-        self._admit = admit
-        self._accounts: dict[tuple[int, int], _Account] = {}
-        self._jobs: dict[int, _UsersJob] = {}
-        self.held: dict[Task, None] = {}
-        """The tasks of jobs that are held back, in the order in which they came."""
-        self.of_waiting = any(p.max_waiting_per_user < inf for p in partitions)
-        """Whether jobs are refused for the number of those that wait."""
-
-    @classmethod
-    def of(
-        cls, partitions: Sequence[Partition], admit: Callable[[Task], None]
-    ) -> UserLimits | None:
-        """Return None if no partition limits its users."""
-        limits = [min(p.max_running_per_user, p.max_waiting_per_user) for p in partitions]
-        return cls(partitions, admit) if min(limits) < inf else None
-
-    def refusal(self, position: int, user: int, name: int | str) -> str:
-        """Return why a partition takes no more jobs of a user, called `name`; empty: it does."""
-        account = self._accounts.get((position, user))
-        if account is None or account.waiting < account.partition.max_waiting_per_user:
-            return ""
-        partition = account.partition
-        waiting = counted(account.waiting, "waiting job")
-        return (
-            f"user {name} has {waiting} in partition {partition.name}, which allows "
-            f"{partition.max_waiting_per_user:g} a user"
-        )
-
-    def holds(self, tasks: Sequence[Task], ready: Sequence[Task]) -> bool:
-        """Take in a job's tasks, of which some are ready; return whether they are held back."""
-        first = tasks[0]
-        if first.user < 0:
-            return False
-        key = first.partition, first.user
-        account = self._accounts.get(key)
-        if account is None:
-            account = self._accounts[key] = _Account(self._partitions[first.partition])
-        job = self._jobs[first.job_index] = _UsersJob(account, len(tasks), ready)
-        account.waiting += 1
-        if account.let_in < account.partition.max_running_per_user:
-            job.let_in = True
-            account.let_in += 1
-            return False
-        account.held.append(job)
-        self.held.update(dict.fromkeys(ready))
-        return True
-
-    def withdraw(self, task: Task) -> bool:
-        """Take a task out of those held back; return whether it was there."""
-        if task not in self.held:
-            return False
-        del self.held[task]
-        self._jobs[task.job_index].ready.remove(task)
-        return True
-
-    # ---- as an observer -----------------------------------------------------------------------
-
-    def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
-        """Nothing is known yet of the job's partition."""
-
-    def released(self, time_s: float, allocation: Allocation) -> None:
-        """A job counts until it ends."""
-
-    def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
-        """Forget a job that was taken in, but for which admission has no space."""
-        for task in tasks:
-            self.ended(time_s, task, killed=True)
-
-    def started(self, time_s: float, allocation: Allocation) -> None:
-        """Count a job as waiting no longer when its first instance starts."""
-        job = self._jobs.get(allocation.task.job_index)
-        if job is not None and not job.started:
-            job.started = True
-            job.account.waiting -= 1
-
-    def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
-        """Let in the user's next job if this was the last task of one."""
-        job = self._jobs.get(task.job_index)
-        if job is None:
-            return
-        job.left -= 1
-        if job.left:
-            return
-        del self._jobs[task.job_index]
-        account = job.account
-        account.waiting -= not job.started
-        if not job.let_in:
-            account.held.remove(job)
-            return
-        if not account.held:
-            account.let_in -= 1
-            return
-        following = account.held.popleft()
-        following.let_in = True
-        for task in following.ready:
-            del self.held[task]
-            self._admit(task)
 
 
 class _AllHeld:

@@ -8,8 +8,8 @@ from itertools import chain, pairwise, repeat
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.engine.admission import UserLimits
 from simkit.engine.events import Arriving
+from simkit.engine.user_limits import UserLimits
 from simkit.errors import ScenarioError
 from simkit.policy.estimates import Predictor
 from simkit.policy.task import Task

@@ -55,7 +55,7 @@ def run(
         waiting_warning,
     )
     from simkit.cli.run_text import print_run, print_trace
-    from simkit.cli.text import print_json
+    from simkit.cli.text import print_json, warn
     from simkit.errors import LimitError
     from simkit.experiment import carry_out, prepare
     from simkit.progress import watch_progress
@@ -72,7 +72,7 @@ def run(
     if not as_json:
         print_trace(experiment)
     for warning in experiment.warnings():
-        echo(warning, err=True)
+        warn(warning)
     try:
         with watch_progress(len(experiment.trace.workload), enabled=not no_progress) as watch:
             result = carry_out(experiment, folder, watch=watch, force=force)
@@ -93,9 +93,9 @@ def run(
         print_json(content)
     else:
         print_run(result, None if by is None else by.value)
-    for warn in (rejections_warning, waiting_warning):
-        if warning := warn(result):
-            echo(warning, err=True)
+    for found in (rejections_warning, waiting_warning):
+        if warning := found(result):
+            warn(warning)
 
 
 def _kept(how: str, folder: Path) -> str:
@@ -156,7 +156,7 @@ def sweep(
     scenario=…/policy=…/seed=… below --output (default: runs/NAME-sweep).
     """
     from simkit.cli.sweep_text import print_sweep
-    from simkit.cli.text import print_json
+    from simkit.cli.text import print_json, warn
     from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.experiment.sweep import plan_sweep, run_plan
     from simkit.progress import runs_progress
@@ -189,7 +189,7 @@ def sweep(
         names = [name.strip() for name in (metrics or "").split(",")]
         print_sweep(plan.folder, outcomes, [name for name in names if name])
     for warning in dict.fromkeys(text for outcome in outcomes for text in outcome.warnings):
-        echo(warning, err=True)
+        warn(warning)
     _warn_of_waiting_jobs(outcomes)
     if failed := [outcome for outcome in outcomes if outcome.state == "failed"]:
         for outcome in failed:
@@ -214,15 +214,15 @@ def _dask_cluster(on: str, workers: int | None) -> Executor:
 def _warn_of_waiting_jobs(outcomes: Sequence[SweepOutcome]) -> None:
     """Warn of runs with jobs that still wait at the end."""
     from simkit.analysis.run_warnings import waiting_at_end
+    from simkit.cli.text import warn
     from simkit.text import counted
 
     for outcome in outcomes:
         if waiting := waiting_at_end(outcome.metrics):
             verb = "wait" if waiting > 1 else "waits"
-            echo(
+            warn(
                 f"warning: {outcome.folder}: {counted(waiting, 'job')} still {verb} at the end "
-                "of the run",
-                err=True,
+                "of the run"
             )
 
 

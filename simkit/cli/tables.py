@@ -25,11 +25,12 @@ _SHORT = 10  # a name of so many characters is not broken
 _BREAKS = re.compile(r"(?<=[_/.:+=,])(?!\d)|(?<=[a-z)] )")
 
 
-def console() -> Console:
-    """Return a console on the current stdout: wide if it is not a terminal."""
-    piped = not sys.stdout.isatty()
+def console(*, err: bool = False) -> Console:
+    """Return a console on the current stdout, or stderr: wide if it is not a terminal."""
+    piped = not (sys.stderr if err else sys.stdout).isatty()
     # Names are shown as they are: without emoji for `:a:`, too.
     return Console(
+        stderr=err,
         width=PIPED_WIDTH if piped else None,
         highlight=False,
         soft_wrap=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from textwrap import fill, wrap
+from textwrap import fill
 from typing import Any
 
 from simkit.cli.echo import echo
@@ -28,15 +28,21 @@ def say(label: str, text: str) -> None:
     wrapped(f"{label:<{_LABEL}}{text}", indent)
 
 
-def wrapped(text: str, indent: int = 0) -> None:
+def warn(text: str) -> None:
+    """Print a warning to stderr, each of its lines wrapped in a terminal."""
+    for line in text.split("\n"):
+        wrapped(line, len(line) - len(line.lstrip()), err=True)
+
+
+def wrapped(text: str, indent: int = 0, *, err: bool = False) -> None:
     """Print text on one line or, in a terminal, wrapped to it; a long path stays whole."""
-    text, screen = printable(text), console()
+    text, screen = printable(text), console(err=err)
     if screen.is_terminal and len(text) > screen.width:
         text = fill(
             text, screen.width, subsequent_indent=" " * indent, break_long_words=False,
             break_on_hyphens=False,
         )  # fmt: skip
-    echo(text)
+    echo(text, err=err)
 
 
 def quantity(value: float | None, unit: str) -> str:
@@ -69,8 +75,5 @@ def print_pairs(first: str, second: str, rows: Mapping[str, str]) -> None:
 
 def print_plugins(found: Mapping[str, Sequence[str]]) -> None:
     """Print the names that each key of a scenario accepts."""
-    width = max(map(len, found))
-    for key, names in found.items():
-        lines = wrap(", ".join(names) or "-", 98 - width)
-        echo(f"{key:{width}}  " + f"\n{'':{width}}  ".join(lines))
+    print_pairs("Key", "Names", {key: ", ".join(names) or "-" for key, names in found.items()})
     echo("\nCustom policies: policy: {path: my_policy.py:MyPolicy, args: {…}}")

@@ -27,6 +27,16 @@ sweep:
   workload.load: [1.0, 1.2]
   seed: [0, 1]
 """
+SMALL = """
+workload: {type: lublin, jobs: 200, processors: 64, offered_load: 0.8}
+cluster: {processors: 64, partitions: [{name: small, max_processors: 8}]}
+policy: {path: idle.py:Idle}
+"""
+IDLE = """
+class Idle:
+    def reset(self, info, rng): pass
+    def schedule(self, state): return []
+"""
 COMMANDS = {
     "run": "run quickstart -o first --no-progress",
     "run-green": "run green-quickstart -o green --no-progress",
@@ -34,6 +44,8 @@ COMMANDS = {
     "compare": "compare first second",
     "sweep": "sweep sweep.yaml -o swept --workers 1 --force --no-progress",
     "verify": "verify green",
+    "warnings": "run small.yaml -o small --no-progress",
+    "policies": "policies",
     "evaluate": "evaluate deeprm -a deeprm-70 -p sjf -p packer --sets 6 --workers 1 --no-progress",
 }
 VARIES = [  # what differs between machines and times
@@ -46,9 +58,10 @@ VARIES = [  # what differs between machines and times
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a second run and a sweep."""
+    """Return a folder with a second run, a sweep, and a scenario that simkit warns of."""
     place = tmp_path_factory.mktemp("screens")
-    (place / "sweep.yaml").write_text(SWEEP, encoding="utf-8")
+    for name, text in (("sweep.yaml", SWEEP), ("small.yaml", SMALL), ("idle.py", IDLE)):
+        (place / name).write_text(text, encoding="utf-8")
     on_terminal("run quickstart -o second --set policy.order=sjf --no-progress", 80, place)
     return place
 

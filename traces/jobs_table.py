@@ -27,7 +27,13 @@ from simkit.traces.rigid_jobs import LARGEST, LARGEST_ID, repeats
 from simkit.traces.rules import RULES, Tally
 from simkit.traces.swapped import hint_swapped, note_swapped_limits, note_swapped_times
 from simkit.traces.swf import refuse_empty
-from simkit.traces.table_columns import TableColumns, WantedColumns, misspelt, read_columns
+from simkit.traces.table_columns import (
+    TableColumns,
+    WantedColumns,
+    check_columns,
+    misspelt,
+    read_columns,
+)
 from simkit.units import LONGEST_S
 from simkit.workload import JOB_COLUMNS, Trace, Workload
 
@@ -63,6 +69,11 @@ class JobsTable(LineFormat):
     def recognise(cls, path: Path, head: str) -> bool:
         """Return whether the file has a column that only tables of jobs have."""
         return bool({"submit_time_s", "run_time_s", "processors"} & set(column_names(path, head)))
+
+    def check_head(self) -> None:
+        """Look whether all needed columns are there."""
+        path = Path(self.path)
+        check_columns(path, _wanted(self._resources(path)))
 
     def read(self) -> Trace:
         """Read the table; see `read_jobs_table`."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ from simkit.arrays import Floats, Ints
 from simkit.errors import TraceError, did_you_mean
 from simkit.traces.bad_lines import BadLines, refuse_misshapen
 from simkit.traces.files import is_parquet, text_blocks
+
+_HEAD_BYTES: Final = 1 << 16
+"""How much of a table is unpacked to see its header."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,19 @@ def misspelt(
             yield near[0], missing
 
 
+def check_columns(path: Path, wanted: WantedColumns) -> None:
+    """Raise TraceError for missing columns and a file that cannot be read, by its header alone."""
+    if is_parquet(path):
+        names = _parquet_names(path)
+    else:
+        blocks = text_blocks(path, _HEAD_BYTES)
+        lines = (line for block in blocks for line in block.text.split(b"\n") if line.strip())
+        if not (header := next(lines, b"")):
+            raise TraceError(f"{path}: the file is empty; check it")
+        names = _names(header)
+    wanted.among(names, path)
+
+
 def read_columns(path: Path, wanted: WantedColumns, bad: BadLines) -> TableColumns:
     """Read some columns of a table with a header; CSV, gzipped CSV or Parquet, told by content.
 
@@ -138,7 +154,7 @@ def read_columns(path: Path, wanted: WantedColumns, bad: BadLines) -> TableColum
         rows = [r.rstrip(b"\r") for r in block.text.split(b"\n")]
         kept = [i for i, row in enumerate(rows) if row]
         if not names and kept:
-            names = [n.strip(' "') for n in rows[kept.pop(0)].decode("utf-8", "replace").split(",")]
+            names = _names(rows[kept.pop(0)])
             text, numbers = wanted.among(names, path)
         if kept:
             line = np.array(kept, np.int64) + block.first_line
@@ -149,6 +165,11 @@ def read_columns(path: Path, wanted: WantedColumns, bad: BadLines) -> TableColum
         schema = dict.fromkeys(text, pl.String) | dict.fromkeys(numbers, pl.Float64)
         return TableColumns(pl.DataFrame(schema=schema), np.empty(0, np.int64))
     return TableColumns(pl.concat(frames), np.concatenate(lines))
+
+
+def _names(header: bytes) -> list[str]:
+    """Return the columns that a header line names."""
+    return [name.strip(' "') for name in header.rstrip(b"\r").decode("utf-8", "replace").split(",")]
 
 
 def _parsed(
@@ -195,14 +216,9 @@ def _parsed(
 
 
 def _parquet(path: Path, wanted: WantedColumns) -> TableColumns:
-    try:
-        text, numbers = wanted.among(list(pl.read_parquet_schema(path)), path)
+    text, numbers = wanted.among(_parquet_names(path), path)
+    with _undamaged(path):
         frame = pl.read_parquet(path, columns=[*text, *numbers])
-    except (pl.exceptions.PolarsError, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise TraceError(
-            f"{path}: damaged Parquet file ({reason}); write or fetch it again"
-        ) from None
     for name in numbers:
         dtype = frame[name].dtype
         if not (dtype.is_numeric() or dtype == pl.Null):
@@ -210,3 +226,20 @@ def _parquet(path: Path, wanted: WantedColumns) -> TableColumns:
     ids = [pl.col(name).cast(pl.String) for name in text]
     frame = frame.select(*ids, *(pl.col(name).cast(pl.Float64) for name in numbers))
     return TableColumns(frame, np.arange(1, frame.height + 1))
+
+
+def _parquet_names(path: Path) -> list[str]:
+    with _undamaged(path):
+        return list(pl.read_parquet_schema(path))
+
+
+@contextmanager
+def _undamaged(path: Path) -> Iterator[None]:
+    """Raise TraceError for what cannot be read of a Parquet file."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise TraceError(
+            f"{path}: damaged Parquet file ({reason}); write or fetch it again"
+        ) from None

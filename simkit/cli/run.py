@@ -229,7 +229,10 @@ def _warn_of_waiting_jobs(outcomes: Sequence[SweepOutcome]) -> None:
 def validate(
     scenario: Scenario, seed: Seed = None, settings: Settings = None, no_code: NoCode = False
 ) -> None:
-    """Check a scenario and everything it names, and report all problems at once."""
+    """Check a scenario and everything it names, and report all problems at once.
+
+    Of a log, the header and the first lines are read; `simkit trace check` reads all of it.
+    """
     from simkit.errors import ScenarioError
     from simkit.scenario.sweep import expand_sweep
     from simkit.scenario.yaml_document import check_names, locate_problems
@@ -241,6 +244,8 @@ def validate(
         for point in points
         for text in check_names(point.scenario) or _policy_problems(point.scenario)
     )
+    workloads = {repr(point.scenario.workload): point.scenario for point in points}
+    problems |= dict.fromkeys(text for one in workloads.values() for text in _head_problems(one))
     if not problems:
         sites = {repr((p.scenario.workload, p.scenario.power)): p.scenario for p in points}
         problems = dict.fromkeys(text for s in sites.values() for text in _clock_problems(s))
@@ -258,6 +263,20 @@ def _policy_problems(scenario: Loaded) -> Sequence[str]:
     builders = (build_policy, build_predictor, process_builder)
     found = (_problems_of(build, scenario) for build in builders)
     return next(filter(None, found), ())
+
+
+def _head_problems(scenario: Loaded) -> Sequence[str]:
+    """Return why the first lines of the log cannot be read."""
+    from simkit.errors import TraceError
+    from simkit.scenario.workload import TraceFormat
+
+    log = scenario.workload
+    try:
+        if isinstance(log, TraceFormat):
+            log.check_head()
+    except TraceError as error:
+        return [f"workload.path: {line}" for line in str(error).splitlines()]
+    return []
 
 
 def _clock_problems(scenario: Loaded) -> Sequence[str]:

@@ -126,6 +126,12 @@ class TraceFormat(WorkloadSource):
     def read(self) -> Trace:
         """Read the jobs; raises TraceError, with file and line, for what cannot be read."""
 
+    def check_head(self) -> None:
+        """Raise TraceError if the file cannot be opened, or its first lines cannot be read.
+
+        `simkit validate` calls it; it is quick, however long the file is.
+        """
+
     @classmethod
     def recognise(cls, path: Path, head: str) -> bool:
         """Return whether the file or folder is of this format.

@@ -73,6 +73,14 @@ class SacctLog(RigidLog):
         """Return whether the first line has fields between ``|``, or is a header of JobID alone."""
         return "|" in head or head.lower() in ("jobid", "jobidraw")
 
+    def check_head(self) -> None:
+        """Read the header and the first rows."""
+        bad, tally = BadLines(Path(self.path), self.on_error), Tally()
+        rows = next(sacct_tables(bad.path, tally, bad), None)
+        bad.settle(tally)
+        if rows is None:
+            refuse_empty(bad.path, tally, 0)
+
     def read(self) -> Trace:
         """Read the table; see `read_sacct`."""
         return self.scan()[0]

@@ -42,6 +42,14 @@ class SwfLog(RigidLog):
         is_row = len(fields) > 1 and _NUMBER.fullmatch(fields[0]) is not None
         return not head or head.startswith(";") or is_row
 
+    def check_head(self) -> None:
+        """Read the first rows."""
+        bad, tally = BadLines(Path(self.path), self.on_error), Tally()
+        rows = next(swf_blocks(bad.path, SwfHeader(), bad), None)
+        bad.settle(tally)
+        if rows is None:
+            refuse_empty(bad.path, tally, 0)
+
     def read(self) -> Trace:
         """Read the log; see `read_swf`."""
         path, tally, header, jobs = Path(self.path), Tally(), SwfHeader(), RigidJobs()

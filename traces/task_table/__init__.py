@@ -27,7 +27,13 @@ from simkit.traces.jobs_table import column_names
 from simkit.traces.odd_units import odd_units
 from simkit.traces.rigid_jobs import LARGEST, first_that_applies
 from simkit.traces.rules import RULES, Tally, summary
-from simkit.traces.table_columns import TableColumns, WantedColumns, misspelt, read_columns
+from simkit.traces.table_columns import (
+    TableColumns,
+    WantedColumns,
+    check_columns,
+    misspelt,
+    read_columns,
+)
 from simkit.traces.task_table import rules as names
 from simkit.traces.task_table.jobs import TableJobs, by_task
 from simkit.units import LONGEST_S
@@ -108,6 +114,10 @@ class TaskTable(LineFormat):
     def recognise(cls, path: Path, head: str) -> bool:
         """Return whether a table has all columns of CloudSimPy's."""
         return set(CLOUDSIMPY.values()) <= set(column_names(path, head))
+
+    def check_head(self) -> None:
+        """Look whether all columns of the map are there."""
+        check_columns(Path(self.path), _wanted(self.columns))
 
     def read(self) -> Trace:
         """Read the table; see `read_task_table`."""
@@ -226,13 +236,18 @@ def read_task_table(path: str | PathLike[str], **arguments: Any) -> Trace:
     return TaskTable.of(path=path, **arguments).read()
 
 
+def _wanted(columns: Mapping[str, str]) -> WantedColumns:
+    """Return the table's columns that a map names."""
+    text = list(dict.fromkeys(columns[name] for name in columns if name in _TEXT))
+    numbers = list(dict.fromkeys(columns[name] for name in columns if name not in _TEXT))
+    return WantedColumns(text, numbers)
+
+
 def _read(
     path: Path, columns: Mapping[str, str], factors: Mapping[str, float], bad: BadLines
 ) -> TableColumns:
     """Return the table's columns under our names, numbers in our units."""
-    text = list(dict.fromkeys(columns[name] for name in columns if name in _TEXT))
-    numbers = list(dict.fromkeys(columns[name] for name in columns if name not in _TEXT))
-    table = read_columns(path, WantedColumns(text, numbers), bad)
+    table = read_columns(path, _wanted(columns), bad)
     frame = table.frame.select(
         (pl.col(column) * factors[name] if name in factors else pl.col(column)).alias(name)
         for name, column in columns.items()

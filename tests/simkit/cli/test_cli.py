@@ -22,6 +22,7 @@ from command_line import Result
 
 from simkit.experiment.api import simulate
 from simkit.results.run_folder import open_run
+from simkit.traces.task_table import CLOUDSIMPY
 
 SWF_ROW = "{job} {submit} -1 {run} {procs} -1 -1 {procs} {requested} -1 1 1 -1 -1 -1 -1 -1 -1"
 
@@ -107,6 +108,30 @@ def test_validate_and_show(simkit: Callable[..., Result]) -> None:
     assert json.loads(simkit("show", "quickstart", "--json").out)["name"] == "quickstart"
 
 
+@pytest.mark.parametrize(
+    ("workload", "text", "problem"),
+    [
+        ("type: swf", "1 2 3\n", "log:1: 3 fields, SWF has 18; pad unknown fields with -1, or"),
+        ("type: swf", "; only a comment\n", "log: no jobs: the file is empty or holds only comm"),
+        ("type: swf", "\0\n", "log:1: byte 0x00 does not occur in text, so this is a binary file"),
+        ("type: sacct", "a|b\n", "log:1: the first line names no column JobID or JobIDRaw"),
+        ("type: jobs", "job_id,cpu\n", "log:1: no column 'submit_time_s'"),
+        ("type: jobs", "", "log: the file is empty; check it"),
+        ("type: tasks", "job_id,cpu\n", "log:1: no column 'task_id'"),
+        ("type: jobs", "PAR1", "log: damaged Parquet file"),
+    ],
+)
+def test_validate_reads_the_first_lines_of_a_log(
+    simkit: Callable[..., Result], workload: str, text: str, problem: str
+) -> None:
+    Path("log").write_text(text)
+    Path("s.yaml").write_text(f"seed: 1\nworkload: {{{workload}, path: log}}\n")
+    result = simkit("validate", "s.yaml")
+    assert (result.code, result.out) == (2, "")
+    first = result.err.splitlines()[0].replace(str(Path.cwd()) + os.sep, "")
+    assert first.startswith(f"s.yaml:2: workload.path: {problem}")
+
+
 def test_every_scenario_that_comes_along_is_valid(
     simkit: Callable[..., Result], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -115,10 +140,11 @@ def test_every_scenario_that_comes_along_is_valid(
     assert all(names.values()), "each file begins with a line that says what it is"
     from simkit.scenario.bundled import scenario_path
 
+    table = ",".join(CLOUDSIMPY.values())
     for name in names:
         for path in re.findall(r"\$\{SIMKIT_DATA\}/([\w./-]+)", scenario_path(name).read_text()):
             (tmp_path / path).parent.mkdir(exist_ok=True)
-            (tmp_path / path).touch()
+            (tmp_path / path).write_text("1" + 17 * " 1" if ".swf" in path else table)
     monkeypatch.setenv("SIMKIT_DATA", str(tmp_path))
     for name in names:
         assert simkit("validate", name) == (0, f"{scenario_path(name)} is a valid scenario" + (

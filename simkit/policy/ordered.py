@@ -72,6 +72,9 @@ class OrderedPolicy:
         self._wake_s = -inf
         groups = _groups_sharing_machines(info)
         self._lanes = [make_lane(self.order, self.placement, group) for group in groups]
+        self._lane_of = {
+            row: lane for lane, group in zip(self._lanes, groups, strict=True) for row in group
+        }
         if len(groups) == 1:
             self._lanes[0].alone = True
         self._preempting = preempts(info)
@@ -110,7 +113,7 @@ class OrderedPolicy:
         return self._start(state)
 
     def _start(self, state: State) -> Iterator[Action]:
-        if state.suspended:
+        if state.suspended and not self._preempting:
             yield from resumptions(state, self.placement)
         for _ in self._rounds(state):
             for lane in self._lanes:
@@ -139,8 +142,12 @@ class OrderedPolicy:
     def _start_lane(self, state: State, lane: Lane) -> Iterator[Action]:
         rule = lane.rule
         lane.profile = None
+        tried = inf
         while len(lane):
             task = lane.head
+            if self._preempting and task.priority < tried:
+                tried = task.priority
+                yield from self._resume(state, lane, tried)
             on = state.fit(task, rule)
             if on is not None and state.constrained:  # it must fit through its estimate, too
                 if lane.profile is None:
@@ -154,6 +161,8 @@ class OrderedPolicy:
             yield Place(task, on)
             if not task.remaining:
                 lane.drop(task)
+        if self._preempting:
+            yield from self._resume(state, lane)
         if len(lane) > 1 and self.backfill is not None:
             yield from self.backfill.fill(state, lane)
 
@@ -167,6 +176,20 @@ class OrderedPolicy:
             lane.update(state, known)  # what starts over is in the queue again
             lane.profile = None  # it was made before the stops
         return preempted
+
+    def _resume(self, state: State, lane: Lane, least: float = -inf) -> Iterator[Resume]:
+        """Resume what is suspended of a lane's partitions, of a priority of at least `least`.
+
+        What was preempted must not take back the place before its preemptor has started, nor go
+        ahead of another task that would preempt it at once.
+        """
+        others = [
+            allocation
+            for allocation in state.suspended
+            if self._lane_of[allocation.task.partition] is not lane
+            or allocation.task.priority < least
+        ]
+        return resumptions(state, self.placement, others)
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""
@@ -185,14 +208,18 @@ def resumptions(
 ) -> Iterator[Resume]:
     """Resume what was suspended: where it ran, or, a gang, on any machines that have room.
 
-    Its work is kept, so that a capacity step ahead does not hold it back. Those in `but` stay
-    suspended.
+    Tasks of partitions with ``preempt: suspend`` go on where they ran alone, as on a real machine,
+    whose memory they still fill. Work is kept, so that a capacity step ahead does not hold it back.
+    Those in `but` stay suspended.
     """
+    partitions = state.info.partitions
     for allocation in [each for each in state.suspended if each not in but]:
         task, on = allocation.task, allocation.on
         if state.room.copy().claim(on, task.request):
             yield Resume(allocation)
-        elif task.gang and (other := state.fit(task, rule)) is not None:
+        elif partitions[task.partition].preempt == "suspend" or not task.gang:
+            continue
+        elif (other := state.fit(task, rule)) is not None:
             yield Resume(allocation, other)
 
 

@@ -31,8 +31,9 @@ def preemptions(
     """
     partitions = state.info.partitions
     for allocation in victims(state, task, rule):
-        if partitions[allocation.task.partition].preempt == "requeue":
-            yield Suspend(allocation, keep_work=False)
+        mode = partitions[allocation.task.partition].preempt
+        if mode in ("requeue", "suspend"):
+            yield Suspend(allocation, keep_work=mode == "suspend")
         elif allocation in state.running:  # not yet stopped with other instances of its task
             yield Kill(allocation.task, f"preempted by partition {partitions[task.partition].name}")
 

@@ -187,9 +187,9 @@ class PartitionSection(Section):
     limit."""
     priority: Annotated[float, Field(allow_inf_nan=False)] = 0.0
     """Tasks of partitions with a higher priority come first."""
-    preempt: Literal["requeue", "cancel"] | None = None
+    preempt: Literal["requeue", "cancel", "suspend"] | None = None
     """Running tasks give way to the queue's head if that is of a higher priority: they start over,
-    or are killed. null: they run on."""
+    are killed, or pause and go on where they ran. null: they run on."""
 
 
 class ClusterSection(Section):

@@ -22,8 +22,8 @@ MAINTENANCE: Final = "maintenance"
 """The cause of changes that belong to a maintenance window, in the records."""
 
 
-Preempt = Literal["requeue", "cancel"]
-"""How a running task is preempted: it starts over, or is killed."""
+Preempt = Literal["requeue", "cancel", "suspend"]
+"""How a running task is preempted: it starts over, is killed, or pauses and goes on."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Partition:
     """Larger goes first."""
     preempt: Preempt | None = None
     """What happens to its running tasks if a task of a higher priority needs their place: they go
-    back to the queue and start over, or are killed. None: they run on."""
+    back to the queue and start over, are killed, or pause and go on where they ran as soon as their
+    place is free. None: they run on."""
     max_time_s: float = float("inf")
     """Longest requested time."""
     max_demand: float = float("inf")

@@ -287,7 +287,9 @@ def _vary(rng: np.random.Generator, scenario: Section, groups: list[str]) -> Non
                 key = _pick(rng, ("max_running_per_user", "max_waiting_per_user"))
                 partition[key] = int(rng.integers(1, 5))
         if scenario["policy"].get("backfill") in ("none", "easy") and _coin(rng, 0.5):
-            scenario["cluster"]["partitions"][1]["preempt"] = _pick(rng, ("requeue", "cancel"))
+            scenario["cluster"]["partitions"][1]["preempt"] = _pick(
+                rng, ("requeue", "cancel", "suspend")
+            )
 
 
 def _add_corrections_and_limits(rng: np.random.Generator, scenario: Section) -> None:

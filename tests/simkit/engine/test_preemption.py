@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ URGENT = Partition("urgent", priority=2, queues=frozenset({2}))
 MIDDLE = Partition("middle", priority=1, queues=frozenset({1}), preempt="requeue")
 REST = Partition("rest", preempt="requeue")
 CANCEL = Partition("rest", preempt="cancel")
+SUSPEND = Partition("rest", preempt="suspend")
 
 
 def pool(processors: int, *partitions: Partition, **facts) -> Cluster:
@@ -37,6 +40,44 @@ def test_the_victim_is_killed_where_the_partition_cancels(simulate, make_jobs, a
     run = simulate(OrderedPolicy(FCFS()), load, pool(8, URGENT, CANCEL))
     assert run.rows("jobs", "job_id end_time_s status reason", by="job_id") == [
         (0, 4, "killed", "preempted by partition urgent"), (1, 9, "finished", ""),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("backfill", [None, Easy])
+def test_the_victim_pauses_where_the_partition_suspends(backfill, simulate, make_jobs, a_gang):
+    """It goes on after all that would preempt it at once, and before others of its priority."""
+    whole = [(0, 10, 0), (1, 3, 0), (4, 5, 2), (5, 6, 2)]  # submit, run time, queue
+    load = make_jobs(*((at, a_gang(8, run)) for at, run, _ in whole), queue=[q for *_, q in whole])
+    run = simulate(OrderedPolicy(FCFS(), backfill and backfill()), load, pool(8, URGENT, SUSPEND))
+    assert run.rows("allocations", "job_id start_time_s end_time_s outcome attempt") == [
+        (0, 0, 4, "suspended", 1), (2, 4, 9, "finished", 1), (3, 9, 15, "finished", 1),
+        (0, 15, 21, "finished", 1), (1, 21, 24, "finished", 1),
+    ]  # fmt: skip
+    assert run.rows("jobs", "job_id suspended_time_s lost_time_s", by="job_id")[0] == (0, 11, 0)
+
+
+def test_a_paused_victim_does_not_idle_behind_a_head_that_cannot_start(simulate, make_jobs, a_gang):
+    """The head of a higher priority waits for one that does not give way; the victim runs on."""
+    rows = [(0, a_gang(4, 100)), (1, a_gang(4, 20)), (2, a_gang(4, 3)), (3, a_gang(8, 5))]
+    load = make_jobs(*rows, queue=[2, 0, 2, 2])
+    run = simulate(OrderedPolicy(FCFS(), Easy()), load, pool(8, URGENT, SUSPEND))
+    assert run.starts() == {0: 0, 1: 1, 2: 2, 3: 100}
+    assert run.rows("allocations", "job_id start_time_s end_time_s outcome", by="start_time_s")[
+        1:4
+    ] == [(1, 1, 2, "suspended"), (2, 2, 5, "finished"), (1, 5, 24, "finished")]
+
+
+def test_a_paused_victim_goes_on_where_it_ran(simulate, make_jobs, a_gang):
+    import numpy as np
+
+    where = Cluster(
+        ("processors",), ("a", "b"), np.array([[4.0], [4.0]]),
+        (Partition("urgent", machines=(0,), priority=2, queues=frozenset({2})), SUSPEND),
+    )  # fmt: skip
+    load = make_jobs((0, a_gang(4, 10)), (2, a_gang(4, 5)), queue=[0, 2])
+    run = simulate(OrderedPolicy(FCFS()), load, where)
+    assert run.rows("allocations", "job_id machine_id start_time_s end_time_s") == [
+        (0, 0, 0, 2), (1, 0, 2, 7), (0, 0, 7, 15),
     ]  # fmt: skip
 
 
@@ -122,18 +163,22 @@ JOBS = st.lists(
 )  # fmt: skip
 
 
-def starts_of_the_urgent(simulate, make_jobs, a_gang, rows, policy) -> list[float]:
+MODE = st.sampled_from(["requeue", "suspend"])
+
+
+def starts_of_the_urgent(simulate, make_jobs, a_gang, rows, policy, mode) -> list[float]:
     """Return when jobs of the highest priority start; all jobs must finish."""
     load = make_jobs(*((r[0], a_gang(r[2], r[1])) for r in rows), queue=[r[3] for r in rows])
-    run = simulate(policy, load, pool(8, URGENT, MIDDLE, REST))
+    below = (replace(partition, preempt=mode) for partition in (MIDDLE, REST))
+    run = simulate(policy, load, pool(8, URGENT, *below))
     assert set(run["jobs"]["status"]) == {"finished"}
     return [start for row, start in zip(rows, run.starts().values(), strict=True) if row[3] == 2]
 
 
 @settings(max_examples=80, deadline=None)
-@given(rows=JOBS, order=st.sampled_from([FCFS, LCFS, SJF]))
+@given(rows=JOBS, order=st.sampled_from([FCFS, LCFS, SJF]), mode=MODE)
 def test_the_highest_priority_is_served_as_if_it_were_alone(
-    simulate, make_jobs, a_gang, rows, order
+    simulate, make_jobs, a_gang, rows, order, mode
 ):
     """Whatever runs below it, what nobody may preempt starts as on a machine of its own.
 
@@ -142,9 +187,11 @@ def test_the_highest_priority_is_served_as_if_it_were_alone(
     """
     rows = sorted(rows, key=lambda row: row[0])
     urgent = [row for row in rows if row[3] == 2]
-    starts = starts_of_the_urgent(simulate, make_jobs, a_gang, rows, OrderedPolicy(order()))
+    starts = starts_of_the_urgent(simulate, make_jobs, a_gang, rows, OrderedPolicy(order()), mode)
     if urgent:
-        alone = starts_of_the_urgent(simulate, make_jobs, a_gang, urgent, OrderedPolicy(order()))
+        alone = starts_of_the_urgent(
+            simulate, make_jobs, a_gang, urgent, OrderedPolicy(order()), mode
+        )
         assert starts == alone
 
 
@@ -153,8 +200,11 @@ def test_the_highest_priority_is_served_as_if_it_were_alone(
     rows=JOBS,
     order=st.sampled_from([FCFS, LCFS, SJF, WFP3]),
     backfill=st.sampled_from([None, Easy]),
+    mode=MODE,
 )
-def test_whatever_is_preempted_all_jobs_finish(simulate, make_jobs, a_gang, rows, order, backfill):
+def test_whatever_is_preempted_all_jobs_finish(
+    simulate, make_jobs, a_gang, rows, order, backfill, mode
+):
     rows = sorted(rows, key=lambda row: row[0])
     policy = OrderedPolicy(order(), backfill and backfill())
-    starts_of_the_urgent(simulate, make_jobs, a_gang, rows, policy)
+    starts_of_the_urgent(simulate, make_jobs, a_gang, rows, policy, mode)

@@ -73,6 +73,16 @@ def test_honest_runs_pass(mode: str, backfill: str, tmp_path: Path) -> None:
     assert run.metrics["unsuccessful_share"]["value"] > 0
 
 
+@pytest.mark.parametrize("backfill", ["none", "easy"])
+def test_honest_runs_with_pauses_pass(backfill: str, tmp_path: Path) -> None:
+    run = simkit.simulate(scenario("suspend", backfill=backfill), output=tmp_path / "run")
+    assert verify_run(tmp_path / "run").found == {}
+    assert run.jobs["suspended_time_s"].sum() > 0
+    assert run.jobs["lost_time_s"].sum() == run.metrics["jobs"]["killed"] == 0
+    waits = dict(run.metrics_by("partition").select("partition", "wait_time_s").iter_rows())
+    assert waits["urgent"] == 0
+
+
 def changed(folder: Path, key: str, value: object, row: int = 1) -> set[str]:
     info = json.loads((folder / "run.json").read_text())
     for form in (info, info["scenario"], info["portable_scenario"]):

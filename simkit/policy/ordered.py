@@ -147,7 +147,7 @@ class OrderedPolicy:
             task = lane.head
             if self._preempting and task.priority < tried:
                 tried = task.priority
-                yield from self._resume(state, lane, tried)
+                yield from self._resume_lane(state, lane, tried)
             on = state.fit(task, rule)
             if on is not None and state.constrained:  # it must fit through its estimate, too
                 if lane.profile is None:
@@ -162,7 +162,7 @@ class OrderedPolicy:
             if not task.remaining:
                 lane.drop(task)
         if self._preempting:
-            yield from self._resume(state, lane)
+            yield from self._resume_lane(state, lane)
         if len(lane) > 1 and self.backfill is not None:
             yield from self.backfill.fill(state, lane)
 
@@ -177,7 +177,7 @@ class OrderedPolicy:
             lane.profile = None  # it was made before the stops
         return preempted
 
-    def _resume(self, state: State, lane: Lane, least: float = -inf) -> Iterator[Resume]:
+    def _resume_lane(self, state: State, lane: Lane, least: float = -inf) -> Iterator[Resume]:
         """Resume what is suspended of a lane's partitions, of a priority of at least `least`.
 
         What was preempted must not take back the place before its preemptor has started, nor go
@@ -189,7 +189,9 @@ class OrderedPolicy:
             if self._lane_of[allocation.task.partition] is not lane
             or allocation.task.priority < least
         ]
-        return resumptions(state, self.placement, others)
+        for action in resumptions(state, self.placement, others):
+            lane.profile = None  # it takes this place for free
+            yield action
 
     def why(self, state: State, task: Task) -> str:
         """Say what a waiting task waits for."""

@@ -167,8 +167,8 @@ class Document:
         document.overrides = {split_key(path): value for path, value in laid_over.data.items()}
         for problem in laid_over.problems:
             key, *below = problem.path
-            path = (*split_key(str(key)), *below)
-            document.values.problems.append(Problem(path, problem.text))
+            place = (*split_key(str(key)), *below)
+            document.values.problems.append(Problem(place, problem.text))
         return document
 
     def scenario(self) -> Scenario:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -154,6 +155,30 @@ def test_nobody_stops_for_nothing_if_another_head_started_before_with_maintenanc
     run = simulate(OrderedPolicy(FCFS()), load, pool(8, URGENT, REST, maintenance=(window,)))
     assert run.rows("jobs", "job_id start_time_s attempts", by="job_id") == [
         (0, 0, 1), (1, 1, 2), (2, 4, 1), (3, 4, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("below", [REST, SUSPEND])
+def test_one_victim_is_enough_although_maintenance_is_ahead(below, simulate, make_jobs, a_gang):
+    """The second urgent job starts in the victim's place, and no other job stops for it."""
+    rows = [(0, a_gang(4, 50)), (1, a_gang(2, 50)), (5, a_gang(2, 5)), (5, a_gang(2, 5))]
+    load = make_jobs(*rows, queue=[0, 0, 2, 2])
+    where = pool(8, URGENT, below, maintenance=(Maintenance(100.0, 110.0, 0, (8.0,)),))
+    run = simulate(OrderedPolicy(FCFS(), Easy()), load, where)
+    assert [run.starts()[urgent] for urgent in (2, 3)] == [5, 5]
+    stops = run["allocations"].filter(pl.col("outcome") != "finished")
+    assert stops["job_id"].to_list() == [1]
+
+
+def test_what_goes_on_is_known_to_those_that_start_after_it(simulate, make_jobs, a_gang):
+    """At 6 the paused job takes back its place, and the profile of what is ahead has it."""
+    rows = [(0, a_gang(6, 20)), (1, a_gang(6, 5)), (5, a_gang(4, 5)), (6, a_gang(2, 3))]
+    load = make_jobs(*rows, queue=[0, 2, 0, 2])
+    where = pool(8, URGENT, SUSPEND, maintenance=(Maintenance(100.0, 110.0, 0, (8.0,)),))
+    run = simulate(OrderedPolicy(FCFS(), Easy()), load, where)
+    rows = run.rows("allocations", "job_id start_time_s end_time_s")
+    assert sorted(rows, key=lambda row: (row[1], row[0])) == [
+        (0, 0, 1), (1, 1, 6), (0, 6, 25), (3, 6, 9), (2, 25, 30),
     ]  # fmt: skip
 
 

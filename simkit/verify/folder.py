@@ -182,6 +182,12 @@ class RunFolder:
         return any(part.get("preempt") for part in self.manifest["cluster"]["partitions"])
 
     @property
+    def pauses(self) -> bool:
+        """Whether jobs of a partition that are preempted go on later."""
+        partitions = self.manifest["cluster"]["partitions"]
+        return any(part.get("preempt") == "suspend" for part in partitions)
+
+    @property
     def power_limits_capacity(self) -> bool:
         """Whether the power that is available decides how much capacity is on."""
         return self.setting("power", "supply", "limit") in ("power", "resources")

@@ -19,7 +19,7 @@ from simkit.verify.audited_run import TASK, AuditedRun
 from simkit.verify.limits import machines_of, partitions_of, tasks_by_partition
 from simkit.verify.replay.preemption import who_gives_way
 
-_PREEMPTED: Final = {"requeue": "lost", "cancel": "killed"}
+_PREEMPTED: Final = {"requeue": "lost", "cancel": "killed", "suspend": "suspended"}
 """What a partition says of its tasks that are preempted → the outcome of their allocations."""
 
 
@@ -40,7 +40,8 @@ def check_preemption(run: AuditedRun) -> Check:
         return check.leave_out("tasks may stop for other reasons")
     rows = _by_priority(run)
     by_limit = pl.col("reason").fill_null("").str.contains("requested time")
-    stopped = (pl.col("outcome") == "lost") | ((pl.col("outcome") == "killed") & ~by_limit)
+    stopped = pl.col("outcome").is_in(("lost", "suspended"))
+    stopped |= (pl.col("outcome") == "killed") & ~by_limit
     rows = rows.with_columns(stopped.fill_null(value=False).alias("stopped"))
     victims = rows.filter("stopped")
     check.examined = victims.height
@@ -59,8 +60,9 @@ def check_preemption(run: AuditedRun) -> Check:
     )
     for_none = victims.filter(~(pl.col("highest_start") > pl.col("priority")).fill_null(False))
     check.add_rows("stopped, but nothing of a higher priority starts", for_none)
-    if not rows["gang"].all():
-        check.notes["who had to give way is not judged"] = "there are bags"
+    if run.pauses or not rows["gang"].all():
+        unclear = "preempted tasks go on later" if run.pauses else "there are bags"
+        check.notes["who had to give way is not judged"] = unclear
     else:
         # Other rules are about allocations of unknown tasks, or of jobs in no partition.
         _check_who_gives_way(check, run, rows.drop_nulls(["position", "instances", "count"]))

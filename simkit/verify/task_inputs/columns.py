@@ -48,13 +48,18 @@ def columns_of(
     return table.filter(pl.all_horizontal(readable)).select(chosen)
 
 
-def with_requests(table: pl.DataFrame, resources: Sequence[str]) -> pl.DataFrame:
-    """Read an empty cell among resources as 0 if another one of its row is not empty."""
-    some = pl.any_horizontal(pl.col(name).is_not_null() for name in resources)
-    empty = [(pl.col(name).is_null() & some, name) for name in resources]
-    return table.with_columns(
-        pl.when(none).then(0.0).otherwise(pl.col(name)).alias(name) for none, name in empty
+def with_requests(
+    table: pl.DataFrame, resources: Sequence[str], *, barriers: bool = False
+) -> pl.DataFrame:
+    """Read an empty cell among resources as 0; all of a row that asks for nothing as empty.
+
+    With `barriers`, a row of zeros stays.
+    """
+    asks = pl.any_horizontal(
+        pl.col(name).is_not_null() if barriers else pl.col(name).fill_null(0.0) != 0
+        for name in resources
     )
+    return table.with_columns(pl.when(asks).then(pl.col(name).fill_null(0.0)) for name in resources)
 
 
 def _whole_rows(path: Path) -> pl.DataFrame:

@@ -74,7 +74,7 @@ def _is_sound(rows: pl.DataFrame, resources: Sequence[str]) -> pl.Expr:
     or_empty: dict[str, pl.Expr] = {
         "requested_time_s": ~((pl.col("requested_time_s") < 0)
                               | pl.col("requested_time_s").is_infinite()),
-        "retries": _whole("retries", -1),
+        "retries": _whole("retries", 0),
         "deadline_s": pl.col("deadline_s").is_not_nan() & (pl.col("deadline_s") > -float("inf")),
     }  # fmt: skip
     for name in set(OF_JOBS) & set(rows.columns):

@@ -89,7 +89,7 @@ def _kept(table: pl.DataFrame, rules: Mapping[str, Any]) -> pl.DataFrame:
     """Return the rows that are tasks by the scenario's rules."""
     if "instances" not in table.columns:
         table = table.with_columns(pl.lit(1.0).alias("instances"))
-    table = with_requests(table, _resources(rules))
+    table = with_requests(table, _resources(rules), barriers="parents" in rules["columns"])
     run, count = pl.col("run_time_s"), pl.col("instances")
     wanted = [pl.col(name).is_not_null() for name in ("job_id", "task_id") if name in table.columns]
     wanted += [pl.col("submit_time_s").abs() <= LARGEST / 2, run.abs() <= LARGEST / 2]

@@ -76,7 +76,10 @@ def test_honest_runs_pass(mode: str, backfill: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("backfill", ["none", "easy"])
 def test_honest_runs_with_pauses_pass(backfill: str, tmp_path: Path) -> None:
     run = simkit.simulate(scenario("suspend", backfill=backfill), output=tmp_path / "run")
-    assert verify_run(tmp_path / "run").found == {}
+    audit = verify_run(tmp_path / "run")
+    assert audit.found == {}
+    (check,) = (check for check in audit.checks if check.name == "preemption")
+    assert check.examined > 10
     assert run.jobs["suspended_time_s"].sum() > 0
     assert run.jobs["lost_time_s"].sum() == run.metrics["jobs"]["killed"] == 0
     waits = dict(run.metrics_by("partition").select("partition", "wait_time_s").iter_rows())
@@ -167,7 +170,7 @@ TWO = [{"name": "urgent", "queues": [2], "priority": 1}, {"name": "rest", "preem
 
 
 def test_a_job_that_may_not_start_over_again_is_killed_rightly(tmp_path: Path) -> None:
-    rows = [(0, 50, 8, 0, 1), (4, 5, 8, 2, -1), (20, 5, 8, 2, -1)]
+    rows = [(0, 50, 8, 0, 1), (4, 5, 8, 2, ""), (20, 5, 8, 2, "")]
     load = write(tmp_path / "jobs.csv", rows, "retries")
     cluster = {"processors": 8, "partitions": TWO}
     run = simkit.simulate({"workload": load, "cluster": cluster}, output=tmp_path / "run")

@@ -36,7 +36,7 @@ from simkit.learners.common.distributions import (
 )  # fmt: skip
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
-from simkit.learners.common.returns import generalised_advantages, time_moved
+from simkit.learners.common.returns import generalised_advantages, scaled_by_group, time_moved
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
 from simkit.learners.common.shapes import SetScorerShape
 from simkit.learners.common.training import TorchTraining, weights_of
@@ -186,14 +186,19 @@ class PPOTraining(TorchTraining):
         return rollouts.rows(advantages), rollouts.rows(advantages + values - usual) / VALUE_SCALE
 
     def _batch(self, rollouts: Rollouts, advantages: Floats, returns: Floats) -> Batch:
-        """Return the decisions that left a choice; advantages are divided by their deviation."""
+        """Return the decisions that left a choice; advantages are divided by their deviation.
+
+        That is done load by load: else the highest would drown out the others.
+        """
         rows = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
-        scale = max(float(advantages[rows].std()), 1e-12) if len(rows) else 1.0
-        columns = (
-            rollouts.seen, rollouts.allowed, rollouts.actions, rollouts.log_probability,
-            (advantages / scale).astype(np.float32), returns.astype(np.float32),
-        )  # fmt: skip
-        return Batch(*[torch.from_numpy(column[rows]).to(self.device) for column in columns])
+        load = rollouts.episode[rows] // self.chosen.rollouts % max(len(self.chosen.loads), 1)
+        scaled = scaled_by_group(advantages[rows], load)
+        columns = [
+            rollouts.seen[rows], rollouts.allowed[rows], rollouts.actions[rows],
+            rollouts.log_probability[rows], scaled.astype(np.float32),
+            returns[rows].astype(np.float32),
+        ]  # fmt: skip
+        return Batch(*[torch.from_numpy(column).to(self.device) for column in columns])
 
     def _improve(self, part: Batch, entropy_weight: float) -> float:
         """Take one step of Adam; return the mean entropy."""

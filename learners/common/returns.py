@@ -9,7 +9,7 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 
-__all__ = ["generalised_advantages", "rewards_to_go", "time_moved"]
+__all__ = ["generalised_advantages", "rewards_to_go", "scaled_by_group", "time_moved"]
 
 
 def rewards_to_go(rewards: Floats, discount: float = 1.0) -> Floats:
@@ -72,3 +72,22 @@ def time_moved(steps: Ints) -> Bools:
     moved = np.ones(steps.shape, np.bool_)
     moved[:-1] = steps[1:] != steps[:-1]
     return moved
+
+
+def scaled_by_group(advantages: Floats, group: Ints) -> Floats:
+    """Return (D,) advantages divided by the standard deviation of their group.
+
+    They are not centred: a baseline has done that, and a group whose decisions were all good stays
+    so. Groups of which all advantages are equal stay as they are.
+
+    Args:
+        advantages: (D,)
+        group: (D,) from 0.
+    """
+    if not len(group):
+        return advantages
+    count = np.maximum(np.bincount(group), 1)
+    mean = np.bincount(group, advantages) / count
+    deviation = np.sqrt(np.bincount(group, (advantages - mean[group]) ** 2) / count)
+    result: Floats = advantages / np.where(deviation > 0, deviation, 1.0)[group]
+    return result

@@ -21,6 +21,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError, ScenarioError
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.replicas import ReplicaGrid, ReplicaSlots, Small
+from simkit.learning.observe_slots import SlotFacts
 from simkit.learning.slotted import Slotted, SlottedView
 
 Objective = Literal["slowdown", "completion"]
@@ -141,6 +142,10 @@ class Lockstep:
         job = self.jobs_in_slots()
         came = self._enter[self._set[:, None], job]  # of job -1, any number
         return np.where(job >= 0, self._now[:, None] - came, 0)
+
+    def slot_facts(self) -> SlotFacts:
+        """Return what the observation slot-set shows beside `view`, with A as the leading axis."""
+        return SlotFacts(self.earliest(), self.waited(), self._next, self.steps[self.active])
 
     def fits_now(self) -> Bools:
         """Return (A, M) whether the task in each slot could start at once.

@@ -39,7 +39,7 @@ class SlotGames:
     def observe(self) -> Numbers:
         """Return (A, K) float32; see `slot_set`."""
         games = self.lockstep
-        return slot_set(games.view(), games.earliest(), games.waited(), games.model)
+        return slot_set(games.view(), games.slot_facts(), games.model)
 
     def mask(self) -> Bools:
         """Return (A, M + 1): slots whose task fits now, and the void action always."""

@@ -1,14 +1,16 @@
 """The slotted model as a set of tasks: what is held in the steps ahead, then the task of each slot.
 
-Unlike DeepRM's image it tells how long each task has waited, and whether it could start now or at
-all. A task's numbers stand together, so that a network can look at every slot with the same
-weights.
+Unlike DeepRM's image it tells how long each task has waited, whether it could start now or at all,
+and how many jobs have come so far: an agent for several loads has to tell them apart. A task's
+numbers stand together, so that a network can look at every slot with the same weights.
 
 A function of arrays with any leading axes, so that one simulation and many replicas that advance
 together see the same numbers.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,22 +24,32 @@ from simkit.policy import State
 NAME = "slot-set"
 
 
-def slot_set(view: SlottedView, earliest: Ints, waited: Ints, model: Slotted) -> Numbers:
-    """Return (…, K) float32: H·R + 2 numbers of the whole, then 5 + R of each of the M slots.
+@dataclass(frozen=True)
+class SlotFacts:
+    """What `slot_set` shows beside a `SlottedView`; every array may have leading axes."""
 
-    Args:
-        view: what is held, requested and behind the slots.
-        earliest: (…, M) first step ahead at which each slot's task can start; -1: none, or empty.
-        waited: (…, M) steps since its job came; 0 for an empty slot.
-        model: the dimensions.
-    """
+    earliest: Ints
+    """(…, M) first step ahead at which each slot's task can start; -1: none, or empty."""
+    waited: Ints
+    """(…, M) steps since its job came; 0 for an empty slot."""
+    arrived: Ints
+    """(…) jobs that have come so far, rejected ones too."""
+    elapsed: Ints
+    """(…) steps since the first one came."""
+
+
+def slot_set(view: SlottedView, facts: SlotFacts, model: Slotted) -> Numbers:
+    """Return (…, K) float32: H·R + 4 numbers of the whole, then 5 + R of each of the M slots."""
     lead, slots, count = view.backlog.shape, model.slots, model.resources
+    earliest, waited, elapsed = facts.earliest, facts.waited, facts.elapsed
     whole = context_size(model)
     numbers = np.empty((*lead, whole + slots * slot_size(model)), np.float32)
     held = view.occupied / np.array(model.capacity, np.float32)
-    numbers[..., : whole - 2] = held.reshape(*lead, whole - 2)
-    numbers[..., whole - 2] = np.minimum(view.backlog / model.backlog_shown, 1.0)
-    numbers[..., whole - 1] = np.minimum(view.since_arrival / model.memory, 1.0)
+    numbers[..., : whole - 4] = held.reshape(*lead, whole - 4)
+    numbers[..., whole - 4] = np.minimum(view.backlog / model.backlog_shown, 1.0)
+    numbers[..., whole - 3] = np.minimum(view.since_arrival / model.memory, 1.0)
+    numbers[..., whole - 2] = np.minimum(facts.arrived / (elapsed + model.max_length), 1.0)
+    numbers[..., whole - 1] = elapsed / (elapsed + model.max_length)
     tasks = numbers[..., whole:].reshape(*lead, slots, slot_size(model))
     tasks[..., 0] = view.length > 0
     tasks[..., 1] = np.minimum(view.length / model.max_length, 1.0)
@@ -49,8 +61,8 @@ def slot_set(view: SlottedView, earliest: Ints, waited: Ints, model: Slotted) ->
 
 
 def context_size(model: Slotted) -> int:
-    """Return how many numbers describe the whole: H·R + 2."""
-    return model.horizon * model.resources + 2
+    """Return how many numbers describe the whole: H·R + 4."""
+    return model.horizon * model.resources + 4
 
 
 def slot_size(model: Slotted) -> int:
@@ -68,6 +80,11 @@ def slot_set_schema(model: Slotted) -> ObservationSchema:
         ),
         Field("backlog", (1,), 0, 1, "1", f"tasks behind the slots / {model.backlog_shown}"),
         Field("since_arrival", (1,), 0, 1, "1", f"steps since a job last came / {model.memory}"),
+        Field(
+            "arrivals", (2,), 0, 1, "1",
+            f"jobs that have come / (t + {model.max_length}), and t / (t + {model.max_length}), t "
+            "steps after the first came",
+        ),
         Field(
             "slots", (slots, slot_size(model)), 0, 1, "1",
             f"of each slot: 1 if it holds a task; its steps / {model.max_length}; units of each "
@@ -89,6 +106,10 @@ class SlotSet(SlotEncoder):
     def encode(self, state: State) -> Numbers:
         """Return (K,) float32."""
         tracker, slots = self.tracker, range(self.tracker.model.slots)
-        earliest = np.array([tracker.earliest(slot) for slot in slots])
-        waited = np.array([tracker.waited(slot) for slot in slots])
-        return slot_set(tracker.view(), earliest, waited, tracker.model)
+        facts = SlotFacts(
+            earliest=np.array([tracker.earliest(slot) for slot in slots]),
+            waited=np.array([tracker.waited(slot) for slot in slots]),
+            arrived=np.array(tracker.arrived),
+            elapsed=np.array(tracker.elapsed()),
+        )
+        return slot_set(tracker.view(), facts, tracker.model)

@@ -118,6 +118,7 @@ class SlottedTracker:
         # The view's arrays, cell by cell: writing one number this way is several times faster.
         assert view.packed is not None
         self._cells: memoryview[int] = view.packed[view.occupied.size :].data
+        self._first_submit_s = 0.0
         self._forget()
 
     def _forget(self) -> None:
@@ -148,6 +149,7 @@ class SlottedTracker:
         self._known_until[:] = [_FOREVER] * self.model.slots
         self._bags.clear()
         self._forget()
+        self._first_submit_s = info.first_submit_s
 
     def update(self, state: State) -> None:
         """Follow the simulation; call it as a decision begins and after a placement."""
@@ -279,6 +281,15 @@ class SlottedTracker:
         """Return the whole steps since a slot's task was submitted; 0 if it is empty."""
         task = self._slots.tasks[slot]
         return 0 if task is None else self._units.steps_passed(self._now - task.submit_time_s)
+
+    @property
+    def arrived(self) -> int:
+        """How many jobs have been submitted so far, rejected ones too."""
+        return self._submitted
+
+    def elapsed(self) -> int:
+        """Return the whole steps since the first job was submitted."""
+        return self._units.steps_passed(self._now - self._first_submit_s)
 
     def fits_now(self, slot: int) -> bool:
         """Return whether a slot holds a task that may begin now."""

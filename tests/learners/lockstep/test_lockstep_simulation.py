@@ -89,7 +89,7 @@ def assert_equal_runs(model: Slotted, jobs: Workload, rng: np.random.Generator) 
             for name in FIELDS:
                 assert getattr(view, name)[0].tolist() == getattr(seen, name).tolist(), name
             assert (env.mask()[0] == actions.mask(state)).all()
-            numbers = slot_set(view, env.earliest(), env.waited(), model)[0]
+            numbers = slot_set(view, env.slot_facts(), model)[0]
             assert numbers.tolist() == encoder.encode(state).tolist()
             action = int(rng.integers(model.actions))
             placement = actions.place(state, action)

@@ -38,6 +38,7 @@ from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
 from simkit.learners.common.returns import generalised_advantages, scaled_by_group, time_moved
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
+from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import SetScorerShape
 from simkit.learners.common.training import TorchTraining, weights_of
 from simkit.learners.description import describe
@@ -158,7 +159,7 @@ class PPOTraining(TorchTraining):
         # Advantages
         batch = self._batch(rollouts, *self._advantages(rollouts))
         # Update
-        weight = chosen.entropy * (1 - (self.iteration - 1) / self.iterations)
+        weight = linear(chosen.entropy, 0.0, (self.iteration - 1) / self.iterations)
         parts = minibatches(batch, chosen.batch, chosen.epochs, self.generators["parts"])
         spreads = [self._improve(part, weight) for part in parts]
         # Logging

@@ -1,0 +1,32 @@
+"""Target networks: copies that follow a network slowly, so that its own goals stand still."""
+
+from __future__ import annotations
+
+import copy
+from typing import TypeVar
+
+import torch
+from torch import nn
+
+__all__ = ["follow", "target_of"]
+
+Module = TypeVar("Module", bound=nn.Module)
+
+
+def target_of(network: Module) -> Module:
+    """Return a copy of a network that learns nothing by itself.
+
+    V. Mnih et al., "Human-level control through deep reinforcement learning" (2015).
+    """
+    return copy.deepcopy(network).requires_grad_(requires_grad=False)
+
+
+def follow(target: nn.Module, network: nn.Module, share: float = 1.0) -> None:
+    """Move a target's weights towards those of its network: 1 copies them.
+
+    T. P. Lillicrap et al., "Continuous control with deep reinforcement learning" (2016): a small
+    share at every update.
+    """
+    with torch.no_grad():
+        for mine, theirs in zip(target.parameters(), network.parameters(), strict=True):
+            mine.lerp_(theirs, share)

@@ -1,0 +1,101 @@
+"""Replay memories: what they hold, how often it is drawn, and transitions over n decisions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from simkit.learners.common.networks import build
+from simkit.learners.common.replay import NSteps, PrioritisedReplay, Replay
+from simkit.learners.common.schedules import linear
+from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.common.targets import follow, target_of
+
+
+def filled(memory: Replay, rows: int) -> Replay:
+    for n in range(rows):
+        memory.add({"seen": [n, 2.0 * n], "action": n})
+    return memory
+
+
+def test_a_full_memory_forgets_its_oldest_rows():
+    memory = filled(Replay(4), 6)
+    drawn = memory.draw(200, np.random.default_rng(0))
+    assert set(drawn.columns["action"].tolist()) == {2, 3, 4, 5}
+    assert (drawn.columns["seen"][:, 1] == 2 * drawn.columns["action"]).all()
+    assert (drawn.weights == 1).all()
+
+
+def test_an_empty_memory_has_nothing_to_draw():
+    for memory in (Replay(3), PrioritisedReplay(3)):
+        with pytest.raises(ValueError, match="empty"):
+            memory.draw(1, np.random.default_rng(0))
+
+
+def test_rows_of_other_columns_are_refused():
+    with pytest.raises(ValueError, match=r"the row has \['action'\]"):
+        filled(Replay(3), 1).add({"action": 1})
+
+
+def test_rows_are_drawn_by_their_errors_and_count_for_less():
+    memory = filled(PrioritisedReplay(3, alpha=1.0, beta=1.0), 3)
+    memory.correct(np.arange(3), np.array([1.0, -3.0, 0.0]))
+    drawn = memory.draw(40_000, np.random.default_rng(0))
+    shares = np.bincount(drawn.rows, minlength=3) / 40_000
+    assert shares == pytest.approx([0.25, 0.75, 0], abs=1e-4)
+    # (n P)^-1 over the largest of them: the mean over the draws of anything is then that over rows
+    assert drawn.weights[drawn.rows == 1] == pytest.approx(1 / 3, abs=1e-5)
+    assert drawn.weights[drawn.rows == 0] == pytest.approx(1.0)
+
+
+def test_without_alpha_priorities_do_not_matter():
+    memory = filled(PrioritisedReplay(3, alpha=0.0), 3)
+    memory.correct(np.arange(3), np.array([1.0, 30.0, 0.0]))
+    drawn = memory.draw(3_000, np.random.default_rng(0))
+    assert np.bincount(drawn.rows).tolist() == [1_000] * 3
+    assert (drawn.weights == 1).all()
+
+
+@pytest.mark.parametrize("kind", [Replay, PrioritisedReplay])
+def test_what_was_saved_goes_on_as_if_nothing_had_happened(kind):
+    one, other = filled(kind(4), 6), kind(4)
+    other.restore(one.state())
+    filled(one, 1)
+    filled(other, 1)
+    ours, theirs = (memory.draw(9, np.random.default_rng(3)) for memory in (one, other))
+    assert ours.rows.tolist() == theirs.rows.tolist()
+    assert ours.columns["seen"].tolist() == theirs.columns["seen"].tolist()
+
+
+def test_over_n_decisions_by_hand():
+    steps = NSteps(2, 0.5)
+    assert steps.add(0, 7, 1.0, 1, over=False) == []
+    assert steps.add(1, 8, 2.0, 2, over=False) == [
+        {"seen": 0, "action": 7, "reward": 2.0, "discount": 0.25, "after": 2}
+    ]
+    assert steps.add(2, 9, 4.0, 3, over=True) == [
+        {"seen": 1, "action": 8, "reward": 4.0, "discount": 0.0, "after": 3},
+        {"seen": 2, "action": 9, "reward": 4.0, "discount": 0.0, "after": 3},
+    ]
+    assert steps.add(5, 1, 1.0, 6, over=False) == []  # the next episode
+
+
+def test_a_target_follows_and_learns_nothing_by_itself():
+    network = build(PerceptronShape(type="perceptron", layers=(2, 3, 1), activation="relu"))
+    target = target_of(network)
+    seen = torch.ones(1, 2)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight += 1
+    follow(target, network, 0.25)
+    assert not target(seen).requires_grad
+    behind = [n - t for n, t in zip(network.parameters(), target.parameters(), strict=True)]
+    assert all(torch.allclose(each, torch.full_like(each, 0.75)) for each in behind)
+    follow(target, network)
+    assert torch.equal(target(seen), network(seen))
+
+
+@pytest.mark.parametrize(("done", "expected"), [(-1, 4), (0, 4), (0.25, 3.5), (1, 2), (7, 2)])
+def test_a_straight_line(done, expected):
+    assert linear(4, 2, done) == expected

@@ -165,30 +165,38 @@ class Bookkeeping:
             return 1 if record is None else record.attempts
         return max(number for _, _, number in attempt.instances)
 
-    def end_allocation(
-        self, allocation: Allocation, attempt: Attempt, now: float, outcome: int, executed_s: float
+    def end_allocations(
+        self,
+        ended: Sequence[Allocation],
+        attempts: Sequence[Attempt | None],
+        now: float,
+        outcome: int,
+        executed_s: float,
     ) -> None:
-        """Record an allocation that ends now, and its task and job if this was the last part.
+        """Record allocations of a task that end now, and the task and its job if it is over.
 
-        `executed_s` counts all segments of the attempt.
+        `executed_s` counts all segments of the attempt, which is equally long for all.
         """
-        task = allocation.task
-        record = self.record_of(task, allocation.start_time_s)
-        self.record(allocation, attempt, now, outcome)
-        share = allocation.count / task.instances
+        task = ended[0].task
+        record = self.record_of(task, ended[0].start_time_s)
+        self.record(ended, attempts, now, outcome)
+        if outcome == _SUSPENDED:
+            return
+        sum_s = record.lost_s if outcome == _LOST else record.executed_s
+        for allocation in ended:
+            sum_s += executed_s * (allocation.count / task.instances)
         if outcome == _LOST:
-            record.lost_s += executed_s * share
-        elif outcome != _SUSPENDED:
-            record.executed_s += executed_s * share
-            if executed_s > record.longest_s:
-                record.longest_s = executed_s
-            record.ended += allocation.count
-            if outcome == _KILLED:
-                record.killed = self._recorder.reason("requested time is over")
-            if record.ended == task.instances:
-                if self._learn is not None:
-                    self._learn(task, record.executed_s)
-                self._end_task(task, record, now)
+            record.lost_s = sum_s
+            return
+        record.executed_s = sum_s
+        record.longest_s = max(record.longest_s, executed_s)
+        record.ended += sum([allocation.count for allocation in ended])
+        if outcome == _KILLED:
+            record.killed = self._recorder.reason("requested time is over")
+        if record.ended == task.instances:
+            if self._learn is not None:
+                self._learn(task, record.executed_s)
+            self._end_task(task, record, now)
 
     def finish(self, allocation: Allocation, now: float) -> None:
         """Write the end of a task without a record, on one machine: one row says it all."""
@@ -201,21 +209,37 @@ class Bookkeeping:
             self._observer.ended(now, task, killed=False)
 
     def record(
-        self, allocation: Allocation, attempt: Attempt | None, now: float, outcome: int
+        self,
+        ended: Sequence[Allocation],
+        attempts: Sequence[Attempt | None],
+        now: float,
+        outcome: int,
     ) -> None:
-        """Write the rows of an allocation: one for each machine and run of instances."""
-        task, on = allocation.task, allocation.on
-        write, start = self._recorder.spilled().allocations.fromlist, allocation.start_time_s
-        whole = attempt.instances if attempt is not None else None
-        if whole is None:
-            record = self.records.get(task)
-            whole = ((0, task.instances, record.attempts if record is not None else 1),)
-        if len(whole) == 1 and len(on) == 1:
-            first, count, number = whole[0]
-            write([task.job_index, task.index, on[0][0], first, count, number, start, now, outcome])
-            return
-        for machine, first, count, number in spread(on, whole):
-            write([task.job_index, task.index, machine, first, count, number, start, now, outcome])
+        """Write the rows of allocations of a task that started together.
+
+        There is a row for each machine and run of instances.
+        """
+        task = ended[0].task
+        pieces: list[float] = []
+        for allocation, attempt in zip(ended, attempts, strict=True):
+            on = allocation.on
+            runs = self._whole(task) if attempt is None else attempt.instances or self._whole(task)
+            if len(runs) == 1 and len(on) == 1:  # the usual case
+                first, count, number = runs[0]
+                pieces += (on[0][0], first, count, number)
+                continue
+            for piece in spread(on, runs):
+                pieces += piece
+        recorder, start = self._recorder.spilled(), ended[0].start_time_s
+        recorder.pieces.fromlist(pieces)
+        recorder.allocations.fromlist([
+            task.job_index, task.index, start, now, outcome, len(pieces) // 4,
+        ])  # fmt: skip
+
+    def _whole(self, task: Task) -> tuple[Instances, ...]:
+        """Return the instances of a gang, in its present attempt."""
+        record = self.records.get(task)
+        return ((0, task.instances, record.attempts if record is not None else 1),)
 
     def kill(self, task: Task, now: float, reason: str, executed_s: float) -> None:
         """Record that a task was ended for good; its allocations have been recorded."""

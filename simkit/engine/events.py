@@ -5,9 +5,10 @@ arrivals, then wake-ups and the scheduler's ticks; when nothing is left at the i
 decision. The rank in SimPy's queue settles it: among events of one rank, the one scheduled first
 comes first. No other file knows this queue.
 
-A replay spends most of its time here, so two things are leaner than SimPy makes them: an
-allocation stands in SimPy's queue itself, without a separate event, and arrivals are a
-generator that its one alarm resumes directly. See docs/decisions/0009-lean-completions.md.
+A replay spends most of its time here, so two things are leaner than SimPy makes them: allocations
+stand in SimPy's queue themselves, those that end together as one entry and without a separate
+event; and arrivals are a generator that its one alarm resumes directly. See
+docs/decisions/0009-lean-completions.md.
 """
 
 from __future__ import annotations
@@ -148,9 +149,9 @@ class EventLoop(simpy.Environment):
 
         wait_for_next()
 
-    def end_at(self, time_s: float, allocation: Allocation) -> None:
-        """Complete an allocation at a time."""
-        heappush(self._queue, (time_s, -1, next(self._eid), allocation))  # type: ignore[misc]
+    def end_at(self, time_s: float, together: Sequence[Allocation]) -> None:
+        """Complete allocations at a time."""
+        heappush(self._queue, (time_s, -1, next(self._eid), together))  # type: ignore[misc]
 
     def submit_each(
         self, jobs: Iterable[Arriving], submit: Callable[[int, Sequence[Task], str], None]
@@ -178,7 +179,7 @@ class EventLoop(simpy.Environment):
             submit(row, tasks, refusal)
         yield  # for good
 
-    def instants(self, complete: Callable[[Allocation, float], None]) -> Iterator[float]:
+    def instants(self, complete: Callable[[Sequence[Allocation], float], None]) -> Iterator[float]:
         """Run everything that is due at an instant and yield that instant; then the next.
 
         Ends when only background is left that is not worth waiting for. An exception that a SimPy

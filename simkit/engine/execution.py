@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import partial
 from math import inf
 
 from simkit.engine.bookkeeping import Attempt
 from simkit.engine.events import Event, Rank
-from simkit.engine.instances import InstanceTimes, by_machine
+from simkit.engine.instances import InstanceTimes, Part, by_machine
 from simkit.engine.recorder import Outcome
 from simkit.engine.system import System
 from simkit.policy import Resume, Suspend
@@ -47,59 +48,62 @@ class Execution:
         self._own_retries = workload.retries.item if len(workload.retries) else None
 
     def start_task(self, task: Task, on: Placement, count: int) -> None:
-        """Start a gang, or `count` of the remaining instances of a bag; resources are claimed."""
-        if task.gang:
-            self.start(task, on, count)
-        else:
-            self._start_bag(task, on, self._books.instances(task, count))
+        """Start a gang, or `count` of the remaining instances of a bag; resources are claimed.
 
-    def start(
-        self,
-        task: Task,
-        on: Placement,
-        count: int,
-        instances: tuple[Instances, ...] | None = None,
-        work: float | None = None,
-    ) -> None:
-        """Start instances that end together, as one allocation; their resources are claimed.
-
-        `work` is their run time; None: the task's.
+        Instances of a bag on one machine that end together are an allocation.
         """
-        state, outlook, now = self._state, self._outlook, self._events.now
-        record = self._records.get(task)
-        if work is None:
-            work = self._run_time_s(task.index)
-        attempt = None
+        if task.gang:
+            self._start_gang(task, on, count)
+            return
+        instances = self._books.instances(task, count)
+        if self._own_times is None:
+            parts = by_machine(on, instances)
+            self._start_parts(task, parts, self._run_time_s(task.index))
+        else:
+            for work, part in self._own_times.split(task, on, instances):
+                self._start_parts(task, (part,), work)
+
+    def _start_gang(self, task: Task, on: Placement, count: int) -> None:
+        state, now, attempt = self._state, self._events.now, None
+        work = self._run_time_s(task.index)
         if self._kill_at_limit and task.requested_time_s < work:
             work = task.requested_time_s
-            attempt = Attempt(work, instances, _KILLED)
-        elif instances is not None:
-            attempt = Attempt(work, instances)
-        if record is not None:
-            record.starts(now, instances is None)
+            attempt = Attempt(work, None, _KILLED)
+        if (record := self._records.get(task)) is not None:
+            record.starts(now, True)
         rank = state.starts = state.starts + 1
         allocation = Allocation(rank, task, on, count, now, now + task.estimate_s)
-        if outlook.ends is not None:
-            outlook.ends.add(allocation)
         self._running[allocation] = attempt
-        self._events.end_at(now + work, allocation)
-        if self._additions:
-            self._correct_at_end(allocation, 0.0, now + work)
-        if self._observer is not None:
-            self._observer.started(now, allocation)
+        self._run((allocation,), 0.0, now + work)
 
-    def _start_bag(self, task: Task, on: Placement, instances: tuple[Instances, ...]) -> None:
-        """Start instances of a bag: those on one machine that end together are an allocation."""
-        if self._own_times is None and len(on) == 1:
-            self.start(task, on, on[0][1], instances)
-        elif self._own_times is None:
-            for machine, part in by_machine(on, instances):
-                size = sum([piece[1] for piece in part])
-                self.start(task, ((machine, size),), size, part)
-        else:
-            for work, machine, part in self._own_times.split(task, on, instances):
-                size = sum([piece[1] for piece in part])
-                self.start(task, ((machine, size),), size, part, work)
+    def _start_parts(self, task: Task, parts: Iterable[Part], work: float) -> None:
+        """Start parts of a bag that run equally long; each becomes an allocation."""
+        state, running, now = self._state, self._running, self._events.now
+        outcome = 0
+        if self._kill_at_limit and task.requested_time_s < work:
+            work, outcome = task.requested_time_s, _KILLED
+        self._records[task].starts(now, False)
+        rank, expected_end_s, together = state.starts, now + task.estimate_s, []
+        for on, count, instances in parts:
+            rank += 1
+            allocation = Allocation(rank, task, on, count, now, expected_end_s)
+            together.append(allocation)
+            running[allocation] = Attempt(work, instances, outcome)
+        state.starts = rank
+        self._run(together, 0.0, now + work)
+
+    def _run(self, together: Sequence[Allocation], done_s: float, ends_s: float) -> None:
+        """Let allocations run that end together, and tell who keeps track of what runs."""
+        self._events.end_at(ends_s, together)
+        if (ends := self._outlook.ends) is not None:
+            for allocation in together:
+                ends.add(allocation)
+        if self._additions:
+            for allocation in together:
+                self._correct_at_end(allocation, done_s, ends_s)
+        if self._observer is not None:
+            for allocation in together:
+                self._observer.started(self._events.now, allocation)
 
     def _go_on(self, suspended: Allocation, attempt: Attempt, on: Placement) -> None:
         """Continue instances from where they were suspended."""
@@ -109,14 +113,8 @@ class Execution:
         allocation = Allocation(
             rank, task, on, suspended.count, now, max(now + estimate - done, now)
         )
-        if (ends := self._outlook.ends) is not None:
-            ends.add(allocation)
         self._running[allocation] = attempt
-        self._events.end_at(now + (attempt.work_s - done), allocation)
-        if self._additions:
-            self._correct_at_end(allocation, done, now + (attempt.work_s - done))
-        if self._observer is not None:
-            self._observer.started(now, allocation)
+        self._run((allocation,), done, now + (attempt.work_s - done))
 
     def _correct_at_end(self, allocation: Allocation, done_s: float, ends_s: float) -> None:
         """Correct the estimate when its expected end comes, unless it will have ended by then."""
@@ -143,25 +141,42 @@ class Execution:
         self._system.changed = True
         self._correct_at_end(allocation, done_s, ends_s)
 
-    def complete(self, allocation: Allocation, now: float) -> None:
-        """End an allocation whose work is done; one that has been stopped ended then."""
+    def complete(self, together: Sequence[Allocation], now: float) -> None:
+        """End allocations whose work is done; those that have been stopped ended then."""
+        if len(together) > 1:
+            self._complete_parts(together, now)
+            return
+        allocation = together[0]
         try:
             attempt = self._running.pop(allocation)
         except KeyError:
             return
         self._system.changed = True
-        self._give_back(allocation)
+        self._give_back(together)
         plain = attempt is None and len(allocation.on) == 1
         if plain and allocation.task not in self._records:
             self._books.finish(allocation, now)
         else:
             attempt = attempt or self._whole(allocation)
-            self._books.end_allocation(allocation, attempt, now, attempt.outcome, attempt.work_s)
+            self._books.end_allocations(together, (attempt,), now, attempt.outcome, attempt.work_s)
+
+    def _complete_parts(self, together: Sequence[Allocation], now: float) -> None:
+        """End those parts of a bag that still run; they started together, so they are alike."""
+        running = self._running
+        ended = [allocation for allocation in together if allocation in running]
+        if not ended:
+            return
+        attempts = [running.pop(allocation) for allocation in ended]
+        first = attempts[0]
+        assert first is not None  # only a gang that was not interrupted has none
+        self._system.changed = True
+        self._give_back(ended)
+        self._books.end_allocations(ended, attempts, now, first.outcome, first.work_s)
 
     def release(self, allocation: Allocation) -> Attempt:
         """Free what an allocation holds, before its end; return what has been done of its work."""
         attempt = self._running.pop(allocation) or self._whole(allocation)
-        self._give_back(allocation)
+        self._give_back((allocation,))
         attempt.done_s += self._events.now - allocation.start_time_s
         return attempt
 
@@ -169,15 +184,21 @@ class Execution:
         """Return the attempt of a gang that has not been interrupted."""
         return Attempt(self._run_time_s(allocation.task.index))
 
-    def _give_back(self, allocation: Allocation) -> None:
-        state, ends = self._state, self._outlook.ends
-        if ends is not None:
-            ends.remove(allocation)
-        self._system.room.give(allocation.on, allocation.task.request)
-        state.releases += 1
-        state.ended.append(allocation)
+    def _give_back(self, allocations: Sequence[Allocation]) -> None:
+        """Free what allocations of a task hold, no two of them on the same machine."""
+        state = self._state
+        if (ends := self._outlook.ends) is not None:
+            for allocation in allocations:
+                ends.remove(allocation)
+        on, task = allocations[0].on, allocations[0].task
+        if len(allocations) > 1:
+            on = tuple([pair for allocation in allocations for pair in allocation.on])
+        self._system.room.give(on, task.request)
+        state.releases += len(allocations)
+        state.ended.extend(allocations)
         if self._observer is not None:
-            self._observer.released(self._events.now, allocation)
+            for allocation in allocations:
+                self._observer.released(self._events.now, allocation)
 
     def suspend(self, action: Suspend) -> None:
         """Stop an allocation, as the policy asks."""
@@ -205,7 +226,7 @@ class Execution:
             return
         attempt = self.release(allocation)
         outcome = Outcome.SUSPENDED if keep_work else Outcome.LOST
-        self._books.end_allocation(allocation, attempt, now, outcome, attempt.done_s)
+        self._books.end_allocations((allocation,), (attempt,), now, outcome, attempt.done_s)
         if keep_work:
             if checkpoints is None:
                 attempt.saved_s = 0.0
@@ -259,7 +280,7 @@ class Execution:
             attempt = self.release(allocation)
             executed = max(executed, attempt.done_s)
             self._books.record_of(task, allocation.start_time_s)
-            self._books.record(allocation, attempt, now, Outcome.KILLED)
+            self._books.record((allocation,), (attempt,), now, Outcome.KILLED)
         for allocation in suspended:
             attempt = system.suspended.pop(allocation)
             executed = max(executed, attempt.done_s)
@@ -296,7 +317,7 @@ class Execution:
                 outlook.ends.add(part)
             self._running[part] = attempt.of(chosen)
             left = attempt.work_s - attempt.done_s - (now - allocation.start_time_s)
-            self._events.end_at(now + left, part)
+            self._events.end_at(now + left, (part,))
             if self._additions:
                 self._correct_at_end(part, attempt.done_s, now + left)
             parts.append(part)

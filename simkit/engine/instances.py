@@ -28,12 +28,24 @@ def spread(
             first, size, left = first + taken, size - taken, left - taken
 
 
-def by_machine(
-    on: Placement, instances: Sequence[Instances]
-) -> Iterator[tuple[int, tuple[Instances, ...]]]:
-    """Deal runs of instances out to machines: yield (machine, its runs)."""
-    for machine, pieces in groupby(spread(on, instances), key=lambda piece: piece[0]):
-        yield machine, tuple([piece[1:] for piece in pieces])
+Part = tuple[Placement, int, tuple[Instances, ...]]
+"""Instances of a bag that become an allocation: (the machine and how many, how many, which)."""
+
+
+def by_machine(on: Placement, instances: tuple[Instances, ...]) -> Iterator[Part]:
+    """Deal runs of instances of a bag out to machines: yield the part of each machine."""
+    if len(on) == 1:
+        yield on, on[0][1], instances
+    elif len(instances) == 1:
+        first, _, attempt = instances[0]
+        for machine, count in on:
+            yield ((machine, count),), count, ((first, count, attempt),)
+            first += count
+    else:
+        for machine, pieces in groupby(spread(on, instances), key=itemgetter(0)):
+            runs = tuple([piece[1:] for piece in pieces])
+            size = sum([run[1] for run in runs])
+            yield ((machine, size),), size, runs
 
 
 class InstanceTimes:
@@ -45,12 +57,11 @@ class InstanceTimes:
 
     def split(
         self, task: Task, on: Placement, instances: Sequence[Instances]
-    ) -> Iterator[tuple[float, int, tuple[Instances, ...]]]:
+    ) -> Iterator[tuple[float, Part]]:
         """Deal instances out to machines, and tell apart those that end at different times.
 
         Yields:
-            (run time, machine, runs of instances) of those that end together on a machine, the
-            shortest first.
+            (run time, part) of those that end together on a machine, the shortest first.
         """
         begin = int(self._first[task.index])
         rows: list[tuple[float, int, int, int]] = []  # (run time, instance, machine, attempt)
@@ -60,10 +71,9 @@ class InstanceTimes:
         rows.sort()
         for (run_time, machine), group in groupby(rows, key=itemgetter(0, 2)):
             together = list(group)
-            if len(together) == 1:
-                yield run_time, machine, ((together[0][1], 1, together[0][3]),)
-            else:
-                yield run_time, machine, _runs(together)
+            size = len(together)
+            runs = ((together[0][1], 1, together[0][3]),) if size == 1 else _runs(together)
+            yield run_time, (((machine, size),), size, runs)
 
 
 def _runs(rows: Sequence[tuple[float, int, int, int]]) -> tuple[Instances, ...]:

@@ -55,7 +55,7 @@ class Status(IntEnum):
 class Recorder:
     """Rows of a run. The engine appends to the arrays and calls `flush` now and then.
 
-    Four tables are plain arrays of doubles, row after row: no object stays alive for a row.
+    All but events are plain arrays of doubles, row after row: no object stays alive for a row.
     (`fromlist` appends a row twice as fast as `extend` does.)
     """
 
@@ -91,7 +91,10 @@ class Recorder:
         self.tasks = array("d")
         """5 a row: (row, ready, start, end, status)"""
         self.allocations = array("d")
-        """9 a row: (job row, task row, machine, first, count, attempt, start, end, outcome)"""
+        """6 for what started and ends together: (job row, task row, start, end, outcome, number of
+        its pieces); each piece is a row of the table"""
+        self.pieces = array("d")
+        """4 a piece of `allocations`: (machine, first, count, attempt)"""
         self.simple = array("d")
         """5 a row, for the usual case in which one end makes a row in each of the three tables:
         (task row, machine, start, end, estimate)"""
@@ -128,7 +131,8 @@ class Recorder:
             run = self._longest_task_s[at]
             none, one = np.zeros(len(task)), np.ones(len(task))
             ready = self._workload.submit_time_s[job.astype(np.int64)]
-            _append(self.allocations, job, task, machine, none, count, one, start, end, none)
+            _append(self.allocations, job, task, start, end, none, one)
+            _append(self.pieces, machine, none, count, one)
             _append(self.tasks, task, ready, start, end, none)
             ideal = np.full(len(task), np.nan)
             _append(self.jobs, job, start, end, run, estimate, none, none, one, none, none, ideal)
@@ -139,9 +143,10 @@ class Recorder:
         """Hand on every table that holds a chunk of rows."""
         self.spilled()
         width = len(self._resources)
-        for name, columns in (("jobs", 11), ("tasks", 5), ("allocations", 9), ("events", 1),
-                              ("timeline", 4 + width)):  # fmt: skip
-            if len(getattr(self, name)) >= CHUNK * columns // 2:
+        for name, rows, columns in (("jobs", self.jobs, 11), ("tasks", self.tasks, 5),
+                                    ("allocations", self.pieces, 4), ("events", self.events, 1),
+                                    ("timeline", self.timeline, 4 + width)):  # fmt: skip
+            if len(rows) >= CHUNK * columns // 2:
                 self._hand_on(name)
 
     def close(self) -> None:
@@ -155,6 +160,8 @@ class Recorder:
         if name in self._tables:
             self.sink.write(name, getattr(self, f"_{name}_frame")(rows))
         del rows[:]
+        if name == "allocations":
+            del self.pieces[:]
 
     def _jobs_frame(self, rows: array[float]) -> pl.DataFrame:
         load = self._workload
@@ -250,7 +257,9 @@ class Recorder:
 
     def _allocations_frame(self, rows: array[float]) -> pl.DataFrame:
         load = self._workload
-        job, task, machine, first, count, attempt, start, end, outcome = _columns(rows, 9)
+        *of_all, pieces = _columns(rows, 6)
+        job, task, start, end, outcome = np.repeat(of_all, pieces.astype(np.int64), axis=1)
+        machine, first, count, attempt = _columns(self.pieces, 4)
         columns = {
             "job_id": load.job_id[job.astype(np.int64)],
             "task_id": load.task_id[task.astype(np.int64)],

@@ -482,7 +482,7 @@ class Simulation:
         system = self._system
         for allocation, attempt in system.running.items():
             self._books.record_of(allocation.task, allocation.start_time_s)
-            self._books.record(allocation, attempt, nan, Outcome.RUNNING)
+            self._books.record([allocation], [attempt], nan, Outcome.RUNNING)
         in_progress = {allocation.task for allocation in (*system.running, *system.suspended)}
         waiting = (
             *system.queue.tasks,

@@ -95,7 +95,8 @@ class EpisodeRecorder(Recorder):
 
     def _drop(self) -> None:
         for rows in (
-            self.simple, self.jobs, self.tasks, self.allocations, self.timeline, self.events
+            self.simple, self.jobs, self.tasks, self.allocations, self.pieces, self.timeline,
+            self.events,
         ):  # fmt: skip
             del rows[:]
 

@@ -9,6 +9,7 @@ resource still fits.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +17,8 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.policy.instance_split import instances_that_fit, split_in_order
 from simkit.policy.task import Allocation, Placement, Task
+
+_MANY = 16  # machines from which on arrays are faster than one number after another
 
 Release = tuple[float, int, Allocation]
 """(expected end, rank, allocation): sorts by time, then by age."""
@@ -208,6 +211,10 @@ class MachineRoom:
         self._add(on, request, 1.0)
 
     def _add(self, on: Placement, request: tuple[float, ...], sign: float) -> None:
+        if len(on) > _MANY:
+            machines, counts = _columns(on)
+            self._add_many(machines.astype(np.int64), counts, request, sign)
+            return
         flat, total, width = self._flat, self._total, len(request)
         for r, amount in enumerate(request):
             if amount:
@@ -218,6 +225,8 @@ class MachineRoom:
 
     def claim(self, on: Placement, request: tuple[float, ...]) -> bool:
         flat, machines, width = self._flat, len(self.capacity), len(request)
+        if len(on) > _MANY:
+            return self._claim_many(on, request)
         if len(on) != 1 and len({machine for machine, _ in on}) < max(len(on), 1):
             return False
         for machine, count in on:
@@ -229,6 +238,31 @@ class MachineRoom:
                     return False
         self._add(on, request, -1.0)
         return True
+
+    def _claim_many(self, on: Placement, request: tuple[float, ...]) -> bool:
+        """Claim as `claim` does, all machines at once."""
+        machines, counts = _columns(on)
+        rows = machines.astype(np.int64)
+        ascending = np.sort(rows)
+        if ascending[0] < 0 or ascending[-1] >= len(self.capacity) or counts.min() < 1:
+            return False
+        if (ascending[1:] == ascending[:-1]).any() or (rows != machines).any():
+            return False
+        for r, amount in enumerate(request):
+            if amount > 0 and (amount * counts > self._free[rows, r]).any():
+                return False
+        self._add_many(rows, counts, request, -1.0)
+        return True
+
+    def _add_many(
+        self, rows: Ints, counts: Floats, request: tuple[float, ...], sign: float
+    ) -> None:
+        for r, amount in enumerate(request):
+            if amount:
+                changes = sign * amount * counts
+                self._free[rows, r] += changes
+                # One after another, as `_add` does it: the last bits depend on the order.
+                self._total[r] = float(np.cumsum(np.append(self._total[r], changes))[-1])
 
     def copy(self) -> MachineRoom:
         return MachineRoom(self.capacity, self._free.copy())
@@ -248,3 +282,9 @@ class MachineRoom:
         self.capacity = self.capacity.copy()
         self.capacity[machine] = new
         self._total[:] = [float(x) for x in self._free.sum(axis=0)]
+
+
+def _columns(on: Placement) -> tuple[Floats, Floats]:
+    """Return (n,) machines and (n,) numbers of instances."""
+    pairs = np.fromiter(chain.from_iterable(on), np.float64, 2 * len(on))
+    return pairs[::2], pairs[1::2]

@@ -45,6 +45,33 @@ def tasks(resources=1, machines=1):
 # ---- rooms ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("resources", [1, 2, 3])
+def test_many_machines_at_once_are_one_after_another_to_the_last_bit(resources):
+    rng = np.random.default_rng(resources)
+    capacity = rng.random((200, resources)) * 10
+    at_once, one_by_one = MachineRoom(capacity), MachineRoom(capacity.copy())
+    request = tuple((rng.random(resources) / 7).tolist())
+    rows = rng.permutation(200)[:150].tolist()
+    on = tuple((row, int(rng.integers(1, 4))) for row in rows if capacity[row].min() > 1)
+    assert at_once.claim(on, request)
+    assert all(one_by_one.claim((pair,), request) for pair in on)
+    for _ in range(2):
+        assert np.array_equal(at_once.free(), one_by_one.free())
+        assert at_once.total_free() == one_by_one.total_free()
+        at_once.give(on, request)
+        for pair in on:
+            one_by_one.give((pair,), request)
+
+
+@pytest.mark.parametrize("wrong", [(0, 1), (200, 1), (-1, 1), (150, 0), (150, 11), (150.5, 1)])
+def test_one_wrong_machine_among_many_leaves_the_room_as_it_was(wrong):
+    room = MachineRoom(np.full((200, 2), 10.0))
+    good = tuple((row, 1) for row in range(100))
+    assert not room.claim((*good, wrong), (1.0, 1.0))
+    assert (room.free() == 10.0).all()
+    assert list(room.total_free()) == [2000.0, 2000.0]
+
+
 @given(st.data(), st.integers(1, 3))
 def test_a_pool_room_is_a_machine_room_of_one_machine(data, resources):
     amounts = st.lists(st.integers(0, 8).map(float), min_size=resources, max_size=resources)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Floats, Ints, row_sums
 from simkit.policy import SystemInfo
 from simkit.policy.fitness import MachineFitness
 from simkit.policy.instance_split import Split
@@ -56,8 +56,10 @@ class BestFit(MachineFitness):
         largest = np.array([capacity[:, r].max() for r in asked.tolist()])
         if not largest.all():  # a plan for the end of maintenance that holds every machine now
             largest = self._largest[asked]
-        shares = free[np.ix_(fitting, asked)] / largest
-        return fitting[np.argsort(-self._sign * shares.sum(axis=1), kind="stable")]
+        shares = np.empty((len(fitting), len(asked)))
+        for column, (r, most) in enumerate(zip(asked.tolist(), largest.tolist(), strict=True)):
+            shares[:, column] = free[:, r][fitting] / most
+        return fitting[np.argsort(-self._sign * row_sums(shares), kind="stable")]
 
 
 class WorstFit(BestFit):
@@ -127,5 +129,5 @@ class RandomFit(MachineFitness):
 def _free_share(free: Floats, capacity: Floats) -> Floats:
     has = capacity > 0
     share = np.divide(free, capacity, out=np.zeros_like(free), where=has)
-    mean: Floats = share.sum(axis=1) / np.maximum(has.sum(axis=1), 1)
+    mean: Floats = row_sums(share) / np.maximum(has.sum(axis=1), 1)
     return mean

@@ -17,7 +17,7 @@ from math import isfinite
 import numpy as np
 import numpy.typing as npt
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, row_sums
 from simkit.errors import ScenarioError
 from simkit.policy import State, SystemInfo
 from simkit.policy.fitness import MachineFitness, MachineTaskPairs
@@ -32,8 +32,7 @@ class DotProduct(MachineFitness):
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
         left, asked = shares(free, capacity), shares(task.request, capacity)
-        product: Floats = (left * asked).sum(axis=1)
-        return product
+        return row_sums(left * asked)
 
 
 class Cosine(DotProduct):
@@ -44,8 +43,8 @@ class Cosine(DotProduct):
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
         left, asked = shares(free, capacity), shares(task.request, capacity)
-        lengths = np.sqrt((left**2).sum(axis=1) * (asked**2).sum(axis=1))
-        product = (left * asked).sum(axis=1)
+        lengths = np.sqrt(row_sums(left**2) * row_sums(asked**2))
+        product = row_sums(left * asked)
         cosine: Floats = np.divide(product, lengths, out=np.zeros_like(product), where=lengths > 0)
         return cosine
 
@@ -57,13 +56,11 @@ class L2Norm(MachineFitness):
 
     def scores(self, task: Task, free: Floats, capacity: Floats) -> Floats:
         distance = shares(free, capacity) - shares(task.request, capacity)
-        nearness: Floats = -(distance**2).sum(axis=1)
-        return nearness
+        return -row_sums(distance**2)
 
 
 def shares(amounts: npt.ArrayLike, capacity: Floats) -> Floats:
     """Return amounts, (n, R) or (R,), as shares of (n, R) capacities; 0 where there is none."""
-    amounts = np.broadcast_to(np.asarray(amounts, dtype=np.float64), capacity.shape)
     none = np.zeros(capacity.shape)
     share: Floats = np.divide(amounts, capacity, out=none, where=capacity > 0)
     return share
@@ -80,9 +77,9 @@ class Packer:
     signals = NO_SIGNALS
 
     def scores(self, pairs: MachineTaskPairs) -> Floats:
-        aligned: Floats = np.mean(
-            shares(pairs.free, pairs.capacity) * shares(pairs.request, pairs.capacity), axis=1
-        )
+        capacity = pairs.capacity
+        left, asked = shares(pairs.free, capacity), shares(pairs.request, capacity)
+        aligned: Floats = row_sums(left * asked) / capacity.shape[1]
         return aligned
 
 
@@ -140,5 +137,5 @@ class Tetris(Packer):
         aligned = super().scores(pairs)
         if not self.srtf:
             return aligned
-        short = self._shortness[np.searchsorted(self._index, pairs.index)]
+        short = self._shortness[self._index.searchsorted(pairs.index)]
         return (1.0 - self.srtf) * aligned + self.srtf * short

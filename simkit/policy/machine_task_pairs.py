@@ -30,7 +30,7 @@ class TaskColumns:
         self.index, self.remaining, self.instances, self.estimate_s = table.T[:4]
         self.requested_time_s, self.submit_time_s, self.user, gang = table.T[4:8]
         self.gang: Bools = gang > 0
-        self.request: Floats = table[:, 8:]
+        self.request: Floats = table[:, 8:].copy()  # rows next to each other are read faster
         """(T, R)"""
 
 
@@ -63,7 +63,7 @@ class MachineTaskPairs:
     @property
     def request(self) -> Floats:
         """(P, R) what an instance asks for."""
-        column: Floats = self.facts.request[self.task]
+        column: Floats = self.facts.request.take(self.task, axis=0)
         return column
 
     @property
@@ -228,22 +228,23 @@ class PairPlacer:
             free: (S, R) what is free there.
         """
         request = self._facts.request
-        fits = np.broadcast_to(self._alive, (len(columns), len(request))).copy()
+        fits = np.repeat(self._alive[None], len(columns), axis=0)
         if self._allowed is not None:
             fits &= self._allowed[columns]
+        room = free[:, None] if self._kept is None else free[:, None] - self._kept[columns]
+        room = np.maximum(room, 0.0)  # (S, 1, R), or (S, T, R) if tasks leave different amounts
         for r in range(request.shape[1]):
-            room = free[:, r, None]
-            if self._kept is not None:
-                room = room - self._kept[columns, :, r]
-            fits &= request[:, r] <= np.maximum(room, 0.0)
-        state, task = np.nonzero(fits)
+            fits &= request[:, r] <= room[:, :, r]
+        state, task = fits.nonzero()
         scores = np.full(fits.shape, -np.inf)
         if len(task):
-            scores[state, task] = self._ask(task, self._lowest[columns[state]], free[state])
+            machine = self._lowest[columns[state]]
+            scores[fits] = self._ask(task, machine, free.take(state, axis=0))
         return scores
 
     def _ask(self, task: Ints, machine: Ints, free: Floats) -> Floats:
-        pairs = MachineTaskPairs(self._facts, task, machine, free, self._capacity[machine])
+        capacity = self._capacity.take(machine, axis=0)
+        pairs = MachineTaskPairs(self._facts, task, machine, free, capacity)
         scores = np.asarray(self._score(pairs), dtype=np.float64)
         if scores.shape != task.shape or not np.isfinite(scores).all():
             raise PolicyError(
@@ -291,7 +292,7 @@ class PairPlacer:
         best = int(scores.argmax())
         count = 1
         if len(members) > 1 and (scores[best], -best) < (self._best[column], -task):
-            count = min(int(np.searchsorted(members, rival)), self._left[task])
+            count = min(int(members.searchsorted(rival)), self._left[task])
         if count < len(members):
             self._ahead[column] = task, step - 1, block
             column = self._split(column, count)

@@ -183,14 +183,17 @@ class Bookkeeping:
         if outcome == _SUSPENDED:
             return
         sum_s = record.lost_s if outcome == _LOST else record.executed_s
+        count, instances = 0, task.instances
         for allocation in ended:
-            sum_s += executed_s * (allocation.count / task.instances)
+            count += allocation.count
+            sum_s += executed_s * (allocation.count / instances)
         if outcome == _LOST:
             record.lost_s = sum_s
             return
         record.executed_s = sum_s
-        record.longest_s = max(record.longest_s, executed_s)
-        record.ended += sum([allocation.count for allocation in ended])
+        if executed_s > record.longest_s:
+            record.longest_s = executed_s
+        record.ended += count
         if outcome == _KILLED:
             record.killed = self._recorder.reason("requested time is over")
         if record.ended == task.instances:
@@ -219,22 +222,23 @@ class Bookkeeping:
 
         There is a row for each machine and run of instances.
         """
-        task = ended[0].task
+        task, start = ended[0].task, ended[0].start_time_s
         pieces: list[float] = []
-        for allocation, attempt in zip(ended, attempts, strict=True):
+        for allocation, attempt in zip(ended, attempts):  # noqa: B905 - of equal length, hot
             on = allocation.on
-            runs = self._whole(task) if attempt is None else attempt.instances or self._whole(task)
+            runs = attempt.instances if attempt is not None else None
+            if runs is None:
+                runs = self._whole(task)
             if len(runs) == 1 and len(on) == 1:  # the usual case
-                first, count, number = runs[0]
-                pieces += (on[0][0], first, count, number)
+                pieces += on[0][0], *runs[0]
                 continue
             for piece in spread(on, runs):
                 pieces += piece
-        recorder, start = self._recorder.spilled(), ended[0].start_time_s
+        recorder, number = self._recorder, len(pieces) // 4
+        if recorder.simple:
+            recorder.spilled()
         recorder.pieces.fromlist(pieces)
-        recorder.allocations.fromlist([
-            task.job_index, task.index, start, now, outcome, len(pieces) // 4,
-        ])  # fmt: skip
+        recorder.allocations.fromlist([task.job_index, task.index, start, now, outcome, number])
 
     def _whole(self, task: Task) -> tuple[Instances, ...]:
         """Return the instances of a gang, in its present attempt."""

@@ -53,31 +53,34 @@ class Execution:
         Instances of a bag on one machine that end together are an allocation.
         """
         if task.gang:
-            self._start_gang(task, on, count)
+            self._start(task, (on, count, None), self._run_time_s(task.index))
             return
         instances = self._books.instances(task, count)
-        if self._own_times is None:
+        if self._own_times is not None:
+            for work, part in self._own_times.split(task, on, instances):
+                self._start(task, part, work)
+        elif len(on) == 1:
+            self._start(task, (on, count, instances), self._run_time_s(task.index))
+        else:
             parts = by_machine(on, instances)
             self._start_parts(task, parts, self._run_time_s(task.index))
-        else:
-            for work, part in self._own_times.split(task, on, instances):
-                self._start_parts(task, (part,), work)
 
-    def _start_gang(self, task: Task, on: Placement, count: int) -> None:
-        state, now, attempt = self._state, self._events.now, None
-        work = self._run_time_s(task.index)
+    def _start(self, task: Task, part: Part, work: float) -> None:
+        """Start a gang, or part of a bag, as one allocation."""
+        state, now = self._state, self._events.now
+        (on, count, instances), outcome = part, 0
         if self._kill_at_limit and task.requested_time_s < work:
-            work = task.requested_time_s
-            attempt = Attempt(work, None, _KILLED)
+            work, outcome = task.requested_time_s, _KILLED
         if (record := self._records.get(task)) is not None:
-            record.starts(now, True)
+            record.starts(now, instances is None)
         rank = state.starts = state.starts + 1
         allocation = Allocation(rank, task, on, count, now, now + task.estimate_s)
-        self._running[allocation] = attempt
+        plain = instances is None and not outcome
+        self._running[allocation] = None if plain else Attempt(work, instances, outcome)
         self._run((allocation,), 0.0, now + work)
 
     def _start_parts(self, task: Task, parts: Iterable[Part], work: float) -> None:
-        """Start parts of a bag that run equally long; each becomes an allocation."""
+        """Start parts of a bag that end together; each becomes an allocation."""
         state, running, now = self._state, self._running, self._events.now
         outcome = 0
         if self._kill_at_limit and task.requested_time_s < work:

@@ -28,15 +28,13 @@ def spread(
             first, size, left = first + taken, size - taken, left - taken
 
 
-Part = tuple[Placement, int, tuple[Instances, ...]]
-"""Instances of a bag that become an allocation: (the machine and how many, how many, which)."""
+Part = tuple[Placement, int, tuple[Instances, ...] | None]
+"""Instances that become an allocation: (machines and how many, how many, which; None: a gang)."""
 
 
 def by_machine(on: Placement, instances: tuple[Instances, ...]) -> Iterator[Part]:
     """Deal runs of instances of a bag out to machines: yield the part of each machine."""
-    if len(on) == 1:
-        yield on, on[0][1], instances
-    elif len(instances) == 1:
+    if len(instances) == 1:
         first, _, attempt = instances[0]
         for machine, count in on:
             yield ((machine, count),), count, ((first, count, attempt),)

@@ -1,0 +1,143 @@
+"""Evolution strategies: weights that are scored whole, without gradients.
+
+    search = CMAEvolution(start, spread=0.5, seed=0)
+    for _ in range(generations):
+        search.tell([score(weights) for weights in search.ask()])
+    best = search.mean
+
+Scores are better the higher they are. Score all candidates of a generation on the same instances of
+the workload (common random numbers), so that luck does not decide between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata
+
+from simkit.arrays import Floats
+
+__all__ = ["AntitheticEvolution", "CMAEvolution", "Evolution"]
+
+
+class Evolution(Protocol):
+    """A search for the P weights with the highest score, generation by generation."""
+
+    @property
+    def mean(self) -> Floats:
+        """(P,) the middle of the search: what it has found."""
+
+    def ask(self) -> Floats:
+        """Return (K, P) the candidates of a generation."""
+
+    def tell(self, scores: npt.ArrayLike, /) -> None:
+        """Take (K,) the scores of the candidates asked for last."""
+
+    def state(self) -> dict[str, Any]:
+        """Return all that it knows, as arrays and plain values; see `restore`."""
+
+    def restore(self, state: Mapping[str, Any], /) -> None:
+        """Be as when `state` was called, between two generations."""
+
+
+class AntitheticEvolution:
+    """Moves along the scores' slope, which it measures with pairs of opposite steps.
+
+    T. Salimans, J. Ho, X. Chen, S. Sidor and I. Sutskever, "Evolution strategies as a scalable
+    alternative to reinforcement learning" (2017): the mean moves by rate / (K · spread) · Σ u · ε,
+    where u are the candidates' ranks, from -1/2 to 1/2, and ε their standard normal steps.
+    """
+
+    def __init__(
+        self, start: npt.ArrayLike, *, spread: float, rate: float, pairs: int,
+        rng: np.random.Generator,
+    ) -> None:  # fmt: skip
+        """Begin at (P,) weights.
+
+        Args:
+            start: the first mean.
+            spread: standard deviation of a candidate's weights about the mean.
+            rate: length of a move.
+            pairs: K / 2.
+            rng: draws the steps; `state` does not include it, so the caller must save it.
+        """
+        self._mean = np.array(start, np.float64)
+        self._spread, self._rate, self._pairs, self._rng = spread, rate, pairs, rng
+        self._steps: Floats = np.zeros((0, len(self._mean)))
+
+    @property
+    def mean(self) -> Floats:
+        return self._mean
+
+    def ask(self) -> Floats:
+        half = self._rng.standard_normal((self._pairs, len(self._mean)))
+        self._steps = np.concatenate((half, -half))
+        return self._mean + self._spread * self._steps
+
+    def tell(self, scores: npt.ArrayLike) -> None:
+        ranks = rankdata(np.asarray(scores)) - 1  # equal scores share their mean rank
+        weights = ranks / max(len(ranks) - 1, 1) - 0.5
+        self._mean += self._rate / (len(ranks) * self._spread) * (weights @ self._steps)
+
+    def state(self) -> dict[str, Any]:
+        return {"mean": self._mean.copy()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._mean = np.array(state["mean"], np.float64)
+
+
+class CMAEvolution:
+    """Adapts the shape of its steps to what was good: CMA-ES, by the library cma.
+
+    N. Hansen, "The CMA evolution strategy: a tutorial" (2016). Good for up to some hundred weights.
+    The same seed and scores give the same candidates, so that its state is the scores so far.
+    """
+
+    def __init__(
+        self, start: npt.ArrayLike, *, spread: float, seed: int, candidates: int | None = None
+    ) -> None:
+        """Begin at (P,) weights.
+
+        Args:
+            start: the first mean.
+            spread: first standard deviation of a candidate's weights about the mean.
+            seed: of all that is drawn, from 0.
+            candidates: K; None: 4 + 3 log P.
+        """
+        self._start, self._spread, self._seed = np.array(start, np.float64), spread, seed
+        self._options = {} if candidates is None else {"popsize": candidates}
+        self._begin()
+
+    def _begin(self) -> None:
+        import cma
+
+        options = {"seed": self._seed + 1, "verbose": -9, **self._options}  # 0 would be the clock
+        self._search = cma.CMAEvolutionStrategy(self._start, self._spread, options)
+        self._asked: Sequence[Floats] = ()
+        self._told: list[list[float]] = []
+
+    @property
+    def mean(self) -> Floats:
+        mean: Floats = np.array(self._search.mean)
+        return mean
+
+    def ask(self) -> Floats:
+        self._asked = self._search.ask()
+        return np.array(self._asked)
+
+    def tell(self, scores: npt.ArrayLike) -> None:
+        told = np.asarray(scores, np.float64).tolist()
+        self._told.append(told)
+        self._search.tell(self._asked, [-score for score in told])
+
+    def state(self) -> dict[str, Any]:
+        return {"told": np.array(self._told)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._begin()
+        for scores in state["told"]:
+            self.ask()
+            self.tell(scores)

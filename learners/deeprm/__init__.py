@@ -20,6 +20,8 @@ from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.learners.arguments import attempt, read_arguments, refuse_without_jobs
 from simkit.learners.bundle import safetensors
+from simkit.learners.common.baselines import decision_means
+from simkit.learners.common.returns import rewards_to_go
 from simkit.learners.deeprm.arguments import DeepRMArguments
 from simkit.learners.deeprm.warm_start import imitate
 from simkit.learners.lockstep import Lockstep
@@ -29,10 +31,8 @@ from simkit.learners.lockstep.rollouts import (
     NOTHING_DONE,
     Rollouts,
     chooser,
-    decision_means,
     outcome,
     play,
-    rewards_to_go,
     roll_out,
 )
 from simkit.learners.nn.input_layers import make_input_layer

@@ -1,4 +1,4 @@
-"""Rollouts: episodes played to their ends, with their returns, outcomes and baselines."""
+"""Rollouts: episodes played to their ends, and their outcomes."""
 
 from __future__ import annotations
 
@@ -111,28 +111,6 @@ def chooser(
     return decide
 
 
-def rewards_to_go(rewards: Floats, discount: float = 1.0) -> Floats:
-    """Return the sum of the rewards from each decision to the end of its episode.
-
-    G[t] = r[t] + discount * G[t + 1] (Sutton and Barto, "Reinforcement learning", 2018, equation
-    3.9). t counts decisions, not steps of time: decisions that leave time frozen are discounted as
-    well.
-
-    Args:
-        rewards: (T, N) reward of each decision of N episodes; 0 after an episode's end.
-        discount: from 0 to 1.
-
-    Returns:
-        (T, N) returns, 0 after an episode's end.
-    """
-    if discount == 1.0:
-        return np.cumsum(rewards[::-1], axis=0)[::-1]
-    returns = rewards.copy()
-    for t in range(len(rewards) - 2, -1, -1):
-        returns[t] += discount * returns[t + 1]
-    return returns
-
-
 NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType(
     {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
 )
@@ -175,23 +153,3 @@ def _jobs(game: Lockstep) -> tuple[Ints, Ints, Bools]:
 
 def _share(total: float, count: int) -> float:
     return float(total / count) if count else float("nan")
-
-
-def decision_means(returns: Floats, rollouts: int) -> Floats:
-    """Return the mean return, decision by decision, over the rollouts of the same job set.
-
-    Mao et al., "Resource management with deep reinforcement learning" (2016), algorithm 1. The same
-    jobs arrive in all of them, so that differences are due to the actions. A rollout that is over
-    counts as 0. `ValueBaseline` is the alternative that learns.
-
-    Args:
-        returns: (T, N) returns, 0 after an episode's end; episodes n // rollouts are of one job
-            set. T is 0 if no job set has a job.
-        rollouts: episodes of each job set; N is a multiple of it.
-
-    Returns:
-        (T, N) the baseline of each return; the same for all rollouts of a job set.
-    """
-    decisions, episodes = returns.shape
-    means = returns.reshape(decisions, episodes // rollouts, rollouts).mean(axis=2)  # (T, job sets)
-    return np.repeat(means, rollouts, axis=1)

@@ -21,6 +21,8 @@ from simkit.learners.arguments import (
     refuse_without_jobs,
 )
 from simkit.learners.bundle import safetensors
+from simkit.learners.common.baselines import decision_means
+from simkit.learners.common.returns import rewards_to_go
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import SofiaJobs
@@ -28,10 +30,8 @@ from simkit.learners.lockstep.rollouts import (
     NOTHING_DONE,
     Rollouts,
     chooser,
-    decision_means,
     outcome,
     play,
-    rewards_to_go,
     roll_out,
 )
 from simkit.learners.nn.derivatives import glorot

@@ -60,11 +60,30 @@ def test_it_is_the_sum_of_later_errors(seed, decay, discount):
     assert np.allclose(generalised_advantages(rewards, values, decays, discount), expected)
 
 
-@pytest.mark.parametrize(("discount", "expected"), [(1.0, [6, 5, 3]), (0.5, [2.75, 3.5, 3])])
-def test_returns_by_hand(discount, expected):
-    rewards = np.array([[1.0], [2.0], [3.0]])
-    assert rewards_to_go(rewards, discount).ravel().tolist() == expected
-    assert rewards.ravel().tolist() == [1, 2, 3]
+REWARDS = np.array([[-1.0, 0.0], [0.0, -2.0], [-3.0, 0.0]])  # (decision, episode)
+
+CASES = [
+    (1.0, [[-4, -2], [-3, -2], [-3, 0]]),
+    (0.5, [[-1.75, -1], [-1.5, -2], [-3, 0]]),
+    (0.0, [[-1, 0], [0, -2], [-3, 0]]),
+]
+
+
+@pytest.mark.parametrize(("discount", "expected"), CASES)
+def test_returns_sum_later_rewards(discount: float, expected: list[list[float]]) -> None:
+    assert rewards_to_go(REWARDS, discount).tolist() == expected
+
+
+def test_an_almost_undiscounted_return_is_almost_the_undiscounted_one() -> None:
+    """Two ways of summing, one for a discount of 1 and one for all others."""
+    rewards = np.random.default_rng(0).normal(size=(50, 7))
+    assert rewards_to_go(rewards, 1 - 1e-12) == pytest.approx(rewards_to_go(rewards))
+
+
+def test_rewards_are_not_changed() -> None:
+    before = REWARDS.copy()
+    rewards_to_go(REWARDS, 0.9)
+    assert (before == REWARDS).all()
 
 
 def test_time_moves_where_the_step_of_the_next_decision_is_another():

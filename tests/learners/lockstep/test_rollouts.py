@@ -9,10 +9,8 @@ from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.rollouts import (
     chooser,
-    decision_means,
     outcome,
     play,
-    rewards_to_go,
     roll_out,
 )
 from simkit.learners.nn.input_layers import make_input_layer
@@ -86,51 +84,6 @@ def test_sets_without_jobs_have_no_decisions() -> None:
     empty = JobSets.empty(2, 1, 2)
     kept = roll_out(Lockstep(MODEL, empty, 3), network(), np.random.default_rng(0))
     assert (len(kept.actions), kept.rewards.shape) == (0, (0, 6))
-
-
-REWARDS = np.array([[-1.0, 0.0], [0.0, -2.0], [-3.0, 0.0]])  # (decision, episode)
-
-CASES = [
-    (1.0, [[-4, -2], [-3, -2], [-3, 0]]),
-    (0.5, [[-1.75, -1], [-1.5, -2], [-3, 0]]),
-    (0.0, [[-1, 0], [0, -2], [-3, 0]]),
-]
-
-
-@pytest.mark.parametrize(("discount", "expected"), CASES)
-def test_returns_sum_later_rewards(discount: float, expected: list[list[float]]) -> None:
-    assert rewards_to_go(REWARDS, discount).tolist() == expected
-
-
-def test_an_almost_undiscounted_return_is_almost_the_undiscounted_one() -> None:
-    """Two ways of summing, one for a discount of 1 and one for all others."""
-    rewards = np.random.default_rng(0).normal(size=(50, 7))
-    assert rewards_to_go(rewards, 1 - 1e-12) == pytest.approx(rewards_to_go(rewards))
-
-
-def test_rewards_are_not_changed() -> None:
-    before = REWARDS.copy()
-    rewards_to_go(REWARDS, 0.9)
-    assert (before == REWARDS).all()
-
-
-def test_rollouts_of_a_set_share_the_mean_and_ended_ones_count_as_0() -> None:
-    returns = np.array(
-        [  # two rollouts of set 0, two of set 1
-            [-4.0, -2.0, -10.0, -20.0],
-            [-3.0, 0.0, 0.0, -8.0],  # the second and third rollout are over
-        ]
-    )
-    assert decision_means(returns, 2).tolist() == [[-3, -3, -15, -15], [-1.5, -1.5, -4, -4]]
-
-
-def test_a_single_rollout_has_no_advantage() -> None:
-    returns = np.random.default_rng(0).normal(size=(5, 3))
-    assert (decision_means(returns, 1) == returns).all()
-
-
-def test_without_a_decision_there_is_no_mean() -> None:
-    assert decision_means(np.zeros((0, 6)), 2).shape == (0, 6)
 
 
 def one_set(*jobs: tuple[int, int]) -> JobSets:

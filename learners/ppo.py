@@ -67,9 +67,9 @@ class PPOArguments(Section):
     iterations: Count = 40
     """Iterations of the training."""
     loads: list[Positive] = Field(default_factory=list)
-    """Offered loads that the job sets take by turns; none: that of the workload."""
+    """Offered loads to mix, each with as many jobs; none: that of the workload."""
     job_sets: Count = 100
-    """Fresh job sets per iteration."""
+    """Fresh job sets per iteration, of all loads together."""
     rollouts: Annotated[int, Field(ge=2)] = 8
     """Episodes of each job set."""
     objective: Objective = "slowdown"
@@ -192,7 +192,9 @@ class PPOTraining(TorchTraining):
         That is done load by load: else the highest would drown out the others.
         """
         rows = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
-        load = rollouts.episode[rows] // self.chosen.rollouts % max(len(self.chosen.loads), 1)
+        load = self.source.source_of(self.chosen.job_sets)[
+            rollouts.episode[rows] // self.chosen.rollouts
+        ]
         scaled = scaled_by_group(advantages[rows], load)
         columns = [
             rollouts.seen[rows], rollouts.allowed[rows], rollouts.actions[rows],

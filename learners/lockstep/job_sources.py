@@ -11,6 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
+from simkit.arrays import Ints
 from simkit.errors import ScenarioError, TraceError
 from simkit.learners.arguments import RESOURCES, longest_job, pool_problems
 from simkit.learners.lockstep.job_sets import JobSets
@@ -34,6 +35,9 @@ class JobSource(Protocol):
 
     def held_out(self, sets: int) -> JobSets:
         """Return job sets to judge on; the same ones for every training, some may be empty."""
+
+    def source_of(self, sets: int) -> Ints:
+        """Return (S,) which of several loads each drawn set has; 0 where there is one."""
 
 
 class DeepRMJobs:
@@ -75,6 +79,9 @@ class DeepRMJobs:
     def draw(self, rng: np.random.Generator, sets: int) -> JobSets:
         return JobSets(*self._workload.draw_sets(rng, sets))
 
+    def source_of(self, sets: int) -> Ints:
+        return np.zeros(sets, np.int64)
+
     def held_out(self, sets: int) -> JobSets:
         """Return the original's unseen sets at this rate."""
         rows = [self._workload.unseen_set(number) for number in range(sets)]
@@ -115,33 +122,37 @@ class SofiaJobs:
         drawn.check_fit(self.model)
         return drawn
 
+    def source_of(self, sets: int) -> Ints:
+        return np.zeros(sets, np.int64)
+
     def held_out(self, sets: int) -> JobSets:
         return self.draw(stream(0, "sofia.held_out"), sets)
 
 
 class MixedJobs:
-    """Job sets of several sources by turns: set n is of source n modulo their number."""
+    """DeepRM's workload at several loads; drawn sets of all loads bring as many jobs together.
 
-    def __init__(self, sources: Sequence[JobSource]) -> None:
+    Sets stand load by load. Held out are as many sets of each load, as far as they can be shared.
+    """
+
+    def __init__(self, sources: Sequence[DeepRMJobs]) -> None:
         self.sources = tuple(sources)
         self.model = sources[0].model
 
     def draw(self, rng: np.random.Generator, sets: int) -> JobSets:
-        return self._by_turns([s.draw(rng, n) for s, n in self._shares(sets)], sets)
+        counts = np.bincount(self.source_of(sets), minlength=len(self.sources)).tolist()
+        return JobSets.joined([s.draw(rng, n) for s, n in zip(self.sources, counts, strict=True)])
 
     def held_out(self, sets: int) -> JobSets:
-        return self._by_turns([s.held_out(n) for s, n in self._shares(sets)], sets)
+        parts = len(self.sources)
+        counts = [len(range(n, sets, parts)) for n in range(parts)]
+        return JobSets.joined([s.held_out(n) for s, n in zip(self.sources, counts, strict=True)])
 
-    def _shares(self, sets: int) -> Iterator[tuple[JobSource, int]]:
-        """Yield how many of so many sets each source draws."""
-        count = len(self.sources)
-        return ((source, len(range(n, sets, count))) for n, source in enumerate(self.sources))
-
-    def _by_turns(self, parts: Sequence[JobSets], sets: int) -> JobSets:
-        order = np.argsort(
-            np.concatenate([np.arange(n, sets, len(parts)) for n in range(len(parts))])
-        )
-        return JobSets.joined(parts).take(order)
+    def source_of(self, sets: int) -> Ints:
+        """Return (S,) the number of the source of each drawn set, ascending."""
+        jobs_s = 1.0 / np.array([source.rate for source in self.sources])
+        until = np.rint(sets * jobs_s.cumsum() / jobs_s.sum())
+        return np.searchsorted(until, np.arange(sets), side="right")
 
 
 def job_source(scenario: Scenario, learner: str, loads: Sequence[float] = ()) -> JobSource:
@@ -150,7 +161,7 @@ def job_source(scenario: Scenario, learner: str, loads: Sequence[float] = ()) ->
     Args:
         scenario: with DeepRM's or Sofia's workload.
         learner: its name, for messages.
-        loads: offered loads that take turns, in place of the workload's; none: the workload's.
+        loads: offered loads to mix, in place of the workload's; none: the workload's.
 
     Raises ScenarioError, all problems at once, for another workload or cluster, or loads of a
     workload that has none.

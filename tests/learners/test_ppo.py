@@ -142,14 +142,19 @@ def test_what_it_cannot_learn_from_is_refused(changes, arguments, text) -> None:
         training(where=scenario(**changes), **arguments)
 
 
-def test_job_sets_of_several_loads_take_turns() -> None:
+def test_of_several_loads_each_brings_as_many_jobs() -> None:
+    mixed = job_source(scenario(), "ppo", (0.1, 0.3, 1.2))
+    sets = mixed.draw(np.random.default_rng(0), 1700)
+    assert np.bincount(mixed.source_of(1700)).tolist() == [1200, 400, 100]
+    jobs = np.bincount(mixed.source_of(1700), sets.jobs)
+    assert jobs == pytest.approx([jobs.mean()] * 3, rel=0.1)
+
+
+def test_of_several_loads_as_many_sets_are_held_out() -> None:
     mixed = job_source(scenario(), "ppo", (0.1, 1.8))
     assert isinstance(mixed, MixedJobs)
-    sets = mixed.held_out(5)
     few, many = mixed.sources[0].held_out(3), mixed.sources[1].held_out(2)
-    assert sets.jobs.tolist() == [
-        few.jobs[0], many.jobs[0], few.jobs[1], many.jobs[1], few.jobs[2],
-    ]  # fmt: skip
+    assert mixed.held_out(5).jobs.tolist() == [*few.jobs, *many.jobs]
 
 
 def test_an_iteration_without_a_job_learns_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

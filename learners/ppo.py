@@ -27,7 +27,7 @@ from simkit.learners.arguments import (
     read_arguments,
     refuse_without_jobs,
 )  # fmt: skip
-from simkit.learners.bundle import safetensors, write_bundle
+from simkit.learners.bundle import safetensors
 from simkit.learners.common.baselines import step_means
 from simkit.learners.common.distributions import (
     entropy,
@@ -40,7 +40,7 @@ from simkit.learners.common.returns import generalised_advantages, scaled_by_gro
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
 from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import SetScorerShape
-from simkit.learners.common.training import TorchTraining, weights_of
+from simkit.learners.common.training import TorchTraining
 from simkit.learners.description import describe
 from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.job_sources import JobSource, job_source
@@ -48,7 +48,6 @@ from simkit.learners.lockstep.rollouts import NOTHING_DONE, outcome
 from simkit.learners.lockstep.slot_games import SlotGames
 from simkit.learners.nn.policy_network import check_device
 from simkit.learning.observe_slots import context_size, slot_set_schema, slot_size
-from simkit.results.run_info import versions
 from simkit.scenario import Scenario
 from simkit.scenario.types import Count, Section
 from simkit.training import Training
@@ -232,10 +231,5 @@ class PPOTraining(TorchTraining):
         }
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        description = {
-            **describe(self.network.actor.shape, self.schema, self.model, "now"),
-            **self.identity(),
-            "versions": versions(),
-            "curve_end": dict(curve_end),
-        }
-        write_bundle(folder, weights_of(self.network.actor), description)
+        how = describe(self.network.actor.shape, self.schema, self.model, "now")
+        self.write_network(folder, self.network.actor, how, curve_end)

@@ -13,7 +13,9 @@ import torch
 from torch import nn
 
 from simkit.errors import RunError
+from simkit.learners.bundle import write_bundle
 from simkit.learners.checkpoints import Checkpoint
+from simkit.results.run_info import versions
 from simkit.scenario import Scenario
 from simkit.scenario.types import Section
 from simkit.seeds import stream
@@ -80,6 +82,24 @@ class TorchTraining(Training):
             text = f"{folder}: holds a damaged checkpoint ({error!r}); start the training over"
             raise RunError(text) from error
         self.iteration = found.iteration
+
+    def write_network(
+        self,
+        folder: Path,
+        network: nn.Module,
+        how: Mapping[str, Any],
+        curve_end: Mapping[str, float],
+    ) -> None:
+        """Write a network as an agent's bundle.
+
+        Args:
+            folder: of the bundle.
+            network: of the policy.
+            how: what agent.json says of how it acts; see `simkit.learners.description.describe`.
+            curve_end: the last row of the metrics.
+        """
+        of_training = {"versions": versions(), "curve_end": dict(curve_end), **self.identity()}
+        write_bundle(folder, weights_of(network), {**how, **of_training})
 
     def identity(self) -> dict[str, Any]:
         """Return what tells this training from others, and what an agent says of its training."""

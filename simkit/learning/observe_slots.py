@@ -48,7 +48,8 @@ def slot_set(view: SlottedView, facts: SlotFacts, model: Slotted) -> Numbers:
     numbers[..., : whole - 4] = held.reshape(*lead, whole - 4)
     numbers[..., whole - 4] = np.minimum(view.backlog / model.backlog_shown, 1.0)
     numbers[..., whole - 3] = np.minimum(view.since_arrival / model.memory, 1.0)
-    numbers[..., whole - 2] = np.minimum(facts.arrived / (elapsed + model.max_length), 1.0)
+    usual = 2 + 2 * elapsed / model.max_length
+    numbers[..., whole - 2] = facts.arrived / (facts.arrived + usual)
     numbers[..., whole - 1] = elapsed / (elapsed + model.max_length)
     tasks = numbers[..., whole:].reshape(*lead, slots, slot_size(model))
     tasks[..., 0] = view.length > 0
@@ -82,8 +83,8 @@ def slot_set_schema(model: Slotted) -> ObservationSchema:
         Field("since_arrival", (1,), 0, 1, "1", f"steps since a job last came / {model.memory}"),
         Field(
             "arrivals", (2,), 0, 1, "1",
-            f"jobs that have come / (t + {model.max_length}), and t / (t + {model.max_length}), t "
-            "steps after the first came",
+            f"n / (n + 2 + 2 t / {model.max_length}) when n jobs have come, t steps after the "
+            f"first; and t / (t + {model.max_length})",
         ),
         Field(
             "slots", (slots, slot_size(model)), 0, 1, "1",

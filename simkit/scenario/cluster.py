@@ -23,6 +23,7 @@ from simkit.scenario.types import (
     check_order,
 )
 from simkit.scenario.yaml_lines import KeyPath
+from simkit.workload.resource_names import taken_names
 
 _Problem = tuple[KeyPath, str]
 
@@ -111,6 +112,8 @@ class MachineGroup(Section):
     def _has_resources(self) -> Self:
         if not self.capacity:
             raise ValueError("has no resource; add one, such as cpu: 64")
+        if taken := taken_names(self.capacity):
+            raise ValueError("; ".join(taken))
         for resource in self.capacity:
             if near := get_close_matches(resource, ("name", "count"), n=1, cutoff=0.75):
                 raise ValueError(f"the resource {resource!r} looks like a typo of {near[0]!r}")

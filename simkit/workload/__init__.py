@@ -20,6 +20,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import TraceError
 from simkit.units import LONGEST_S, request_on_grid, time_on_grid
 from simkit.workload.parents import critical_path_s, find_cycle, slices
+from simkit.workload.resource_names import taken_names
 
 if TYPE_CHECKING:
     import polars as pl
@@ -178,7 +179,8 @@ class Workload:
             ),
             **_value_rules(self),
         }
-        return [rule for rule, kept in rules.items() if not kept] + self._dependency_problems()
+        problems = [rule for rule, kept in rules.items() if not kept]
+        return problems + taken_names(self.resources) + self._dependency_problems()
 
     def _dependency_problems(self) -> list[str]:
         """Return what is wrong with the parents of tasks."""

@@ -175,7 +175,8 @@ class Cluster:
 
     def _too_large(self) -> list[str]:
         """Return the resources of which the machines have more than can be added up exactly."""
-        totals = np.asarray(self.capacity, dtype=np.float64).sum(axis=0).tolist()
+        with np.errstate(over="ignore"):  # an endless sum is too large, too
+            totals = np.asarray(self.capacity, dtype=np.float64).sum(axis=0).tolist()
         return [
             f"cluster: the machines have {total:g} {name} in all; the most is 2**53, about 9e15; "
             "use a larger unit"

@@ -75,6 +75,10 @@ def _check_instants(run: AuditedRun, check: Check) -> None:
     if _may_wake(run):
         check.notes["rows without a change are not judged"] = "power, processes or policy may wake"
         return
+    if _changes_may_hide(run):
+        why = "a machine that is down already may fail, leave or be maintained, without an event"
+        check.notes["rows without a change are not judged"] = why
+        return
     if corrected is None:
         check.notes["rows without a change are not judged"] = "estimates may have been corrected"
         return
@@ -100,6 +104,12 @@ def _check_rounds(run: AuditedRun, time: Floats, check: Check) -> None:
     again = np.append(False, time[1:] == time[:-1])
     again &= ~np.isin(time, zero.to_numpy())
     check.add_where("the instant has a second row, but nothing ends in it", again, {"time_s": time})
+
+
+def _changes_may_hide(run: AuditedRun) -> bool:
+    """Whether several things take capacities away, so that one may find nothing left to take."""
+    causes = ("failures", "trace", "containers", "maintenance")
+    return sum(bool(run.setting("cluster", cause)) for cause in causes) > 1
 
 
 def _may_wake(run: AuditedRun) -> bool:

@@ -9,6 +9,8 @@ from typing import Any
 import polars as pl
 import pytest
 
+import simkit
+
 OWN = {"policy": {"path": "mine.py:Mine", "args": {}}}
 """A custom policy: it may do what an ordering does not."""
 
@@ -369,3 +371,23 @@ def test_tables_without_rows_are_right(kit: Any, tmp_path: Path) -> None:
     world = kit.build([job], [], [{"processors": 8.0}])
     assert world.tables["allocations"].schema["job_id"] == pl.Int64
     assert world.audit(tmp_path).found == {}
+
+
+def test_what_happens_to_a_machine_that_is_down_already_needs_no_event(tmp_path: Path) -> None:
+    """It fails in a window, or is failed when one begins: a decision, but no change of capacity."""
+    window = {"start": "5h", "duration": "1h", "every": "6h", "running": "drain"}
+    scenario = {
+        "workload": {"type": "poisson", "jobs": 60, "processors": 2, "rate_per_s": 0.0005,
+                     "mean_run_time_s": 600},
+        "cluster": {
+            "machines": [{"count": 1, "processors": 2}], "maintenance": [window],
+            "failures": {"mtbf": "3h", "mttr": "2h", "running": "requeue"},
+        },
+        "policy": {"order": "fcfs", "backfill": "none"},
+    }  # fmt: skip
+    run = simkit.simulate(scenario, output=tmp_path / "run")
+    rows, events = run.timeline["time_s"].to_list(), run.events["time_s"].to_list()
+    known = {*events, *run.jobs["submit_time_s"], *run.jobs["start_time_s"],
+             *run.allocations["end_time_s"]}  # fmt: skip
+    assert set(rows) - known  # there are such decisions
+    assert simkit.verify_run(tmp_path / "run").found == {}

@@ -10,7 +10,14 @@ import pytest
 
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
-from simkit.policies import changing_orders, fitness, multifactor, orderings, value_orders
+from simkit.policies import (
+    changing_orders,
+    fitness,
+    multifactor,
+    orderings,
+    rlscheduler,
+    value_orders,
+)
 from simkit.policies import orderings as bag_orders
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
@@ -41,6 +48,9 @@ ORDERS = {
     "value": value_orders.HighestValue,
     "value-density": value_orders.ValueDensity,
     "least-slack": value_orders.LeastSlack,
+    "rlscheduler-wfp3": rlscheduler.RLSchedulerWFP3,
+    "rlscheduler-unicep": rlscheduler.RLSchedulerUNICEP,
+    "rlscheduler-f1": rlscheduler.RLSchedulerF1,
 }
 BACKFILLS = {"none": None, "easy": Easy, "conservative": Conservative, "ready-pool": ReadyPool}
 # Tried on sites with power, in test_power_policies.py.
@@ -50,6 +60,8 @@ NEED_POWER = {
     "backfill.carbon-threshold",
     "backfill.price-threshold",
 }
+# Knows pools of gangs alone; tried in test_rlscheduler.py.
+NEED_A_POOL = {"backfill.rlscheduler"}
 PLACEMENTS = {
     "first-fit": fitness.FirstFit,
     "best-fit": fitness.BestFit,
@@ -177,6 +189,7 @@ def test_periodic_decisions(order, backfill, simulate, job_columns):
 def test_the_names_of_scenarios_are_those_tried_here():
     names = {point.name for point in entry_points(group="simkit.policies")}
     for kind, tried in (("order", ORDERS), ("backfill", BACKFILLS), ("placement", PLACEMENTS)):
-        found = {n for n in names if n.startswith(f"{kind}.")} - NEED_POWER
+        found = {n for n in names if n.startswith(f"{kind}.")}
+        found -= NEED_POWER | NEED_A_POOL
         assert found == {f"{kind}.{n}" for n in tried}
-    assert names >= NEED_POWER
+    assert names >= NEED_POWER | NEED_A_POOL

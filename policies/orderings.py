@@ -102,6 +102,28 @@ class F4(_Learned):
         return task.estimate_s * sqrt(task.demand[0]) + 530_000.0 * self._log_submit(task)
 
 
+class LogRN:
+    """Small log10(r)·n first, r at least 2 s: F1 without the submit time.
+
+    D. Carastan-Santos and R. Y. de Camargo (SC 2017), as above.
+    """
+
+    def key(self, task: Task) -> float:
+        return _log(task.estimate_s) * task.demand[0]
+
+
+class R2N:
+    """Small r²·n first, r at least 10 s: a short run counts for more than a small size.
+
+    Between shortest job first and smallest area first. The bounded slowdown tells run times below
+    10 s no more apart than this does.
+    """
+
+    def key(self, task: Task) -> float:
+        estimate = max(task.estimate_s, 10.0)
+        return estimate * estimate * task.demand[0]
+
+
 class Random:
     """A random order: each task draws a number, which depends on the seed and its rank alone.
 

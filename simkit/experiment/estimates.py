@@ -18,6 +18,7 @@ Parallel Workloads Archive: jobs that ran longer than requested."""
 _BY_ESTIMATE: Final = {
     "sjf", "ljf", "saf", "laf", "f1", "f2", "f3", "f4", "hrrn", "wfp3", "unicef", "value",
     "value-density", "least-slack", "rlscheduler-wfp3", "rlscheduler-unicep", "rlscheduler-f1",
+    "log-r-n", "r2-n", "saf-p", "wfp3-p-n2",
 }  # fmt: skip
 """Orders that ask for estimates."""
 _BLIND_FITNESS: Final = {

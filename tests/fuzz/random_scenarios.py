@@ -15,7 +15,8 @@ Section = dict[str, Any]
 
 ORDERS = (
     "fcfs", "lcfs", "sjf", "ljf", "saf", "laf", "hrrn", "wfp3", "unicef", "f1", "f2", "f3", "f4",
-    "multifactor", "random", "largest-request", "fewest-remaining",
+    "log-r-n", "r2-n", "saf-p", "wfp3-p-n2", "multifactor", "random", "largest-request",
+    "fewest-remaining",
 )  # fmt: skip
 VALUE_ORDERS = ("qos", "value", "value-density", "least-slack")
 FITNESSES = (

@@ -21,6 +21,7 @@ from simkit.policies import (
 from simkit.policies import orderings as bag_orders
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
+from simkit.policies.hold import Hold
 from simkit.policies.ready_pool import ReadyPool
 from simkit.policy.ordered import OrderedPolicy
 from simkit.workload import Workload
@@ -37,10 +38,14 @@ ORDERS = {
     "f2": orderings.F2,
     "f3": orderings.F3,
     "f4": orderings.F4,
+    "log-r-n": orderings.LogRN,
+    "r2-n": orderings.R2N,
     "random": orderings.Random,
     "hrrn": changing_orders.HRRN,
     "wfp3": changing_orders.WFP3,
     "unicef": changing_orders.UNICEF,
+    "saf-p": changing_orders.SAFP,
+    "wfp3-p-n2": changing_orders.WFP3P,
     "multifactor": multifactor.Multifactor,
     "fewest-remaining": bag_orders.FewestRemaining,
     "largest-request": bag_orders.LargestRequest,
@@ -52,7 +57,13 @@ ORDERS = {
     "rlscheduler-unicep": rlscheduler.RLSchedulerUNICEP,
     "rlscheduler-f1": rlscheduler.RLSchedulerF1,
 }
-BACKFILLS = {"none": None, "easy": Easy, "conservative": Conservative, "ready-pool": ReadyPool}
+BACKFILLS = {
+    "none": None,
+    "easy": Easy,
+    "conservative": Conservative,
+    "ready-pool": ReadyPool,
+    "hold": lambda: Hold(longer_than=5),
+}
 # Tried on sites with power, in test_power_policies.py.
 NEED_POWER = {
     "backfill.power-cap",
@@ -177,7 +188,9 @@ def test_admission_loses_no_task(order, backfill, refill, simulate, job_columns)
     assert run["jobs"]["status"].to_list() == ["finished"] * 15
 
 
-@pytest.mark.parametrize("backfill", ["none", "easy", "conservative"])  # none that reserves ahead
+@pytest.mark.parametrize(
+    "backfill", ["none", "easy", "conservative", "hold"]
+)  # none that reserves ahead
 @pytest.mark.parametrize("order", ORDERS)
 def test_periodic_decisions(order, backfill, simulate, job_columns):
     jobs = job_columns([(1, 3, 2, 5), (1, 4, 3, 4), (0, 7, 1, 2), (2, 0, 4, 0)] * 5)

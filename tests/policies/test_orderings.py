@@ -9,7 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simkit.policies.orderings import F1, F2, F3, F4, FCFS, LAF, LCFS, LJF, SAF, SJF, Random
+from simkit.policies.orderings import (
+    F1,
+    F2,
+    F3,
+    F4,
+    FCFS,
+    LAF,
+    LCFS,
+    LJF,
+    R2N,
+    SAF,
+    SJF,
+    LogRN,
+    Random,
+)
 from simkit.policy import SystemInfo
 from simkit.policy.ordered import OrderedPolicy
 from simkit.policy.task import Task
@@ -68,6 +82,24 @@ def test_learned_functions(r, n, since, log_r, log_s):
     assert begun(F2()).key(job) == pytest.approx(r**0.5 * n + 25_600 * log10(log_s))
     assert begun(F3()).key(job) == pytest.approx(r * n + 6_860_000 * log10(log_s))
     assert begun(F4()).key(job) == pytest.approx(r * n**0.5 + 530_000 * log10(log_s))
+
+
+@pytest.mark.parametrize(
+    ("r", "log_r", "long_r"),
+    [(3600.0, 3600.0, 3600.0), (9.0, 9.0, 10.0), (1.0, 2.0, 10.0), (0.0, 2.0, 10.0)],
+)
+def test_estimate_and_size(r, log_r, long_r):
+    job = task(processors=16, estimate=r)
+    assert LogRN().key(job) == log10(log_r) * 16
+    assert R2N().key(job) == long_r**2 * 16
+
+
+def test_squared_estimates_differ_from_shortest_job_and_smallest_area(simulate, job_columns):
+    # Areas of 20, 18 and 33; r²·n, 5 s taken as 10, of 400, 324 and 363.
+    jobs = job_columns([(0, 9, 4, 9), (1, 5, 4, 5), (0, 18, 1, 18), (0, 11, 3, 11)])
+    assert simulate(OrderedPolicy(SAF()), jobs, 4).starts == [0, 27, 9, 32]
+    assert simulate(OrderedPolicy(SJF()), jobs, 4).starts == [0, 9, 14, 14]
+    assert simulate(OrderedPolicy(R2N()), jobs, 4).starts == [0, 27, 9, 9]
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, unique=True), st.integers(0, 2**32))

@@ -53,6 +53,11 @@ def _log_submit(jobs: PoolJobs) -> Floats:
     return _logs(np.maximum(jobs.submit - jobs.submit.min(initial=np.inf), 1.0))
 
 
+def _at_least_10(jobs: PoolJobs) -> Floats:
+    """Return estimates in s, at least 10."""
+    return np.maximum(jobs.estimate, 10.0)
+
+
 def _density(jobs: PoolJobs, setting: Setting) -> Floats:
     """Return minus value / (share of the cluster * estimate)."""
     held = jobs.size / setting.capacity * jobs.estimate
@@ -87,6 +92,8 @@ STATIC: Final[dict[str, Keys]] = {
     "f2": lambda jobs, _: _roots(jobs.estimate) * jobs.size + 25_600.0 * _log_submit(jobs),
     "f3": lambda jobs, _: jobs.estimate * jobs.size + 6_860_000.0 * _log_submit(jobs),
     "f4": lambda jobs, _: jobs.estimate * _roots(jobs.size) + 530_000.0 * _log_submit(jobs),
+    "log-r-n": lambda jobs, _: _logs(jobs.estimate) * jobs.size,
+    "r2-n": lambda jobs, _: _at_least_10(jobs) * _at_least_10(jobs) * jobs.size,
     "random": _drawn,
     "fewest-remaining": lambda jobs, _: jobs.instances,
     "largest-request": lambda jobs, setting: -jobs.request / setting.capacity,

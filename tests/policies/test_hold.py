@@ -1,0 +1,157 @@
+"""Holding long jobs back: by hand, and as EASY where nothing is held."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import simkit
+from simkit.errors import ScenarioError
+from simkit.policies.easy import Easy
+from simkit.policies.hold import Hold
+from simkit.policies.orderings import FCFS, SAF, SJF
+from simkit.policy.ordered import OrderedPolicy
+from simkit.workload.cluster import Cluster, Maintenance
+
+
+def starts(simulate, jobs, processors=10, order=FCFS, **arguments):
+    rule = Hold(**{"longer_than": 60, "keep_free": 0.3, **arguments})
+    return simulate(rule.compose(order()), jobs, processors).starts
+
+
+def test_a_long_job_leaves_room_while_anything_runs(simulate, job_columns):
+    # Job 1 would leave 2 of 10 processors free, and 3 must be: it waits until nothing runs.
+    jobs = job_columns([(0, 50, 2, 50), (0, 100, 6, 100), (5, 10, 4, 10)])
+    assert starts(simulate, jobs) == [0, 50, 5]
+    assert starts(simulate, jobs, keep_free=0.2) == [0, 0, 50]
+
+
+def test_a_long_job_starts_if_enough_stays_free(simulate, job_columns):
+    jobs = job_columns([(0, 50, 2, 50), (0, 100, 5, 100), (0, 100, 1, 100)])
+    assert starts(simulate, jobs) == [0, 0, 50]  # with job 2, 2 processors would be free
+
+
+def test_a_long_job_starts_on_the_empty_machine_however_large(simulate, job_columns):
+    jobs = job_columns([(0, 100, 10, 100), (1, 100, 8, 100), (1, 100, 1, 100)])
+    assert starts(simulate, jobs) == [0, 100, 200]  # beside job 1, job 2 would leave 1 free
+
+
+def test_a_held_job_is_no_head(simulate, job_columns):
+    # EASY would keep 60..160 for job 1, and job 2 of 3 processors would not start before 160.
+    jobs = job_columns([(0, 60, 5, 60), (1, 100, 10, 100), (1, 60, 3, 60), (1, 60, 1, 60)])
+    assert starts(simulate, jobs) == [0, 63, 2, 3]
+    easy = simulate(OrderedPolicy(FCFS(), Easy()), jobs, 10).starts
+    assert easy == [0, 60, 160, 160]
+
+
+def test_held_jobs_are_not_backfilled(simulate, job_columns):
+    # The head, job 1, needs all at 100; job 2 would end by then, but leave nothing free.
+    jobs = job_columns([(0, 100, 2, 100), (1, 10, 10, 10), (1, 57, 8, 61)])
+    assert starts(simulate, jobs, longer_than=60) == [0, 100, 110]
+    assert starts(simulate, jobs, longer_than=61) == [0, 100, 2]
+
+
+def test_a_share_is_a_whole_number_of_processors_where_it_should_be(simulate, job_columns):
+    jobs = job_columns([(0, 50, 5, 50), (0, 100, 40, 100)])  # 0.55 * 100 is above 55 in floats
+    assert starts(simulate, jobs, 100, keep_free=0.55) == [0, 0]
+
+
+def test_several_long_jobs_of_an_instant_see_what_the_first_takes(simulate, job_columns):
+    jobs = job_columns([(0, 50, 1, 50), (0, 100, 4, 100), (0, 100, 3, 100), (0, 100, 2, 100)])
+    assert starts(simulate, jobs) == [0, 0, 100, 0]
+
+
+def test_without_backfilling_the_head_blocks_but_held_jobs_do_not(simulate, job_columns):
+    jobs = job_columns([(0, 50, 5, 50), (0, 100, 5, 100), (0, 20, 6, 20), (0, 20, 1, 20)])
+    # Job 1 is held at 0, so that job 2 is the head; job 3 may only start as backfill.
+    assert starts(simulate, jobs) == [0, 50, 150, 0]
+    assert starts(simulate, jobs, backfilling=False) == [0, 50, 150, 150]
+
+
+def test_the_request_counts_and_else_the_estimate(simulate, job_columns):
+    jobs = job_columns([(0, 50, 2, 50), (0, 10, 6, 100), (0, 100, 1, 10)])
+    assert starts(simulate, jobs) == [0, 50, 0]
+    jobs = job_columns([(0, 50, 2, 50), (0, 100, 6, float("nan"))])
+    assert starts(simulate, jobs) == [0, 50]
+
+
+@pytest.mark.parametrize("keep_free", [-0.1, 1.0, float("nan"), "much"])
+def test_wrong_shares_are_refused(keep_free):
+    with pytest.raises(ScenarioError, match="backfill hold: keep_free is"):
+        Hold(keep_free=keep_free)
+
+
+@pytest.mark.parametrize("longer_than", [0, "long"])
+def test_wrong_durations_are_refused(longer_than):
+    with pytest.raises(ScenarioError, match="backfill hold: longer_than"):
+        Hold(longer_than=longer_than)
+
+
+def test_why_names_the_numbers(simulate, job_columns):
+    said = []
+
+    def note(policy, state):
+        said.extend(policy.why(state, task) for task in state.queue)
+
+    policy = Hold("1m", 0.3).compose(FCFS())
+    inner = policy.schedule
+
+    def schedule(state):
+        yield from inner(state)
+        note(policy, state)
+
+    policy.schedule = schedule
+    simulate(policy, job_columns([(0, 50, 2, 50), (0, 100, 6, 100)]), 10)
+    assert "it is held: it requests more than 1m, and fewer than 3 processors" in said[0]
+
+
+def test_a_scenario_runs_and_its_schedule_is_not_audited(tmp_path):
+    simkit.simulate(
+        {
+            "name": "held",
+            "workload": {"type": "poisson", "jobs": 50, "processors": 8, "rate_per_s": 0.1},
+            "cluster": {"processors": 8},
+            "policy": {"order": "saf", "backfill": {"type": "hold", "longer_than": "1m"}},
+        },
+        output=tmp_path / "run",
+    )
+    report = simkit.verify_run(tmp_path / "run")
+    (schedule,) = [check for check in report.checks if check.name == "schedule"]
+    assert "backfilling by hold" in schedule.skipped
+    assert not [violation for check in report.checks for violation in check.violations]
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(1, 6), st.integers(1, 4), st.integers(1, 9)),
+    min_size=1,
+    max_size=25,
+)
+MAINTAINED = Cluster.pool({"processors": 4.0}, maintenance=(Maintenance(10, 25, 0, (2,)),))
+
+
+@given(rows=ROWS, order=st.sampled_from([FCFS, SJF, SAF]), cluster=st.sampled_from([4, MAINTAINED]))
+def test_as_easy_if_no_job_is_long(rows, order, cluster, simulate, job_columns):
+    jobs = job_columns(rows)
+    easy = simulate(OrderedPolicy(order(), Easy()), jobs, cluster).starts
+    assert starts(simulate, jobs, cluster, order) == easy
+
+
+@given(rows=ROWS, order=st.sampled_from([FCFS, SJF, SAF]), backfilling=st.booleans())
+def test_no_long_job_starts_where_too_little_stays_free(
+    rows, order, backfilling, simulate, job_columns
+):
+    jobs = job_columns(rows)
+    rule = Hold(longer_than=4, keep_free=0.4, backfilling=backfilling)
+    run = simulate(rule.compose(order()), jobs, 4)
+    begin = run.starts
+    size, length = jobs["processors"], jobs["run_time_s"]
+    for job, requested in enumerate(jobs["requested_time_s"]):
+        at = begin[job]
+        others = [
+            size[other]
+            for other in range(len(rows))
+            if other != job and begin[other] < at < begin[other] + length[other]
+        ]
+        if requested > 4 and others:
+            assert 4 - sum(others) - size[job] >= 0.4 * 4

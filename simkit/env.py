@@ -13,6 +13,7 @@ Importing this module registers the ids of `simkit.learning.env_arguments`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal
 
@@ -24,6 +25,7 @@ from simkit.arrays import Bools
 try:
     import gymnasium
     from gymnasium import spaces
+    from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 except ModuleNotFoundError as error:
     if error.name != "gymnasium":
         raise
@@ -32,7 +34,7 @@ except ModuleNotFoundError as error:
         name="gymnasium",
     ) from error
 
-from simkit.errors import TraceError
+from simkit.errors import PluginError, ScenarioError, TraceError
 from simkit.experiment import Experiment
 from simkit.learning.agent_view import AgentView
 from simkit.learning.env_arguments import (
@@ -41,12 +43,14 @@ from simkit.learning.env_arguments import (
     check_settings,
     checked_options,
     loaded_scenario,
+    observation_space,
     register_envs,
 )
 from simkit.learning.episodes import Episode, Episodes, Loss
 from simkit.learning.model_policy import ModelPolicy
 from simkit.learning.observation import ObservationSchema
 from simkit.learning.reward import make_reward
+from simkit.plugins import find
 from simkit.policy import State
 from simkit.results.run_folder import Run
 
@@ -129,7 +133,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             unit,
         )  # fmt: skip
         self._actions, self._encoder = self._view.build(self.scenario, first.state.info)
-        self.observation_space: spaces.Space[Numbers] = _space(self._encoder.schema)
+        self.observation_space: spaces.Space[Numbers] = observation_space(self._encoder.schema)
         self.action_space = spaces.Discrete(self._actions.count)
         self._episode: Episode | None = None
         self._begun = False
@@ -283,12 +287,34 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         self._episode = None
 
 
-def _space(schema: ObservationSchema) -> spaces.Space[Any]:
-    """Return the box that observations lie in."""
-    low, high = np.empty(schema.shape, np.float32), np.empty(schema.shape, np.float32)
-    for part, begin, end in schema.places():
-        low[..., begin:end], high[..., begin:end] = part.low, part.high
-    return spaces.Box(low, high, dtype=np.float32)
+def vector_env(num_envs: int = 1, **arguments: Any) -> VectorEnv[Any, Any, Any]:
+    """Return an environment of many replicas, for `gymnasium.make_vec`.
+
+    It is the one that an installed package declares as the tool ``env.vector``, which plays
+    DeepRM's model; or, with a warning, `SyncVectorEnv` over single environments if that does not
+    know the arguments.
+
+    Args:
+        num_envs: replicas.
+        arguments: of `SchedulingEnv`.
+
+    Raises ScenarioError as `SchedulingEnv` does.
+    """
+    try:
+        make = find("simkit.tools", "env.vector")
+        fast: VectorEnv[Any, Any, Any] = make(num_envs, **arguments)
+    except (PluginError, ScenarioError) as error:
+        mode = arguments.pop("autoreset_mode", AutoresetMode.NEXT_STEP)
+        singles = SyncVectorEnv(
+            [lambda: SchedulingEnv(**arguments) for _ in range(num_envs)], autoreset_mode=mode
+        )
+        warnings.warn(
+            f"{num_envs} environments are stepped one after another, since the fast one cannot "
+            f"be had: {error}",
+            stacklevel=2,
+        )
+        return singles
+    return fast
 
 
 register_envs()

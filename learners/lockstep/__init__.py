@@ -82,9 +82,14 @@ class Lockstep:
         never = np.full((len(job_sets), 1), NEVER)
         enter = np.where(job_sets.there, job_sets.enter, NEVER)
         self._enter: Ints = np.concatenate((enter, never), axis=1)
-        weight = 1.0 / np.maximum(job_sets.length, 1) if objective == "slowdown" else 1.0
-        self._weight: Floats = np.where(job_sets.there, weight, 0.0)
+        self._objective = objective
+        self._weight = self._weights(job_sets.length)
         self.reset()
+
+    def _weights(self, length: Ints) -> Floats:
+        """Return what a job of each length costs a step; padding costs nothing."""
+        weight = 1.0 / np.maximum(length, 1) if self._objective == "slowdown" else 1.0
+        return np.where(length > 0, weight, 0.0)
 
     def reset(self) -> None:
         """Begin all games again."""
@@ -103,7 +108,7 @@ class Lockstep:
         self._grid = ReplicaGrid(self.model, games)
         self._slots = ReplicaSlots(self.model, games, self._jobs_a_set)
         self._earliest: Ints | None = None
-        self._keep(self._next_enter < NEVER)
+        self._close(self._next_enter == NEVER)
         self._arrive()
 
     def view(self) -> SlottedView:
@@ -122,9 +127,7 @@ class Lockstep:
     def earliest(self) -> Ints:
         """Return (A, M) how many steps ahead the task in each slot can start; -1: not at all."""
         if self._earliest is None:
-            shown = slice(self.model.slots)
-            length, size = self._slots.length[shown], self._slots.size[:, shown]
-            self._earliest = self._grid.earliest(length, size)
+            self._earliest = self._grid.earliest(*self._slots.shown())
         return self._earliest.T
 
     def mask(self) -> Bools:
@@ -253,7 +256,11 @@ class Lockstep:
         if self.limit is not None:
             over |= self.decisions[self.active] >= self.limit
         if over.any():
-            self._keep(~over)
+            self._close(over)
+
+    def _close(self, over: Bools) -> None:
+        """Switch off (A,) replicas whose game is over."""
+        self._keep(~over)
 
     def _keep(self, kept: Bools) -> None:
         """Keep only the state of some replicas."""

@@ -44,14 +44,15 @@ class ReplicaGrid:
         # one that a task of length 1 may start in.
         self._usable = model.latest_start(1) + 1
 
-    def earliest(self, length: Small, size: Small) -> Ints:
+    def earliest(self, length: Small, size: Small, rows: Ints | slice = slice(None)) -> Ints:
         """Return (…, A) the first step ahead at which tasks fit; -1: none, or length 0.
 
         Args:
             length: (…, A) steps of each task, 0 for none.
             size: (R, …, A) units of each.
+            rows: the replicas, if these are some of them.
         """
-        free = self._room(size).astype(self.dtype)
+        free = self._room(size, rows).astype(self.dtype)
         run = np.zeros(length.shape, self.dtype)  # steps in a row that are free, up to this one
         longest = np.zeros(length.shape, self.dtype)
         last = np.zeros(length.shape, self.dtype)  # where a run first is as long as the task
@@ -63,9 +64,9 @@ class ReplicaGrid:
         fits = (longest >= length) & (length > 0)
         return np.where(fits, last + 1 - length, -1)
 
-    def _room(self, size: Small) -> Bools:
+    def _room(self, size: Small, rows: Ints | slice) -> Bools:
         """Return (usable steps, …, A) whether a task could hold each single step."""
-        grid = self.occupied[: self._usable]
+        grid = self.occupied[: self._usable, :, rows]
         between = (slice(None), *(None,) * (size.ndim - 2))
         free: Bools | None = None
         for resource, capacity in enumerate(self._capacity):
@@ -97,6 +98,12 @@ class ReplicaGrid:
         weight: Floats = self._leaving[place]
         self._leaving[place] = 0.0
         return weight
+
+    def clear(self, rows: Ints) -> None:
+        """Empty the pools of some replicas."""
+        self.occupied[:, :, rows] = 0
+        self._leaving[:, rows] = 0.0
+        self.last_finish[rows] = 0
 
     def keep(self, kept: Bools) -> None:
         """Keep only the state of some replicas."""
@@ -185,6 +192,18 @@ class ReplicaSlots:
         self.job[slots, rows] = job
         self.length[slots, rows] = length
         self.size[:, slots, rows] = size
+
+    def shown(self, rows: Ints | slice = slice(None)) -> tuple[Small, Small]:
+        """Return (M, A) lengths and (R, M, A) sizes of what is in the slots of some replicas."""
+        slots = self._slots
+        return self.length[:slots, rows], self.size[:, :slots, rows]
+
+    def clear(self, rows: Ints) -> None:
+        """Empty the slots and backlogs of some replicas."""
+        self.job[:, rows] = -1
+        self.length[:, rows] = 0
+        self.size[:, :, rows] = 0
+        self.backlog[rows] = self.waiting[rows] = self._head[rows] = 0
 
     def keep(self, kept: Bools) -> None:
         """Keep only the state of some replicas."""

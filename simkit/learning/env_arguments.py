@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from simkit.errors import PolicyError, ScenarioError
+from simkit.learning.schema import ObservationSchema
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import find_scenario
 from simkit.scenario.yaml_document import load_scenario
@@ -87,11 +88,23 @@ def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     return chosen
 
 
+def observation_space(schema: ObservationSchema) -> Any:
+    """Return the `gymnasium.spaces.Box` that observations lie in."""
+    from gymnasium.spaces import Box
+
+    low, high = np.empty(schema.shape, np.float32), np.empty(schema.shape, np.float32)
+    for part, begin, end in schema.places():
+        low[..., begin:end], high[..., begin:end] = part.low, part.high
+    return Box(low, high, dtype=np.float32)
+
+
 ENVS = {
     "simkit/DeepRM-v0": {"scenario": "deeprm"},
     "simkit/Scheduling-v0": {"scenario": "quickstart", "observation": "queue-table"},
 }
 """Id → arguments of `SchedulingEnv`, which `gymnasium.make` may replace or add to."""
+FAST = {"simkit/DeepRM-v0"}
+"""Ids of which `gymnasium.make_vec` gives many replicas at once; see `simkit.env.vector_env`."""
 
 
 def register_envs() -> None:
@@ -100,4 +113,7 @@ def register_envs() -> None:
 
     for name, arguments in ENVS.items():
         if name not in registry:
-            register(name, "simkit.env:SchedulingEnv", kwargs=dict(arguments))
+            fast = "simkit.env:vector_env" if name in FAST else None
+            register(
+                name, "simkit.env:SchedulingEnv", kwargs=dict(arguments), vector_entry_point=fast
+            )

@@ -194,8 +194,13 @@ def test_only_learners_know_torch() -> None:
     assert {room_of(module) for module, _ in outside("torch")} <= {"learners"}
 
 
-def test_only_the_environment_knows_gymnasium() -> None:
-    assert {m for m, _ in outside("gymnasium")} <= {"simkit.env", "simkit.learning.env_arguments"}
+def test_only_the_environments_know_gymnasium() -> None:
+    assert {m for m, _ in outside("gymnasium")} <= {
+        "simkit.env",
+        "simkit.learning.env_arguments",
+        "simkit.learners.lockstep.vector_env",
+        "simkit.learners.lockstep.sb3",
+    }
 
 
 def test_policies_and_contracts_know_no_tables() -> None:

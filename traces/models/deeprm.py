@@ -18,6 +18,7 @@ contradict, a key decides, and this is what holds here:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from threading import Lock
 from typing import Annotated, Literal, Self
@@ -25,7 +26,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from simkit.arrays import Bools, Ints
+from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import NoJobsError, TraceError
 from simkit.scenario.types import BrokenRulesError, Count, CountRange, PositiveDuration
 from simkit.traces.models.synthetic import (
@@ -38,6 +39,8 @@ from simkit.traces.models.synthetic import (
 )
 from simkit.workload import Trace
 
+DRAWN = 6
+"""Random numbers of a step: whether a job arrives, its length and its sizes."""
 SEED = 314159
 """The seed of the original's unseen job sets."""
 UNIT = {"original": 1.0, "paper": 0.5}
@@ -115,7 +118,7 @@ class DeepRMModel(LoadModel):
         Raises TraceError as `arrival_rate` does, NoJobsError if no job arrives at all.
         """
         if self.original_set is None:
-            arrives, *columns = self._drawn(rng, 1)
+            arrives, *columns = self._of_numbers(rng.random((1, self.steps - 1, DRAWN)))
             there = np.flatnonzero(arrives[0])
             enter, length, size = there + 1, *(column[0, there] for column in columns)
         else:
@@ -132,7 +135,17 @@ class DeepRMModel(LoadModel):
 
         More sets drawn with an equal generator begin with the same ones.
         """
-        arrives, length, size = self._drawn(rng, sets)
+        return self._gathered(rng.random((sets, self.steps - 1, DRAWN)))
+
+    def draw_each(self, generators: Sequence[np.random.Generator]) -> DrawnSets:
+        """Draw one job set with each generator, the one that `generate` draws with it.
+
+        A set is without jobs where `generate` raises NoJobsError.
+        """
+        return self._gathered(np.array([g.random((self.steps - 1, DRAWN)) for g in generators]))
+
+    def _gathered(self, numbers: Floats) -> DrawnSets:
+        arrives, length, size = self._of_numbers(numbers)
         return DrawnSets.gathered(arrives, np.arange(1, self.steps), length, size)
 
     def unseen_set(self, number: int) -> tuple[Ints, Ints, Ints]:
@@ -158,14 +171,16 @@ class DeepRMModel(LoadModel):
         """The least and the most units of the other resource."""
         return 1, max(self.max_size // 5, 1)
 
-    def _drawn(self, rng: np.random.Generator, sets: int) -> tuple[Bools, Ints, Ints]:
+    def _of_numbers(self, numbers: Floats) -> tuple[Bools, Ints, Ints]:
         """Return, of every step but the first, whether a job arrives, its length and its sizes.
 
         These are (S, T), (S, T) and (S, T, 2).
+
+        Args:
+            numbers: (S, T, DRAWN) from 0 to 1: set by set, step by step.
         """
         rate = self.arrival_rate()
-        numbers = rng.random((sets, self.steps - 1, 6))  # (set, step, what is drawn): set by set
-        arrives, is_short, how_long, dominant, large, small = (numbers[..., i] for i in range(6))
+        arrives, is_short, how_long, dominant, large, small = np.moveaxis(numbers, -1, 0)
         short, long = spread(how_long, self.short_steps), spread(how_long, self.long_steps)
         length = np.where(is_short < self.short_share, short, long)
         of_dominant, of_other = spread(large, self._dominant), spread(small, self._other)

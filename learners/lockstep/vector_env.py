@@ -1,0 +1,349 @@
+"""The environment `simkit.env` for many replicas of DeepRM at once, on the lock-step model.
+
+    envs = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=256)
+    observations, infos = envs.reset(seed=0)
+    observations, rewards, terminations, truncations, infos = envs.step(actions)
+
+Spaces, observations, masks, rewards, costs, job sets and metrics are those of
+`gymnasium.vector.SyncVectorEnv` over as many `SchedulingEnv` under the same seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Discrete
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import ScenarioError
+from simkit.learners.lockstep import Objective
+from simkit.learners.lockstep.endless import EndlessLockstep
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.job_sources import DeepRMJobs
+from simkit.learners.lockstep.seeded_jobs import SeededJobs
+from simkit.learning.agent_view import AgentView
+from simkit.learning.encoder import Numbers, SlotEncoder
+from simkit.learning.env_arguments import (
+    ScenarioSource,
+    check_settings,
+    loaded_scenario,
+    observation_space,
+)
+from simkit.learning.episodes import Episode, Episodes, Loss
+from simkit.learning.observe_deeprm import deeprm_compact, deeprm_image
+from simkit.learning.observe_slots import slot_set
+from simkit.learning.reward import make_reward
+from simkit.learning.slotted import Slotted, SlottedView
+from simkit.scenario import Scenario
+from simkit.traces.models.deeprm import DeepRMModel
+
+REWARDS: Mapping[str, Objective] = {"slowdown": "slowdown", "completion-time": "completion"}
+"""Rewards by name, and what they are called in the lock-step model."""
+Observe = Callable[[EndlessLockstep, SlottedView, Ints | slice], Numbers]
+"""Returns (…) float32 of some replicas, given the games, the replicas' view and their numbers."""
+OBSERVATIONS: Mapping[str, Observe] = {
+    "deeprm-compact": lambda games, view, _: deeprm_compact(view, games.model),
+    "deeprm-image": lambda games, view, _: deeprm_image(view, games.model),
+    "slot-set": lambda games, view, rows: slot_set(
+        view, games.earliest()[rows], games.waited()[rows], games.model
+    ),
+}
+"""Observations by name."""
+Step = tuple[Numbers, Floats, Bools, Bools, dict[str, Any]]
+
+
+class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[Any]]):
+    """N replicas of a DeepRM scenario, each of which goes on to another episode by itself.
+
+    When an episode ends, depends on ``metadata["autoreset_mode"]``. In ``NextStep``, Gymnasium's
+    default, the last observation is returned; the next `step` ignores the replica's action, and
+    returns the first observation of its next episode, with reward 0. In ``SameStep`` the first
+    observation of the next episode is returned at once, and the last one is in
+    ``infos["final_obs"]``, with its own infos in ``infos["final_info"]``.
+
+    ``infos`` has the keys of `SchedulingEnv`, each an array over the replicas, and with an
+    underscore in front whose numbers they are: ``action_mask`` (N, M + 1), ``cost``, ``time_s``,
+    after resets ``seed``, at ends ``metrics``.
+    """
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        scenario: ScenarioSource = "deeprm",
+        observation: str | None = None,
+        reward: str = "slowdown",
+        *,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        max_decisions: int | None = None,
+        cost: Collection[Loss] = (),
+        **shape: Any,
+    ) -> None:
+        """Make N = `num_envs` replicas; their first episodes begin with `reset`.
+
+        Args:
+            num_envs: N.
+            scenario: of DeepRM's workload on one pool; for this and the others see `SchedulingEnv`.
+            observation: one of `OBSERVATIONS`, by default ``deeprm-compact``.
+            reward: one of `REWARDS`.
+            autoreset_mode: ``NextStep`` or ``SameStep``, see above.
+            max_decisions: an episode is truncated after so many steps; None: never.
+            cost: ends of jobs that ``infos["cost"]`` counts; none is ever killed here.
+            **shape: what else shapes the observation: ``horizon``, ``max_length``, ….
+
+        Raises ScenarioError, all problems at once, for arguments that the lock-step model does not
+        know; `SchedulingEnv` may know them.
+        """
+        mode, known = AutoresetMode(autoreset_mode), {field.name for field in fields(AgentView)}
+        view = AgentView(observation, **{name: shape[name] for name in shape if name in known})
+        chosen = loaded_scenario(scenario)
+        check_settings(view.slots, max_decisions, cost, None)
+        episode = Episode(Episodes(chosen).prepare(chosen.seed), make_reward("slowdown"))
+        actions, encoder = view.build(chosen, episode.state.info)
+        problems = [
+            f"{name}: is {shape[name]!r}, and not known here; leave it out"
+            for name in shape
+            if shape[name] and (name not in known or name == "observation_arguments")
+        ]
+        problems += _problems(chosen, mode, encoder.schema.name, reward)
+        if problems:
+            raise ScenarioError([f"lock-step environment: {text}" for text in problems])
+        source = DeepRMJobs(chosen, "lock-step environment", horizon=view.horizon)
+        assert isinstance(encoder, SlotEncoder)  # as `OBSERVATIONS` are
+        assert isinstance(chosen.workload, DeepRMModel)  # as `DeepRMJobs` has checked
+        model = encoder.tracker.model
+        _check_same_pool(model, source.model)
+        self.metadata = {"render_modes": [], "autoreset_mode": mode}
+        self.num_envs, self._next_step = num_envs, mode is AutoresetMode.NEXT_STEP
+        self.schema = encoder.schema
+        """The meaning, range and unit of each number of an observation."""
+        self.single_observation_space = observation_space(encoder.schema)
+        self.single_action_space = Discrete(actions.count)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._first_seed = chosen.seed
+        self._observe = OBSERVATIONS[encoder.schema.name]
+        self._counts_lost = "rejected" in cost
+        self._jobs = SeededJobs(chosen.workload)
+        self._games = EndlessLockstep(
+            model, num_envs, self._jobs.most, REWARDS[reward], max_decisions
+        )
+        self._step_s = model.step_s
+        self._lost = np.zeros(num_envs, np.int64)
+        self._over = np.zeros(num_envs, np.bool_)  # ended; to begin again with the next step
+        self._begun = False
+
+    @property
+    def jobs(self) -> JobSets:
+        """N job sets: those that are being played."""
+        return self._games.job_sets
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Numbers, dict[str, Any]]:
+        """Begin an episode in every replica.
+
+        Args:
+            seed: s: replica n plays what `SchedulingEnv` plays after ``reset(seed=s + n)``, now
+                and in its later episodes; or a seed for each replica. None: the scenario's seed
+                at first, then each replica goes on to its next episode.
+            options: None; the job sets are those of the seeds.
+
+        Returns:
+            (N, …) observations, and ``infos``.
+
+        Raises ScenarioError for options or a wrong number of seeds, NoJobsError if a given seed
+        draws no job.
+        """
+        if options:
+            raise ScenarioError(
+                f"options of reset: {', '.join(map(repr, options))} cannot be given to the "
+                'lock-step environment; take vectorization_mode="sync"'
+            )
+        if seed is None and not self._begun:
+            seed = self._first_seed
+        everyone = np.arange(self.num_envs)
+        if seed is None:
+            seeds, sets = self._jobs.next_sets(everyone.tolist())
+        else:
+            given = self._seeds(seed)
+            seeds, sets = np.array(given, np.int64), self._jobs.reset(given)
+        self._begun = True
+        self._over[:] = False
+        self._lost[:] = 0
+        self._games.begin(everyone, sets)
+        return self._observed(), self._infos() | {
+            "seed": seeds,
+            "_seed": np.ones(self.num_envs, np.bool_),
+        }
+
+    def _seeds(self, seed: int | Sequence[int]) -> list[int]:
+        if isinstance(seed, int | np.integer):
+            return [int(seed) + n for n in range(self.num_envs)]
+        given = [int(one) for one in seed]
+        if len(given) != self.num_envs:
+            raise ScenarioError(
+                f"reset: there are {len(given)} seeds for {self.num_envs} replicas; give one for "
+                "each, or one number"
+            )
+        return given
+
+    def step(self, actions: npt.ArrayLike) -> Step:
+        """Take (N,) actions.
+
+        Returns:
+            (N, …) observations, (N,) rewards, (N,) terminations, (N,) truncations, and ``infos``.
+
+        Raises PolicyError for numbers that are not actions, ResetNeeded before the first reset.
+        """
+        if not self._begun:
+            raise ResetNeeded("no episode has begun; call reset first")
+        games, waits = self._games, self._over
+        fresh = np.flatnonzero(waits)
+        if len(fresh):
+            actions = np.where(waits, games.model.slots, actions)
+        rewards = games.step(actions)
+        seeds = self._begin_next(fresh)
+        rewards[fresh] = 0.0
+        over = games.over & ~waits
+        some = bool(over.any())
+        terminations = over & games.done if some else over.copy()
+        truncations = over & ~terminations
+        observations, infos = self._observed(), self._infos()
+        if some and self._next_step:
+            infos |= self._metrics(over)
+        elif some:
+            infos, seeds, fresh = self._renewed(over, observations, infos)
+        if len(fresh):
+            infos |= self._at(fresh, "seed", seeds)
+        if self._next_step:
+            self._over = over
+        return observations, rewards, terminations, truncations, infos
+
+    def _begin_next(self, replicas: Ints) -> Ints:
+        """Begin the next episodes of some replicas; return (K,) their seeds."""
+        seeds, sets = self._jobs.next_sets(replicas.tolist())
+        if len(replicas):
+            self._games.begin(replicas, sets)
+            self._lost[replicas] = 0
+        return seeds
+
+    def _renewed(
+        self, over: Bools, observations: Numbers, infos: dict[str, Any]
+    ) -> tuple[dict[str, Any], Ints, Ints]:
+        """Begin other episodes at once, and write their beginnings into the observations.
+
+        Returns:
+            The infos, which have what was seen at the ends; the new seeds; and whose they are.
+        """
+        rows = np.flatnonzero(over)
+        last = np.full(self.num_envs, None, object)
+        for row in rows.tolist():
+            last[row] = observations[row].copy()
+        final = {name: _only(rows, values) for name, values in infos.items()} | self._metrics(over)
+        seeds = self._begin_next(rows)
+        observations[rows] = self._observed(rows)
+        for name, values in self._infos(rows).items():
+            infos[name][rows] = values
+        infos |= {
+            "final_obs": last, "_final_obs": over.copy(),
+            "final_info": final, "_final_info": over.copy(),
+        }  # fmt: skip
+        return infos, seeds, rows
+
+    def _observed(self, rows: Ints | None = None) -> Numbers:
+        """Return (N, …) observations, or those of some replicas."""
+        view, chosen = self._games.view(), slice(None) if rows is None else rows
+        if rows is not None:
+            view = SlottedView(
+                view.occupied[rows], view.length[rows], view.size[rows], view.backlog[rows],
+                view.since_arrival[rows],
+            )  # fmt: skip
+        return self._observe(self._games, view, chosen)
+
+    def _infos(self, rows: Ints | None = None) -> dict[str, Any]:
+        """Return what every step tells of all replicas, or of some."""
+        games, chosen = self._games, slice(None) if rows is None else rows
+        mask, now = games.mask()[chosen], games.now[chosen]
+        cost = np.zeros(len(now))
+        if self._counts_lost:
+            lost = games.rejected[chosen]
+            cost += lost - self._lost[chosen]
+            self._lost[chosen] = lost
+        facts = {"action_mask": mask.view(np.int8), "cost": cost, "time_s": now * self._step_s}
+        return facts | {f"_{name}": np.ones(len(now), np.bool_) for name in facts}
+
+    def _at(self, rows: Ints, name: str, values: Any) -> dict[str, Any]:
+        """Return an info of some replicas, with zeros for the others, and whose it is."""
+        shown = np.zeros(self.num_envs, np.asarray(values).dtype)
+        shown[rows] = values
+        whose = np.zeros(self.num_envs, np.bool_)
+        whose[rows] = True
+        return {name: shown, f"_{name}": whose}
+
+    def _metrics(self, over: Bools) -> dict[str, Any]:
+        """Return the metrics of episodes that are over; see `EpisodeRecorder.summary`."""
+        rows = np.flatnonzero(over)
+        summary: dict[str, Any] = {}
+        for name, values in self._games.summary(rows).items():
+            summary |= self._at(rows, name, values * (self._step_s if name.endswith("_s") else 1))
+        return {"metrics": summary, "_metrics": over.copy()}
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Do nothing: there is nothing to close."""
+
+
+def _only(rows: Ints, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values with zeros everywhere but in some rows."""
+    only = np.zeros_like(values)
+    only[rows] = values[rows]
+    return only
+
+
+def _problems(
+    scenario: Scenario, mode: AutoresetMode, observation: str, reward: object
+) -> Iterator[str]:
+    """Yield what the lock-step model does not know."""
+    if mode is AutoresetMode.DISABLED:
+        yield "autoreset_mode: must be NextStep or SameStep"
+    for name, value, known in (
+        ("observation", observation, OBSERVATIONS), ("reward", reward, REWARDS)
+    ):  # fmt: skip
+        if not isinstance(value, str) or value not in known:
+            yield f"{name}: is {value!r}; it must be one of {', '.join(known)}"
+    if scenario.scheduling.step != 1.0:
+        yield "scheduling.step: must be 1s, in which rewards are counted"
+    yield from _more_than_jobs(scenario)
+
+
+def _check_same_pool(shown: Slotted, played: Slotted) -> None:
+    """Raise ScenarioError if what is shown is not what the jobs are drawn for."""
+    wrong = [
+        f"lock-step environment: {name} is {mine}; the scenario's is {theirs}, take that"
+        for name in ("slots", "capacity", "unit", "step_s", "backlog")
+        if (mine := getattr(shown, name)) != (theirs := getattr(played, name))
+    ]
+    if wrong:
+        raise ScenarioError(wrong)
+
+
+def _more_than_jobs(scenario: Scenario) -> Iterator[str]:
+    """Yield which sections of a scenario the lock-step model does not know."""
+    for name in ("value", "power", "processes", "walltime"):
+        if getattr(scenario, name) != Scenario.model_fields[name].get_default(
+            call_default_factory=True
+        ):
+            yield f"{name}: the lock-step model has none; leave it out"
+    for name, field in type(scenario.cluster).model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        if name != "machines" and getattr(scenario.cluster, name) != default:
+            yield f"cluster.{name}: the lock-step model has none; leave it out"

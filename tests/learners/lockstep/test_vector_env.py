@@ -1,0 +1,185 @@
+"""The lock-step vector environment is as many `simkit.env`, step by step and episode by episode."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium")
+
+from gymnasium.vector import AutoresetMode, SyncVectorEnv  # noqa: E402
+
+from simkit.env import SchedulingEnv  # noqa: E402
+from simkit.errors import NoJobsError, PolicyError, ScenarioError  # noqa: E402
+from simkit.learners.lockstep.vector_env import LockstepVectorEnv  # noqa: E402
+
+CROWDED = {
+    "name": "crowded",
+    "workload": {"type": "deeprm", "offered_load": 1.6, "steps": 20},
+    "cluster": {"machines": [{"count": 1, "cpu": 10, "mem": 10}]},
+    "admission": {"slots": 3, "backlog": 2},
+    "estimates": "actual",
+    "scheduling": {"step": "1s"},
+}
+"""Short episodes in which jobs are rejected."""
+EMPTY_AT_TIMES = CROWDED | {"workload": {"type": "deeprm", "rate": 0.1, "steps": 12}, "seed": 1}
+"""Some seeds draw no job, as 0; 1 to 10 draw some."""
+
+
+def assert_same(one, other, where="infos"):
+    """Compare nested infos; means may differ by rounding."""
+    assert type(one) is type(other), where
+    if isinstance(one, dict):
+        assert one.keys() == other.keys(), where
+        for key in one:
+            assert_same(one[key], other[key], f"{where}.{key}")
+    elif one.dtype == object:
+        for mine, theirs in zip(one, other, strict=True):
+            assert (mine is None) == (theirs is None), where
+            assert mine is None or (mine == theirs).all(), where
+    else:
+        assert (one.dtype, one.shape) == (other.dtype, other.shape), where
+        assert one == pytest.approx(other, rel=1e-12, nan_ok=True), where
+
+
+def both(count, mode, **arguments):
+    """Return the lock-step environment, and the one over single environments."""
+    singles = [lambda: SchedulingEnv(**arguments) for _ in range(count)]
+    return (
+        LockstepVectorEnv(count, autoreset_mode=mode, **arguments),
+        SyncVectorEnv(singles, autoreset_mode=mode),
+    )
+
+
+def chosen(rng, mask, masked):
+    """Return an action for each replica: any, or one that places something wherever one does."""
+    if not masked:
+        return rng.integers(0, mask.shape[1], len(mask))
+    return (rng.random(mask.shape) * mask * np.linspace(1.5, 1, mask.shape[1])).argmax(axis=1)
+
+
+@pytest.mark.parametrize("masked", [False, True], ids=["any action", "masked"])
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"scenario": "deeprm"},
+        {"scenario": "deeprm", "observation": "deeprm-image", "max_decisions": 37},
+        {"scenario": "deeprm", "observation": "slot-set", "reward": "completion-time"},
+        {"scenario": CROWDED, "cost": ["rejected", "killed"], "max_decisions": 30},
+        {"scenario": CROWDED, "observation": "slot-set", "cost": ["rejected"], "horizon": 70},
+        {"scenario": EMPTY_AT_TIMES, "memory": 3, "backlog_shown": 1, "max_length": 20},
+    ],
+    ids=["compact", "image, truncated", "slots", "crowded", "wide horizon", "few jobs"],
+)
+def test_every_number_is_that_of_single_environments(arguments, mode, masked):
+    fast, slow = both(3, mode, **arguments)
+    assert fast.single_observation_space == slow.single_observation_space
+    assert fast.observation_space == slow.observation_space
+    assert fast.action_space == slow.action_space
+    rng = np.random.default_rng(1)
+    seen, infos = fast.reset(seed=1)
+    there, wanted = slow.reset(seed=1)
+    ends = 0
+    for _ in range(400):
+        assert seen.dtype == there.dtype
+        assert (seen == there).all()
+        assert_same(infos, wanted)
+        actions = chosen(rng, infos["action_mask"], masked)
+        seen, *now, infos = fast.step(actions)
+        there, *then, wanted = slow.step(actions)
+        for mine, theirs in zip(now, then, strict=True):
+            assert mine.dtype == theirs.dtype
+            assert mine == pytest.approx(theirs, rel=1e-12, abs=1e-12)
+        ends += int(now[1].sum() + now[2].sum())
+    assert ends > 6
+
+
+def test_the_autoreset_mode_is_stated():
+    assert LockstepVectorEnv(1).metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    same = LockstepVectorEnv(1, autoreset_mode="SameStep")
+    assert same.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+
+
+def test_without_a_seed_the_first_episodes_are_of_the_scenarios_and_later_ones_go_on():
+    envs = LockstepVectorEnv(3, CROWDED | {"seed": 5})
+    assert envs.reset()[1]["seed"].tolist() == [5, 6, 7]
+    later = envs.reset()[1]["seed"].tolist()
+    single = SchedulingEnv(CROWDED)
+    for replica in range(3):
+        single.reset(seed=5 + replica)
+        assert single.reset()[1]["seed"] == later[replica]
+
+
+def test_a_seed_for_each_replica():
+    envs = LockstepVectorEnv(2, CROWDED)
+    assert envs.reset(seed=[9, 4])[1]["seed"].tolist() == [9, 4]
+    with pytest.raises(ScenarioError, match="3 seeds for 2 replicas"):
+        envs.reset(seed=[1, 2, 3])
+
+
+def test_what_reset_and_step_refuse():
+    envs = LockstepVectorEnv(2, EMPTY_AT_TIMES)
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        envs.step([0, 0])
+    with pytest.raises(NoJobsError, match="seed 0 draws no job"):
+        envs.reset(seed=0)
+    with pytest.raises(ScenarioError, match="'original_set' cannot be given"):
+        envs.reset(seed=1, options={"original_set": 1})
+    envs.reset(seed=1)
+    with pytest.raises(PolicyError, match="actions range from 0 to 4"):
+        envs.step([0, 4])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"observation": "sofia-shares"}, "observation: is 'sofia-shares'"),
+        ({"reward": "utilisation"}, "reward: is 'utilisation'"),
+        ({"reward": {"slowdown": 1.0}}, "reward: is"),
+        ({"reward_arguments": {"least_run_s": 2.0}}, "reward_arguments"),
+        ({"records": True}, "records"),
+        ({"autoreset_mode": "Disabled"}, "autoreset_mode"),
+        ({"scenario": CROWDED | {"walltime": "kill"}}, "walltime"),
+        ({"scenario": CROWDED | {"scheduling": {"step": "2s"}}}, "must be 1s"),
+        ({"scenario": CROWDED, "slots": 2}, "slots is 2; the scenario's is 3"),
+        ({"scenario": "quickstart"}, "observation: is 'queue-table'"),
+    ],
+)
+def test_what_the_lockstep_model_does_not_know(arguments, problem):
+    with pytest.raises(ScenarioError, match=problem):
+        LockstepVectorEnv(1, **arguments)
+
+
+# ---- gymnasium.make_vec ---------------------------------------------------------------------------
+
+
+def test_make_vec_gives_the_fast_one():
+    envs = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=4, cost=["rejected"])
+    assert isinstance(envs, LockstepVectorEnv)
+    assert envs.num_envs == 4
+    assert envs.spec.id == "simkit/DeepRM-v0"
+
+
+def test_make_vec_gives_single_environments_where_there_is_no_fast_one():
+    with pytest.warns(UserWarning, match="reward: is 'utilisation'"):
+        envs = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2, reward="utilisation")
+    assert isinstance(envs, SyncVectorEnv)
+    envs = gymnasium.make_vec("simkit/Scheduling-v0", num_envs=2)
+    assert isinstance(envs, SyncVectorEnv)
+
+
+def test_make_vec_in_processes_shows_the_same():
+    slow = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2, vectorization_mode="async")
+    fast = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2)
+    try:
+        assert slow.metadata["autoreset_mode"] is fast.metadata["autoreset_mode"]
+        seen, infos = fast.reset(seed=3)
+        there, wanted = slow.reset(seed=3)
+        for action in [0, 0, 10, 10, 1]:
+            assert (seen == there).all()
+            assert (infos["action_mask"] == wanted["action_mask"]).all()
+            seen, _, _, _, infos = fast.step(np.full(2, action))
+            there, _, _, _, wanted = slow.step(np.full(2, action))
+    finally:
+        slow.close()

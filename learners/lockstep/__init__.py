@@ -117,9 +117,9 @@ class Lockstep:
         The arrays are the environment's own small integers, good until the next `step`.
         """
         return SlottedView(
-            occupied=np.moveaxis(self._grid.occupied, -1, 0),
+            occupied=self._grid.occupied.transpose(2, 0, 1),
             length=self._slots.length[: self.model.slots].T,
-            size=np.moveaxis(self._slots.size[:, : self.model.slots], -1, 0).swapaxes(1, 2),
+            size=self._slots.size[:, : self.model.slots].transpose(2, 1, 0),
             backlog=self._slots.backlog,
             since_arrival=self._since,
         )
@@ -178,7 +178,7 @@ class Lockstep:
         ahead = self._ahead(chosen, length, size)
         placed: Bools = ahead >= 0
         self._grid.hold(ahead, np.where(placed, length, 0).astype(length.dtype), size)
-        self._place(np.flatnonzero(placed), chosen, ahead)
+        self._place(placed.nonzero()[0], chosen, ahead)
         moved = ~placed
         rewards: Floats = np.where(moved, -self._in_system, 0.0)
         self._pass(moved)
@@ -189,7 +189,7 @@ class Lockstep:
 
     def _checked(self, actions: npt.ArrayLike) -> Ints:
         chosen = np.asarray(actions)
-        if chosen.shape != self.active.shape or not np.issubdtype(chosen.dtype, np.integer):
+        if chosen.shape != self.active.shape or chosen.dtype.kind not in "iu":
             raise PolicyError(
                 f"lock-step: actions are {chosen.dtype} of shape {chosen.shape}; give one whole "
                 f"number for each of the {len(self.active)} active replicas"
@@ -229,7 +229,7 @@ class Lockstep:
 
     def _pass(self, moved: Bools) -> None:
         """Let a step pass where no task was placed."""
-        rows = np.flatnonzero(moved)
+        rows = moved.nonzero()[0]
         self._now += moved
         self.steps[self.active[rows]] += 1
         np.minimum(self._since + moved, self.model.memory, out=self._since)
@@ -239,7 +239,8 @@ class Lockstep:
 
     def _arrive(self) -> None:
         """Admit the jobs that arrive now: to the lowest free slot, the backlog, or not at all."""
-        while len(rows := np.flatnonzero(self._next_enter == self._now)):
+        rows = (self._next_enter == self._now).nonzero()[0]
+        while len(rows):
             sets, job = self._set[rows], self._next[rows]
             self._since[rows] = 0
             self._next[rows] += 1
@@ -247,6 +248,7 @@ class Lockstep:
             length, size = self.job_sets.length[sets, job], self.job_sets.size[sets, job].T
             admitted = self._slots.admit(rows, self.active[rows], job, length, size)
             self._in_system[rows[admitted]] += self._weight[sets, job][admitted]
+            rows = rows[self._next_enter[rows] == self._now[rows]]  # whose next job comes as well
 
     def _end(self, moved: Bools) -> None:
         """Switch off the replicas whose game is over."""

@@ -13,6 +13,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep import NEVER, Lockstep, Objective
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learning.slotted import Slotted
+from simkit.traces.models.synthetic import DrawnSets
 
 
 class EndlessLockstep(Lockstep):
@@ -38,17 +39,34 @@ class EndlessLockstep(Lockstep):
             model, JobSets.empty(games, jobs, model.resources), 1, objective, limit
         )  # fmt: skip
 
-    def begin(self, replicas: Ints, fresh: JobSets) -> None:
+    def begin(self, replicas: Ints, fresh: DrawnSets) -> None:
         """Begin a game in some replicas.
 
         Args:
             replicas: (K,) their numbers.
-            fresh: K job sets that fit the model, none of them empty, as wide as those of before.
+            fresh: K job sets of J jobs that fit the model, none of them empty.
         """
-        there, sets = fresh.there, self.job_sets
+        self._load(replicas, fresh)
+        self._arrive()
+        if self._earliest is not None:
+            length, size = self._slots.shown(replicas)
+            self._earliest[:, replicas] = self._grid.earliest(length, size, replicas)
+
+    def begin_with_next_step(self, replicas: Ints, fresh: DrawnSets) -> None:
+        """Begin a game in some replicas with the next `step`, in which they must take action M.
+
+        It is for them the step that ends with the first arrival, and counts as none.
+        """
+        self._load(replicas, fresh)
+        for counter in (self._now, self.decisions, self.steps):
+            counter[replicas] -= 1
+
+    def _load(self, replicas: Ints, fresh: DrawnSets) -> None:
+        """Put fresh jobs into some replicas, the first of which arrive now."""
+        sets = self.job_sets
         sets.enter[replicas], sets.length[replicas] = fresh.enter, fresh.length
         sets.size[replicas] = fresh.size
-        self._enter[replicas, :-1] = np.where(there, fresh.enter, NEVER)
+        self._enter[replicas, :-1] = np.where(fresh.length > 0, fresh.enter, NEVER)
         self._weight[replicas] = self._weights(fresh.length)
         self.start[replicas] = self.finish[replicas] = -1
         self.decisions[replicas] = self.steps[replicas] = self._next[replicas] = 0
@@ -57,10 +75,6 @@ class EndlessLockstep(Lockstep):
         self._in_system[replicas] = 0.0
         self._grid.clear(replicas)
         self._slots.clear(replicas)
-        self._arrive()
-        if self._earliest is not None:
-            length, size = self._slots.shown(replicas)
-            self._earliest[:, replicas] = self._grid.earliest(length, size, replicas)
 
     @property
     def now(self) -> Ints:
@@ -87,30 +101,23 @@ class EndlessLockstep(Lockstep):
 
         They are those of `simkit.learning.episodes.EpisodeRecorder.summary`, and ``decisions``.
         """
-        sets, start, finish = (
-            self.job_sets.take(replicas),
-            self.start[replicas],
-            self.finish[replicas],
-        )
-        ended = (finish >= 0) & (finish <= self._now[replicas, None])
-        finished, jobs = ended.sum(axis=1), sets.jobs
-        share = np.where(finished > 0, 1.0, np.nan) / np.maximum(finished, 1)
-
-        def mean(values: Ints | Floats) -> Floats:
-            total: Floats = np.where(ended, values, 0).sum(axis=1) * share
-            return total
-
-        last = np.where(ended, finish, -1).max(axis=1)
+        sets, start, finish = self.job_sets, self.start[replicas], self.finish[replicas]
+        enter, length = sets.enter[replicas], sets.length[replicas]
+        ended = (start >= 0) & (finish <= self._now[replicas, None])
+        jobs, finished = (length > 0).sum(axis=1), ended.sum(axis=1)
+        turnaround = (finish - enter) * ended
+        some = np.where(finished > 0, finished, np.nan)
+        makespan = (finish * ended).max(axis=1) - enter[:, 0]
         return {
             "jobs": jobs,
             "finished": finished,
             "killed": np.zeros_like(jobs),
             "rejected": self.rejected[replicas],
             "unfinished": jobs - finished,
-            "slowdown": mean((finish - sets.enter) / np.maximum(sets.length, 1)),
-            "turnaround_time_s": mean(finish - sets.enter),
-            "wait_time_s": mean(start - sets.enter),
-            "makespan_s": np.where(finished > 0, last - sets.enter[:, 0], np.nan),
+            "slowdown": (turnaround / np.maximum(length, 1)).sum(axis=1) / some,
+            "turnaround_time_s": turnaround.sum(axis=1) / some,
+            "wait_time_s": ((start - enter) * ended).sum(axis=1) / some,
+            "makespan_s": np.where(finished > 0, makespan, np.nan),
             "decisions": self.decisions[replicas],
         }
 

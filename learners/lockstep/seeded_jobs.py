@@ -14,7 +14,6 @@ import numpy as np
 
 from simkit.arrays import Ints
 from simkit.errors import NoJobsError
-from simkit.learners.lockstep.job_sets import JobSets
 from simkit.seeds import stream
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.traces.models.synthetic import DrawnSets
@@ -37,7 +36,7 @@ class SeededJobs:
         self._generators: list[np.random.Generator] = []
         self._ready: list[deque[Ready]] = []
 
-    def reset(self, seeds: Sequence[int]) -> JobSets:
+    def reset(self, seeds: Sequence[int]) -> DrawnSets:
         """Begin with a seed for each replica; return the job sets of these seeds.
 
         Raises NoJobsError if a seed draws no job.
@@ -53,7 +52,7 @@ class SeededJobs:
         self._ready = [deque() for _ in seeds]
         return self._gathered([(seed, drawn, row) for row, seed in enumerate(seeds)])
 
-    def next_sets(self, replicas: Iterable[int]) -> tuple[Ints, JobSets]:
+    def next_sets(self, replicas: Iterable[int]) -> tuple[Ints, DrawnSets]:
         """Return (K,) the seeds of the next episodes of some replicas, and their K job sets.
 
         Raises NoJobsError if many seeds in a row draw no job.
@@ -86,8 +85,9 @@ class SeededJobs:
     def _draw(self, seeds: Iterable[int]) -> DrawnSets:
         return self._workload.draw_each([stream(seed, "workload") for seed in seeds])
 
-    def _gathered(self, chosen: Sequence[Ready]) -> JobSets:
-        sets = JobSets.empty(len(chosen), self.most, 2)
+    def _gathered(self, chosen: Sequence[Ready]) -> DrawnSets:
+        enter, length = np.zeros((2, len(chosen), self.most), np.int64)
+        sets = DrawnSets(enter, length, np.zeros((len(chosen), self.most, 2), np.int64))
         for place, (_, drawn, row) in enumerate(chosen):
             width = drawn.length.shape[1]
             sets.enter[place, :width] = drawn.enter[row]

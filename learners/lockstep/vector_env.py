@@ -43,6 +43,7 @@ from simkit.learning.reward import make_reward
 from simkit.learning.slotted import Slotted, SlottedView
 from simkit.scenario import Scenario
 from simkit.traces.models.deeprm import DeepRMModel
+from simkit.traces.models.synthetic import DrawnSets
 
 REWARDS: Mapping[str, Objective] = {"slowdown": "slowdown", "completion-time": "completion"}
 """Rewards by name, and what they are called in the lock-step model."""
@@ -134,7 +135,6 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         self._games = EndlessLockstep(
             model, num_envs, self._jobs.most, REWARDS[reward], max_decisions
         )
-        self._step_s = model.step_s
         self._lost = np.zeros(num_envs, np.int64)
         self._over = np.zeros(num_envs, np.bool_)  # ended; to begin again with the next step
         self._begun = False
@@ -207,58 +207,52 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         """
         if not self._begun:
             raise ResetNeeded("no episode has begun; call reset first")
-        games, waits = self._games, self._over
-        fresh = np.flatnonzero(waits)
+        games, waits, infos = self._games, self._over, {}
+        fresh = waits.nonzero()[0]
         if len(fresh):
+            infos, sets = self._next_sets(fresh)
+            games.begin_with_next_step(fresh, sets)
             actions = np.where(waits, games.model.slots, actions)
         rewards = games.step(actions)
-        seeds = self._begin_next(fresh)
         rewards[fresh] = 0.0
-        over = games.over & ~waits
-        some = bool(over.any())
+        over, some = games.over, bool(games.over.any())
         terminations = over & games.done if some else over.copy()
         truncations = over & ~terminations
-        observations, infos = self._observed(), self._infos()
+        observations, infos = self._observed(), infos | self._infos()
         if some and self._next_step:
             infos |= self._metrics(over)
         elif some:
-            infos, seeds, fresh = self._renewed(over, observations, infos)
-        if len(fresh):
-            infos |= self._at(fresh, "seed", seeds)
+            infos |= self._renewed(over, observations, infos)
         if self._next_step:
             self._over = over
         return observations, rewards, terminations, truncations, infos
 
-    def _begin_next(self, replicas: Ints) -> Ints:
-        """Begin the next episodes of some replicas; return (K,) their seeds."""
+    def _next_sets(self, replicas: Ints) -> tuple[dict[str, Any], DrawnSets]:
+        """Return the seeds of the next episodes of some replicas, as infos, and their job sets."""
         seeds, sets = self._jobs.next_sets(replicas.tolist())
-        if len(replicas):
-            self._games.begin(replicas, sets)
-            self._lost[replicas] = 0
-        return seeds
+        self._lost[replicas] = 0
+        return self._at(replicas, "seed", seeds), sets
 
-    def _renewed(
-        self, over: Bools, observations: Numbers, infos: dict[str, Any]
-    ) -> tuple[dict[str, Any], Ints, Ints]:
-        """Begin other episodes at once, and write their beginnings into the observations.
+    def _renewed(self, over: Bools, observations: Numbers, infos: dict[str, Any]) -> dict[str, Any]:
+        """Begin other episodes at once, and write what is seen there over the ends of these.
 
         Returns:
-            The infos, which have what was seen at the ends; the new seeds; and whose they are.
+            Infos on the ends, and the new seeds.
         """
         rows = np.flatnonzero(over)
         last = np.full(self.num_envs, None, object)
         for row in rows.tolist():
             last[row] = observations[row].copy()
         final = {name: _only(rows, values) for name, values in infos.items()} | self._metrics(over)
-        seeds = self._begin_next(rows)
+        seeds, sets = self._next_sets(rows)
+        self._games.begin(rows, sets)
         observations[rows] = self._observed(rows)
         for name, values in self._infos(rows).items():
             infos[name][rows] = values
-        infos |= {
+        return seeds | {
             "final_obs": last, "_final_obs": over.copy(),
             "final_info": final, "_final_info": over.copy(),
         }  # fmt: skip
-        return infos, seeds, rows
 
     def _observed(self, rows: Ints | None = None) -> Numbers:
         """Return (N, …) observations, or those of some replicas."""
@@ -279,7 +273,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
             lost = games.rejected[chosen]
             cost += lost - self._lost[chosen]
             self._lost[chosen] = lost
-        facts = {"action_mask": mask.view(np.int8), "cost": cost, "time_s": now * self._step_s}
+        facts = {"action_mask": mask.view(np.int8), "cost": cost, "time_s": now.astype(np.float64)}
         return facts | {f"_{name}": np.ones(len(now), np.bool_) for name in facts}
 
     def _at(self, rows: Ints, name: str, values: Any) -> dict[str, Any]:
@@ -292,11 +286,12 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
 
     def _metrics(self, over: Bools) -> dict[str, Any]:
         """Return the metrics of episodes that are over; see `EpisodeRecorder.summary`."""
-        rows = np.flatnonzero(over)
-        summary: dict[str, Any] = {}
+        rows, metrics = np.flatnonzero(over), {}
         for name, values in self._games.summary(rows).items():
-            summary |= self._at(rows, name, values * (self._step_s if name.endswith("_s") else 1))
-        return {"metrics": summary, "_metrics": over.copy()}
+            metrics[name] = np.zeros(self.num_envs, values.dtype)
+            metrics[name][rows] = values  # a step is a second
+            metrics[f"_{name}"] = over.copy()
+        return {"metrics": metrics, "_metrics": over.copy()}
 
     def close_extras(self, **kwargs: Any) -> None:
         """Do nothing: there is nothing to close."""

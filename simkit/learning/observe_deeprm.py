@@ -12,6 +12,8 @@ replicas that advance together see the same numbers.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from simkit.learning.encoder import Numbers, SlotEncoder
@@ -48,6 +50,7 @@ def deeprm_compact(view: SlottedView, model: Slotted) -> Numbers:
     return _Compact(counts, model).shares(view)
 
 
+@lru_cache(maxsize=32)
 def image_schema(model: Slotted) -> ObservationSchema:
     """Return the meaning of the columns of `deeprm_image`."""
     rows, parts = model.horizon, []
@@ -73,6 +76,7 @@ def image_schema(model: Slotted) -> ObservationSchema:
     return ObservationSchema("deeprm-image", tuple(parts), _dimensions(model), rows)
 
 
+@lru_cache(maxsize=32)
 def compact_schema(model: Slotted) -> ObservationSchema:
     """Return the meaning of the numbers of `deeprm_compact`."""
     count, steps = model.resources, model.horizon
@@ -132,10 +136,7 @@ class _Compact:
         self._lengths, self._sizes = slots[..., 0], slots[..., 1:]
         self._backlog, self._since = counts[..., -2], counts[..., -1]
         self._counts = counts
-        slot = (model.max_length, *model.capacity)
-        last = (model.backlog_shown, model.memory)
-        whole = (*model.capacity * model.horizon, *slot * model.slots, *last)
-        self._whole = np.array(whole, np.float32)  # (K,)
+        self._whole = _divisors(model)
 
     def shares(self, view: SlottedView) -> Numbers:
         """Return a fresh array."""
@@ -150,6 +151,17 @@ class _Compact:
         self._since[...] = view.since_arrival
         shares = self._counts / self._whole
         return np.minimum(shares, _ONE, out=shares)
+
+
+@lru_cache(maxsize=32)
+def _divisors(model: Slotted) -> Numbers:
+    """Return (K,) what the numbers of a compact observation are shares of."""
+    slot = (model.max_length, *model.capacity)
+    last = (model.backlog_shown, model.memory)
+    whole = (*model.capacity * model.horizon, *slot * model.slots, *last)
+    divisors = np.array(whole, np.float32)
+    divisors.flags.writeable = False
+    return divisors
 
 
 class DeeprmImage(SlotEncoder):

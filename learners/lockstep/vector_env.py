@@ -207,8 +207,9 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         """
         if not self._begun:
             raise ResetNeeded("no episode has begun; call reset first")
-        games, waits, infos = self._games, self._over, {}
+        games, waits = self._games, self._over
         fresh = waits.nonzero()[0]
+        infos: dict[str, Any] = {}
         if len(fresh):
             infos, sets = self._next_sets(fresh)
             games.begin_with_next_step(fresh, sets)
@@ -286,7 +287,8 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
 
     def _metrics(self, over: Bools) -> dict[str, Any]:
         """Return the metrics of episodes that are over; see `EpisodeRecorder.summary`."""
-        rows, metrics = np.flatnonzero(over), {}
+        rows = over.nonzero()[0]
+        metrics: dict[str, Any] = {}
         for name, values in self._games.summary(rows).items():
             metrics[name] = np.zeros(self.num_envs, values.dtype)
             metrics[name][rows] = values  # a step is a second

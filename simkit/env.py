@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, SupportsFloat
 
 import numpy as np
 import numpy.typing as npt
@@ -285,6 +285,35 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
     def close(self) -> None:
         """Drop the episode."""
         self._episode = None
+
+
+class MaskedObservation(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment whose observation has the mask as well, for libraries that look for it there.
+
+    An observation is a mapping: ``observation``, and ``action_mask`` as in `info`.
+    """
+
+    def __init__(self, env: gymnasium.Env[Numbers, np.int64]) -> None:
+        """Wrap one of simkit's environments."""
+        super().__init__(env)
+        assert isinstance(env.action_space, spaces.Discrete)  # as all of simkit's are
+        mask = spaces.MultiBinary(int(env.action_space.n))
+        self.observation_space = spaces.Dict(
+            {"observation": env.observation_space, "action_mask": mask}
+        )
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        observation, info = self.env.reset(seed=seed, options=options)
+        return {"observation": observation, "action_mask": info["action_mask"]}, info
+
+    def step(
+        self, action: np.int64
+    ) -> tuple[dict[str, Any], SupportsFloat, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        seen = {"observation": observation, "action_mask": info["action_mask"]}
+        return seen, reward, terminated, truncated, info
 
 
 def vector_env(num_envs: int = 1, **arguments: Any) -> VectorEnv[Any, Any, Any]:

@@ -53,7 +53,7 @@ OBSERVATIONS: Mapping[str, Observe] = {
     "deeprm-compact": lambda games, view, _: deeprm_compact(view, games.model),
     "deeprm-image": lambda games, view, _: deeprm_image(view, games.model),
     "slot-set": lambda games, view, rows: slot_set(
-        view, games.earliest()[rows], games.waited()[rows], games.model
+        view, games.slot_facts().take(rows), games.model
     ),
 }
 """Observations by name."""

@@ -37,6 +37,12 @@ class SlotFacts:
     elapsed: Ints
     """(…) steps since the first one came."""
 
+    def take(self, rows: Ints | slice) -> SlotFacts:
+        """Return those of some replicas, the leading axis."""
+        return SlotFacts(
+            self.earliest[rows], self.waited[rows], self.arrived[rows], self.elapsed[rows]
+        )
+
 
 def slot_set(view: SlottedView, facts: SlotFacts, model: Slotted) -> Numbers:
     """Return (…, K) float32: H·R + 4 numbers of the whole, then 5 + R of each of the M slots."""

@@ -179,13 +179,17 @@ def job_source(scenario: Scenario, learner: str, loads: Sequence[float] = ()) ->
         raise ScenarioError(
             "learn.arguments.loads: only the workload deeprm has an offered load; leave it out"
         )
-    at_load = [
-        scenario.workload.model_copy(update={"offered_load": load, "rate": None}) for load in loads
-    ]
-    return MixedJobs([
-        DeepRMJobs(scenario.model_copy(update={"workload": workload}), learner)
-        for workload in at_load
-    ])  # fmt: skip
+    return MixedJobs([_at_load(scenario, scenario.workload, load, learner) for load in loads])
+
+
+def _at_load(scenario: Scenario, workload: DeepRMModel, load: float, learner: str) -> DeepRMJobs:
+    """Return the source of a scenario with another offered load."""
+    own = workload.model_copy(update={"offered_load": load, "rate": None})
+    try:
+        return DeepRMJobs(scenario.model_copy(update={"workload": own}), learner)
+    except ScenarioError as error:
+        place = "workload: offered_load", "learn.arguments.loads"
+        raise ScenarioError([text.replace(*place, 1) for text in error.problems]) from error
 
 
 def _deeprm_problems(scenario: Scenario, workload: DeepRMModel, learner: str) -> Iterator[str]:

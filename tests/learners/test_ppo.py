@@ -133,7 +133,7 @@ def test_all_mistakes_are_told_at_once() -> None:
     ("changes", "arguments", "text"),
     [
         (SOFIA, {"loads": [0.5]}, "learn.arguments.loads: only the workload deeprm has"),
-        ({}, {"loads": [0.5, 2.0]}, "offered_load: 2 needs"),
+        ({}, {"loads": [0.5, 2.0]}, "^learn.arguments.loads: 2 needs"),
         ({"workload": {"type": "deeprm", "rate": 0.0001}}, {}, "held_out_sets: .* are empty"),
     ],
 )

@@ -236,7 +236,7 @@ class Conservative:
         """
         if compress not in ("queue", "completion"):
             raise ScenarioError(
-                "policy.backfill: conservative takes compress: queue (tasks move up in queue "
+                "conservative takes compress: queue (tasks move up in queue "
                 "order) or completion (in the order of their planned starts), "
                 f"not {compress!r}"
             )

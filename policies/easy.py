@@ -47,7 +47,7 @@ class Easy:
         """
         if order not in ("queue", "sjf"):
             raise ScenarioError(
-                f"policy.backfill: easy takes the order queue or sjf, not {order!r}; the order of "
+                f"easy takes the order queue or sjf, not {order!r}; the order of "
                 "the queue itself is policy.order"
             )
         self._shortest_first = order == "sjf"

@@ -61,15 +61,17 @@ class GreenSlot:
     ) -> None:
         problems: list[str] = []
         try:
-            self.max_delay_s = duration_s(f"{_RULE}: max_delay", max_delay)
+            self.max_delay_s = duration_s("green-slot: max_delay", max_delay)
         except ScenarioError as error:
             problems += error.problems
         if signal not in (known := get_args(Wanted)):
             hint = did_you_mean(signal, known) if isinstance(signal, str) else ""
-            problems.append(f"{_RULE}: signal is {signal!r}; it must be one of {', '.join(known)}")
+            problems.append(
+                f"green-slot: signal is {signal!r}; it must be one of {', '.join(known)}"
+            )
             problems[-1] += hint if "did you mean" in hint else ""
         if not isinstance(interrupt, bool):
-            problems.append(f"{_RULE}: interrupt is {interrupt!r}; it must be true or false")
+            problems.append(f"green-slot: interrupt is {interrupt!r}; it must be true or false")
         if problems:
             raise ScenarioError(problems)
         self.max_delay = max_delay

@@ -39,11 +39,11 @@ class Hold:
     ) -> None:
         if not (isinstance(keep_free, (int, float)) and 0 <= keep_free < 1):
             raise ScenarioError(
-                f"backfill hold: keep_free is {keep_free!r}; it must be a share of all processors, "
+                f"hold: keep_free is {keep_free!r}; it must be a share of all processors, "
                 "at least 0 and below 1"
             )
         self.longer_than = longer_than
-        self.longer_than_s = duration_s("backfill hold: longer_than", longer_than)
+        self.longer_than_s = duration_s("hold: longer_than", longer_than)
         self.keep_free = keep_free
         self.backfilling = backfilling
 

@@ -37,7 +37,7 @@ class PowerCap:
     def __init__(self, cap_w: float | None = None) -> None:
         if cap_w is not None and not (isinstance(cap_w, (int, float)) and 0 < cap_w < inf):
             raise ScenarioError(
-                f"backfill power-cap: cap_w is {cap_w!r}; it must be above 0, in W, "
+                f"power-cap: cap_w is {cap_w!r}; it must be above 0, in W, "
                 "or be left out for the power that is available"
             )
         self.cap_w = cap_w

@@ -69,6 +69,15 @@ class RunError(SimkitError):
     """A run folder is missing, incomplete or not written by simkit."""
 
 
+def at_key(key: str, problems: Iterable[str]) -> list[str]:
+    """Return the problems, each beginning with the key of the scenario that it is about.
+
+    By the key its line in the file, or the override that it comes from, is found.
+    """
+    places = (f"{key}:", f"{key}.")
+    return [text if text.startswith(places) else f"{key}: {text}" for text in problems]
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'easy'?"`` or, without a near match, the list of known names."""
     choices = sorted(known)

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from simkit.errors import PluginError, ScenarioError, SimkitError, did_you_mean
+from simkit.errors import PluginError, ScenarioError, SimkitError, at_key, did_you_mean
 
 GROUPS = (
     "simkit.policies",
@@ -241,14 +241,17 @@ def instantiate(what: str, factory: Callable[..., Any], arguments: Mapping[str, 
     ``policy.order: 'multifactor'``.
 
     Raises ScenarioError if the factory does not take the arguments, or refuses a value with
-    ValueError or TypeError; PluginError if an author's code fails in another way or exits; errors
-    of simkit pass unchanged.
+    ValueError, TypeError or ScenarioError; PluginError if an author's code fails in another way or
+    exits; other errors of simkit pass unchanged.
     """
     if not callable(factory):
         raise ScenarioError(f"{what} is a {type(factory).__name__}; it must be a class or function")
     _check_arguments(what, factory, arguments)
     try:
         return factory(**arguments)
+    except ScenarioError as error:
+        key, colon, _ = what.partition(": ")
+        raise ScenarioError(at_key(key, error.problems) if colon else error.problems) from error
     except SimkitError:
         raise
     except (TypeError, ValueError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -12,7 +12,7 @@ from simkit import plugins
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.referee import Limits
 from simkit.engine.simulation import Rules
-from simkit.errors import PolicyError, ScenarioError
+from simkit.errors import PolicyError, ScenarioError, at_key
 from simkit.plugins import instantiate
 from simkit.policy import Policy, SystemInfo
 from simkit.policy.estimates import Predictor
@@ -90,10 +90,7 @@ def _learned(section: AgentPolicy, scenario: Scenario) -> Policy:
     """Return an agent; it refuses a scenario that it was not trained for."""
     load = partial(plugins.find("simkit.tools", "agent.load"), Path(section.agent), scenario)
     label = agent_label(section.agent)
-    try:
-        return checked_policy(instantiate(f"policy: agent {label!r}", load, section.args), label)
-    except ScenarioError as error:
-        raise ScenarioError(_of_policy(error.problems)) from error
+    return checked_policy(instantiate(f"policy: agent {label!r}", load, section.args), label)
 
 
 def _name_in(section: FittedPolicy) -> str:
@@ -207,7 +204,7 @@ def scenario_problems(policy: Policy, scenario: Scenario) -> list[str]:
     Policies that were made for one scenario, and may be given to another, have such a method.
     """
     check = getattr(policy, "check_scenario", None)
-    return [] if check is None else _of_policy(check(scenario))
+    return [] if check is None else at_key("policy", check(scenario))
 
 
 def cluster_problems(policy: Policy, cluster: Cluster, scenario: Scenario | None) -> list[str]:
@@ -236,7 +233,7 @@ def cluster_problems(policy: Policy, cluster: Cluster, scenario: Scenario | None
             "order with backfill none or easy, or leave preempt out"
         )
     check = getattr(policy, "check_cluster", None)
-    return problems if check is None else [*problems, *_of_policy(check(info))]
+    return problems if check is None else [*problems, *at_key("policy", check(info))]
 
 
 def _chosen(section: PolicySection) -> str:
@@ -252,8 +249,3 @@ def _chosen(section: PolicySection) -> str:
     if isinstance(section, NamedPolicy):
         return f"policy.name: {section.name}"
     return f"policy.path: {section.path}"
-
-
-def _of_policy(problems: Iterable[str]) -> list[str]:
-    """Return what a policy says of a scenario, each text at a key, so that it has a place there."""
-    return [text if text.startswith("policy") else f"policy: {text}" for text in problems]

@@ -78,13 +78,13 @@ def test_the_request_counts_and_else_the_estimate(simulate, job_columns):
 
 @pytest.mark.parametrize("keep_free", [-0.1, 1.0, float("nan"), "much"])
 def test_wrong_shares_are_refused(keep_free):
-    with pytest.raises(ScenarioError, match="backfill hold: keep_free is"):
+    with pytest.raises(ScenarioError, match="hold: keep_free is"):
         Hold(keep_free=keep_free)
 
 
 @pytest.mark.parametrize("longer_than", [0, "long"])
 def test_wrong_durations_are_refused(longer_than):
-    with pytest.raises(ScenarioError, match="backfill hold: longer_than"):
+    with pytest.raises(ScenarioError, match="hold: longer_than"):
         Hold(longer_than=longer_than)
 
 

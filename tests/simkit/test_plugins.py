@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from simkit import plugins
-from simkit.errors import PluginError
+from simkit.errors import PluginError, ScenarioError
 
 POLICIES = "simkit.policies"
 
@@ -201,3 +201,18 @@ def test_a_missing_file_and_a_missing_attribute_are_named(folder):
     assert message(POLICIES, "mine.py:Min", base=folder) == (
         f"{path} defines no 'Min'; did you mean 'Mine'?"
     )
+
+
+def test_what_a_plug_in_refuses_begins_with_its_key():
+    def rule(share: float) -> None:
+        raise ScenarioError([f"share is {share}", "policy.backfill: order: is wrong"])
+
+    with pytest.raises(ScenarioError) as raised:
+        plugins.instantiate("policy.backfill: 'mine'", rule, {"share": 2})
+    assert raised.value.problems == (
+        "policy.backfill: share is 2",
+        "policy.backfill: order: is wrong",
+    )
+    with pytest.raises(ScenarioError) as raised:
+        plugins.instantiate("reward 'mine'", rule, {"share": 2})  # no key of a scenario
+    assert raised.value.problems[0] == "share is 2"

@@ -133,10 +133,14 @@ Points = Annotated[dict[float, Finite], BeforeValidator(_points), WithJsonSchema
 """Number → number; straight lines between the points."""
 
 
+LARGEST_PUE = 1000.0
+"""No site's; beyond it the energy of machines would vanish in the rounding of the site's."""
+
+
 class PueCurve(Section):
     """Power usage effectiveness: power of the site over that of its machines."""
 
-    ratio: Annotated[float, Field(ge=1, allow_inf_nan=False)] | None = None
+    ratio: Annotated[float, Field(ge=1, le=LARGEST_PUE)] | None = None
     """A constant ratio; or give `by_load`."""
     by_load: Points | None = None
     """Load of the machines, 0..1 of `rated_w` → ratio: {0: 1.6, 1: 1.2}."""
@@ -158,12 +162,16 @@ class PueCurve(Section):
         problems: list[tuple[tuple[str | int, ...], str]] = []
         if (self.ratio is None) == (self.by_load is None):
             problems.append(((), "needs either a ratio or by_load; give one of the two"))
-        if self.by_load is not None and not all(r >= 1 for r in self.by_load.values()):
+        ratios, added = (self.by_load or {}).values(), (self.added_by_temperature or {}).values()
+        if not all(ratio >= 1 for ratio in ratios):
             problems.append(
                 (("by_load",), "has a ratio below 1; a site draws what its machines do")
             )
-        if self.added_by_temperature and min(self.added_by_temperature.values()) < 0:
-            problems.append((("added_by_temperature",), "must be at least 0 everywhere"))
+        if not all(ratio <= LARGEST_PUE for ratio in ratios):
+            problems.append((("by_load",), f"has a ratio above {LARGEST_PUE:g}"))
+        if not all(0 <= more <= LARGEST_PUE for more in added):
+            text = f"must be at least 0 and at most {LARGEST_PUE:g} everywhere"
+            problems.append((("added_by_temperature",), text))
         if (self.temperature is None) != (not self.added_by_temperature):
             problems.append(((), "needs both temperature and added_by_temperature, or neither"))
         if self.temperature is not None and self.by_load is None:

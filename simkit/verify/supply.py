@@ -117,16 +117,17 @@ def _available(run: AuditedRun, rule: _Rule, imported: float) -> _Available:
 
     If machines take time to follow, the bounds are given for that time after each row as well; if
     they follow at once, the available power is known at the instants at which capacity changes.
+    The end of the last row is left out: what is generated from then on is not recorded.
     `imported` is the most that the grid gives, in W.
     """
     row = run.power
     begin, end = row["start_s"], row["end_s"][-1]
     changes = run.power_instants
-    changes = changes[(changes >= begin[0]) & (changes <= end)]
+    changes = changes[(changes >= begin[0]) & (changes < end)]
     times = np.union1d(begin, changes)
     if rule.transit_s:
         followed = begin + (rule.transit_s + 8.0 * TICK)
-        times = np.union1d(times, followed[followed <= end])
+        times = np.union1d(times, followed[followed < end])
     at = np.searchsorted(begin, times, side="right") - 1
     critical = row["load_w"] - row["pue"] * row["machines_w"]
     base = (row["generation_w"] + imported - critical)[at]

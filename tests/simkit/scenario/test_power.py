@@ -212,6 +212,10 @@ SAMPLE = {"type": "gleamm-sample"}
         ({"pue": {"by_load": {"0": 1.5, "1": 0.9}, "temperature": 20}},
          ["pue.by_load: has a ratio below 1; a site draws what its machines do",
           "pue: needs both temperature and added_by_temperature, or neither"]),
+        ({"pue": {"by_load": {"0": 1e4}, "temperature": 20, "added_by_temperature": {"20": 2e9}}},
+         ["pue.by_load: has a ratio above 1000",
+          "pue.added_by_temperature: must be at least 0 and at most 1000 everywhere"]),
+        ({"pue": 2**31}, ["pue: must be at most 1000, not 2147483648"]),
         ({"pue": {"by_load": {"low": 1.5}}}, ["pue.by_load.low: must be a finite number"]),
         # --- supply
         ({"supply": {"running": "checkpoint"}},

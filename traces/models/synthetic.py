@@ -103,7 +103,7 @@ class DrawnSets(NamedTuple):
             size: (S, P, 2) units.
         """
         order = np.argsort(~arrives, axis=1, kind="stable")
-        order = order[:, : max(int(arrives.sum(axis=1).max()), 1)]
+        order = order[:, : max(int(arrives.sum(axis=1).max(initial=0)), 1)]
         there = np.take_along_axis(arrives, order, 1)
         return cls(
             enter=np.where(there, enter[order], 0),

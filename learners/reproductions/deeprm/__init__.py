@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from simkit.learners.reproductions.deeprm import one_agent
 from simkit.learners.reproductions.deeprm.figures import withheld
+from simkit.learners.reproductions.deeprm.one_agent_page import section
 from simkit.learners.reproductions.deeprm.page import write_page
 from simkit.learners.reproductions.deeprm.study import (
     FULL,
@@ -29,5 +31,9 @@ def carry_out(place: Workplace, setting: DeepRMSetting) -> Path:
     """Do a reproduction of any size."""
     train_missing(place, setting)
     judged = judge_all(place, setting)
+    ours = one_agent.study(place, setting)
     place.say("writing the page")
-    return write_page(place, setting, judged, curves(place, setting), withheld(place, setting))
+    shown = section(ours, place)
+    return write_page(
+        place, setting, judged, curves(place, setting), withheld(place, setting), shown
+    )

@@ -112,15 +112,15 @@ def at_load(
     )
     return AtLoad(
         load, means, unfinished,
-        {at: _ratio(total, count, 0.0, 1.0) for at, total in sorted(totals.items())},
-        trained, tuple(groups[trained]), _ratio(together, count, 0.0, 1.0),
-        best, _ratio(together, sums[best], 1.0, -1.0),
-        reserving, _ratio(together, sums[reserving], 1.0, -1.0),
-        withholding, _ratio(together, sums[withholding], 1.0, -1.0),
+        {at: estimate_ratio(total, count, 0.0, 1.0) for at, total in sorted(totals.items())},
+        trained, tuple(groups[trained]), estimate_ratio(together, count, 0.0, 1.0),
+        best, estimate_ratio(together, sums[best], 1.0, -1.0),
+        reserving, estimate_ratio(together, sums[reserving], 1.0, -1.0),
+        withholding, estimate_ratio(together, sums[withholding], 1.0, -1.0),
     )  # fmt: skip
 
 
-def _ratio(above: Floats, below: Floats, offset: float, sign: float) -> RatioEstimate:
+def estimate_ratio(above: Floats, below: Floats, offset: float, sign: float) -> RatioEstimate:
     """Return offset + sign · Σ above / Σ below, with the interval of resampled job sets."""
     rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(1,)))
     drawn = rng.integers(len(above), size=(RESAMPLES, len(above)))

@@ -48,8 +48,12 @@ def write_page(
     judged: pl.DataFrame,
     curves: pl.DataFrame,
     withheld: Withheld,
+    ours: str,
 ) -> Path:
-    """Write deeprm.md, deeprm.csv, deeprm-curves.csv and the pictures; return the page."""
+    """Write deeprm.md, deeprm.csv, deeprm-curves.csv and the pictures; return the page.
+
+    `ours` is the section about our own recipe.
+    """
     found = [at_load(judged, load, setting) for load in setting.judged]
     completion = at_load(judged, 130, setting, "turnaround_time_s")
     _table(found).write_csv(place.pages / "deeprm.csv", float_precision=4)
@@ -67,6 +71,7 @@ def write_page(
         _learning(curves, next(f for f in found if f.load == 70), setting),
         _withheld(withheld),
         _beyond(found),
+        ours,
         _setting(setting),
     ]
     page = place.pages / "deeprm.md"

@@ -178,7 +178,8 @@ def judge_all(place: Workplace, setting: DeepRMSetting) -> pl.DataFrame:
     tables = []
     for load in setting.judged:
         everyone = list(candidates(load, setting, place.work / "trainings"))
-        path = folder / f"{load}-{_digest(load, setting, everyone)}.parquet"
+        told = [judged_scenario(load).model_dump_json(), setting.held_out]
+        path = folder / f"{load}-{digest(told, everyone)}.parquet"
         if not path.exists():
             keep(path, _judge(place, load, setting, everyone).write_parquet)
             place.say(f"judged at {load} %")
@@ -200,9 +201,9 @@ def _judge(
     return pl.DataFrame(rows)
 
 
-def _digest(load: int, setting: DeepRMSetting, everyone: Iterable[Candidate]) -> str:
-    """Return a hash of these candidates on these sets; agents count by their weights."""
-    told = [judged_scenario(load).model_dump_json(), setting.held_out]
+def digest(told: Sequence[object], everyone: Iterable[Candidate]) -> str:
+    """Return a hash of what is told and of the candidates; agents count by their weights."""
+    told = list(told)
     for one in everyone:
         agent = one.policy.get("agent")
         weights = Path(agent, "agent", "weights.safetensors").read_bytes() if agent else b""

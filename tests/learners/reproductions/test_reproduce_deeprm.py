@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from simkit.learners.reproductions.deeprm import carry_out
-from simkit.learners.reproductions.deeprm.figures import _ratio, at_load
+from simkit.learners.reproductions.deeprm.figures import at_load, estimate_ratio
 from simkit.learners.reproductions.deeprm.page import RESULT
 from simkit.learners.reproductions.deeprm.study import (
     HEURISTICS,
@@ -99,10 +99,10 @@ def test_a_gain_is_of_all_jobs_and_paired():
     import numpy as np
 
     agent, rule = np.array([10.0, 30.0, 20.0]), np.array([20.0, 40.0, 40.0])
-    found = _ratio(agent, rule, 1.0, -1.0)
+    found = estimate_ratio(agent, rule, 1.0, -1.0)
     assert found.value == pytest.approx(0.4)
     assert found.low <= found.value <= found.high
-    alike = _ratio(0.5 * rule, rule, 1.0, -1.0)  # half in every set: nothing is uncertain
+    alike = estimate_ratio(0.5 * rule, rule, 1.0, -1.0)  # half in every set: nothing is uncertain
     assert (alike.low, alike.value, alike.high) == pytest.approx((0.5, 0.5, 0.5))
 
 

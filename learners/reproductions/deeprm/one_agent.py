@@ -1,0 +1,201 @@
+"""Our own recipe beside the paper's: the learner `ppo`, on all loads and on 70 % alone.
+
+All are judged on a thousand job sets a load that no training saw, next to rules whose numbers are
+chosen on other sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from simkit.arrays import Floats
+from simkit.learners.reproductions.common import keep, train_in
+from simkit.learners.reproductions.deeprm.figures import RatioEstimate, estimate_ratio
+from simkit.learners.reproductions.deeprm.study import (
+    HEURISTICS,
+    KNOBS,
+    RATES,
+    DeepRMSetting,
+    digest,
+    judged_scenario,
+)
+from simkit.scenario import Scenario
+from simkit.scenario.bundled import scenario_path
+from simkit.scenario.yaml_document import load_scenario
+from simkit.training.candidates import Candidate
+from simkit.training.evaluate import evaluate
+from simkit.training.reproduction import Workplace
+
+MIXED, ALONE = "mixed", "70"
+"""Kinds of training: all loads, or 70 % alone."""
+FIRST_JUDGED = 1000
+"""The first seed of the job sets on which all are judged; those from 0 on choose the rules."""
+FAMILIES: dict[str, dict[str, dict[str, Any]]] = {
+    "SJF": {"SJF": HEURISTICS["SJF"]},
+    "Packer": {"Packer": HEURISTICS["Packer"]},
+    "Tetris": {f"Tetris {knob:g}": HEURISTICS[f"Tetris {knob:g}"] for knob in KNOBS},
+    "headroom": {
+        f"headroom {units} for {steps} steps": {
+            "name": "slotted-headroom",
+            "args": {"headroom": units, "patience": steps},
+        }
+        for units in range(1, 8)
+        for steps in (20, 35, 50)
+    },
+}
+"""Rules by family; of each family one is chosen at each load."""
+
+
+@dataclass(frozen=True)
+class OneAgentSetting:
+    """How much to train and to judge."""
+
+    iterations: Mapping[str, int]
+    """Of each kind of training."""
+    job_sets: Mapping[str, int]
+    """Per iteration."""
+    entropy: Mapping[str, float]
+    """Weight of the entropy at first."""
+    choosing: int
+    """Job sets that choose the rules."""
+    judging: int
+
+
+FULL = OneAgentSetting(
+    {MIXED: 60, ALONE: 40}, {MIXED: 250, ALONE: 100}, {MIXED: 0.04, ALONE: 0.01}, 100, 1000
+)
+QUICK = OneAgentSetting(
+    {MIXED: 6, ALONE: 6}, {MIXED: 60, ALONE: 10}, {MIXED: 0.04, ALONE: 0.01}, 5, 20
+)
+
+
+@dataclass(frozen=True)
+class OneAgentAtLoad:
+    """Everyone at one load; means over all jobs of all judged sets."""
+
+    load: int
+    rules: dict[str, tuple[str, float]]
+    """Family → the label of the chosen rule, and its mean."""
+    best: str
+    """The family whose chosen rule is the best on the judged sets."""
+    seeds: dict[str, list[float]]
+    """Kind of training → each seed's mean."""
+    agent: dict[str, RatioEstimate]
+    """Kind of training → mean over the seeds."""
+    over_best: dict[str, RatioEstimate]
+    """Kind → agents' mean / mean of the best rule − 1, paired by job set."""
+
+
+def agent_name(kind: str, seed: int) -> str:
+    """Return the name of a training and of its folder."""
+    return f"ppo-{kind}-seed{seed}"
+
+
+def ppo_scenario(kind: str, seed: int, setting: OneAgentSetting) -> Scenario:
+    """Return the scenario of a training."""
+    arguments: dict[str, Any] = {
+        "job_sets": setting.job_sets[kind],
+        "entropy": setting.entropy[kind],
+    }
+    if kind == MIXED:
+        arguments["loads"] = [load / 100 for load in RATES]
+    return load_scenario(
+        scenario_path("deeprm"),
+        overrides={
+            "name": agent_name(kind, seed),
+            "seed": seed,
+            "workload": {"type": "deeprm", "rate": RATES[70]},
+            "learn": {
+                "learner": "ppo",
+                "iterations": setting.iterations[kind],
+                "held_out_every": 10,
+                "arguments": arguments,
+            },
+        },
+    )
+
+
+def study(place: Workplace, deeprm: DeepRMSetting) -> list[OneAgentAtLoad]:
+    """Train and judge what is missing; return everyone at each load."""
+    setting = QUICK if place.quick else FULL
+    names = {
+        kind: [agent_name(kind, seed) for seed in range(deeprm.seeds)] for kind in (MIXED, ALONE)
+    }
+    train_in(
+        place,
+        [ppo_scenario(kind, seed, setting) for kind in names for seed in range(deeprm.seeds)],
+    )
+    folder, args = place.work / "trainings", {"choose": "greedy"}
+    everyone = [
+        Candidate("agent", {"agent": str(folder / name), "args": args}, name)
+        for kind in names
+        for name in names[kind]
+    ]
+    return [_at_load(place, load, setting, names, everyone) for load in deeprm.judged]
+
+
+def _at_load(
+    place: Workplace,
+    load: int,
+    setting: OneAgentSetting,
+    names: Mapping[str, Sequence[str]],
+    agents: Sequence[Candidate],
+) -> OneAgentAtLoad:
+    choosing = _judged(place, load, _rules(FAMILIES.values()), range(setting.choosing))
+    chosen = {
+        family: min(members, key=lambda label: _mean(choosing[label]))
+        for family, members in FAMILIES.items()
+    }
+    rules = _rules([{label: FAMILIES[family][label]} for family, label in chosen.items()])
+    seeds = range(FIRST_JUDGED, FIRST_JUDGED + setting.judging)
+    found = _judged(place, load, [*rules, *agents], seeds)
+    best = min(chosen, key=lambda family: _mean(found[chosen[family]]))
+    rule, jobs = found[chosen[best]]
+    together = {kind: np.mean([found[name][0] for name in names[kind]], axis=0) for kind in names}
+    return OneAgentAtLoad(
+        load,
+        {family: (label, _mean(found[label])) for family, label in chosen.items()},
+        best,
+        {kind: [_mean(found[name]) for name in names[kind]] for kind in names},
+        {kind: estimate_ratio(sums, jobs, 0.0, 1.0) for kind, sums in together.items()},
+        {kind: estimate_ratio(sums, rule, -1.0, 1.0) for kind, sums in together.items()},
+    )
+
+
+def _rules(families: Any) -> list[Candidate]:
+    return [
+        Candidate("policy", section, label)
+        for members in families
+        for label, section in members.items()
+    ]
+
+
+def _mean(found: tuple[Floats, Floats]) -> float:
+    """Return the mean slowdown over all jobs."""
+    sums, jobs = found
+    return float(sums.sum() / jobs.sum())
+
+
+def _judged(
+    place: Workplace, load: int, everyone: Sequence[Candidate], seeds: range
+) -> dict[str, tuple[Floats, Floats]]:
+    """Return label → (S,) sums of slowdowns and (S,) jobs of the sets; results are kept."""
+    scenario = judged_scenario(load)
+    told = [scenario.model_dump_json(), seeds.start, seeds.stop]
+    folder = place.work / "judged"
+    folder.mkdir(exist_ok=True)
+    path = folder / f"one-agent-{load}-{digest(told, everyone)}.parquet"
+    if not path.exists():
+        found = evaluate(scenario, list(everyone), seeds=seeds, workers=place.workers)
+        keep(path, found.frame().write_parquet)
+        place.say(f"judged at {load} % on {len(seeds)} job sets")
+    rows: dict[str, tuple[Floats, Floats]] = {}
+    for (label,), one in pl.read_parquet(path).group_by("label", maintain_order=True):
+        one = one.filter(one["jobs"] > 0).sort("set")
+        rows[str(label)] = one["sum"].to_numpy().astype(float), one["jobs"].to_numpy().astype(float)
+    return rows

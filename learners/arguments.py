@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import Field, ValidationError, model_validator
 
 from simkit.errors import ScenarioError
+from simkit.learners.bundle import safetensors
+from simkit.learners.common.devices import check_device
 from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.scenario import Scenario
@@ -82,6 +84,29 @@ def attempt(make: Callable[[], T], problems: list[str]) -> T | None:
         return None
 
 
+def prepared(
+    kind: type[Chosen], given: Mapping[str, Any], source: Callable[[Chosen], T], device: str
+) -> tuple[Chosen, T]:
+    """Return what a training begins with: its arguments, and the source of its job sets.
+
+    Args:
+        kind: the learner's arguments; all of them have defaults.
+        given: `learn.arguments`.
+        source: makes the source.
+        device: to train on.
+
+    Raises ScenarioError, all problems at once; PluginError without safetensors, which the first
+    checkpoint needs.
+    """
+    safetensors()
+    problems = check_device(device)
+    chosen = attempt(lambda: read_arguments(kind, given), problems) or kind()
+    found = attempt(lambda: source(chosen), problems)
+    if problems or found is None:
+        raise ScenarioError(problems)
+    return chosen, found
+
+
 def refuse_without_jobs(drawn: Mapping[str, JobSets]) -> None:
     """Raise ScenarioError for job sets that hold no job between them.
 
@@ -103,17 +128,17 @@ RESOURCES = ("cpu", "mem")
 Drawn = DeepRMModel | SofiaModel
 
 
-def pool_problems(scenario: Scenario, workload: Drawn, learner: str) -> Iterator[str]:
+def pool_problems(scenario: Scenario, workload: Drawn, who: str) -> Iterator[str]:
     """Yield what keeps a scenario from being one pool in steps whose jobs the learner draws.
 
     Args:
         scenario: of the training.
         workload: the scenario's.
-        learner: its name, for the messages.
+        who: draws the jobs, such as ``the learner ppo``, for the messages.
     """
     for name, field in WorkloadSource.model_fields.items():
         if name != "type" and getattr(workload, name) != field.default:
-            yield f"workload.{name}: the learner {learner} draws its own job sets; leave it out"
+            yield f"workload.{name}: {who} draws its own job sets; leave it out"
     wanted = dict.fromkeys(RESOURCES, float(workload.capacity))
     machines = scenario.cluster.machines or ()
     if [(group.count, group.capacity) for group in machines] != [(1, wanted)]:
@@ -125,7 +150,7 @@ def pool_problems(scenario: Scenario, workload: Drawn, learner: str) -> Iterator
     if scenario.scheduling.step != workload.step_s:
         yield f"scheduling.step: must be workload.step_s, {workload.step_s:g}s"
     if scenario.estimates.type not in ("actual", "requested"):
-        yield f"estimates: the learner {learner} knows run times exactly; set it to actual"
+        yield f"estimates: {who} knows run times exactly; set it to actual"
 
 
 def longest_job(workload: Drawn, horizon: int) -> int:

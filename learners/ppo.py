@@ -18,22 +18,9 @@ import torch
 from pydantic import Field
 
 from simkit.arrays import Floats
-from simkit.errors import ScenarioError
-from simkit.learners.arguments import (
-    NotNegative,
-    Positive,
-    Share,
-    attempt,
-    read_arguments,
-    refuse_without_jobs,
-)  # fmt: skip
-from simkit.learners.bundle import safetensors
+from simkit.learners.arguments import NotNegative, Positive, Share, prepared, refuse_without_jobs
 from simkit.learners.common.baselines import step_means
-from simkit.learners.common.distributions import (
-    entropy,
-    log_probability,
-    masked_log_softmax,
-)  # fmt: skip
+from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
 from simkit.learners.common.returns import generalised_advantages, scaled_by_group, time_moved
@@ -42,11 +29,11 @@ from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import SetScorerShape
 from simkit.learners.common.training import TorchTraining
 from simkit.learners.description import describe
-from simkit.learners.lockstep import Objective
+from simkit.learners.lockstep import Lockstep, Objective
+from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource, job_source
 from simkit.learners.lockstep.rollouts import NOTHING_DONE, outcome
 from simkit.learners.lockstep.slot_games import SlotGames
-from simkit.learners.nn.policy_network import check_device
 from simkit.learning.observe_slots import context_size, slot_set_schema, slot_size
 from simkit.scenario import Scenario
 from simkit.scenario.types import Count, Section
@@ -102,12 +89,9 @@ def begin(
     workload on a pool in steps, arguments out of their range, job sets without a job, or a device
     that is not there; PluginError without safetensors, which the first checkpoint needs.
     """
-    safetensors()
-    problems = check_device(device)
-    chosen = attempt(lambda: read_arguments(PPOArguments, arguments), problems) or PPOArguments()
-    source = attempt(lambda: job_source(scenario, "ppo", chosen.loads), problems)
-    if problems or not source:
-        raise ScenarioError(problems)
+    chosen, source = prepared(
+        PPOArguments, arguments, lambda chosen: job_source(scenario, "ppo", chosen.loads), device
+    )
     return PPOTraining(scenario, source, chosen, seed, device)
 
 
@@ -172,9 +156,10 @@ class PPOTraining(TorchTraining):
             "entropy": float(np.mean(spreads)) if spreads else 0.0,
         }
 
-    def _games(self, sets: Any, replicas: int) -> SlotGames:
+    def _games(self, sets: JobSets, replicas: int) -> SlotGames:
         chosen = self.chosen
-        return SlotGames(self.model, sets, replicas, chosen.objective, chosen.max_decisions)
+        limit = chosen.max_decisions
+        return SlotGames(Lockstep(self.model, sets, replicas, chosen.objective, limit))
 
     def _advantages(self, rollouts: Rollouts) -> tuple[Floats, Floats]:
         """Return (D,) advantages, and (D,) what the critic should have said."""
@@ -218,7 +203,7 @@ class PPOTraining(TorchTraining):
         self.optimiser.step()
         return float(spread.detach())
 
-    def held_out(self) -> Mapping[str, float]:
+    def evaluate(self) -> Mapping[str, float]:
         """Return how the agent does on the held-out sets, actions drawn; see `outcome`.
 
         The draws are the same at every look. ``return``: mean sum of rewards of an episode.

@@ -64,10 +64,13 @@ class Replay:
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """Draw rows with replacement; raises ValueError if there is none."""
-        if not len(self):
-            raise ValueError("the replay memory is empty; add a transition before you draw")
+        self._refuse_empty()
         rows = rng.integers(len(self), size=count)
         return Drawn(rows, self._at(rows), np.ones(count))
+
+    def _refuse_empty(self) -> None:
+        if not len(self):
+            raise ValueError("the replay memory is empty; add a transition before you draw")
 
     def _at(self, rows: Ints) -> Columns:
         return {name: column[rows] for name, column in self._columns.items()}
@@ -114,14 +117,13 @@ class PrioritisedReplay(Replay):
 
     def draw(self, count: int, rng: np.random.Generator) -> Drawn:
         """Draw rows with replacement, one from each of `count` equal parts of the probability."""
-        drawn = super().draw(0, rng)  # refuses an empty memory
+        self._refuse_empty()
         shares = self._priority[: len(self)] ** self.alpha
         below = shares.cumsum()
         at = (np.arange(count) + rng.random(count)) / count * below[-1]
         rows = np.minimum(np.searchsorted(below, at, side="right"), len(self) - 1)
         weights = (len(self) * shares[rows] / below[-1]) ** -self.beta
-        scaled = weights / weights.max() if count else drawn.weights
-        return Drawn(rows, self._at(rows), scaled)
+        return Drawn(rows, self._at(rows), weights / weights.max(initial=0.0))
 
     def correct(self, rows: Ints, errors: Floats) -> None:
         """Set the priorities of (B,) drawn rows by their (B,) errors; none falls to 0."""

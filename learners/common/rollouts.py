@@ -88,7 +88,7 @@ def roll_out(
     kept: list[dict[str, npt.NDArray[Any]]] = []
     rewards: list[Floats] = []
     with torch.inference_mode():
-        while len(active := games.active):
+        while len(active := games.active) or not kept:  # without games: no rows of their widths
             seen, allowed = games.observe(), games.mask()
             logits, value = network(torch.from_numpy(seen).to(device))
             chances = masked_log_softmax(logits, torch.from_numpy(allowed).to(device))
@@ -100,10 +100,11 @@ def roll_out(
                 "step": games.steps[active], "episode": active,
                 "decision": np.full(len(active), len(kept)),
             })  # fmt: skip
-            rewards.append(np.zeros(count))
-            rewards[-1][active] = games.step(actions)
+            if len(active):
+                rewards.append(np.zeros(count))
+                rewards[-1][active] = games.step(actions)
     columns = {name: np.concatenate([row[name] for row in kept]) for name in kept[0]}
-    return Rollouts(**columns, rewards=np.array(rewards))
+    return Rollouts(**columns, rewards=np.array(rewards).reshape(-1, count))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ __all__ = ["TorchTraining", "one_thread", "weights_of"]
 class TorchTraining(Training):
     """A training of a torch module; a learner makes its parts, and its iterations in `iterate`.
 
-    Iterations run on one thread: sums in another order would give other weights.
+    They run on one thread, and evaluations too: sums in another order would give other weights.
     """
 
     learner: str
@@ -65,6 +65,14 @@ class TorchTraining(Training):
     @abstractmethod
     def iterate(self) -> Mapping[str, float]:
         """Do an iteration; return what `simkit train` logs."""
+
+    def held_out(self) -> Mapping[str, float]:
+        with one_thread():
+            return self.evaluate()
+
+    @abstractmethod
+    def evaluate(self) -> Mapping[str, float]:
+        """Return how the agent does on held-out job sets; it changes nothing."""
 
     def save(self, folder: Path) -> None:
         parts = {"weights": weights_of(self.network), "optimiser": _optimiser_state(self.optimiser)}

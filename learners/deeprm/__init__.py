@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 
 from simkit.arrays import Floats
-from simkit.errors import ScenarioError
-from simkit.learners.arguments import attempt, read_arguments, refuse_without_jobs
-from simkit.learners.bundle import safetensors
+from simkit.learners.arguments import prepared, refuse_without_jobs
 from simkit.learners.common.baselines import decision_means
 from simkit.learners.common.returns import rewards_to_go
 from simkit.learners.deeprm.arguments import DeepRMArguments
@@ -38,7 +36,7 @@ from simkit.learners.lockstep.rollouts import (
 from simkit.learners.nn.input_layers import make_input_layer
 from simkit.learners.nn.optimisers import make_optimiser
 from simkit.learners.nn.perceptron import Weights, entropies, small_weights
-from simkit.learners.nn.policy_network import check_device, make_network
+from simkit.learners.nn.policy_network import make_network
 from simkit.learners.nn.proximal import entropy_pull, pull_on_logits
 from simkit.learners.nn.value_baseline import ValueBaseline
 from simkit.learners.slotted_training import SlottedTraining
@@ -63,17 +61,12 @@ def begin(
     pool in steps, arguments out of their range, job sets without a job, or a device that is not
     there; PluginError without safetensors, which the first checkpoint needs.
     """
-    safetensors()
-    problems = check_device(device)
-    chosen = (
-        attempt(lambda: read_arguments(DeepRMArguments, arguments), problems) or DeepRMArguments()
-    )
-    source = attempt(
-        lambda: DeepRMJobs(scenario, "deeprm", horizon=chosen.horizon, memory=chosen.memory),
-        problems,
-    )
-    if problems or not source:
-        raise ScenarioError(problems)
+
+    def source_of(chosen: DeepRMArguments) -> DeepRMJobs:
+        who = "the learner deeprm"
+        return DeepRMJobs(scenario, who, horizon=chosen.horizon, memory=chosen.memory)
+
+    chosen, source = prepared(DeepRMArguments, arguments, source_of, device)
     return DeepRMTraining(scenario, source, chosen, seed, device)
 
 

@@ -44,19 +44,17 @@ class DeepRMJobs:
     """DeepRM's workload; held out are sets 0, 1, … of the original code's unseen ones."""
 
     def __init__(
-        self, scenario: Scenario, learner: str, *, horizon: int = 20, memory: int = 10
+        self, scenario: Scenario, who: str, *, horizon: int = 20, memory: int = 10
     ) -> None:
-        """Read a scenario's model.
+        """Read a scenario's model; `who`, such as ``the learner ppo``, is named in messages.
 
         Raises ScenarioError, all problems at once, if it is not DeepRM's workload on one pool in
         steps, or if its load needs more than a job a step.
         """
         workload, admission = scenario.workload, scenario.admission
         if not isinstance(workload, DeepRMModel):
-            raise ScenarioError(
-                f"workload.type: the learner {learner} takes deeprm, not {workload.type}"
-            )
-        if problems := list(_deeprm_problems(scenario, workload, learner)):
+            raise ScenarioError(f"workload.type: {who} takes deeprm, not {workload.type}")
+        if problems := list(_deeprm_problems(scenario, workload, who)):
             raise ScenarioError(problems)
         unit = workload.unit
         self.model = Slotted(
@@ -92,18 +90,16 @@ class SofiaJobs:
     """Sofia's workload; held-out sets are drawn by a seed of their own."""
 
     def __init__(
-        self, scenario: Scenario, learner: str, *, horizon: int = 60, backlog_shown: int = 60
+        self, scenario: Scenario, who: str, *, horizon: int = 60, backlog_shown: int = 60
     ) -> None:
-        """Read a scenario's model.
+        """Read a scenario's model; `who`, such as ``the learner ppo``, is named in messages.
 
         Raises ScenarioError, all problems at once, if it is not Sofia's batch on one pool in steps.
         """
         workload = scenario.workload
         if not isinstance(workload, SofiaModel):
-            raise ScenarioError(
-                f"workload.type: the learner {learner} takes sofia, not {workload.type}"
-            )
-        if problems := list(pool_problems(scenario, workload, learner)):
+            raise ScenarioError(f"workload.type: {who} takes sofia, not {workload.type}")
+        if problems := list(pool_problems(scenario, workload, who)):
             raise ScenarioError(problems)
         self.model = Slotted(
             capacity=(workload.capacity,) * len(RESOURCES),
@@ -166,33 +162,33 @@ def job_source(scenario: Scenario, learner: str, loads: Sequence[float] = ()) ->
     Raises ScenarioError, all problems at once, for another workload or cluster, or loads of a
     workload that has none.
     """
+    who = f"the learner {learner}"
     if not loads:
         if isinstance(scenario.workload, DeepRMModel):
-            return DeepRMJobs(scenario, learner)
+            return DeepRMJobs(scenario, who)
         if isinstance(scenario.workload, SofiaModel):
-            return SofiaJobs(scenario, learner)
+            return SofiaJobs(scenario, who)
         raise ScenarioError(
-            f"workload.type: the learner {learner} takes deeprm or sofia, not "
-            f"{scenario.workload.type}"
+            f"workload.type: {who} takes deeprm or sofia, not {scenario.workload.type}"
         )
     if not isinstance(scenario.workload, DeepRMModel):
         raise ScenarioError(
             "learn.arguments.loads: only the workload deeprm has an offered load; leave it out"
         )
-    return MixedJobs([_at_load(scenario, scenario.workload, load, learner) for load in loads])
+    return MixedJobs([_at_load(scenario, scenario.workload, load, who) for load in loads])
 
 
-def _at_load(scenario: Scenario, workload: DeepRMModel, load: float, learner: str) -> DeepRMJobs:
+def _at_load(scenario: Scenario, workload: DeepRMModel, load: float, who: str) -> DeepRMJobs:
     """Return the source of a scenario with another offered load."""
     own = workload.model_copy(update={"offered_load": load, "rate": None})
     try:
-        return DeepRMJobs(scenario.model_copy(update={"workload": own}), learner)
+        return DeepRMJobs(scenario.model_copy(update={"workload": own}), who)
     except ScenarioError as error:
         place = "workload: offered_load", "learn.arguments.loads"
         raise ScenarioError([text.replace(*place, 1) for text in error.problems]) from error
 
 
-def _deeprm_problems(scenario: Scenario, workload: DeepRMModel, learner: str) -> Iterator[str]:
+def _deeprm_problems(scenario: Scenario, workload: DeepRMModel, who: str) -> Iterator[str]:
     if workload.original_set is not None:
         yield "workload.original_set: the agent is judged on these sets; leave it out for training"
-    yield from pool_problems(scenario, workload, learner)
+    yield from pool_problems(scenario, workload, who)

@@ -1,7 +1,9 @@
 """A Gymnasium vector environment as one of Stable-Baselines3, with the mask among the observations.
 
-envs = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=256, autoreset_mode="SameStep")
-learner = MaskablePPO("MultiInputPolicy", MaskedVecEnv(envs))
+    envs = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=256, autoreset_mode="SameStep")
+    learner = MaskablePPO("MultiInputPolicy", MaskedVecEnv(envs))
+
+MaskablePPO uses the mask; other learners of that library see it and leave it unused.
 """
 
 from __future__ import annotations

@@ -5,26 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.learners.lockstep import Lockstep, Objective
-from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep import Lockstep
 from simkit.learning.encoder import Numbers
 from simkit.learning.observe_slots import slot_set
-from simkit.learning.slotted import Slotted
 
 
 class SlotGames:
     """Games of a slotted model, seen as sets of slots; only tasks that fit now may be placed."""
 
-    def __init__(
-        self,
-        model: Slotted,
-        job_sets: JobSets,
-        replicas: int = 1,
-        objective: Objective = "slowdown",
-        limit: int | None = None,
-    ) -> None:
-        """Begin all games; the arguments are those of `Lockstep`."""
-        self.lockstep = Lockstep(model, job_sets, replicas, objective, limit)
+    def __init__(self, lockstep: Lockstep) -> None:
+        """Take games that have just begun."""
+        self.lockstep = lockstep
 
     @property
     def active(self) -> Ints:

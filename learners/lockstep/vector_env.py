@@ -115,7 +115,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         problems += _problems(chosen, mode, encoder.schema.name, reward)
         if problems:
             raise ScenarioError([f"lock-step environment: {text}" for text in problems])
-        source = DeepRMJobs(chosen, "lock-step environment", horizon=view.horizon)
+        source = DeepRMJobs(chosen, "the lock-step environment", horizon=view.horizon)
         assert isinstance(encoder, SlotEncoder)  # as `OBSERVATIONS` are
         assert isinstance(chosen.workload, DeepRMModel)  # as `DeepRMJobs` has checked
         model = encoder.tracker.model

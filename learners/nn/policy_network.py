@@ -9,7 +9,6 @@ observations go to the device, and logits and gradients come back.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -83,22 +82,6 @@ class PolicyNetwork:
         for weight, bias in self._layers[1:-1]:
             hidden.append(np.maximum(hidden[-1] @ weight + bias, 0))
         return hidden
-
-
-def check_device(device: str) -> list[str]:
-    """Return why a device cannot be used; empty if it can."""
-    if device == "cpu":
-        return []
-    if find_spec("torch") is None:
-        return [f"device: {device!r} needs torch: pip install 'simkit-cluster[learn]'"]
-    import torch
-
-    if device == "cuda" and torch.cuda.is_available():
-        return []
-    return [
-        f"device: torch {torch.__version__} finds no {device!r} here; leave --device out, or "
-        "install a build of torch for this machine's GPU"
-    ]
 
 
 def make_network(first: InputLayer, weights: Weights, device: str) -> PolicyNetwork:

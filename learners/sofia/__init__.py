@@ -14,13 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from simkit.errors import ScenarioError
-from simkit.learners.arguments import (
-    attempt,
-    read_arguments,
-    refuse_without_jobs,
-)
-from simkit.learners.bundle import safetensors
+from simkit.learners.arguments import prepared, refuse_without_jobs
 from simkit.learners.common.baselines import decision_means
 from simkit.learners.common.returns import rewards_to_go
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
@@ -37,7 +31,7 @@ from simkit.learners.lockstep.rollouts import (
 from simkit.learners.nn.derivatives import glorot
 from simkit.learners.nn.optimisers import make_optimiser
 from simkit.learners.nn.perceptron import entropies
-from simkit.learners.nn.policy_network import check_device, make_network
+from simkit.learners.nn.policy_network import make_network
 from simkit.learners.nn.sofia_layer import SofiaLayer
 from simkit.learners.nn.value_baseline import ValueBaseline
 from simkit.learners.slotted_training import SlottedTraining
@@ -59,19 +53,12 @@ def begin(
     PluginError without safetensors, which the first checkpoint needs. Fisher-vector products are
     always calculated on the CPU.
     """
-    safetensors()
-    problems = check_device(device)
-    chosen = (
-        attempt(lambda: read_arguments(SofiaArguments, arguments), problems) or SofiaArguments()
-    )
-    source = attempt(
-        lambda: SofiaJobs(
-            scenario, "sofia", horizon=chosen.horizon, backlog_shown=chosen.backlog_shown
-        ),
-        problems,
-    )
-    if problems or not source:
-        raise ScenarioError(problems)
+
+    def source_of(chosen: SofiaArguments) -> SofiaJobs:
+        shown = chosen.backlog_shown
+        return SofiaJobs(scenario, "the learner sofia", horizon=chosen.horizon, backlog_shown=shown)
+
+    chosen, source = prepared(SofiaArguments, arguments, source_of, device)
     return SofiaTraining(scenario, source, chosen, seed, device)
 
 

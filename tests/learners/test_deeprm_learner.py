@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from trainings import check_held_out_changes_nothing, check_resume, deeprm_scenario, weights
 
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.bundle import read_bundle
@@ -23,25 +24,10 @@ from simkit.training.train import train
 SMALL = {"job_sets": 4, "rollouts": 3, "iterations": 6, "held_out_sets": 3, "hidden": 8}
 
 
-def scenario(**changes: Any) -> Scenario:
-    plain: dict[str, Any] = {
-        "workload": {"type": "deeprm", "offered_load": 0.7, "steps": 15},
-        "cluster": {"machines": [{"count": 1, "cpu": 10, "mem": 10}]},
-        "admission": {"slots": 10, "backlog": 60},
-        "estimates": "actual",
-        "scheduling": {"step": "1s"},
-    }
-    return Scenario.model_validate({**plain, **changes})
-
-
 def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> DeepRMTraining:
-    made = begin(where or scenario(), {**SMALL, **arguments}, seed=seed)
+    made = begin(where or deeprm_scenario(), {**SMALL, **arguments}, seed=seed)
     assert isinstance(made, DeepRMTraining)
     return made
-
-
-def weights(of: DeepRMTraining) -> dict[str, bytes]:
-    return {name: array.tobytes() for name, array in of.network.weights.items()}
 
 
 SETTINGS: list[Mapping[str, Any]] = [
@@ -54,26 +40,11 @@ SETTINGS: list[Mapping[str, Any]] = [
 
 @pytest.mark.parametrize("arguments", SETTINGS)
 def test_resumed_is_as_not_interrupted(arguments: Mapping[str, Any], tmp_path: Path) -> None:
-    whole = training(**arguments)
-    expected = [dict(whole.step()) for _ in range(6)]
-    first = training(**arguments)
-    found = [dict(first.step()) for _ in range(3)]
-    first.save(tmp_path)
-    second = training(**arguments)
-    second.load(tmp_path)
-    assert second.iteration == 3
-    found += [dict(second.step()) for _ in range(3)]
-    assert found == expected
-    assert weights(second) == weights(whole)
-    assert second.held_out() == whole.held_out()
+    check_resume(lambda: training(**arguments), tmp_path)
 
 
 def test_a_look_at_the_held_out_sets_changes_nothing() -> None:
-    one, other = training(), training()
-    assert one.held_out() == one.held_out()
-    one.step()
-    other.step()
-    assert weights(one) == weights(other)
+    check_held_out_changes_nothing(training)
 
 
 def test_another_seed_is_another_training(tmp_path: Path) -> None:
@@ -109,7 +80,7 @@ def test_an_agent_is_written_as_a_bundle(tmp_path: Path) -> None:
 
 
 def test_all_mistakes_are_told_at_once() -> None:
-    wrong = scenario(
+    wrong = deeprm_scenario(
         cluster={"machines": [{"count": 2, "cpu": 10, "mem": 10}]}, scheduling={"step": "2s"}
     )
     with pytest.raises(ScenarioError) as error:
@@ -145,13 +116,13 @@ def test_what_cannot_be_learned_is_refused(
     changes: dict[str, Any], arguments: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(ScenarioError, match=text):
-        begin(scenario(**changes), arguments, seed=0)
+        begin(deeprm_scenario(**changes), arguments, seed=0)
 
 
 @pytest.mark.parametrize("demands", ["original", "paper"])
 def test_job_sets_have_the_offered_load_and_fit_the_model(demands: str) -> None:
     made = training(
-        where=scenario(workload={"type": "deeprm", "offered_load": 0.7, "demands": demands})
+        where=deeprm_scenario(workload={"type": "deeprm", "offered_load": 0.7, "demands": demands})
     )
     sets = made.source.draw(np.random.default_rng(0), 400)
     sets.check_fit(made.model)
@@ -165,7 +136,9 @@ def test_the_defaults_make_1_845_capacities_a_job_and_step() -> None:
 
 def test_the_unseen_sets_are_the_originals() -> None:
     """Set 0 at a rate of 0.3 as RandomState(314159) draws it; the job of step 0 is left out."""
-    source = DeepRMJobs(scenario(workload={"type": "deeprm", "rate": 0.379}), "deeprm")
+    source = DeepRMJobs(
+        deeprm_scenario(workload={"type": "deeprm", "rate": 0.379}), "the learner deeprm"
+    )
     sets = source.held_out(5)
     assert len(sets) == 5
     assert np.array_equal(sets.take([0, 1]).length[:, :3], source.held_out(2).length[:, :3])
@@ -199,7 +172,7 @@ def test_an_iteration_without_a_job_changes_nothing(
 
 
 def test_a_rate_at_which_many_job_sets_are_empty_can_be_trained_at() -> None:
-    rare = scenario(workload={"type": "deeprm", "rate": 0.02, "steps": 15})
+    rare = deeprm_scenario(workload={"type": "deeprm", "rate": 0.02, "steps": 15})
     made = training(
         where=rare, held_out_sets=200, job_sets=2, warm_start="sjf", warm_start_rounds=1
     )
@@ -218,7 +191,7 @@ def test_without_safetensors_nothing_begins(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_more_iterations_later_are_as_all_at_once(tmp_path: Path) -> None:
-    plain = scenario().model_dump(mode="json")
+    plain = deeprm_scenario().model_dump(mode="json")
     arguments = {k: v for k, v in SMALL.items() if k != "iterations"}
 
     def trained(iterations: int, folder: str) -> Mapping[str, bytes]:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from trainings import check_held_out_changes_nothing, check_resume, deeprm_scenario, weights
 
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.common.training import weights_of
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import MixedJobs, job_source
 from simkit.learners.ppo import PPOTraining, begin
@@ -28,17 +28,6 @@ SMALL = {
 }
 
 
-def scenario(**changes: Any) -> Scenario:
-    plain: dict[str, Any] = {
-        "workload": {"type": "deeprm", "offered_load": 0.7, "steps": 15},
-        "cluster": {"machines": [{"count": 1, "cpu": 10, "mem": 10}]},
-        "admission": {"slots": 10, "backlog": 60},
-        "estimates": "actual",
-        "scheduling": {"step": "1s"},
-    }
-    return Scenario.model_validate({**plain, **changes})
-
-
 SOFIA = {
     "workload": {
         "type": "sofia", "positions": 20, "capacity": 10, "short_steps": [1, 2],
@@ -49,13 +38,9 @@ SOFIA = {
 
 
 def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> PPOTraining:
-    made = begin(where or scenario(), {**SMALL, **arguments}, seed=seed)
+    made = begin(where or deeprm_scenario(), {**SMALL, **arguments}, seed=seed)
     assert isinstance(made, PPOTraining)
     return made
-
-
-def weights(of: PPOTraining) -> dict[str, bytes]:
-    return {name: array.tobytes() for name, array in weights_of(of.network).items()}
 
 
 SETTINGS: list[Mapping[str, Any]] = [{}, {"loads": [0.3, 1.3]}, {"objective": "completion"}]
@@ -63,18 +48,7 @@ SETTINGS: list[Mapping[str, Any]] = [{}, {"loads": [0.3, 1.3]}, {"objective": "c
 
 @pytest.mark.parametrize("arguments", SETTINGS)
 def test_resumed_is_as_not_interrupted(arguments: Mapping[str, Any], tmp_path: Path) -> None:
-    whole = training(**arguments)
-    expected = [dict(whole.step()) for _ in range(4)]
-    first = training(**arguments)
-    found = [dict(first.step()) for _ in range(2)]
-    first.save(tmp_path)
-    second = training(**arguments)
-    second.load(tmp_path)
-    assert second.iteration == 2
-    found += [dict(second.step()) for _ in range(2)]
-    assert found == expected
-    assert weights(second) == weights(whole)
-    assert second.held_out() == whole.held_out()
+    check_resume(lambda: training(**arguments), tmp_path)
 
 
 def test_the_number_of_torchs_threads_changes_nothing() -> None:
@@ -89,11 +63,7 @@ def test_the_number_of_torchs_threads_changes_nothing() -> None:
 
 
 def test_a_look_at_the_held_out_sets_changes_nothing() -> None:
-    one, other = training(), training()
-    assert one.held_out() == one.held_out()
-    one.step()
-    other.step()
-    assert weights(one) == weights(other)
+    check_held_out_changes_nothing(training)
 
 
 def test_another_seed_is_another_training(tmp_path: Path) -> None:
@@ -108,7 +78,7 @@ def test_the_agent_that_is_written_decides_as_the_network_does(tmp_path: Path) -
     made = training()
     made.step()
     made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
-    agent = load_agent(tmp_path / "agent", scenario())
+    agent = load_agent(tmp_path / "agent", deeprm_scenario())
     games = made._games(made.unseen_sets, 1)
     seen = games.observe()
     with torch.inference_mode():
@@ -117,7 +87,7 @@ def test_the_agent_that_is_written_decides_as_the_network_does(tmp_path: Path) -
 
 
 def test_all_mistakes_are_told_at_once() -> None:
-    wrong = scenario(
+    wrong = deeprm_scenario(
         cluster={"machines": [{"count": 2, "cpu": 10, "mem": 10}]}, scheduling={"step": "2s"}
     )
     with pytest.raises(ScenarioError) as error:
@@ -139,11 +109,11 @@ def test_all_mistakes_are_told_at_once() -> None:
 )
 def test_what_it_cannot_learn_from_is_refused(changes, arguments, text) -> None:
     with pytest.raises(ScenarioError, match=text):
-        training(where=scenario(**changes), **arguments)
+        training(where=deeprm_scenario(**changes), **arguments)
 
 
 def test_of_several_loads_each_brings_as_many_jobs() -> None:
-    mixed = job_source(scenario(), "ppo", (0.1, 0.3, 1.2))
+    mixed = job_source(deeprm_scenario(), "ppo", (0.1, 0.3, 1.2))
     sets = mixed.draw(np.random.default_rng(0), 1700)
     assert np.bincount(mixed.source_of(1700)).tolist() == [1200, 400, 100]
     jobs = np.bincount(mixed.source_of(1700), sets.jobs)
@@ -151,7 +121,7 @@ def test_of_several_loads_each_brings_as_many_jobs() -> None:
 
 
 def test_of_several_loads_as_many_sets_are_held_out() -> None:
-    mixed = job_source(scenario(), "ppo", (0.1, 1.8))
+    mixed = job_source(deeprm_scenario(), "ppo", (0.1, 1.8))
     assert isinstance(mixed, MixedJobs)
     few, many = mixed.sources[0].held_out(3), mixed.sources[1].held_out(2)
     assert mixed.held_out(5).jobs.tolist() == [*few.jobs, *many.jobs]
@@ -169,7 +139,7 @@ def test_an_iteration_without_a_job_learns_nothing(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("changes", [{}, SOFIA])
 def test_it_learns_to_do_better_than_chance(changes) -> None:
     made = training(
-        where=scenario(**changes), iterations=6, job_sets=16, rollouts=6, hidden=32,
+        where=deeprm_scenario(**changes), iterations=6, job_sets=16, rollouts=6, hidden=32,
         held_out_sets=40, learning_rate=0.003, batch=512,
     )  # fmt: skip
     before = made.held_out()["slowdown"]

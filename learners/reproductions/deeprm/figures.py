@@ -190,7 +190,7 @@ def _watched(
     Returns the game, the steps in which something was withheld, and (S, J) which jobs ever were.
     """
     scenario = scenario_of(task, setting)
-    source = DeepRMJobs(scenario, "deeprm")
+    source = DeepRMJobs(scenario, "the learner deeprm")
     game = Lockstep(source.model, source.held_out(setting.held_out), limit=2000)
     weights = read_bundle(place.work / "trainings" / task.name / "agent").weights
     network = PolicyNetwork(make_input_layer("deeprm-image", source.model)[0], dict(weights))

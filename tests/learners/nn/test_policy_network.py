@@ -16,7 +16,6 @@ from simkit.learners.nn.perceptron import small_weights
 from simkit.learners.nn.policy_network import (
     PolicyNetwork,
     TorchNetwork,
-    check_device,
     make_network,
 )
 from simkit.learners.nn.sofia_layer import SofiaLayer
@@ -127,7 +126,7 @@ def test_training_by_torch_equals_numpy_up_to_rounding(
         overrides={"learn": {"learner": learner, "iterations": 2, "arguments": sets}},
     )
     for_cpu = train(scenario, tmp_path / "numpy").rows
-    monkeypatch.setattr(f"simkit.learners.{learner}.check_device", lambda _device: [])
+    monkeypatch.setattr("simkit.learners.arguments.check_device", lambda _device: [])
     monkeypatch.setattr(
         f"simkit.learners.{learner}.make_network",
         lambda first, weights, _device: TorchNetwork(first, weights, "cpu"),
@@ -137,22 +136,3 @@ def test_training_by_torch_equals_numpy_up_to_rounding(
         [row["return"] for row in for_cpu if "return" in row],
         rel=0.05,  # a last digit may change an action that is drawn, and all that follows
     )
-
-
-def test_an_unavailable_device_is_refused_with_the_remedy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    assert check_device("cpu") == []
-    with monkeypatch.context() as patch:
-        patch.setattr(policy_network, "find_spec", lambda _name: None)
-        assert check_device("cuda") == [
-            "device: 'cuda' needs torch: pip install 'simkit-cluster[learn]'"
-        ]
-    torch = pytest.importorskip("torch")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    (problem,) = check_device("cuda")
-    assert "finds no 'cuda' here; leave --device out" in problem
-    for learner in ("deeprm", "sofia"):
-        scenario = load_scenario(scenario_path(learner), overrides={"learn": {"learner": learner}})
-        with pytest.raises(ScenarioError, match="finds no 'cuda'"):
-            train(scenario, "never", device="cuda")

@@ -1,0 +1,116 @@
+"""The shell of trainings in torch: seeds, checkpoints and one thread, whatever is learned."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from trainings import check_held_out_changes_nothing, check_resume, deeprm_scenario, weights
+
+from simkit.errors import RunError
+from simkit.learners.bundle import read_bundle
+from simkit.learners.common.networks import build, seeded
+from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.common.training import TorchTraining, one_thread
+from simkit.scenario.types import Section
+
+SHAPE = PerceptronShape(type="perceptron", layers=(2, 4, 1), activation="relu")
+
+
+class Arguments(Section):
+    iterations: int = 4
+    rate: float = 0.01
+
+
+class Fit(TorchTraining):
+    """Fits the sum of two numbers that are drawn."""
+
+    learner = "fit"
+
+    def __init__(self, seed: int = 0, arguments: Arguments | None = None) -> None:
+        super().__init__(deeprm_scenario(), arguments or Arguments(), seed, ("numbers",))
+        with seeded(self.stream("weights")):
+            self._network = build(SHAPE)
+        self.optimiser = torch.optim.Adam(self._network.parameters(), 0.01)
+        self.threads: list[int] = []
+
+    @property
+    def network(self) -> nn.Module:
+        return self._network
+
+    def _error(self, rng: np.random.Generator) -> torch.Tensor:
+        self.threads.append(torch.get_num_threads())
+        numbers = torch.from_numpy(rng.random((8, 2)).astype(np.float32))
+        return (self._network(numbers)[:, 0] - numbers.sum(dim=1)).square().mean()
+
+    def iterate(self):
+        error = self._error(self.generators["numbers"])
+        self.optimiser.zero_grad()
+        error.backward()
+        self.optimiser.step()
+        return {"error": float(error.detach())}
+
+    def evaluate(self):
+        with torch.inference_mode():
+            return {"slowdown": float(self._error(self.stream("held_out")))}
+
+    def write_agent(self, folder, curve_end):
+        how = {"architecture": {}, "observation": {}, "actions": {}}
+        self.write_network(folder, self._network, {**how, "kind": "of a test"}, curve_end)
+
+
+def test_resumed_is_as_not_interrupted(tmp_path):
+    check_resume(Fit, tmp_path)
+
+
+def test_an_evaluation_changes_nothing():
+    check_held_out_changes_nothing(Fit)
+
+
+def test_iterations_and_evaluations_run_on_one_thread_and_the_number_is_set_back():
+    before = torch.get_num_threads()
+    made = Fit()
+    torch.set_num_threads(2)
+    made.step()
+    made.held_out()
+    assert (made.threads, torch.get_num_threads()) == ([1, 1], 2)
+    torch.set_num_threads(before)
+
+
+def test_the_number_of_threads_is_set_back_after_an_error():
+    before = torch.get_num_threads()
+    with pytest.raises(KeyError), one_thread():
+        raise KeyError
+    assert torch.get_num_threads() == before
+
+
+def test_what_is_drawn_has_a_stream_of_its_own():
+    made = Fit()
+    assert made.stream("a").random() == made.stream("a").random()
+    assert made.stream("a").random() != made.stream("b").random()
+    assert weights(Fit(seed=1)) != weights(made)
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path):
+    Fit().save(tmp_path)
+    with pytest.raises(RunError, match="arguments.rate is 0.01 there, 0.02 here"):
+        Fit(arguments=Arguments(rate=0.02)).load(tmp_path)
+    Fit(arguments=Arguments(iterations=9)).load(tmp_path)  # only the length may differ
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path, monkeypatch):
+    made = Fit()
+    monkeypatch.setattr(made, "_network", build(SHAPE.model_copy(update={"layers": (2, 5, 1)})))
+    made.save(tmp_path)
+    with pytest.raises(RunError, match="holds a damaged checkpoint .*start the training over"):
+        Fit().load(tmp_path)
+
+
+def test_a_bundle_says_where_the_agent_comes_from(tmp_path):
+    made = Fit(seed=3)
+    made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
+    said = read_bundle(tmp_path / "agent").description
+    assert (said["learner"], said["seed"], said["kind"]) == ("fit", 3, "of a test")
+    assert said["curve_end"] == {"slowdown": 2.5}
+    assert said["arguments"] == {"iterations": 4, "rate": 0.01}

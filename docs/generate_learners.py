@@ -27,7 +27,7 @@ def deeprm_arguments() -> str:
 
 def sofia_arguments() -> str:
     """Return the table of the learner sofia's arguments."""
-    from simkit.learners.sofia.arguments import SofiaArguments
+    from simkit.learners.sofia import SofiaArguments
 
     return _table(SofiaArguments)
 

@@ -180,12 +180,7 @@ class PPOTraining(TorchTraining):
             rollouts.episode[rows] // self.chosen.rollouts
         ]
         scaled = scaled_by_group(advantages[rows], load)
-        columns = [
-            rollouts.seen[rows], rollouts.allowed[rows], rollouts.actions[rows],
-            rollouts.log_probability[rows], scaled.astype(np.float32),
-            returns[rows].astype(np.float32),
-        ]  # fmt: skip
-        return Batch(*[torch.from_numpy(column).to(self.device) for column in columns])
+        return rollouts.batch(rows, scaled, returns[rows], self.device)
 
     def _improve(self, part: Batch, entropy_weight: float) -> float:
         """Take one step of Adam; return the mean entropy."""

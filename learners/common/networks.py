@@ -16,21 +16,56 @@ from torch import Tensor, nn
 
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
 
-__all__ = ["ActorCritic", "Network", "Perceptron", "SetScorer", "build", "seeded"]
+__all__ = ["ActorCritic", "Dense", "Network", "Perceptron", "SetScorer", "build", "seeded"]
 
 _FIRST_LOGITS: Final = 0.01
 """Standard deviation of the last layer's first weights: the first policy is almost uniform."""
 
 
+class Dense(nn.Module):
+    """A layer whose weight is (in, out), as that of a perceptron in an agent's bundle.
+
+    First weights are normal with variance 2 / (in + out), biases 0 (X. Glorot and Y. Bengio,
+    "Understanding the difficulty of training deep feedforward neural networks", 2010).
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        nn.init.xavier_normal_(self.weight)
+
+    def forward(self, seen: Tensor) -> Tensor:
+        """Return (…, out) of (…, in)."""
+        return seen @ self.weight + self.bias
+
+
 class Perceptron(nn.Module):
     """A perceptron: (…, inputs) to (…, outputs)."""
 
-    def __init__(self, shape: PerceptronShape) -> None:
+    def __init__(self, shape: PerceptronShape, first: nn.Module | None = None) -> None:
+        """Draw weights, those of the last layer small.
+
+        Args:
+            shape: the sizes of the layers.
+            first: a first layer that knows its inputs in another form, with the parameters of
+                `Dense`; None: a dense one.
+        """
         super().__init__()
         self.shape = shape
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(shape.layers))
+        pairs = list(pairwise(shape.layers))
+        if first is None:
+            first = Dense(*pairs[0])
+        self.layers = nn.ModuleList([first, *(Dense(a, b) for a, b in pairs[1:])])
         self.summary_size = shape.layers[-2]
-        _almost_zero(self.layers[-1])
+        _almost_zero(self.last)
+
+    @property
+    def last(self) -> Dense:
+        """The layer that the outputs come from."""
+        layer = self.layers[-1]
+        assert isinstance(layer, Dense)
+        return layer
 
     def forward(self, seen: Tensor) -> Tensor:
         return self.with_summary(seen)[0]
@@ -121,6 +156,6 @@ class ActorCritic(nn.Module):
 
 def _almost_zero(layer: nn.Module) -> None:
     """Draw the weights of a last layer so small that the first policy is almost uniform."""
-    assert isinstance(layer, nn.Linear)
+    assert isinstance(layer, nn.Linear | Dense)
     nn.init.normal_(layer.weight, 0.0, _FIRST_LOGITS)
     nn.init.zeros_(layer.bias)

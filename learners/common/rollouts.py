@@ -18,7 +18,7 @@ from torch import Tensor
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.common.distributions import log_probability, masked_log_softmax, sample
-from simkit.learners.common.networks import ActorCritic
+from simkit.learners.common.networks import ActorCritic, Network
 from simkit.learning.encoder import Numbers
 
 __all__ = ["Games", "Rollouts", "minibatches", "roll_out"]
@@ -35,8 +35,8 @@ class Games(Protocol):
     def steps(self) -> Ints:
         """(N,) steps of time that have passed in each."""
 
-    def observe(self) -> Numbers:
-        """Return (A, K) float32: what is seen."""
+    def observe(self) -> npt.NDArray[Any]:
+        """Return (A, K): what is seen, as the network reads it."""
 
     def mask(self) -> Bools:
         """Return (A, actions) which actions may be taken."""
@@ -49,7 +49,7 @@ class Games(Protocol):
 class Rollouts:
     """D decisions in N episodes, the longest of T decisions."""
 
-    seen: Numbers
+    seen: npt.NDArray[Any]
     """(D, K) observations."""
     allowed: Bools
     """(D, actions)"""
@@ -58,7 +58,7 @@ class Rollouts:
     log_probability: Numbers
     """(D,) of what was drawn."""
     value: Numbers
-    """(D,) the critic's, in its own scale."""
+    """(D,) the critic's, in its own scale; 0 without a critic."""
     step: Ints
     """(D,) the step of time."""
     decision: Ints
@@ -74,6 +74,23 @@ class Rollouts:
         grid[self.decision, self.episode] = column
         return grid
 
+    def batch(
+        self, rows: Ints | slice, advantage: Floats, returns: Floats, device: str = "cpu"
+    ) -> Batch:
+        """Return B of the decisions to learn from.
+
+        Args:
+            rows: (B,) which of them.
+            advantage: (B,) of these.
+            returns: (B,) what a critic should have said.
+            device: of the tensors.
+        """
+        columns = [
+            self.seen[rows], self.allowed[rows], self.actions[rows], self.log_probability[rows],
+            advantage.astype(np.float32), returns.astype(np.float32),
+        ]  # fmt: skip
+        return Batch(*[torch.from_numpy(column).to(device) for column in columns])
+
     def rows(self, grid: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return (D,) of an array (T, N)."""
         rows: npt.NDArray[Any] = grid[self.decision, self.episode]
@@ -81,16 +98,18 @@ class Rollouts:
 
 
 def roll_out(
-    games: Games, network: ActorCritic, rng: np.random.Generator, device: str = "cpu"
+    games: Games, network: ActorCritic | Network, rng: np.random.Generator, device: str = "cpu"
 ) -> Rollouts:
     """Play all episodes to their ends, with actions drawn from the policy."""
+    critic = isinstance(network, ActorCritic)
     count = len(games.steps)
     kept: list[dict[str, npt.NDArray[Any]]] = []
     rewards: list[Floats] = []
     with torch.inference_mode():
         while len(active := games.active) or not kept:  # without games: no rows of their widths
             seen, allowed = games.observe(), games.mask()
-            logits, value = network(torch.from_numpy(seen).to(device))
+            said = network(torch.from_numpy(seen).to(device))
+            logits, value = said if critic else (said, said.new_zeros(len(said)))
             chances = masked_log_softmax(logits, torch.from_numpy(allowed).to(device))
             actions = sample(chances, rng)
             drawn = log_probability(chances, torch.from_numpy(actions).to(device))

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,7 +21,25 @@ from simkit.scenario.types import Section
 from simkit.seeds import stream
 from simkit.training import Training
 
-__all__ = ["TorchTraining", "one_thread", "weights_of"]
+__all__ = [
+    "Stateful",
+    "TorchTraining",
+    "load_weights",
+    "one_thread",
+    "restore_state",
+    "state_of",
+    "weights_of",
+]
+
+
+class Stateful(Protocol):
+    """A part of a training that remembers something, such as a replay memory."""
+
+    def state(self) -> dict[str, Any]:
+        """Return all that it knows, as arrays and plain values."""
+
+    def restore(self, state: Mapping[str, Any], /) -> None:
+        """Be as when `state` was called."""
 
 
 class TorchTraining(Training):
@@ -74,16 +92,23 @@ class TorchTraining(Training):
     def evaluate(self) -> Mapping[str, float]:
         """Return how the agent does on held-out job sets; it changes nothing."""
 
+    def parts(self) -> Mapping[str, Stateful]:
+        """Return what a checkpoint holds beside the network, its optimiser and the generators."""
+        return {}
+
     def save(self, folder: Path) -> None:
-        parts = {"weights": weights_of(self.network), "optimiser": _optimiser_state(self.optimiser)}
+        parts = {"weights": state_of(self.network), "optimiser": state_of(self.optimiser)}
+        parts |= {name: part.state() for name, part in self.parts().items()}
         states = {name: dict(rng.bit_generator.state) for name, rng in self.generators.items()}
         Checkpoint(self.iteration, parts, states).write(folder, self.identity())
 
     def load(self, folder: Path) -> None:
         found = Checkpoint.read(folder, self.identity())
         try:
-            load_weights(self.network, found.parts["weights"])
-            _restore_optimiser(self.optimiser, found.parts["optimiser"])
+            restore_state(self.network, found.parts["weights"])
+            restore_state(self.optimiser, found.parts["optimiser"])
+            for name, part in self.parts().items():
+                part.restore(found.parts[name])
             for name, rng in self.generators.items():
                 rng.bit_generator.state = found.generators[name]
         except (LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -140,19 +165,35 @@ def load_weights(network: nn.Module, weights: Mapping[str, Any]) -> None:
     network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
 
 
-def _optimiser_state(optimiser: torch.optim.Optimizer) -> dict[str, Any]:
-    """Return what an optimiser remembers of each parameter, as ``0.exp_avg``."""
+def state_of(part: nn.Module | torch.optim.Optimizer, prefix: str = "") -> dict[str, Any]:
+    """Return copies of a network's weights, or of what an optimiser remembers, as ``0.exp_avg``.
+
+    Args:
+        part: the network or optimiser.
+        prefix: of the names.
+    """
+    if isinstance(part, nn.Module):
+        return {prefix + name: array for name, array in weights_of(part).items()}
     return {
-        f"{number}.{name}": tensor.cpu().numpy().copy()
-        for number, memory in optimiser.state_dict()["state"].items()
+        f"{prefix}{number}.{name}": tensor.cpu().numpy().copy()
+        for number, memory in part.state_dict()["state"].items()
         for name, tensor in memory.items()
     }
 
 
-def _restore_optimiser(optimiser: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
+def restore_state(
+    part: nn.Module | torch.optim.Optimizer, state: Mapping[str, Any], prefix: str = ""
+) -> None:
+    """Restore what `state_of` returned; names without the prefix are left out.
+
+    Raises RuntimeError if the weights do not fit.
+    """
+    mine = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+    if isinstance(part, nn.Module):
+        load_weights(part, mine)
+        return
     memory: dict[int, dict[str, torch.Tensor]] = {}
-    for key, array in saved.items():
+    for key, array in mine.items():
         number, _, name = key.partition(".")
         memory.setdefault(int(number), {})[name] = torch.from_numpy(np.asarray(array))
-    groups = optimiser.state_dict()["param_groups"]
-    optimiser.load_state_dict({"state": memory, "param_groups": groups})
+    part.load_state_dict({"state": memory, "param_groups": part.state_dict()["param_groups"]})

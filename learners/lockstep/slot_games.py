@@ -1,13 +1,17 @@
-"""Lock-step games as a learner of sets plays them: start a task now, or let a step pass."""
+"""Lock-step games as learners play them: what is seen of the slots, and what may be chosen."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep import Lockstep
-from simkit.learning.encoder import Numbers
 from simkit.learning.observe_slots import slot_set
+from simkit.learning.slotted import SlottedView
 
 
 class SlotGames:
@@ -27,7 +31,7 @@ class SlotGames:
         """(N,) steps that have passed in each."""
         return self.lockstep.steps
 
-    def observe(self) -> Numbers:
+    def observe(self) -> npt.NDArray[Any]:
         """Return (A, K) float32; see `slot_set`."""
         games = self.lockstep
         return slot_set(games.view(), games.slot_facts(), games.model)
@@ -41,3 +45,32 @@ class SlotGames:
     def step(self, actions: Ints) -> Floats:
         """Take (A,) actions; return (A,) rewards."""
         return self.lockstep.step(actions)
+
+
+class ObservedGames(SlotGames):
+    """Games seen by another observation; any action may be taken, or those that do something."""
+
+    def __init__(
+        self,
+        lockstep: Lockstep,
+        observe: Callable[[SlottedView], npt.NDArray[Any]],
+        *,
+        masked: bool,
+    ) -> None:
+        """Take games that have just begun.
+
+        Args:
+            lockstep: the games.
+            observe: returns (A, F) of what the active games see.
+            masked: whether actions that would do nothing are ruled out, the void action aside.
+        """
+        super().__init__(lockstep)
+        self._observe, self._masked = observe, masked
+
+    def observe(self) -> npt.NDArray[Any]:
+        return self._observe(self.lockstep.view())
+
+    def mask(self) -> Bools:
+        if self._masked:
+            return self.lockstep.mask()
+        return np.ones((len(self.active), self.lockstep.model.actions), np.bool_)

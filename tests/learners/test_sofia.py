@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from trainings import check_resume, weights
 
 from simkit.errors import PluginError, RunError, ScenarioError
+from simkit.learners.common.training import weights_of
 from simkit.learners.lockstep import MeteredLockstep, load
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.nn.sofia_layer import SofiaLayer
-from simkit.learners.sofia import begin
-from simkit.learners.sofia.updates import first_of_steps
-from simkit.learning.observe_sofia import sofia_compact
-from simkit.learning.slotted import Slotted, SlottedView
+from simkit.learners.sofia import begin, first_of_steps
+from simkit.learning.slotted import Slotted
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
 from simkit.training import Training
@@ -53,8 +52,8 @@ def test_the_ready_scenario_is_the_studys_model() -> None:
     assert training.model == Slotted(
         (50, 50), slots=10, horizon=60, max_length=45, backlog=None, backlog_shown=60
     )
-    weights = training.network.weights
-    assert sum(array.size for array in weights.values()) == 27_851  # as in the study's program
+    weights = training.network.parameters()
+    assert sum(array.numel() for array in weights) == 27_851  # as in the study's program
 
 
 @pytest.mark.parametrize("update", UPDATES)
@@ -87,16 +86,7 @@ VARIANTS = [
 
 @pytest.mark.parametrize("arguments", VARIANTS)
 def test_going_on_equals_not_stopping(arguments: dict[str, Any], tmp_path: Path) -> None:
-    whole, first, second = (small(seed=3, **arguments) for _ in range(3))
-    expected = [whole.step() for _ in range(4)]
-    logged = [first.step() for _ in range(2)]
-    first.save(tmp_path)
-    first.step()  # does not reach what was saved
-    second.load(tmp_path)
-    logged += [second.step() for _ in range(2)]
-    assert logged == expected
-    assert second.iteration == 4
-    assert second.held_out() == whole.held_out()
+    check_resume(lambda: small(seed=3, **arguments), tmp_path)
 
 
 def test_another_seed_is_another_training(tmp_path: Path) -> None:
@@ -129,11 +119,11 @@ def test_an_agent_says_what_it_fits(tmp_path: Path) -> None:
     training.step()
     training.write_agent(tmp_path / "agent", {"return": -1.0})
     bundle = read_bundle(tmp_path / "agent")
-    for name, array in training.network.weights.items():
+    for name, array in weights_of(training.network).items():
         assert (bundle.weights[name] == array).all()
     said = json.loads((tmp_path / "agent" / "agent.json").read_text())
     assert said["architecture"]["layers"] == [12 * 9, 20, 4]
-    assert said["observation"]["sha256"] == training.schema.sha256
+    assert said["observation"]["sha256"] == training.input.schema.sha256
     assert said["slotted"]["capacity"] == [10, 10]
     assert said["curve_end"] == {"return": -1.0}
 
@@ -157,25 +147,6 @@ def test_load_is_slots_plus_grid() -> None:
     assert game.measured()["last_load"] == pytest.approx(loads[1])
     assert game.measured()["last_reward"] == -1.0  # both jobs, two steps long, are in the system
     assert not len(game.active)
-
-
-@pytest.mark.parametrize("shares", [False, True])
-@pytest.mark.parametrize("shown", [4, 9])
-def test_the_layer_is_the_dense_product(shares: bool, shown: int) -> None:
-    model = Slotted((5, 9), slots=3, horizon=7, max_length=5, backlog=None, backlog_shown=shown)
-    rng = np.random.default_rng(shown)
-    length = rng.integers(0, 6, (20, 3))
-    view = SlottedView(
-        occupied=rng.integers(0, 6, (20, 7, 2)), length=length,
-        size=rng.integers(1, 6, (20, 3, 2)) * (length > 0)[..., None],
-        backlog=rng.integers(0, 15, 20), since_arrival=np.zeros(20, np.int64),
-    )  # fmt: skip
-    layer, dense = SofiaLayer(model, shares=shares), sofia_compact(view, model, shares=shares)
-    flat, stored = dense.reshape(20, -1).astype(np.float64), layer.stored(view)
-    weight, cotangent = rng.standard_normal((layer.inputs, 4)), rng.standard_normal((20, 4))
-    product = layer.product(stored, layer.table(weight))
-    np.testing.assert_allclose(product, flat @ weight, atol=1e-5)
-    np.testing.assert_allclose(layer.gradient(stored, cotangent), flat.T @ cotangent, atol=1e-5)
 
 
 WRONG = [
@@ -222,11 +193,10 @@ def test_an_iteration_without_a_job_changes_nothing(
 ) -> None:
     training: Any = small(**arguments)
     training.step()
-    before = {name: array.tobytes() for name, array in training.network.weights.items()}
+    before = weights(training)
     monkeypatch.setattr(training, "_draw_job_sets", lambda: JobSets.empty(2, 3, 2))
     assert training.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
-    after = {name: array.tobytes() for name, array in training.network.weights.items()}
-    assert (training.iteration, after) == (2, before)
+    assert (training.iteration, weights(training)) == (2, before)
 
 
 @pytest.mark.parametrize(("fresh", "argument"), [(True, "held_out_sets"), (False, "job_sets")])

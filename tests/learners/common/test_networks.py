@@ -72,9 +72,11 @@ def test_shapes_that_are_none_are_refused(wrong):
         PerceptronShape.model_validate_json(json.dumps(PLAIN.model_dump() | wrong))
 
 
-@pytest.mark.parametrize("others", [0, 1, 3])
-def test_numpy_calculates_what_torch_does(others):
-    shape = SETS.model_copy(update={"others": others})
+NO_OTHERS, MANY = (SETS.model_copy(update={"others": others}) for others in (0, 3))
+
+
+@pytest.mark.parametrize("shape", [SETS, NO_OTHERS, MANY, PLAIN])
+def test_numpy_calculates_what_torch_does(shape):
     network, seen = some(shape, rows=50)
     plain = plain_network(shape, weights_of(network))
     found = plain.logits(seen.numpy())

@@ -115,7 +115,7 @@ def test_logits_and_gradient_are_those_of_numpy(name: str, hidden: list[int]) ->
     assert theirs.logits(stored) == pytest.approx(mine.logits(stored), abs=1e-9)
 
 
-@pytest.mark.parametrize("learner", ["deeprm", "sofia"])
+@pytest.mark.parametrize("learner", ["deeprm"])
 def test_training_by_torch_equals_numpy_up_to_rounding(
     learner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,7 @@ from simkit.training.reproduction import Workplace
 pytestmark = pytest.mark.long
 
 TINY = SofiaSetting(
-    seeds=2, iterations=3, pilot_iterations=1, held_out_every=1, batches={0.7: 1, 0.4: 1},
+    seeds=2, iterations=8, pilot_iterations=1, held_out_every=1, batches={0.7: 1, 0.4: 1},
     timed=1, methods=tuple(METHODS),
     arguments={"job_sets": 2, "rollouts": 2, "held_out_sets": 2}, workload={"positions": 12},
 )  # fmt: skip

@@ -1,0 +1,204 @@
+"""The natural policy gradient: the steepest ascent per change of the policy, not of the weights.
+
+A step x of the weights changes the distribution over actions by KL ~ x'F x / 2, F being the
+policy's Fisher matrix. The best step of a given KL is along F^-1 g (S. Kakade, "A natural policy
+gradient", 2001). F has as many rows as there are weights, so it is never formed: conjugate
+gradients need its products with vectors only, and F is the Hessian of the KL from the policy as it
+is, so that automatic differentiation gives them exactly. The step's length is at first that at
+which the quadratic form, damped, equals a bound on the KL; it is shortened until the measured KL
+keeps the bound and the measured gain is positive (J. Schulman, S. Levine, P. Moritz, M. Jordan and
+P. Abbeel, "Trust region policy optimization", 2015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "NaturalStep",
+    "Solution",
+    "Trust",
+    "as_vector",
+    "conjugate_gradient",
+    "divergence",
+    "fisher_product",
+    "natural_step",
+]
+
+Product = Callable[[Tensor], Tensor]
+StepEffect = Callable[[], tuple[float, float]]
+"""Returns (KL from the old policy in nats, gain of the objective) with the weights as they are."""
+
+SHORTER: Final = 0.7
+"""Factor that shortens a step; its KL is about halved."""
+
+
+def as_vector(tensors: Sequence[Tensor]) -> Tensor:
+    """Return tensors one after another, (P,) float64."""
+    return torch.cat([tensor.detach().reshape(-1).double() for tensor in tensors])
+
+
+@dataclass(frozen=True)
+class Solution:
+    """An approximate solution of A x = b."""
+
+    x: Tensor
+    """(P,) the solution."""
+    image: Tensor
+    """(P,) A x, from the iteration, without another product."""
+    residual: float
+    """||b - A x|| / ||b||; 0 if b is 0."""
+    products: int
+    """Number of products with A."""
+
+
+def conjugate_gradient(
+    product: Product, right: Tensor, *, iterations: int = 10, tolerance: float = 1e-10
+) -> Solution:
+    """Solve A x = b for a symmetric positive semidefinite A.
+
+    M. R. Hestenes and E. Stiefel, "Methods of conjugate gradients for solving linear systems"
+    (1952). It starts at 0, so that x stays in the span of b, A b, A^2 b, …; a singular A does no
+    harm if b lies in its range. It ends early if rounding errors leave no curvature along a
+    direction.
+
+    Args:
+        product: returns A v for a (P,) vector v.
+        right: (P,) b.
+        iterations: the most products with A.
+        tolerance: it ends when ||b - A x|| is at most this times ||b||.
+    """
+    x, residual, direction = torch.zeros_like(right), right.clone(), right.clone()
+    size = wanted = float(residual @ residual)
+    products = 0
+    while products < iterations and size > tolerance**2 * wanted:
+        image = product(direction)
+        products += 1
+        curvature = float(direction @ image)
+        if not curvature > 0:
+            break
+        step = size / curvature
+        x += step * direction
+        residual -= step * image
+        before, size = size, float(residual @ residual)
+        direction = residual + size / before * direction
+    share = (size / wanted) ** 0.5 if wanted > 0 else 0.0
+    return Solution(x, right - residual, share, products)
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Bound on a step, and the accuracy of its direction."""
+
+    kl: float = 0.01
+    """Bound on the mean Kullback-Leibler divergence from the old policy to the new, in nats."""
+    products: int = 10
+    """The most products with F."""
+    tolerance: float = 1e-4
+    """Conjugate gradients end when their residual is this share of the gradient."""
+    backtracks: int = 12
+    """How often a step that breaks the bound or gains nothing is shortened before giving up."""
+
+
+@dataclass(frozen=True)
+class NaturalStep:
+    """What is known of a step of the weights."""
+
+    kl: float
+    """Measured divergence from the old policy to the new, in nats; at most the bound."""
+    gain: float
+    """Measured gain of the objective; 0 if no step kept the bound and gained, so none was taken."""
+    backtracks: int
+    """How often the step was shortened."""
+    products: int
+    """Products with F."""
+    residual: float
+    """Residual of the conjugate gradients, as a share of the gradient."""
+
+
+def fisher_product(
+    log_probabilities: Tensor, parameters: Sequence[Tensor], damping: float = 0.0
+) -> Product:
+    """Return the function v -> (F + damping I) v, F being the mean over N observations.
+
+    Args:
+        log_probabilities: (N, A) of the policy, with its graph; -inf for masked actions.
+        parameters: P weights in all, of which the graph is.
+        damping: so that directions that change no distribution stay short.
+    """
+    chances = log_probabilities.detach().exp()
+    known = log_probabilities.masked_fill(chances == 0, 0.0)
+    crossed = -(chances * known).sum(dim=1).mean()  # the KL up to a constant
+    slope = torch.autograd.grad(crossed, parameters, create_graph=True)
+    flat = torch.cat([part.reshape(-1) for part in slope])
+
+    def product(vector: Tensor) -> Tensor:
+        along = flat @ vector.to(flat.dtype)
+        second = torch.autograd.grad(along, parameters, retain_graph=True)
+        return as_vector(second) + damping * vector
+
+    return product
+
+
+def natural_step(
+    parameters: Sequence[Tensor],
+    gradient: Tensor,
+    product: Product,
+    effect: StepEffect,
+    trust: Trust,
+) -> NaturalStep:
+    """Move weights along (F + damping I)^-1 g, so that the KL bound is kept and something gained.
+
+    The first length is that at which the quadratic form of F + damping I equals the bound; the
+    damping makes it shorter than F alone would. Then it is shortened, never lengthened, until the
+    measured KL keeps the bound; a longer step might also have kept it. If none does, the weights
+    stay as they are.
+
+    Args:
+        parameters: P weights in all, changed in place.
+        gradient: (P,) float64 of the objective, for ascent.
+        product: of `fisher_product`; a sample of the gradient's observations is enough.
+        effect: measures the step, on the product's observations or more.
+        trust: the bound and the effort.
+    """
+    found = conjugate_gradient(
+        product, gradient, iterations=trust.products, tolerance=trust.tolerance
+    )
+    curvature = float(found.x @ found.image)
+    if not curvature > 0:
+        return NaturalStep(0.0, 0.0, 0, found.products, found.residual)
+    begin, change = as_vector(parameters), found.x * (2 * trust.kl / curvature) ** 0.5
+    for backtracks in range(trust.backtracks + 1):
+        _set(parameters, begin + change)
+        kl, gain = effect()
+        if kl <= trust.kl and gain > 0:
+            return NaturalStep(kl, gain, backtracks, found.products, found.residual)
+        change = change * SHORTER
+    _set(parameters, begin)
+    return NaturalStep(0.0, 0.0, 0, found.products, found.residual)
+
+
+def _set(parameters: Sequence[Tensor], vector: Tensor) -> None:
+    begin = 0
+    with torch.no_grad():
+        for parameter in parameters:
+            end = begin + parameter.numel()
+            parameter.copy_(vector[begin:end].reshape(parameter.shape))
+            begin = end
+
+
+def divergence(old: Tensor, new: Tensor) -> float:
+    """Return the mean KL divergence in nats between rows of log-probabilities, old to new.
+
+    Args:
+        old: (N, A) log-probabilities; -inf for masked actions.
+        new: (N, A) likewise, with the same actions masked.
+    """
+    chances = old.exp()
+    terms = torch.where(chances > 0, chances * (old - new), 0.0)
+    return float(terms.sum(dim=1).double().mean())

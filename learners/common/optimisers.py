@@ -1,0 +1,47 @@
+"""Optimisers by name: Adam, and rmsprop as DeepRM's program has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import torch
+from torch import nn
+
+__all__ = ["OptimiserName", "RmsProp", "make_optimiser"]
+
+OptimiserName = Literal["rmsprop", "adam"]
+
+
+class RmsProp(torch.optim.Optimizer):
+    """Steps over the root of a moving mean of squares (T. Tieleman and G. Hinton, 2012).
+
+    `epsilon` is added under the root, as in DeepRM's original program; torch's own adds it to the
+    root.
+    """
+
+    def __init__(
+        self, parameters: Iterable[nn.Parameter], lr: float, decay: float = 0.9,
+        epsilon: float = 1e-9,
+    ) -> None:  # fmt: skip
+        super().__init__(parameters, {"lr": lr, "decay": decay, "epsilon": epsilon})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Change the weights by their gradients."""
+        for group in self.param_groups:
+            for weights in group["params"]:
+                memory = self.state[weights]
+                square = memory.setdefault("mean_square", torch.zeros_like(weights))
+                square.lerp_(weights.grad.square(), 1 - group["decay"])
+                root = (square + group["epsilon"]).sqrt()
+                weights.addcdiv_(weights.grad, root, value=-group["lr"])
+
+
+def make_optimiser(
+    name: OptimiserName, parameters: Iterable[nn.Parameter], learning_rate: float
+) -> torch.optim.Optimizer:
+    """Return a new optimiser by its name."""
+    if name == "adam":
+        return torch.optim.Adam(parameters, learning_rate)
+    return RmsProp(parameters, learning_rate)

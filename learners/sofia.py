@@ -1,0 +1,310 @@
+"""REINFORCE on the Sofia study's batches, uphill by the gradient, the natural gradient or PPO.
+
+The model is that of "Resource management with deep reinforcement learning" (Sofia, 2021): some
+seventy jobs wait from step 0 on, ten of them in slots, for a pool of 50 units of two resources.
+The study's own natural gradient did not converge; here it needs no Fisher matrix and its step is
+bounded (`natural_gradient`). Every decision is credited and every episode is played to its end,
+where the study's program credits the first decision of a step and stops at step 150.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from simkit.arrays import Bools, Floats
+from simkit.learners.arguments import (
+    Extent,
+    NotNegative,
+    Positive,
+    ReinforceArguments,
+    Share,
+    prepared,
+    refuse_without_jobs,
+)
+from simkit.learners.common.baselines import decision_means
+from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
+from simkit.learners.common.natural_gradient import (
+    Trust,
+    as_vector,
+    divergence,
+    fisher_product,
+    natural_step,
+)
+from simkit.learners.common.networks import Perceptron, seeded
+from simkit.learners.common.objectives import clipped_gain, reinforce_gain
+from simkit.learners.common.optimisers import OptimiserName, make_optimiser
+from simkit.learners.common.returns import rewards_to_go
+from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
+from simkit.learners.common.training import Stateful, TorchTraining
+from simkit.learners.common.value_baseline import ValueBaseline
+from simkit.learners.description import describe
+from simkit.learners.lockstep import Lockstep, MeteredLockstep
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.job_sources import SofiaJobs
+from simkit.learners.lockstep.rollouts import NOTHING_DONE, outcome
+from simkit.learners.lockstep.slot_games import ObservedGames
+from simkit.learners.lockstep.slot_inputs import slot_input
+from simkit.scenario import Scenario
+from simkit.scenario.types import Count
+from simkit.seeds import stream
+from simkit.training import Training
+
+
+class SofiaArguments(ReinforceArguments):
+    """The keys of `learn.arguments`."""
+
+    job_sets: Count = 5
+    """Job sets per iteration."""
+    update: Literal["gradient", "natural", "proximal"] = "natural"
+    """How the weights are updated: one step of the optimiser, a bounded step along the natural
+    gradient, or several steps of the optimiser on the clipped objective."""
+    optimiser: OptimiserName = "adam"
+    """The optimiser; the natural gradient does not use one."""
+    observation: Literal["sofia-shares", "sofia-compact"] = "sofia-shares"
+    """The study's state as shares of the capacity, or in units as in the study (sofia-compact)."""
+    credit: Literal["all", "first"] = "all"
+    """Which decisions contribute to the gradient: all, or the first of each
+    step, as in the study."""
+    value_learning_rate: Positive = 0.001
+    """Learning rate of the value network."""
+    normalise: bool = True
+    """Divide the advantages of an iteration by their standard deviation; `entropy` then has the
+    same scale."""
+    entropy: NotNegative = 0.0
+    """Weight of the policy's mean entropy, in nats, added to the objective."""
+    kl: Positive = 0.01
+    """Natural gradient: upper bound on the mean KL divergence of a step, in nats."""
+    damping: NotNegative = 0.01
+    """Natural gradient: added to the diagonal of the Fisher matrix."""
+    products: Count = 10
+    """Natural gradient: maximum number of products with the Fisher matrix."""
+    fisher_share: Share = 0.1
+    """Natural gradient: share of the decisions used for the Fisher matrix and the KL divergence."""
+    clip: Positive = 0.2
+    """Proximal: the ratio of probabilities is clipped to 1 ± this."""
+    epochs: Count = 4
+    """Proximal: passes over the decisions of an iteration."""
+    batch: Count = 4096
+    """Proximal: decisions per step of the optimiser."""
+    held_out_sets: Count = 20
+    """Job sets on which the agent is evaluated; the same for all trainings, never trained on."""
+    max_decisions: Count = 4000
+    """An episode ends after this many decisions; jobs still open then count as unfinished."""
+    horizon: Extent = 60
+    """Steps ahead in which tasks can be placed."""
+    backlog_shown: Extent = 60
+    """Tasks of the backlog that the agent observes; further ones are hidden."""
+    last_step: Count = 150
+    """The step whose load and reward are logged; the study's episodes end there."""
+
+
+def begin(
+    scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
+) -> Training:
+    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+
+    Raises ScenarioError, all problems at once, for a scenario that is not Sofia's batch on a
+    pool, arguments out of their range, job sets without a job, or a device that is not there;
+    PluginError without safetensors, which the first checkpoint needs.
+    """
+
+    def source_of(chosen: SofiaArguments) -> SofiaJobs:
+        shown = chosen.backlog_shown
+        return SofiaJobs(scenario, "the learner sofia", horizon=chosen.horizon, backlog_shown=shown)
+
+    chosen, source = prepared(SofiaArguments, arguments, source_of, device)
+    return SofiaTraining(scenario, source, chosen, seed, device)
+
+
+class SofiaTraining(TorchTraining):
+    """A training under way."""
+
+    learner = "sofia"
+    extendable = True
+
+    def __init__(
+        self, scenario: Scenario, source: SofiaJobs, arguments: SofiaArguments, seed: int,
+        device: str,
+    ) -> None:  # fmt: skip
+        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "sample", "value"))
+        self.chosen, self.device = arguments, device
+        # Environment
+        self.source, self.model = source, source.model
+        self.fixed_sets = source.draw(self.stream("fixed_job_sets"), arguments.job_sets)
+        self.held_out_sets = source.held_out(arguments.held_out_sets)
+        fixed = {} if arguments.fresh else {"job_sets": self.fixed_sets}
+        refuse_without_jobs({"held_out_sets": self.held_out_sets, **fixed})
+        # Agent
+        self.input = slot_input(arguments.observation, self.model)
+        with seeded(self.stream("weights")):
+            self._network = self.input.perceptron(arguments.hidden, self.model.actions).to(device)
+            nn.init.xavier_normal_(self._network.last.weight)
+            value = self.input.perceptron(20, 1).to(device)
+        self.weights = list(self._network.parameters())
+        self.optimiser = make_optimiser(arguments.optimiser, self.weights, arguments.learning_rate)
+        self.value = ValueBaseline(
+            value, rng=self.generators["value"], learning_rate=arguments.value_learning_rate
+        )
+
+    @property
+    def network(self) -> Perceptron:
+        return self._network
+
+    def parts(self) -> Mapping[str, Stateful]:
+        return {"value": self.value}
+
+    def iterate(self) -> Mapping[str, float]:
+        """Return numbers to log.
+
+        ``return``: mean sum of rewards of an episode; ``slowdown``, ``unfinished``: of the
+        rollouts, all jobs counted; ``decisions``; ``entropy``: mean of the decisions learned from,
+        in nats; ``load``, ``last_load``, ``last_reward``: see `MeteredLockstep`; with a value
+        network ``explained_variance``; for natural ``kl`` in nats, ``backtracks``, ``products``
+        and ``residual`` of `NaturalStep`. If no job set has a job, nothing is learned, and only
+        `NOTHING_DONE` is returned.
+        """
+        chosen = self.chosen
+        sets = self._draw_job_sets()
+        if not sets.jobs.any():
+            return NOTHING_DONE
+        # Rollout
+        lockstep = MeteredLockstep(
+            self.model, sets, chosen.rollouts, chosen.objective, chosen.max_decisions
+        )
+        lockstep.meter(chosen.last_step)
+        rollouts = roll_out(
+            self._games(lockstep), self.network, self.generators["actions"], self.device
+        )
+        # Credit
+        batch, said = self._credited(rollouts)
+        # Update
+        update = {"gradient": self._step, "natural": self._natural, "proximal": self._proximal}
+        said |= update[chosen.update](batch)
+        # Logging
+        results = outcome(lockstep)
+        return {
+            "return": float(rollouts.rewards.sum(axis=0).mean()),
+            "slowdown": results["slowdown"],
+            "unfinished": results["unfinished"],
+            "decisions": float(len(rollouts.actions)),
+            **lockstep.measured(),
+            **said,
+        }
+
+    def _draw_job_sets(self) -> JobSets:
+        if not self.chosen.fresh:
+            return self.fixed_sets
+        return self.source.draw(self.generators["job_sets"], self.chosen.job_sets)
+
+    def _games(self, lockstep: Lockstep) -> ObservedGames:
+        return ObservedGames(lockstep, self.input.observe, masked=self.chosen.mask)
+
+    def _credited(self, rollouts: Rollouts) -> tuple[Batch, dict[str, float]]:
+        """Return the decisions to learn from, and numbers to log."""
+        chosen, said = self.chosen, {}
+        to_go = rewards_to_go(rollouts.rewards, chosen.discount)  # (T, N)
+        returns = rollouts.rows(to_go)  # (D,)
+        if chosen.baseline == "value":
+            seen = torch.from_numpy(rollouts.seen).to(self.device)
+            advantage = returns - self.value.predict(seen)
+            said["explained_variance"] = self.value.fit(seen, returns)
+        else:
+            advantage = returns - rollouts.rows(decision_means(to_go, chosen.rollouts))
+        if chosen.normalise:
+            advantage = advantage / max(float(advantage.std()), 1e-12)
+        rows: Any = slice(None)
+        if chosen.credit == "first":
+            rows = np.flatnonzero(rollouts.rows(first_of_steps(rollouts.rewards)))
+        return rollouts.batch(rows, advantage[rows], returns[rows], self.device), said
+
+    def _chances(self, part: Batch) -> Tensor:
+        """Return (B, actions) log-probabilities of the policy as it is."""
+        return masked_log_softmax(self.network(part.seen), part.allowed)
+
+    def _step(self, batch: Batch) -> dict[str, float]:
+        """Take one step of the optimiser along the gradient."""
+        chances = self._chances(batch)
+        gain = reinforce_gain(log_probability(chances, batch.actions), batch.advantage)
+        return {"entropy": self._ascend(gain, entropy(chances).mean())}
+
+    def _proximal(self, batch: Batch) -> dict[str, float]:
+        """Go through the batch several times, in parts of another order each."""
+        chosen, spreads = self.chosen, []
+        for part in minibatches(batch, chosen.batch, chosen.epochs, self.generators["sample"]):
+            chances = self._chances(part)
+            taken = log_probability(chances, part.actions)
+            gain = clipped_gain(taken, part.log_probability, part.advantage, chosen.clip)
+            spreads.append(self._ascend(gain, entropy(chances).mean()))
+        return {"entropy": float(np.mean(spreads))}
+
+    def _ascend(self, gain: Tensor, spread: Tensor) -> float:
+        """Take a step of the optimiser; return the mean entropy."""
+        self.optimiser.zero_grad()
+        (-gain - self.chosen.entropy * spread).backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+        return float(spread.detach())
+
+    def _natural(self, batch: Batch) -> dict[str, float]:
+        """Take the gradient over the batch, the Fisher matrix and the step's KL over a share."""
+        chosen = self.chosen
+        chances = self._chances(batch)
+        gain = reinforce_gain(log_probability(chances, batch.actions), batch.advantage)
+        spread = entropy(chances).mean()
+        slope = as_vector(torch.autograd.grad(gain + chosen.entropy * spread, self.weights))
+        count = max(1, round(chosen.fisher_share * len(batch)))
+        drawn = self.generators["sample"].choice(len(batch), count, replace=False)
+        some = batch[torch.from_numpy(np.sort(drawn))]
+        here = self._chances(some)
+        old = here.detach()
+
+        @torch.no_grad()
+        def effect() -> tuple[float, float]:
+            new = self._chances(some)
+            ratio = (log_probability(new, some.actions) - log_probability(old, some.actions)).exp()
+            better = (some.advantage * (ratio - 1)).double().mean()
+            spread = entropy(new).mean() - entropy(old).mean()
+            return divergence(old, new), float(better + chosen.entropy * spread)
+
+        fisher = fisher_product(here, self.weights, chosen.damping)
+        done = natural_step(
+            self.weights, slope, fisher, effect, Trust(kl=chosen.kl, products=chosen.products)
+        )
+        return {
+            "entropy": float(spread.detach()), "kl": done.kl, "backtracks": float(done.backtracks),
+            "products": float(done.products), "residual": done.residual,
+        }  # fmt: skip
+
+    def evaluate(self) -> Mapping[str, float]:
+        """Return how the agent does on the held-out sets; see `outcome`.
+
+        Actions are drawn, since the likeliest action alone may never place a job.
+        """
+        chosen, sets = self.chosen, self.held_out_sets
+        lockstep = Lockstep(
+            self.model, sets, objective=chosen.objective, limit=chosen.max_decisions
+        )
+        rng = stream(0, "sofia.held_out")
+        rollouts = roll_out(self._games(lockstep), self.network, rng, self.device)
+        return {"return": float(rollouts.rewards.sum(axis=0).mean()), **outcome(lockstep)}
+
+    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
+        mask: Literal["possible", "none"] = "possible" if self.chosen.mask else "none"
+        how = describe(self.network.shape, self.input.schema, self.model, mask)
+        self.write_network(folder, self.network, how, curve_end)
+
+
+def first_of_steps(rewards: Floats) -> Bools:
+    """Return (T, N) whether a decision is the first of its step: time went on just before.
+
+    Args:
+        rewards: (T, N), not 0 where time went on; in a batch there are jobs in every step.
+    """
+    first = np.ones(rewards.shape, np.bool_)
+    first[1:] = rewards[:-1] != 0
+    return first

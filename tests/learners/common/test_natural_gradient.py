@@ -1,0 +1,203 @@
+"""The natural gradient against matrices that are small enough to be written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from simkit.learners.common.distributions import masked_log_softmax
+from simkit.learners.common.natural_gradient import (
+    Trust,
+    as_vector,
+    conjugate_gradient,
+    divergence,
+    fisher_product,
+    natural_step,
+)
+from simkit.learners.common.networks import Perceptron
+from simkit.learners.common.shapes import PerceptronShape
+
+Matrix = npt.NDArray[np.float64]
+SEEDS = st.integers(0, 2**32 - 1)
+SHAPE = PerceptronShape(type="perceptron", layers=(4, 3, 3), activation="relu")
+
+
+class Policy:
+    """A policy in double precision at seven observations, some of its actions masked."""
+
+    def __init__(self, seed: int, *, masked: bool = True) -> None:
+        rng = np.random.default_rng(seed)
+        self.network = Perceptron(SHAPE).double()
+        self.weights = list(self.network.parameters())
+        with torch.no_grad():
+            for array in self.weights:
+                array.copy_(torch.from_numpy(0.6 * rng.standard_normal(tuple(array.shape))))
+        self.seen = torch.from_numpy(rng.standard_normal((7, 4)))
+        self.allowed = torch.from_numpy(rng.random((7, 3)) < (0.7 if masked else 1))
+        self.allowed[:, -1] = True
+        self.worth = torch.from_numpy(rng.standard_normal((7, 3)))
+        self.before = self.chances().detach()
+
+    def chances(self) -> Tensor:
+        return masked_log_softmax(self.network(self.seen), self.allowed)
+
+    def objective(self) -> Tensor:
+        """Return the mean over observations of sum(p * worth)."""
+        return (self.chances().exp() * self.worth).sum(dim=1).mean()
+
+    def gradient(self) -> Tensor:
+        return as_vector(torch.autograd.grad(self.objective(), self.weights))
+
+    def fisher(self, damping: float = 0.0):
+        return fisher_product(self.chances(), self.weights, damping)
+
+    def explicit_fisher(self) -> Matrix:
+        """F as it is defined: E[grad log p grad log p'], a gradient for each log-probability."""
+        chances = self.chances()
+        total = np.zeros((len(as_vector(self.weights)),) * 2)
+        for row, action in np.argwhere(self.allowed.numpy()).tolist():
+            one = torch.autograd.grad(chances[row, action], self.weights, retain_graph=True)
+            slope = as_vector(one).numpy()
+            total += float(chances[row, action].detach().exp()) * np.outer(slope, slope)
+        return total / len(chances)
+
+    def effect(self) -> tuple[float, float]:
+        with torch.no_grad():
+            new = self.chances()
+            gain = ((new.exp() - self.before.exp()) * self.worth).sum()
+            return divergence(self.before, new), float(gain)
+
+    def step(self, trust: Trust, effect=None, damping: float = 0.01):
+        """Take a step; return it, and by how much the weights have changed."""
+        begin = as_vector(self.weights)
+        fisher = self.fisher(damping)
+        done = natural_step(self.weights, self.gradient(), fisher, effect or self.effect, trust)
+        return done, (as_vector(self.weights) - begin).numpy()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_fisher_products_are_those_of_the_matrix(masked: bool) -> None:
+    policy = Policy(1, masked=masked)
+    product, matrix = policy.fisher(), policy.explicit_fisher()
+    columns = np.stack([product(row).numpy() for row in torch.eye(len(matrix)).double()])
+    assert np.abs(matrix).max() > 0.01
+    np.testing.assert_allclose(columns, matrix, atol=1e-12)
+
+
+def test_damping_is_added_to_the_diagonal() -> None:
+    policy = Policy(2)
+    v = torch.from_numpy(np.random.default_rng(3).standard_normal(27))
+    np.testing.assert_allclose(policy.fisher(0.5)(v) - policy.fisher()(v), 0.5 * v, atol=1e-12)
+
+
+@given(SEEDS, st.integers(1, 12))
+def test_conjugate_gradients_solve_what_numpy_solves(seed: int, size: int) -> None:
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((size, size))
+    a, b = torch.from_numpy(root @ root.T + np.eye(size)), rng.standard_normal(size)
+    found = conjugate_gradient(
+        lambda v: a @ v, torch.from_numpy(b), iterations=3 * size, tolerance=1e-10
+    )
+    np.testing.assert_allclose(found.x, np.linalg.solve(a.numpy(), b), atol=1e-7)
+    np.testing.assert_allclose(found.image, a @ found.x, atol=1e-7)
+    assert found.residual <= 1e-10
+
+
+def test_conjugate_gradients_on_a_singular_matrix_stay_in_its_range() -> None:
+    a = torch.diag(torch.tensor([2.0, 1.0, 0.0]).double())
+    right = torch.tensor([2.0, 3.0, 0.0]).double()
+    found = conjugate_gradient(lambda v: a @ v, right, iterations=9)
+    np.testing.assert_allclose(found.x, [1.0, 3.0, 0.0], atol=1e-12)
+    assert found.products == 2  # as many as there are different eigenvalues
+
+
+def test_no_gradient_no_products() -> None:
+    found = conjugate_gradient(lambda v: v, torch.zeros(3))
+    assert (found.products, found.residual, found.x.tolist()) == (0, 0.0, [0, 0, 0])
+
+
+def test_effort_is_bounded() -> None:
+    a = torch.diag(torch.arange(1.0, 21))
+    assert conjugate_gradient(lambda v: a @ v, torch.ones(20), iterations=5).products == 5
+
+
+@given(SEEDS, st.sampled_from([1e-3, 1e-2, 1e-1]))
+def test_a_step_keeps_the_bound_and_gains(seed: int, bound: float) -> None:
+    policy = Policy(seed)
+    flat = float(policy.gradient().norm()) < 1e-6  # then there is no step
+    done, change = policy.step(Trust(kl=bound))
+    kl, gain = policy.effect()
+    assert kl <= bound
+    assert flat or (done.gain > 0 and change.any())
+    assert (done.kl, done.gain) == ((kl, gain) if change.any() else (0.0, 0.0))
+
+
+def test_the_bound_is_used_where_the_policy_is_smooth() -> None:
+    policy = Policy(6)
+    done, _ = policy.step(
+        Trust(kl=1e-6, products=60), lambda: (policy.effect()[0], 1.0), damping=1e-9
+    )
+    assert 0.4e-6 < done.kl <= 1e-6  # the first try, or shortened once
+    assert done.backtracks <= 1
+
+
+def test_a_step_that_never_gains_is_given_up_and_the_weights_are_as_before() -> None:
+    done, change = Policy(8).step(Trust(backtracks=4), lambda: (0.0, -1.0))
+    assert not change.any()
+    assert (done.kl, done.gain) == (0.0, 0.0)
+
+
+def test_the_step_is_along_the_inverse_fisher_matrix_times_the_gradient() -> None:
+    policy = Policy(9)
+    gradient = policy.gradient().numpy()
+    matrix = policy.explicit_fisher() + 0.01 * np.eye(len(gradient))
+    expected = np.linalg.solve(matrix, gradient)
+    expected *= np.sqrt(2 * 0.01 / (expected @ gradient))
+    _, change = policy.step(Trust(kl=0.01, products=100, tolerance=1e-10), lambda: (0.0, 1.0))
+    np.testing.assert_allclose(change, expected, atol=1e-6)
+
+
+def linear_step(coordinates: Tensor, weights: Tensor) -> tuple[Matrix, Matrix]:
+    """Return the natural step in other coordinates, and the change of all logits by it.
+
+    The policy has logits x @ W, with W = the coordinates times the parameters.
+    """
+    rng = np.random.default_rng(11)
+    x, worth = (torch.from_numpy(rng.standard_normal((9, n))) for n in (3, 4))
+    parameters = torch.linalg.solve(coordinates, weights).requires_grad_()
+
+    def logits() -> Tensor:
+        return x @ (coordinates @ parameters).reshape(3, 4)
+
+    before, chances = logits().detach(), torch.log_softmax(logits(), dim=1)
+    value = (chances.exp() * worth).sum()
+    gradient = as_vector(torch.autograd.grad(value, [parameters], retain_graph=True))
+    begin, product = parameters.detach().clone(), fisher_product(chances, [parameters])
+    trust = Trust(kl=0.01, products=200, tolerance=1e-12)
+    natural_step([parameters], gradient, product, lambda: (0.0, 1.0), trust)
+    change = (logits() - before).detach()
+    step = (parameters - begin).detach()
+    return step.numpy(), (change - change.mean(dim=1, keepdim=True)).numpy()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_step_does_not_depend_on_the_coordinates(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    weights = torch.from_numpy(np.random.default_rng(12).standard_normal(12))
+    coordinates = torch.from_numpy(rng.standard_normal((12, 12)) + 3 * np.eye(12))
+    plain, as_it_is = linear_step(torch.eye(12).double(), weights)
+    other, in_others = linear_step(coordinates, weights)
+    assert not np.allclose(plain, coordinates.numpy().T @ other, atol=0.01)
+    np.testing.assert_allclose(in_others, as_it_is, atol=1e-6)
+
+
+def test_divergence_leaves_out_what_may_not_be_taken() -> None:
+    old = torch.tensor([[0.5, 0.5, 0.0], [0.25, 0.25, 0.5]]).double().log()
+    new = torch.tensor([[0.25, 0.75, 0.0], [0.5, 0.25, 0.25]]).double().log()
+    expected = [0.5 * np.log(2) + 0.5 * np.log(2 / 3), 0.25 * np.log(0.5) + 0.5 * np.log(2)]
+    assert divergence(old, new) == pytest.approx(np.mean(expected))

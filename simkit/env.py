@@ -50,6 +50,7 @@ from simkit.learning.episodes import Episode, Episodes, Loss
 from simkit.learning.model_policy import ModelPolicy
 from simkit.learning.observation import ObservationSchema
 from simkit.learning.reward import make_reward
+from simkit.learning.windows import EpisodeWindows
 from simkit.plugins import find
 from simkit.policy import State
 from simkit.results.run_folder import Run
@@ -70,7 +71,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
 
     ``info`` has ``action_mask`` ((M + 1,) int8: 1 for actions that place something, and for the
     void action), ``cost`` (jobs that ended in one of `cost` since the last step), and ``time_s``
-    (on the trace's clock); after a reset also ``seed``, at the end also ``metrics`` (see
+    (on the trace's clock); after a reset also ``seed``, and with `episode` ``first_job``, the rank
+    of the window's first job in the log; at the end also ``metrics`` (see
     `EpisodeRecorder.summary`, and ``decisions``: steps taken).
     """
 
@@ -93,6 +95,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         backlog_shown: int = 60,
         memory: int = 10,
         unit: float | Sequence[float] = 1.0,
+        episode: Mapping[str, Any] | None = None,
         max_decisions: int | None = None,
         cost: Collection[Loss] = (),
         records: bool = False,
@@ -114,6 +117,9 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             backlog_shown: tasks behind the slots that an observation can count.
             memory: the steps since the last arrival are counted up to this number.
             unit: amount of a resource in a unit, one number for all resources or one for each.
+            episode: each episode replays a window of the log: ``jobs`` in a row, ``from``
+                ``"train"``, ``"held_out"`` or ``"all"``, and what is ``held_out``; None: all jobs.
+                See `EpisodeWindows`.
             max_decisions: an episode is truncated after so many steps; None: never.
             cost: ends of jobs that ``info["cost"]`` counts: ``"killed"``, ``"rejected"``.
             records: keep the tables of each episode, for `records`.
@@ -124,7 +130,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         self.render_mode = render_mode
         self.scenario = loaded_scenario(scenario)
         check_settings(slots, max_decisions, cost, render_mode)
-        self._episodes = Episodes(self.scenario)
+        windows = None if episode is None else EpisodeWindows.read(episode)
+        self._episodes = Episodes(self.scenario, windows)
         self._reward = make_reward(reward, reward_arguments)
         self._max_decisions, self._cost, self._keeps_records = max_decisions, tuple(cost), records
         first = Episode(self._episodes.prepare(self.scenario.seed), self._reward)
@@ -169,15 +176,17 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         Args:
             seed: replaces the scenario's, as ``simkit run --seed`` does. None: the scenario's seed
                 in the first episode, then seeds drawn from the last one given.
-            options: ``{"workload": Workload}`` to replay other jobs, or ``{"original_set": k}`` for
-                one of DeepRM's original job sets.
+            options: ``{"workload": Workload}`` to replay other jobs, ``{"original_set": k}`` for
+                one of DeepRM's original job sets, or ``{"first_job": k}`` for the window that
+                begins with the job of this rank.
 
         Returns:
             The observation of the first decision, and ``info``.
 
         Raises ScenarioError for an unknown option, TraceError if the given seed draws no job.
         """
-        chosen = checked_options(options)
+        windows = self._episodes.windows
+        chosen = checked_options(options, has_windows=windows is not None)
         self.close()
         if seed is None and not self._begun:
             seed = self.scenario.seed
@@ -192,7 +201,9 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         episode.collect()
         self._actions.update(episode.state)
         info = self._info(episode)
-        info["seed"] = experiment.scenario.seed
+        info["seed"] = drawn = experiment.scenario.seed
+        if windows is not None and "workload" not in chosen:
+            info["first_job"] = chosen.get("first_job", windows.drawn(drawn))
         return self._encoder.encode(episode.state), info
 
     def _drawn(self, chosen: Mapping[str, Any]) -> Experiment:

@@ -70,16 +70,31 @@ def action_number(action: object) -> int:
         ) from None
 
 
-def checked_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the options of a reset; raises ScenarioError, all problems at once."""
+OPTIONS = ("workload", "original_set", "first_job")
+"""What the options of a reset may say, one of them."""
+
+
+def checked_options(options: Mapping[str, Any] | None, *, has_windows: bool) -> dict[str, Any]:
+    """Return the options of a reset; raises ScenarioError, all problems at once.
+
+    Args:
+        options: as given.
+        has_windows: whether episodes are windows of a log.
+    """
     chosen = dict(options or {})
     wrong = [
-        f"{name!r} is unknown; known: 'workload', 'original_set'"
+        f"{name!r} is unknown; known: {', '.join(map(repr, OPTIONS))}"
         for name in chosen
-        if name not in ("workload", "original_set")
+        if name not in OPTIONS
     ]
     if len(chosen) > 1 and not wrong:
-        wrong.append("workload and original_set are both given; leave one of them out")
+        wrong.append(f"{' and '.join(chosen)} are both given; leave one of them out")
+    if "first_job" in chosen and not has_windows:
+        wrong.append(
+            "first_job is of an environment with windows; make it with episode={'jobs': …}"
+        )
+    if "original_set" in chosen and has_windows:
+        wrong.append("original_set is of an environment without `episode`; leave one of them out")
     if "workload" in chosen and not isinstance(chosen["workload"], Workload):
         kind = type(chosen["workload"]).__name__
         wrong.append(f"workload is a {kind}; it must be a simkit.Workload")

@@ -16,6 +16,7 @@ from simkit.experiment.cluster import build_cluster
 from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, transformed, valued
 from simkit.learning.reward import Reward
+from simkit.learning.windows import EpisodeWindows, LogWindows, goes_by_the_clock
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.records import TableSink
 from simkit.results.run_folder import Run
@@ -258,9 +259,22 @@ class Episodes:
     Parts that do not depend on the seed are built once; a log is read once.
     """
 
-    def __init__(self, scenario: Scenario) -> None:
-        """Build everything for the scenario's own seed; raises as `prepare` does."""
+    def __init__(self, scenario: Scenario, windows: EpisodeWindows | None = None) -> None:
+        """Build everything for the scenario's own seed.
+
+        Args:
+            scenario: what is replayed.
+            windows: each episode replays a window of the jobs that the scenario's own seed gives;
+                None: all jobs.
+
+        Raises as `prepare` does, and ScenarioError if there is no such window.
+        """
         self._first = prepare(scenario, policy=NoPolicy())
+        self.windows: LogWindows | None = None
+        """Those that episodes replay; None: they replay all jobs."""
+        if windows is not None:
+            log, keep_times = self._first.trace.workload, goes_by_the_clock(scenario)
+            self.windows = LogWindows(log, windows, keep_times=keep_times)
         section = scenario.workload
         self._log: Workload | None = None
         """The log as it was read, if its transforms depend on the seed."""
@@ -270,23 +284,32 @@ class Episodes:
             self._log = read_trace(section.model_copy(update=plain), scenario.seed).workload
 
     def prepare(
-        self, seed: int, *, workload: Workload | None = None, original_set: int | None = None
+        self,
+        seed: int,
+        *,
+        workload: Workload | None = None,
+        original_set: int | None = None,
+        first_job: int | None = None,
     ) -> Experiment:
         """Return the experiment of a seed.
 
         Args:
             seed: the scenario's.
-            workload: replaces the scenario's workload and its transforms.
+            workload: replaces the scenario's workload and its transforms, and windows.
             original_set: the number of a job set, for DeepRM's workload.
+            first_job: the rank of the first job of the window; None: drawn from the seed.
 
-        Raises ScenarioError for a set that the scenario's workload does not have, TraceError if the
-        seed draws no job.
+        Raises ScenarioError for a set that the scenario's workload does not have or a window that
+        the part does not have, TraceError if the seed draws no job.
         """
         scenario = self._first.scenario
         if seed != scenario.seed:
             scenario = scenario.model_copy(update={"seed": seed})
         trace, cluster, site = self._first.trace, self._first.cluster, self._first.site
-        if workload is not None or original_set is not None or self._depends_on_seed:
+        if self.windows is not None and workload is None:
+            jobs = self.windows.take(self.windows.drawn(seed) if first_job is None else first_job)
+            trace = Trace(jobs, RowReport(read=len(jobs), accepted=len(jobs)))
+        elif workload is not None or original_set is not None or self._depends_on_seed:
             jobs = self._jobs(scenario, original_set) if workload is None else workload
             if scenario.value is not None and not len(jobs.value):
                 jobs = valued(jobs, scenario.value, seed)

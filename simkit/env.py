@@ -67,7 +67,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
     Observations are those of an encoder; `schema` gives the meaning of each number. Actions are
     ``0 … M``, of which M is the void one. In a slotted scenario (`scheduling.step`) action m places
     the task in slot m at its earliest start within the horizon, now or later; otherwise it starts
-    the m-th waiting task now.
+    the m-th waiting task now, or makes it the head around which the others backfill (`actions`).
 
     ``info`` has ``action_mask`` ((M + 1,) int8: 1 for actions that place something, and for the
     void action), ``cost`` (jobs that ended in one of `cost` since the last step), and ``time_s``
@@ -95,6 +95,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         backlog_shown: int = 60,
         memory: int = 10,
         unit: float | Sequence[float] = 1.0,
+        actions: str | None = None,
+        action_arguments: Mapping[str, Any] | None = None,
         episode: Mapping[str, Any] | None = None,
         max_decisions: int | None = None,
         cost: Collection[Loss] = (),
@@ -117,6 +119,9 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             backlog_shown: tasks behind the slots that an observation can count.
             memory: the steps since the last arrival are counted up to this number.
             unit: amount of a resource in a unit, one number for all resources or one for each.
+            actions: what an action does: ``slots`` in slotted time, else ``start`` or
+                ``next-head``, see `simkit.learning.actions`; None: ``slots`` or ``start``.
+            action_arguments: arguments of the actions.
             episode: each episode replays a window of the log: ``jobs`` in a row, ``from``
                 ``"train"``, ``"held_out"`` or ``"all"``, and what is ``held_out``; None: all jobs.
                 See `EpisodeWindows`.
@@ -137,7 +142,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         first = Episode(self._episodes.prepare(self.scenario.seed), self._reward)
         self._view = AgentView(
             observation, observation_arguments, slots, horizon, max_length, backlog_shown, memory,
-            unit,
+            unit, actions, action_arguments,
         )  # fmt: skip
         self._actions, self._encoder = self._view.build(self.scenario, first.state.info)
         self.observation_space: spaces.Space[Numbers] = observation_space(self._encoder.schema)
@@ -197,7 +202,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         self._episode, self._over, self._made, self._lost = episode, False, 0, 0
         self._actions.reset(episode.state.info)
         self._encoder.reset(episode.state.info)
-        self._decides = episode.advance()
+        self._decides = self._go_on(episode)
         episode.collect()
         self._actions.update(episode.state)
         info = self._info(episode)
@@ -233,8 +238,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         reward = 0.0
         if place is not None:
             episode.apply(place)
-        else:
-            self._decides = self._decides and episode.advance()
+        if place is None or not self._actions.asks(state):
+            self._decides = self._decides and self._go_on(episode)
             reward = episode.collect()
         self._made += 1
         terminated = not self._decides
@@ -247,6 +252,19 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             self._over = True
             info["metrics"] = {**episode.summary(), "decisions": self._made}
         return self._encoder.encode(state), reward, terminated, truncated, info
+
+    def _go_on(self, episode: Episode) -> bool:
+        """Let time go on until the agent is asked again; False: the episode is over."""
+        actions, state = self._actions, episode.state
+        while True:
+            for place in actions.end(state):
+                episode.apply(place)
+            if not episode.advance():
+                return False
+            for place in actions.begin(state):
+                episode.apply(place)
+            if actions.asks(state):
+                return True
 
     def _info(self, episode: Episode) -> dict[str, Any]:
         cost = 0.0

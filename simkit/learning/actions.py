@@ -1,25 +1,35 @@
 """Numbered actions of an agent: one for each slot or waiting task, and the void action.
 
-An action is a slot of the slotted model, whose task may be placed into the future, or a position in
-the queue, whose task may start now. The last action, the void one, lets time go on.
+An action is a slot of the slotted model, whose task may be placed into the future; or a position in
+the queue, whose task may start now, or becomes the head around which the others backfill. The last
+action, the void one, lets time go on.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from simkit.arrays import Floats
 from simkit.errors import PolicyError, ScenarioError
 from simkit.learning.slotted_tracker import SlottedTracker
+from simkit.plugins import find, find_in_table, instantiate
 from simkit.policy import Place, State, SystemInfo
+from simkit.policy.lane import make_lane
+from simkit.policy.task import Placement, Task
 
 Mask = npt.NDArray[np.int8]
 
 
 class Actions(Protocol):
-    """Numbered actions; the last is the void one."""
+    """Numbered actions; the last is the void one.
+
+    At a decision `begin` comes first. While it then `asks`, the agent acts, until an action places
+    nothing. Last comes `end`, and time goes on.
+    """
 
     count: int
     """How many actions there are, including the void one."""
@@ -30,17 +40,29 @@ class Actions(Protocol):
     def update(self, state: State) -> None:
         """Follow the simulation; call it as a decision begins and after a placement."""
 
+    def begin(self, state: State) -> Iterable[Place]:
+        """Yield what starts by itself as a decision begins."""
+        return ()
+
+    def asks(self, state: State) -> bool:
+        """Return whether there is anything that the agent may choose now."""
+        return True
+
     def place(self, state: State, action: int) -> Place | None:
         """Return the placement that an action means; None: nothing, so time goes on.
 
         Raises PolicyError for a number that is not an action.
         """
 
+    def end(self, state: State) -> Iterable[Place]:
+        """Yield what starts by itself before time goes on."""
+        return ()
+
     def mask(self, state: State) -> Mask:
         """Return (M + 1,), fresh: 1 for actions that place something, and for the void action."""
 
 
-class SlotActions:
+class SlotActions(Actions):
     """Action m places the task in slot m at its earliest start within the horizon.
 
     Nothing is placed if the slot is empty or if its task does not fit within the horizon.
@@ -74,10 +96,10 @@ class SlotActions:
         return np.array([*(self._tracker.fits_now(slot) for slot in slots), True], np.int8)
 
 
-class QueueActions:
+class QueueActions(Actions):
     """Action m starts waiting task m of the queue now, in order of submission from 0.
 
-    Of a bag, as many instances start as there is room for.
+    Of a bag, as many instances start as there is room for. The void action lets time go on.
     """
 
     def __init__(self, slots: int) -> None:
@@ -94,21 +116,162 @@ class QueueActions:
         pass
 
     def place(self, state: State, action: int) -> Place | None:
+        task = self._chosen(state, action)
+        on = None if task is None else state.fit(task)
+        return None if task is None or on is None else Place(task, on)
+
+    def _chosen(self, state: State, action: int) -> Task | None:
+        """Return the waiting task of an action; None: there is none, or it is the void one."""
         if not 0 <= action < self.count:
             raise PolicyError(
                 f"action {action} is not one of 0 … {self._slots}: one for each waiting task, and "
                 f"{self._slots} to let time go on"
             )
         waiting = state.queue.tasks
-        if action >= min(self._slots, len(waiting)):
-            return None
-        task = waiting[action]
-        on = state.fit(task)
-        return None if on is None else Place(task, on)
+        return waiting[action] if action < min(self._slots, len(waiting)) else None
 
     def mask(self, state: State) -> Mask:
         fits = [state.fit(task) is not None for task in state.queue.tasks[: self._slots]]
         return np.array([*fits, *[False] * (self._slots - len(fits)), True], np.int8)
+
+
+class NextHead(QueueActions):
+    """Action m makes waiting task m the head of the queue, in order of submission from 0.
+
+    A head that fits starts, and the agent chooses the next. For one that does not fit, EASY keeps
+    the earliest place by expected ends, and others start that do not delay it: they end by then, or
+    fit beside it. Time goes on to the next decision at which a task waits, where the agent chooses
+    anew, unless `keep` is set. What fits of a bag starts; the rest waits like any other task.
+
+    Args:
+        slots: M, the waiting tasks to choose from; all others are tried for backfilling as well.
+        info: the system; its partitions must have one priority.
+        backfill_order: others are tried by submission (``"queue"``) or shortest first (``"sjf"``).
+        keep: a head that does not fit stays the head until it has started, and nothing is asked
+            meanwhile.
+        hold: whether the void action, which starts nothing and lets time go on, is offered while
+            tasks wait. An agent that may hold tasks back can let large ones starve.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        info: SystemInfo,
+        backfill_order: Literal["queue", "sjf"] = "queue",
+        keep: bool = False,
+        hold: bool = False,
+    ) -> None:
+        super().__init__(slots)
+        wrong = [
+            f"{name} is {value!r}; it must be true or false"
+            for name, value in (("keep", keep), ("hold", hold))
+            if not isinstance(value, bool)
+        ]
+        if len({partition.priority for partition in info.partitions}) > 1:
+            wrong.append(
+                "partitions have different priorities, which come before the agent's choice; give "
+                "them one, or take the actions 'start'"
+            )
+        if wrong:
+            raise ScenarioError(wrong)
+        self._rule = find("simkit.policies", "backfill.easy")(backfill_order)
+        self._keep, self._hold = keep, hold
+        self.reset(info)
+
+    def reset(self, info: SystemInfo) -> None:
+        self._lane = make_lane(_HeadFirst(self), None, range(len(info.partitions)))
+        self._lane.alone = True
+        self._rule.reset(info, np.random.default_rng(0))  # it draws nothing
+        self._info = info
+        self.head: Task | None = None
+        """The task that was chosen and does not fit yet."""
+
+    def begin(self, state: State) -> Iterator[Place]:
+        head, self.head = self.head, None
+        if not self._keep or head is None or not head.waiting:
+            return
+        if (on := self._fit(state, head)) is not None:
+            yield Place(head, on)
+        if head.waiting:
+            self.head = head
+
+    def asks(self, state: State) -> bool:
+        return self.head is None and bool(state.queue.tasks)
+
+    def place(self, state: State, action: int) -> Place | None:
+        task = self._chosen(state, action)
+        if task is None:
+            return None
+        on = self._fit(state, task)
+        if on is None:
+            self.head = task
+            return None
+        return Place(task, on)
+
+    def _fit(self, state: State, task: Task) -> Placement | None:
+        """Return where a task may start now, next to reservations and capacity steps ahead."""
+        on = state.fit(task)
+        if on is not None and state.constrained:
+            on = state.profile().fit(task, state.now)
+        return on
+
+    def end(self, state: State) -> Iterator[Place]:
+        """Yield what starts around the head, also of what admission lets in for it."""
+        if self.head is None:  # tasks are held back, so the rule has not tried them
+            self._rule.reset(self._info, np.random.default_rng(0))
+            return
+        known = -1
+        while known < len(state.arrived):
+            known = len(state.arrived)
+            self._lane.profile = None
+            self._lane.update(state)
+            if len(self._lane) > 1:
+                yield from self._rule.fill(state, self._lane)
+
+    def mask(self, state: State) -> Mask:
+        """Return (M + 1,), fresh: 1 for each waiting task, and for the void action if it may be."""
+        waiting = min(len(state.queue.tasks), self._slots)
+        mask = np.zeros(self.count, np.int8)
+        mask[:waiting] = 1
+        mask[-1] = self._hold or not waiting
+        return mask
+
+
+class _HeadFirst:
+    """The order of a queue: the chosen head, then all others by submission."""
+
+    def __init__(self, actions: NextHead) -> None:
+        self._actions = actions
+
+    def keys(self, state: State) -> Floats:
+        head = self._actions.head
+        return np.array([float(task is not head) for task in state.queue.tasks])
+
+
+ACTIONS: Mapping[str, type[QueueActions]] = {"start": QueueActions, "next-head": NextHead}
+"""Actions outside of slotted time, by name."""
+
+
+def make_actions(
+    name: str, slots: int, info: SystemInfo, arguments: Mapping[str, Any] | None = None
+) -> QueueActions:
+    """Return the actions on waiting tasks that a name stands for.
+
+    Args:
+        name: one of `ACTIONS`, or ``module:attribute``.
+        slots: M, the waiting tasks to choose from.
+        info: the system.
+        arguments: those of `NextHead`; the actions ``start`` take none.
+
+    Raises PluginError for an unknown name, ScenarioError for arguments that are not taken.
+    """
+    maker = find_in_table("actions", ACTIONS, name)
+    given: dict[str, Any] = {"slots": slots} | ({} if maker is QueueActions else {"info": info})
+    what, given_twice = f"actions {name!r}", [key for key in arguments or {} if key in given]
+    if given_twice:
+        raise ScenarioError(f"{what}: {given_twice[0]} is given by simkit; leave it out")
+    made: QueueActions = instantiate(what, maker, given | dict(arguments or {}))
+    return made
 
 
 def slot_actions_as_json(slots: int) -> dict[str, Any]:

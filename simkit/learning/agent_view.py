@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simkit.learning.actions import Actions, QueueActions, SlotActions
+from simkit.errors import ScenarioError
+from simkit.learning.actions import ACTIONS, Actions, SlotActions, make_actions
 from simkit.learning.encoder import Encoder
 from simkit.learning.observation import make_encoder
 from simkit.learning.slotted import slotted_model
@@ -43,6 +44,11 @@ class AgentView:
     """The steps since the last arrival are counted up to this number."""
     unit: float | Sequence[float] = 1.0
     """Amount of a resource in a unit, one number for all resources or one for each."""
+    actions: str | None = None
+    """What an action does: ``slots`` in slotted time, else ``start`` or ``next-head``, see
+    `simkit.learning.actions`; None: ``slots`` or ``start``."""
+    action_arguments: Mapping[str, Any] | None = None
+    """Arguments of the actions."""
 
     def build(self, scenario: Scenario, info: SystemInfo) -> tuple[Actions, Encoder]:
         """Return the actions and the encoder for a scenario on a system.
@@ -50,8 +56,20 @@ class AgentView:
         Raises ScenarioError or PluginError if the arguments do not suit them.
         """
         if scenario.scheduling.step is None:
+            if self.actions == "slots":
+                raise ScenarioError(
+                    "actions 'slots' are for slotted time; add `scheduling: {step: 1s}`, or take "
+                    f"{' or '.join(ACTIONS)}"
+                )
             slots = self.slots or scenario.admission.slots or DEFAULT_SLOTS
-            return QueueActions(slots), self._encoder("queue-table", info, None, slots)
+            actions = make_actions(self.actions or "start", slots, info, self.action_arguments)
+            return actions, self._encoder("queue-table", info, None, slots)
+        if self.actions not in (None, "slots") or self.action_arguments:
+            raise ScenarioError(
+                f"actions {self.actions!r} with arguments {dict(self.action_arguments or {})}: in "
+                "slotted time an action is a slot; leave both out, or take a scenario without "
+                "scheduling.step"
+            )
         model = slotted_model(
             scenario, info, slots=self.slots, horizon=self.horizon, max_length=self.max_length,
             backlog_shown=self.backlog_shown, memory=self.memory, unit=self.unit,

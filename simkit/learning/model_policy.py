@@ -135,10 +135,15 @@ class ModelPolicy:
 
     def schedule(self, state: State) -> Iterator[Place]:
         """Place tasks until the model lets time go on, or chooses what cannot be placed."""
-        self._actions.update(state)
-        while (place := self._actions.place(state, self._choose(state))) is not None:
+        actions = self._actions
+        actions.update(state)
+        yield from actions.begin(state)
+        while (
+            actions.asks(state) and (place := actions.place(state, self._choose(state))) is not None
+        ):
             yield place
-            self._actions.update(state)
+            actions.update(state)
+        yield from actions.end(state)
 
     def _choose(self, state: State) -> int:
         """Return the next action."""

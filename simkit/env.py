@@ -73,7 +73,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
     void action), ``cost`` (jobs that ended in one of `cost` since the last step), and ``time_s``
     (on the trace's clock); after a reset also ``seed``, and with `episode` ``first_job``, the rank
     of the window's first job in the log; at the end also ``metrics`` (see
-    `EpisodeRecorder.summary`, and ``decisions``: steps taken).
+    `EpisodeRecorder.summary` and `Episode.run_metrics`, and ``decisions``: steps taken).
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 - as declared by Gymnasium
@@ -101,6 +101,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         max_decisions: int | None = None,
         cost: Collection[Loss] = (),
         records: bool = False,
+        metrics: Literal["summary", "run"] = "summary",
         render_mode: Literal["ansi"] | None = None,
     ) -> None:
         """Read the scenario and its trace; the first episode begins with `reset`.
@@ -128,17 +129,20 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             max_decisions: an episode is truncated after so many steps; None: never.
             cost: ends of jobs that ``info["cost"]`` counts: ``"killed"``, ``"rejected"``.
             records: keep the tables of each episode, for `records`.
+            metrics: what ``info["metrics"]`` has at the end of an episode: a ``summary``, or all
+                metrics that `simkit run` computes, which takes some 50 ms.
             render_mode: with ``"ansi"``, `render` returns a line of text.
 
         Raises ScenarioError, PluginError or TraceError, all of them `SimkitError`.
         """
         self.render_mode = render_mode
         self.scenario = loaded_scenario(scenario)
-        check_settings(slots, max_decisions, cost, render_mode)
+        check_settings(slots, max_decisions, cost, render_mode, metrics)
         windows = None if episode is None else EpisodeWindows.read(episode)
         self._episodes = Episodes(self.scenario, windows)
         self._reward = make_reward(reward, reward_arguments)
-        self._max_decisions, self._cost, self._keeps_records = max_decisions, tuple(cost), records
+        self._max_decisions, self._cost, self._metrics = max_decisions, tuple(cost), metrics
+        self._keeps_records = records or metrics == "run"
         first = Episode(self._episodes.prepare(self.scenario.seed), self._reward)
         self._view = AgentView(
             observation, observation_arguments, slots, horizon, max_length, backlog_shown, memory,
@@ -251,6 +255,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         if terminated or truncated:
             self._over = True
             info["metrics"] = {**episode.summary(), "decisions": self._made}
+            if self._metrics == "run":
+                info["metrics"] |= episode.run_metrics()
         return self._encoder.encode(state), reward, terminated, truncated, info
 
     def _go_on(self, episode: Episode) -> bool:

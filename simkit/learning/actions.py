@@ -17,8 +17,9 @@ from simkit.arrays import Floats
 from simkit.errors import PolicyError, ScenarioError
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.plugins import find, find_in_table, instantiate
-from simkit.policy import Place, State, SystemInfo
+from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.lane import make_lane
+from simkit.policy.ordered import resumptions
 from simkit.policy.task import Placement, Task
 
 Mask = npt.NDArray[np.int8]
@@ -40,7 +41,7 @@ class Actions(Protocol):
     def update(self, state: State) -> None:
         """Follow the simulation; call it as a decision begins and after a placement."""
 
-    def begin(self, state: State) -> Iterable[Place]:
+    def begin(self, state: State) -> Iterable[Action]:
         """Yield what starts by itself as a decision begins."""
         return ()
 
@@ -54,7 +55,7 @@ class Actions(Protocol):
         Raises PolicyError for a number that is not an action.
         """
 
-    def end(self, state: State) -> Iterable[Place]:
+    def end(self, state: State) -> Iterable[Action]:
         """Yield what starts by itself before time goes on."""
         return ()
 
@@ -99,7 +100,8 @@ class SlotActions(Actions):
 class QueueActions(Actions):
     """Action m starts waiting task m of the queue now, in order of submission from 0.
 
-    Of a bag, as many instances start as there is room for. The void action lets time go on.
+    Of a bag, as many instances start as there is room for. The void action lets time go on. What
+    was suspended for want of power is resumed by itself.
     """
 
     def __init__(self, slots: int) -> None:
@@ -114,6 +116,9 @@ class QueueActions(Actions):
 
     def update(self, state: State) -> None:
         pass
+
+    def begin(self, state: State) -> Iterable[Action]:
+        return resumptions(state) if state.suspended else ()
 
     def place(self, state: State, action: int) -> Place | None:
         task = self._chosen(state, action)
@@ -186,7 +191,8 @@ class NextHead(QueueActions):
         self.head: Task | None = None
         """The task that was chosen and does not fit yet."""
 
-    def begin(self, state: State) -> Iterator[Place]:
+    def begin(self, state: State) -> Iterator[Action]:
+        yield from super().begin(state)
         head, self.head = self.head, None
         if not self._keep or head is None or not head.waiting:
             return

@@ -19,6 +19,8 @@ from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import SystemInfo
 from simkit.scenario import Scenario
 
+OF_QUEUE = frozenset({"queue-table", "queue-set"})
+"""Observations with a row for each waiting task."""
 DEFAULT_SLOTS = 10
 """Waiting tasks to choose from, if neither scenario nor caller gives a number."""
 
@@ -87,10 +89,10 @@ class AgentView:
 
 
 def with_slots(observation: str, arguments: Mapping[str, Any] | None, slots: int) -> dict[str, Any]:
-    """Return an encoder's arguments; a queue table has a row for each task that can be chosen."""
+    """Return an encoder's arguments; one of the queue has a row for each task to choose from."""
     given, parts = dict(arguments or {}), observation.split("+")
-    if parts == ["queue-table"]:
-        return {"slots": slots} | given
-    if "queue-table" in parts:
-        given["queue-table"] = {"slots": slots} | dict(given.get("queue-table", {}))
+    for name in OF_QUEUE.intersection(parts):
+        if len(parts) == 1:
+            return {"slots": slots} | given
+        given[name] = {"slots": slots} | dict(given.get(name, {}))
     return given

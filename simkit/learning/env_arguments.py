@@ -35,7 +35,11 @@ def loaded_scenario(source: ScenarioSource) -> Scenario:
 
 
 def check_settings(
-    slots: int | None, max_decisions: int | None, cost: Collection[str], render_mode: str | None
+    slots: int | None,
+    max_decisions: int | None,
+    cost: Collection[str],
+    render_mode: str | None,
+    metrics: str = "summary",
 ) -> None:
     """Raise ScenarioError, all problems at once, for wrong settings of an environment."""
     wrong = []
@@ -47,6 +51,8 @@ def check_settings(
         )
     if isinstance(cost, str) or not set(cost) <= {"killed", "rejected"}:
         wrong.append(f'cost is {cost!r}; it must be a list of "killed" and "rejected", or empty')
+    if metrics not in ("summary", "run"):
+        wrong.append(f"metrics is {metrics!r}; it must be 'summary' or 'run'")
     if render_mode not in (None, "ansi"):
         wrong.append(f"render_mode is {render_mode!r}; it must be 'ansi', or None")
     if wrong:

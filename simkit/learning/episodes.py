@@ -17,8 +17,9 @@ from simkit.experiment.site import build_site
 from simkit.experiment.workload import read_trace, transformed, valued
 from simkit.learning.reward import Reward
 from simkit.learning.windows import EpisodeWindows, LogWindows, goes_by_the_clock
-from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy import Action, State, SystemInfo
 from simkit.records import TableSink
+from simkit.results.compute_metrics import compute_metrics
 from simkit.results.run_folder import Run
 from simkit.results.run_info import first_info
 from simkit.results.run_writer import MemoryWriter
@@ -199,7 +200,7 @@ class Episode:
         )  # fmt: skip
         self.state: State = self._simulation.state
         """The system as a policy sees it."""
-        self._reward = reward
+        self._experiment, self._reward = experiment, reward
         reward.begin(load, self._simulation.info)
         self._jobs = len(load)
         self._decisions = self._simulation.decisions()
@@ -216,9 +217,9 @@ class Episode:
         self._closed = True
         return False
 
-    def apply(self, place: Place) -> None:
-        """Place a task; raises PolicyError, and changes nothing, if that is illegal."""
-        self._simulation.apply(place)
+    def apply(self, action: Action) -> None:
+        """Place a task, or the like; raises PolicyError, and changes nothing, if it is illegal."""
+        self._simulation.apply(action)
 
     def collect(self) -> float:
         """Return the reward for the time since the last call."""
@@ -237,6 +238,25 @@ class Episode:
     def summary(self) -> dict[str, float]:
         """Return counts and means over the jobs; see `EpisodeRecorder.summary`."""
         return self._recorder.summary()
+
+    def run_metrics(self) -> dict[str, float]:
+        """Return the metrics of a closed episode's run, as `simkit run` computes them.
+
+        A metric of many numbers is their mean; what is undefined is NaN. Jobs that have not started
+        or ended are censored, so see `summary` as well.
+
+        Raises RunError if the records were not kept.
+        """
+        given = self._experiment.scenario.metrics
+        found = compute_metrics(
+            self.records(), tau=given.tau, warmup=given.warmup, cooldown=given.cooldown
+        )
+        numbers = {
+            name: metric.get("value", metric.get("mean"))
+            for name, metric in found.items()
+            if metric.keys() & {"value", "mean"}  # not counts by status, which `summary` has
+        }
+        return {name: np.nan if one is None else float(one) for name, one in numbers.items()}
 
     def records(self) -> Run:
         """Return the tables of a closed episode.

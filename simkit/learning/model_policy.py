@@ -21,7 +21,7 @@ from simkit.learning.actions import Actions
 from simkit.learning.agent_view import AgentView
 from simkit.learning.encoder import Encoder
 from simkit.learning.env_arguments import action_number, check_settings
-from simkit.policy import Place, State, SystemInfo
+from simkit.policy import Action, State, SystemInfo
 from simkit.scenario import Scenario
 
 _REMEDY = "give the arguments of the environment that it was trained in"
@@ -133,7 +133,7 @@ class ModelPolicy:
         self._memory: Any = None
         self._begins = True
 
-    def schedule(self, state: State) -> Iterator[Place]:
+    def schedule(self, state: State) -> Iterator[Action]:
         """Place tasks until the model lets time go on, or chooses what cannot be placed."""
         actions = self._actions
         actions.update(state)

@@ -18,7 +18,8 @@ from simkit.errors import ScenarioError
 from simkit.learning.encoder import Encoder, Numbers
 from simkit.learning.observe_deeprm import DeeprmCompact, DeeprmImage
 from simkit.learning.observe_pairs import FitnessPairs
-from simkit.learning.observe_queue import QueueTable, ResourceTime
+from simkit.learning.observe_power import PowerForecast
+from simkit.learning.observe_queue import MachineSet, QueueSet, QueueTable, ResourceTime
 from simkit.learning.observe_slots import SlotSet
 from simkit.learning.observe_sofia import SofiaCompact, SofiaShares
 from simkit.learning.schema import Field, ObservationSchema
@@ -35,8 +36,11 @@ ENCODERS: Mapping[str, type[Encoder]] = {
     "sofia-compact": SofiaCompact,
     "sofia-shares": SofiaShares,
     "queue-table": QueueTable,
+    "queue-set": QueueSet,
+    "machine-set": MachineSet,
     "fitness-pairs": FitnessPairs,
     "resource-time": ResourceTime,
+    "power-forecast": PowerForecast,
 }
 """Encoders by name."""
 

@@ -1,4 +1,4 @@
-"""Observations of any cluster: the head of the queue, and the resources held in the steps ahead."""
+"""Observations of any cluster: tasks of the queue, machines, resources held in the steps ahead."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from simkit.learning.encoder import (
     check_resources,
     reciprocal,
     squashed,
+    squashed_column,
 )
 from simkit.learning.schema import Field, ObservationSchema
 from simkit.policy import State, SystemInfo
@@ -77,6 +78,164 @@ class QueueTable:
         counts = (len(tasks), state.backlog, len(state.running))
         numbers += [squashed(count, slots) for count in counts]
         return np.array(numbers, np.float32)
+
+
+class QueueSet:
+    """The first tasks of the queue as a set: a row for each, a named column for each feature.
+
+    For any cluster, at any decision. Columns of the whole are the same in every row, so that a
+    network can score each task with the same weights. Rows without a task are zeros before them.
+
+    Args:
+        info: the system to observe.
+        slots: M, the tasks at the head of the queue that have a row.
+        time_scale_s: the time that is shown as 1/2, in s.
+        count_scale: the number of instances, tasks or allocations that is shown as 1/2.
+    """
+
+    def __init__(
+        self,
+        info: SystemInfo,
+        slots: int = 10,
+        time_scale_s: float = 3600.0,
+        count_scale: float = 10.0,
+    ) -> None:
+        scales = {"time_scale_s": time_scale_s, "count_scale": count_scale}
+        check_numbers("queue-set", {"slots": slots}, scales)
+        self._slots, self._time, self._count = slots, float(time_scale_s), float(count_scale)
+        self._resources = info.resources
+        self.schema = self._schema()
+        self._whole = 6 + len(info.resources)  # columns of the tasks
+        self.reset(info)
+
+    def _schema(self) -> ObservationSchema:
+        time, count = f"t / (t + {self._time:g} s)", f"n / (n + {self._count:g})"
+        tasks = {
+            "there": "1: the row is a task; 0: it is left over",
+            "fits": "1: all of it, or of a bag at least an instance, fits into what is free now",
+            "wait": f"t since its submission, as {time}",
+            "estimate": f"run time t of an instance, as {time}",
+            **{f"request.{r}": f"{r} of its waiting instances / capacity" for r in self._resources},
+            "instances": f"n that are not placed, as {count}",
+            "priority": "of its partition p, as p / (p + 1)",
+        }
+        whole = {
+            **{f"free.{r}": f"{r} that is free / capacity at the start" for r in self._resources},
+            "waiting": f"n tasks in the queue, as {count}",
+            "backlog": f"n tasks that admission holds back, as {count}",
+            "running": f"n running allocations, as {count}",
+            "next_end": f"t until one of them is expected to end, as {time}; 1: none runs",
+        }
+        parts = tuple(
+            Field(name, (self._slots, 1), 0, 1, "1", text) for name, text in (tasks | whole).items()
+        )
+        given = {
+            "slots": self._slots,
+            "time_scale_s": self._time,
+            "count_scale": self._count,
+            "resources": self._resources,
+        }
+        return ObservationSchema("queue-set", parts, given, self._slots)
+
+    def reset(self, info: SystemInfo) -> None:
+        check_resources("queue-set", self._resources, info)
+        self._shares = reciprocal(info.capacity.sum(axis=0))
+
+    def encode(self, state: State) -> Numbers:
+        """Return (M, 2R + 10) float32."""
+        table, shares = np.zeros(self.schema.shape, np.float32), self._shares
+        tasks, whole = state.queue.tasks[: self._slots], self._whole
+        if count := len(tasks):
+            rows, columns = table[:count, :whole], state.queue.columns()
+            rows[:, 0] = 1.0
+            rows[:, 1] = [state.fit(task) is not None for task in tasks]
+            waited = state.now - columns.submit_time_s[:count]
+            rows[:, 2] = squashed_column(waited, self._time)
+            rows[:, 3] = squashed_column(columns.estimate_s[:count], self._time)
+            left = [[amount * task.remaining for amount in task.request] for task in tasks]
+            rows[:, 4:-2] = np.minimum(np.array(left) * shares, 1.0)
+            rows[:, -2] = squashed_column(columns.remaining[:count], self._count)
+            rows[:, -1] = squashed_column(columns.priority[:count], 1.0)
+        table[:, whole:-4] = np.clip(np.array(state.room.total_free()) * shares, 0.0, 1.0)
+        counts = (len(state.queue), state.backlog, len(state.running))
+        table[:, -4:-1] = [squashed(number, self._count) for number in counts]
+        ends = state.expected_ends
+        table[:, -1] = squashed(ends[0][0] - state.now, self._time) if len(ends) else 1.0
+        return table
+
+
+class MachineSet:
+    """The machines as a set: a row for each, a named column for each feature; for any cluster.
+
+    Args:
+        info: the system to observe.
+        machines: rows; machines beyond them are not shown. None: as many as there are.
+        time_scale_s: the time that is shown as 1/2, in s.
+        count_scale: the number of allocations that is shown as 1/2.
+    """
+
+    def __init__(
+        self,
+        info: SystemInfo,
+        machines: int | None = None,
+        time_scale_s: float = 3600.0,
+        count_scale: float = 10.0,
+    ) -> None:
+        rows = len(info.machine_names) if machines is None else machines
+        scales = {"time_scale_s": time_scale_s, "count_scale": count_scale}
+        check_numbers("machine-set", {"machines": rows}, scales)
+        self._rows, self._time, self._count = rows, float(time_scale_s), float(count_scale)
+        self._resources = info.resources
+        self.schema = self._schema()
+        self.reset(info)
+
+    def _schema(self) -> ObservationSchema:
+        largest, time = "/ that of the largest machine", f"t / (t + {self._time:g} s)"
+        columns = {
+            "there": "1: the row is a machine; 0: it is left over",
+            **{f"free.{name}": f"{name} that is free {largest}" for name in self._resources},
+            **{f"capacity.{name}": f"{name} there is now {largest}" for name in self._resources},
+            "running": f"n allocations on it, as n / (n + {self._count:g})",
+            "next_end": f"t until one of them is expected to end, as {time}; 1: none runs",
+            "last_end": f"t until all of them are expected to have ended, as {time}",
+        }
+        rows = self._rows
+        parts = tuple(Field(name, (rows, 1), 0, 1, "1", text) for name, text in columns.items())
+        given = {
+            "machines": rows,
+            "time_scale_s": self._time,
+            "count_scale": self._count,
+            "resources": self._resources,
+        }
+        return ObservationSchema("machine-set", parts, given, rows)
+
+    def reset(self, info: SystemInfo) -> None:
+        check_resources("machine-set", self._resources, info)
+        self._shares = reciprocal(info.capacity.max(axis=0))
+
+    def encode(self, state: State) -> Numbers:
+        """Return (rows, 2R + 4) float32."""
+        count, shown = len(self._resources), min(self._rows, len(state.room.capacity))
+        table = np.zeros(self.schema.shape, np.float32)
+        rows = table[:shown]
+        rows[:, 0] = 1.0
+        rows[:, 1 : 1 + count] = np.clip(state.room.free()[:shown] * self._shares, 0.0, 1.0)
+        rows[:, 1 + count : -3] = np.clip(state.room.capacity[:shown] * self._shares, 0.0, 1.0)
+        running, first = np.zeros(shown), np.full(shown, np.inf)
+        last = np.zeros(shown)
+        for allocation in state.running:
+            left = max(allocation.expected_end_s - state.now, 0.0)
+            for machine, _ in allocation.on:
+                if machine < shown:
+                    running[machine] += 1
+                    first[machine] = min(first[machine], left)
+                    last[machine] = max(last[machine], left)
+        some = running > 0
+        rows[:, -3] = squashed_column(running, self._count)
+        rows[:, -2] = 1.0
+        rows[some, -2] = squashed_column(first[some], self._time)
+        rows[:, -1] = squashed_column(last, self._time)
+        return table
 
 
 class ResourceTime:

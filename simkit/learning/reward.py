@@ -196,9 +196,12 @@ class InSystemReward(JobReward):
 
     def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
         super().rejected(time_s, tasks)
-        self.job_ended(time_s, tasks[0].job_index)
+        self._leave(time_s, tasks[0].job_index)
 
     def job_ended(self, time_s: float, job: int) -> None:
+        self._leave(time_s, job)
+
+    def _leave(self, time_s: float, job: int) -> None:
         self._advance(time_s)
         self._jobs -= 1
         if self._jobs:
@@ -223,6 +226,67 @@ class SlowdownReward(InSystemReward):
         """Return (J,) 1 / run time."""
         costs: Floats = 1.0 / np.maximum(workload.ideal_time_s(), self.least_run_s)
         return costs
+
+
+class BoundedSlowdownReward(SlowdownReward):
+    """Minus the sum of bounded slowdowns: of max(1, (end - submit) / max(run time, `tau_s`)).
+
+    They are those of the metric `bounded_slowdown` where no job is suspended or starts over. What a
+    job lacks of 1 is paid when it ends.
+
+    Args:
+        tau_s: shorter run times count as this one, in s.
+    """
+
+    def __init__(self, tau_s: float = 10.0) -> None:
+        super().__init__(_positive("tau_s", tau_s))
+
+    def begin(self, workload: Workload, info: SystemInfo) -> None:
+        super().begin(workload, info)
+        self._submit_s: list[float] = workload.submit_time_s.tolist()
+
+    def job_ended(self, time_s: float, job: int) -> None:
+        super().job_ended(time_s, job)
+        slowdown = (time_s - self._submit_s[job]) * self._cost_per_s[job]
+        self._accrued -= max(1 - slowdown, 0.0)
+
+
+class WaitReward(JobReward):
+    """Minus the sum of wait times, first start - submit; of jobs that never start, until they end.
+
+    Args:
+        time_unit_s: what they are counted in, in s.
+    """
+
+    def __init__(self, time_unit_s: float = 1.0) -> None:
+        self.time_unit_s = _positive("time_unit_s", time_unit_s)
+
+    def begin(self, workload: Workload, info: SystemInfo) -> None:
+        super().begin(workload, info)
+        self._waiting: set[int] = set()  # jobs
+
+    def _reward_per_s(self) -> float:
+        return -len(self._waiting) / self.time_unit_s
+
+    def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
+        self._advance(time_s)
+        super().submitted(time_s, tasks)
+        self._waiting.add(tasks[0].job_index)
+
+    def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
+        super().rejected(time_s, tasks)
+        self._leave(time_s, tasks[0].job_index)
+
+    def started(self, time_s: float, allocation: Allocation) -> None:
+        self._leave(time_s, allocation.task.job_index)
+
+    def job_ended(self, time_s: float, job: int) -> None:
+        self._leave(time_s, job)  # some are killed before they start
+
+    def _leave(self, time_s: float, job: int) -> None:
+        if job in self._waiting:
+            self._advance(time_s)
+            self._waiting.discard(job)
 
 
 class CompletionTimeReward(InSystemReward):
@@ -340,6 +404,8 @@ class UtilisationReward(AccruingReward):
 
 REWARDS: Mapping[str, type[Reward]] = {
     "slowdown": SlowdownReward,
+    "bounded-slowdown": BoundedSlowdownReward,
+    "wait": WaitReward,
     "completion-time": CompletionTimeReward,
     "makespan": MakespanReward,
     "utilisation": UtilisationReward,

@@ -65,6 +65,25 @@ def test_on_a_log_it_is_the_run_with_easy(order, keep):
     assert keep or metrics["decisions"] >= 1000
 
 
+def test_what_is_suspended_for_want_of_power_is_resumed_as_in_a_run():
+    levels = {"type": "levels", "high_w": 12_800, "low_w": 3000, "high_share": 0.5}
+    scenario = {
+        "name": "levels",
+        "workload": {"type": "lublin", "jobs": 80, "processors": 64},
+        "power": {
+            "machines": {"idle_w": 0, "full_w": 200},
+            "sources": {"supply": {"signal": levels}},
+            "supply": {"limit": "power", "running": "suspend"},
+        },
+        "policy": easy("fcfs"),
+    }
+    run = simkit.simulate(scenario)
+    assert run.jobs["suspended_time_s"].sum() > 0
+    records, metrics, _ = played(env_of(scenario), "fcfs")
+    assert records.jobs.equals(run.jobs)
+    assert metrics["finished"] == 80
+
+
 LOGS = {"SDSC-SP2-1998-4.2-cln": 128, "lublin_256": 256}
 
 

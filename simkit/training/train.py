@@ -34,7 +34,7 @@ LESS_IS_BETTER: Final = ("slowdown", "turnaround", "unfinished")
 _LEARNERS: Final = "simkit.learners"
 _CLOCK: Final = ("wall_time_s", "decisions_per_s")
 """Metrics that depend on the machine and its load; a bundle leaves them out."""
-_EXTRA: Final = ("torch", "safetensors", "gymnasium", "cma")
+_EXTRA: Final = ("torch", "safetensors", "gymnasium", "cma", "numba")
 """Packages of the extra `learn`, which learners may need."""
 
 Watch = Callable[[Training, Row], None]

@@ -1,0 +1,211 @@
+"""The event loop of the fast simulation, compiled by numba; `simkit.learners.pool.simulation`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import numba
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.learners.pool.scorer import job_features, job_score
+
+__all__ = ["AREA_P", "KEY", "RATIO", "RATIO_P", "SCORER", "start_times"]
+
+KEY: Final = 0
+"""Forms of scores, the highest is picked. This one: -key."""
+RATIO: Final = 1
+"""(wait / key)³·factor."""
+RATIO_P: Final = 2
+"""(wait / p)³·factor, with p at most the key."""
+AREA_P: Final = 3
+"""-p·factor."""
+SCORER: Final = 4
+"""That of weights."""
+
+LAST: Final = 2
+"""Run times of a user that count in p."""
+LEAST_S: Final = 10.0
+"""The least p."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _compiled(function: Function) -> Function:
+    """Return the function as machine code, made when it is first called.
+
+    It is not kept on disk: numba would not notice changes of the functions that it calls.
+    """
+    made: Function = numba.njit(function)
+    return made
+
+
+_features: Any = _compiled(job_features)
+_network: Any = _compiled(job_score)
+
+
+@_compiled
+def start_times(
+    submit: Floats, run: Floats, processors: Floats, requested: Floats, user: Ints, size: int,
+    visible: int, form: int, key: Floats, factor: Floats, linear: Floats, hidden: Floats,
+    bias: Floats, out: Floats, end_score: float, may_end: int, longer: float, keep: float,
+) -> Floats:  # fmt: skip
+    """Return (J,) the starts.
+
+    `submit`, `run`, `processors`, `requested`, (J,), and `size` are as in `PoolJobs`, `user` (J,)
+    counts from 0, -1 is unknown. Of those that wait, the first `visible` can be picked. `form`,
+    `key` and `factor`, (J,), say which is, or the scorer's `linear`, `hidden`, `bias` and `out`.
+    Where `may_end` (1: behind a head, 2: everywhere) a job must have more than `end_score`. Jobs
+    that request more than `longer` are held while fewer than `keep` processors would stay free.
+    """
+    jobs = len(submit)
+    start = np.full(jobs, np.nan)
+    queue, waiting = np.empty(jobs, np.int64), 0  # in order of submission
+    running, active = np.empty(jobs, np.int64), 0  # by expected end, then start
+    rank, started = np.empty(jobs, np.int64), 0
+    recent = np.full((jobs + 1, LAST), np.nan)  # (users, 2) run times, the last one first
+    free, to_come = float(size), 0
+    while to_come < jobs or active > 0:
+        now = submit[to_come] if to_come < jobs else np.inf
+        for i in range(active):
+            now = min(now, start[running[i]] + run[running[i]])
+        while True:
+            ended = _first_to_end(running[:active], now, start, run, rank)
+            if ended < 0:
+                break
+            job = running[ended]
+            running[ended : active - 1] = running[ended + 1 : active]
+            active -= 1
+            free += processors[job]
+            if user[job] >= 0:
+                recent[user[job], 1] = recent[user[job], 0]
+                recent[user[job], 0] = now - start[job]
+        while to_come < jobs and submit[to_come] <= now:
+            queue[waiting] = to_come
+            waiting += 1
+            to_come += 1
+        head, slack, spare = -1, np.inf, np.inf
+        while _any_fits(queue, min(waiting, visible), processors, free, head):
+            best, best_score = -1, -np.inf
+            for i in range(min(waiting, visible)):
+                job = queue[i]
+                n = processors[job]
+                if head >= 0 and (
+                    job == head or n > free or (requested[job] > slack and n > spare)
+                ):
+                    continue
+                if requested[job] > longer and active > 0 and free - n < keep:
+                    continue
+                wait, since = now - submit[job], submit[job] - submit[0]
+                if form == SCORER:
+                    predicted = _predicted(recent, user[job], requested[job])
+                    features = _features(
+                        requested[job], predicted, n, wait, since, free, waiting, size
+                    )
+                    score = _network(features, linear, hidden, bias, out)
+                else:
+                    score = _score_by_rule(form, key[job], factor[job], wait, recent, user[job])
+                if best < 0 or score > best_score:
+                    best, best_score = i, score
+            if best < 0:
+                break
+            ends = may_end == 2 or (may_end == 1 and head >= 0)
+            if ends and active > 0 and best_score <= end_score:
+                break
+            job = queue[best]
+            if processors[job] > free:
+                head = job
+                missing = processors[job] - free
+                shadow, freed = _when_freed(
+                    missing, now, running[:active], start, requested, processors
+                )
+                slack, spare = shadow - now, freed - missing
+                continue
+            if requested[job] > slack:
+                spare -= processors[job]
+            queue[best : waiting - 1] = queue[best + 1 : waiting]
+            waiting -= 1
+            free -= processors[job]
+            start[job], rank[job] = now, started
+            started += 1
+            place = active
+            while place > 0 and _expected_end(running[place - 1], start, requested) > (
+                now + requested[job]
+            ):
+                running[place] = running[place - 1]
+                place -= 1
+            running[place] = job
+            active += 1
+    return start
+
+
+@_compiled
+def _first_to_end(running: Ints, now: float, start: Floats, run: Floats, rank: Ints) -> int:
+    """Return the place of what ends by now, of several what started first; -1 if nothing does."""
+    first = -1
+    for i in range(len(running)):
+        job = running[i]
+        if start[job] + run[job] <= now and (first < 0 or rank[job] < rank[running[first]]):
+            first = i
+    return first
+
+
+@_compiled
+def _expected_end(job: int, start: Floats, requested: Floats) -> float:
+    return start[job] + requested[job]  # type: ignore[no-any-return]
+
+
+@_compiled
+def _score_by_rule(
+    form: int, key: float, factor: float, wait: float, recent: Floats, user: int
+) -> float:
+    """Return a job's score without weights; the highest is picked."""
+    if form == KEY:
+        return -key
+    if form == RATIO:
+        return (wait / key) ** 3 * factor
+    predicted = _predicted(recent, user, key)
+    if form == RATIO_P:
+        return (wait / predicted) ** 3 * factor
+    return -predicted * factor
+
+
+@_compiled
+def _any_fits(queue: Ints, seen: int, processors: Floats, free: float, head: int) -> bool:
+    """Return whether a visible job but the head fits now."""
+    for i in range(seen):  # noqa: SIM110 - numba compiles loops
+        if processors[queue[i]] <= free and queue[i] != head:
+            return True
+    return False
+
+
+@_compiled
+def _predicted(recent: Floats, user: int, requested: float) -> float:
+    """Return p: the mean of the user's last run times, at most the request, at least 10 s."""
+    predicted = requested
+    if user >= 0 and not np.isnan(recent[user, 0]):
+        mean = recent[user, 0]
+        if not np.isnan(recent[user, 1]):
+            mean = (recent[user, 1] + recent[user, 0]) / 2
+        predicted = min(mean, requested)
+    return max(predicted, LEAST_S)
+
+
+@_compiled
+def _when_freed(
+    missing: float, now: float, running: Ints, start: Floats, requested: Floats, processors: Floats
+) -> tuple[float, float]:
+    """Return when so many more are expected to be free, and how many more it is by then.
+
+    What is overdue counts as ending now.
+    """
+    time, freed = np.inf, 0.0
+    for job in running:
+        ends = _expected_end(job, start, requested)
+        if ends > time:
+            break
+        freed += processors[job]
+        if time == np.inf and freed >= missing:
+            time = max(ends, now)
+    return time, freed

@@ -1,0 +1,142 @@
+"""A scorer of waiting jobs: a weighted sum of features, and a few units beside it.
+
+The functions calculate with numbers, where numba compiles them, and with arrays, where NumPy runs
+them; so the simulation for learning and the agent have the same formulas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from simkit.arrays import Floats
+
+__all__ = ["FEATURES", "Scorer", "job_features", "job_score"]
+
+FEATURES: Final = (
+    "log_requested", "log_predicted", "log_processors", "log_wait", "share", "wait_days",
+    "log_expansion", "log_requested_share", "root_requested_share", "log_since", "fits", "free",
+    "log_waiting", "share_free", "log_predicted_waiting",
+)  # fmt: skip
+"""F names, as `job_features` returns them."""
+
+
+def job_features(
+    requested_s: Any, predicted_s: Any, processors: Any, wait_s: Any, since_s: Any,
+    free: float, waiting: int, size: int,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return the F features, about as large as 1; numbers for one job, (n,) arrays for n.
+
+    Args:
+        requested_s: the requested time r.
+        predicted_s: p, the mean of the user's last two run times; see
+            `simkit.policies.changing_orders`.
+        processors: n.
+        wait_s: since submission.
+        since_s: s, the submission since the first of the run.
+        free: processors that are free now.
+        waiting: number of waiting jobs.
+        size: processors of the machine.
+
+    With these a weighted sum can be SAF-p, WFP3-p n², r²n (by their logarithms), log r·n and f2 of
+    D. Carastan-Santos and R. Y. de Camargo (SC 2017), or lie between them.
+    """
+    log_predicted = np.log(predicted_s) / 8.0
+    log_waiting = np.log(1.0 + waiting) / 5.0
+    share, free_share = processors / size, free / size
+    log_requested = np.log(np.maximum(requested_s, 2.0))
+    return (
+        log_requested / 8.0,
+        log_predicted,
+        np.log(processors) / 4.0,
+        np.log(1.0 + wait_s) / 8.0,
+        share,
+        np.minimum(wait_s / 86_400.0, 10.0),
+        np.log(1.0 + wait_s / predicted_s) / 3.0,
+        log_requested / 8.0 * share,
+        np.sqrt(requested_s) / 100.0 * share,
+        np.log(np.maximum(since_s, 2.0)) / 10.0,
+        1.0 * (processors <= free),
+        free_share + 0.0 * share,
+        log_waiting + 0.0 * share,
+        share * free_share,
+        log_predicted * log_waiting,
+    )
+
+
+def job_score(
+    features: Sequence[Any], linear: Floats, hidden: Floats, bias: Floats, out: Floats
+) -> Any:
+    """Return the score, w·f + Σ out·max(0, hidden·f + bias); the highest is picked.
+
+    Args:
+        features: F numbers, or F arrays of (n,).
+        linear: (F,) w.
+        hidden: (U, F)
+        bias: (U,)
+        out: (U,)
+    """
+    score = linear[0] * features[0]
+    for k in range(1, len(linear)):
+        score = score + linear[k] * features[k]
+    for unit in range(len(out)):
+        inside = bias[unit] + hidden[unit, 0] * features[0]
+        for k in range(1, len(linear)):
+            inside = inside + hidden[unit, k] * features[k]
+        score = score + out[unit] * np.maximum(inside, 0.0)
+    return score
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """The weights of a scorer with U units beside the weighted sum; U may be 0."""
+
+    linear: Floats
+    """(F,)"""
+    hidden: Floats
+    """(U, F)"""
+    bias: Floats
+    """(U,)"""
+    out: Floats
+    """(U,)"""
+    end: Floats
+    """(1,) the score of waiting for the next event, where that may be chosen."""
+
+    @classmethod
+    def zero(cls, units: int = 0) -> Scorer:
+        """Return a scorer that scores all jobs alike, so that the first is picked."""
+        features = len(FEATURES)
+        return cls(
+            np.zeros(features), np.zeros((units, features)), np.zeros(units), np.zeros(units),
+            np.zeros(1),
+        )  # fmt: skip
+
+    @property
+    def weights(self) -> dict[str, Floats]:
+        """The arrays by name."""
+        names = ("linear", "hidden", "bias", "out", "end")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def flat(self) -> Floats:
+        """(W,) all weights in a row."""
+        return np.concatenate([array.reshape(-1) for array in self.weights.values()])
+
+    def with_flat(self, flat: Floats) -> Scorer:
+        """Return a scorer of the same shape with (W,) other weights, as float32 holds them."""
+        stored = np.asarray(flat, np.float64).astype(np.float32).astype(np.float64)
+        made, begin = {}, 0
+        for name, array in self.weights.items():
+            made[name] = stored[begin : begin + array.size].reshape(array.shape)
+            begin += array.size
+        return Scorer(**made)
+
+    def starting_at(self, linear: Mapping[str, float]) -> Scorer:
+        """Return a scorer of the same shape with these weights of features, by name."""
+        changed = self.linear.copy()
+        for name, weight in linear.items():
+            changed[FEATURES.index(name)] = weight
+        return Scorer(**{**self.weights, "linear": changed})

@@ -1,0 +1,119 @@
+"""A fast simulation of one pool for learning: pick a job, reserve for the first that does not fit.
+
+It is EASY backfilling as `simkit.policies.easy` does it, event by event, for one machine and one
+resource, compiled by numba. At every instant at which jobs arrive or end, jobs are picked until
+none can start. One that fits starts. The first that does not becomes the *head*: from then on only
+those may be picked that fit and either end by the shadow time (now + requested time ≤ shadow time)
+or fit into the extra nodes. At the next instant the head is picked anew.
+
+    starts = simulate(jobs, Rule.wfp3_p_n2(jobs))
+    starts = simulate(jobs, scorer, visible=128)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from types import ModuleType
+from typing import Final, Literal
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.errors import PluginError
+from simkit.learners.pool.jobs import PoolJobs
+from simkit.learners.pool.scorer import Scorer
+from simkit.units import TIME_GRID
+
+__all__ = ["End", "Hold", "Rule", "simulate"]
+
+End = Literal["never", "behind-head", "always"]
+"""When a scorer may choose to wait for the next event although a job could start, while anything
+runs: never, once there is a head, or also before."""
+
+_END: Final[dict[End, int]] = {"never": 0, "behind-head": 1, "always": 2}
+_FORMS: Final = ("key", "ratio", "ratio_p", "area_p")  # by the number that the kernel gives them
+_SCORER: Final = len(_FORMS)
+
+Form = Literal["key", "ratio", "ratio_p", "area_p"]
+"""How a rule's score is made of its columns; see `simkit.learners.pool.kernel`."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that needs no weights: which job is picked first."""
+
+    form: Form
+    key: Floats
+    """(J,)"""
+    factor: Floats
+    """(J,)"""
+
+    @classmethod
+    def by_key(cls, key: Floats) -> Rule:
+        """Return the order of (J,) keys that do not change; smaller goes first."""
+        return cls("key", key, np.ones(len(key)))
+
+    @classmethod
+    def wfp3(cls, jobs: PoolJobs) -> Rule:
+        """Return WFP3 as in `simkit.policies.changing_orders`, and so the others below."""
+        return cls("ratio", np.maximum(jobs.requested_s, TIME_GRID), jobs.processors)
+
+    @classmethod
+    def saf_p(cls, jobs: PoolJobs) -> Rule:
+        """Return SAF-p."""
+        return cls("area_p", jobs.requested_s, jobs.processors)
+
+    @classmethod
+    def wfp3_p_n2(cls, jobs: PoolJobs) -> Rule:
+        """Return WFP3-p n²."""
+        return cls("ratio_p", jobs.requested_s, jobs.processors**2)
+
+
+@dataclass(frozen=True)
+class Hold:
+    """Which jobs are passed over while anything runs; see `simkit.policies.hold`."""
+
+    longer_than_s: float
+    keep_free: float
+    """A share of all processors."""
+
+
+def simulate(
+    jobs: PoolJobs, by: Rule | Scorer, *, visible: int | None = None, end: End = "never",
+    hold: Hold | None = None,
+) -> Floats:  # fmt: skip
+    """Return (J,) the starts in s.
+
+    Args:
+        jobs: on an empty machine.
+        by: what says which job is picked; equals are picked in order of submission.
+        visible: so many waiting jobs, the first ones submitted, can be picked; None: all.
+        end: when the scorer may let time go on.
+        hold: jobs that are held back; None: none.
+    """
+    scorer = by if isinstance(by, Scorer) else Scorer.zero()
+    form, key, factor = _SCORER, jobs.requested_s, jobs.processors
+    if isinstance(by, Rule):
+        form, key, factor = _FORMS.index(by.form), by.key, by.factor
+    _, user = np.unique(jobs.user, return_inverse=True)
+    starts: Floats = _kernel().start_times(
+        jobs.submit_s, jobs.run_s, jobs.processors, jobs.requested_s,
+        np.where(jobs.user < 0, -1, user), jobs.size, len(jobs) if visible is None else visible,
+        form, key, factor, scorer.linear, scorer.hidden, scorer.bias, scorer.out,
+        float(scorer.end[0]), _END[end], inf if hold is None else hold.longer_than_s,
+        0.0 if hold is None else round(hold.keep_free * jobs.size, 9),
+    )  # fmt: skip
+    return starts
+
+
+def _kernel() -> ModuleType:
+    """Return the compiled event loop; raises PluginError, which says what to install."""
+    try:
+        from simkit.learners.pool import kernel
+    except ModuleNotFoundError as error:
+        raise PluginError(
+            "the fast simulation of a pool needs numba, which is not installed; "
+            "pip install 'simkit-cluster[learn]'"
+        ) from error
+    return kernel

@@ -1,0 +1,186 @@
+"""The fast simulation of a pool starts every job when simkit's engine does, with orders and EASY."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from math import log10
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pool_replay import engine_starts, small_workload
+
+from simkit.errors import PluginError, ScenarioError
+from simkit.learners.pool.jobs import PoolJobs
+from simkit.learners.pool.scorer import Scorer
+from simkit.learners.pool.simulation import Hold, Rule, simulate
+from simkit.policies.changing_orders import SAFP, WFP3, WFP3P
+from simkit.policies.easy import Easy
+from simkit.policies.hold import Hold as HoldRule
+from simkit.policies.orderings import F2, FCFS, SAF, SJF, LogRN
+from simkit.policy.ordered import OrderedPolicy
+from simkit.traces.rlscheduler import RLSchedulerLog
+from simkit.workload import Workload
+
+DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
+LOGS = {
+    "SDSC-SP2-1998-4.2-cln.swf.gz": (128, 11_100),
+    "HPC2N-2002-2.2-cln.swf.gz": (240, 7_000),
+    "lublin_256.swf.gz": (256, 2_756),
+    "lublin2.swf.gz": (256, 4_000),
+}
+"""Log → processors, and the first row of a window."""
+
+
+def by_key(key: Callable[[float, float, float], float]) -> Callable[[PoolJobs], Rule]:
+    """Return the rule of a key of request, processors and submission since the first job's."""
+
+    def rule(jobs: PoolJobs) -> Rule:
+        since = (jobs.submit_s - jobs.submit_s[0]).tolist()
+        columns = jobs.requested_s.tolist(), jobs.processors.tolist(), since
+        return Rule.by_key(np.array([key(*row) for row in zip(*columns, strict=True)]))
+
+    return rule
+
+
+RULES: Mapping[str, tuple[Callable[[PoolJobs], Rule], Callable[[], Any]]] = {
+    "fcfs": (by_key(lambda r, n, s: s), FCFS),
+    "sjf": (by_key(lambda r, n, s: r), SJF),
+    "saf": (by_key(lambda r, n, s: n * r), SAF),
+    "log r·n": (by_key(lambda r, n, s: log10(max(r, 2.0)) * n), LogRN),
+    "f2": (by_key(lambda r, n, s: r**0.5 * n + 25_600.0 * log10(max(s, 2.0))), F2),
+    "wfp3": (Rule.wfp3, WFP3),
+    "saf-p": (Rule.saf_p, SAFP),
+    "wfp3-p-n2": (Rule.wfp3_p_n2, WFP3P),
+}
+"""Name → the rule of the fast simulation, and the engine's order."""
+
+
+def window_of(log: str, jobs: int = 600) -> tuple[Workload, int]:
+    path, (processors, first) = DATA / "swf" / log, LOGS[log]
+    if not path.is_file():
+        pytest.skip(f"no log {path}; set SIMKIT_DATA")
+    whole = RLSchedulerLog.of(path=path).read().workload
+    return whole.take(np.arange(first, first + jobs)), processors
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("log", LOGS)
+def test_a_window_of_a_log(log: str) -> None:
+    workload, processors = window_of(log)
+    jobs = PoolJobs.of(workload, processors)
+    for name, (rule, order) in RULES.items():
+        expected = engine_starts(OrderedPolicy(order(), Easy()), workload, processors)
+        assert simulate(jobs, rule(jobs)).tolist() == expected, name
+    expected = engine_starts(HoldRule("1h", 0.2).compose(SAFP()), workload, processors)
+    assert simulate(jobs, Rule.saf_p(jobs), hold=Hold(3600.0, 0.2)).tolist() == expected
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 5), st.integers(0, 9), st.integers(1, 8), st.integers(1, 15),
+        st.integers(-1, 2),
+    ),
+    min_size=1,
+    max_size=40,
+)  # fmt: skip
+"""Gap, run time, processors, request and user; run times may exceed requests."""
+
+
+@given(rows=ROWS, name=st.sampled_from([*RULES]), scale=st.sampled_from([1, 7]))
+def test_small_workloads(rows: list[Any], name: str, scale: int) -> None:
+    rows = [(gap * scale, run * scale, n, r * scale, user) for gap, run, n, r, user in rows]
+    workload, (rule, order) = small_workload(rows), RULES[name]
+    jobs = PoolJobs.of(workload, 8)
+    expected = engine_starts(OrderedPolicy(order(), Easy()), workload, 8)
+    assert simulate(jobs, rule(jobs)).tolist() == expected
+
+
+@given(rows=ROWS, longer=st.integers(1, 12), keep=st.sampled_from([0.0, 0.2, 0.55]))
+def test_small_workloads_with_jobs_held(rows: list[Any], longer: int, keep: float) -> None:
+    workload = small_workload(rows)
+    jobs = PoolJobs.of(workload, 8)
+    expected = engine_starts(HoldRule(longer, keep).compose(SJF()), workload, 8)
+    found = simulate(jobs, Rule.by_key(jobs.requested_s), hold=Hold(float(longer), keep))
+    assert found.tolist() == expected
+
+
+# --- by hand ------------------------------------------------------------------------------------
+
+
+def jobs_of(*rows: tuple[float, float, int, float]) -> PoolJobs:
+    return PoolJobs.of(small_workload([(*row, -1) for row in rows]), 4)
+
+
+def test_only_visible_jobs_are_picked() -> None:
+    # The shortest comes last; with two visible it must wait until one of the others has started.
+    jobs = jobs_of((0, 10, 4, 10), (1, 9, 4, 9), (0, 8, 4, 8), (0, 1, 4, 1))
+    shortest = Rule.by_key(jobs.requested_s)
+    assert simulate(jobs, shortest).tolist() == [0, 19, 11, 10]
+    assert simulate(jobs, shortest, visible=2).tolist() == [0, 19, 10, 18]
+
+
+def test_both_of_easys_conditions() -> None:
+    # The head, job 1, gets 3 processors at 10. Job 2 ends by then; job 3 fits beside it; job 4,
+    # as long, does not any more.
+    jobs = jobs_of((0, 10, 2, 10), (1, 5, 3, 5), (0, 2, 2, 2), (2, 20, 1, 20), (0, 20, 1, 20))
+    assert simulate(jobs, Rule.by_key(jobs.submit_s)).tolist() == [0, 10, 1, 3, 15]
+
+
+def test_a_scorer_may_let_time_go_on() -> None:
+    jobs = jobs_of((0, 10, 2, 10), (1, 5, 3, 5), (0, 2, 2, 2))
+    alike = Scorer.zero()
+    assert simulate(jobs, alike).tolist() == [0, 10, 1]
+    assert simulate(jobs, alike, end="behind-head").tolist() == [0, 10, 15]
+    # Before there is a head, too; on an idle machine it must pick.
+    apart = jobs_of((0, 10, 2, 10), (1, 5, 2, 5))
+    assert simulate(apart, alike, end="behind-head").tolist() == [0, 1]
+    assert simulate(apart, alike, end="always").tolist() == [0, 10]
+
+
+def test_a_scorer_that_prefers_short_jobs() -> None:
+    workload = small_workload([(0, 5 + i % 7, 4, 20 + 3 * (i % 11), -1) for i in range(60)])
+    jobs = PoolJobs.of(workload, 4)
+    for units in (0, 8):
+        shortest = Scorer.zero(units).starting_at({"log_requested": -1.0})
+        expected = simulate(jobs, Rule.by_key(jobs.requested_s))
+        assert simulate(jobs, shortest).tolist() == expected.tolist()
+
+
+def test_the_units_count() -> None:
+    # max(0, x - 1/2) of "fits" makes the long job that fits come before the short one.
+    jobs = jobs_of((0, 10, 2, 10), (1, 5, 4, 5), (0, 30, 2, 30))
+    scorer = Scorer.zero(1).starting_at({"log_requested": -1.0})
+    assert simulate(jobs, scorer).tolist() == [0, 10, 15]
+    flat = scorer.flat
+    flat[len(scorer.linear) + 10], flat[-3], flat[-2] = 1.0, -0.5, 9.0
+    assert simulate(jobs, scorer.with_flat(flat)).tolist() == [0, 31, 1]
+
+
+def test_jobs_must_fit_the_machine() -> None:
+    with pytest.raises(ScenarioError, match="asks for 4 processors, the machine has 2"):
+        PoolJobs.of(small_workload([(0, 1, 4, 1, 0)]), 2)
+
+
+def test_measures() -> None:
+    jobs = jobs_of((0, 10, 4, 10), (0, 20, 2, 20))
+    assert jobs.measures(np.array([0.0, 10.0])) == {
+        "bounded_slowdown": 1.25,
+        "makespan_s": 30.0,
+        "area_weighted_wait_s": 5.0,
+        "longest_wait_s": 10.0,
+    }
+
+
+def test_without_numba_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.delitem(sys.modules, "simkit.learners.pool.kernel", raising=False)
+    monkeypatch.delattr(sys.modules["simkit.learners.pool"], "kernel", raising=False)
+    jobs = jobs_of((0, 1, 1, 1))
+    with pytest.raises(PluginError, match=r"needs numba, .*simkit-cluster\[learn\]"):
+        simulate(jobs, Rule.wfp3(jobs))

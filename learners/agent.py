@@ -1,4 +1,4 @@
-"""A trained agent as a policy: its network chooses the next of the numbered slots.
+"""A trained agent as a policy; of numbered slots, its network chooses the next one.
 
 policy: {agent: trainings/mine}
 policy: {agent: deeprm-70, args: {choose: greedy}}
@@ -19,6 +19,8 @@ from simkit.learners.bundle import WEIGHTS, Bundle, read_bundle
 from simkit.learners.common.inference import PlainNetwork, plain_network
 from simkit.learners.description import Actions, AgentDescription
 from simkit.learners.nn.perceptron import LARGEST_FLOW, masked_log_softmax
+from simkit.learners.pool.agent import PoolAgent
+from simkit.learners.pool.description import PoolDescription
 from simkit.learning.actions import SlotActions, slot_actions_as_json
 from simkit.learning.observation import Encoder, make_encoder
 from simkit.learning.schema import ObservationSchema, differing_entries
@@ -41,8 +43,11 @@ def load_agent(
     *,
     choose: Choose = "sample",
     patience: int = PATIENCE,
-) -> SlottedAgent:
-    """Return the agent of a bundle.
+) -> SlottedAgent | PoolAgent:
+    """Return the agent of a bundle: of numbered slots, or one that picks jobs of a pool.
+
+    A pool's agent takes neither `choose` nor `patience`: it picks what it scores highest, and
+    starts whatever EASY lets it.
 
     Args:
         folder: that of the bundle.
@@ -62,15 +67,23 @@ def load_agent(
             f"agent: patience is {patience!r}; it must be a number of steps, at least 1"
         )
     agent = _made(read_bundle(folder), choose, patience)
+    if isinstance(agent, PoolAgent) and (choose, patience) != ("sample", PATIENCE):
+        raise ScenarioError(
+            f"agent {agent.name}: choose and patience are for agents of numbered slots, this one "
+            "picks the job with the highest score; leave them out"
+        )
     if scenario is not None and (problems := agent.differences(scenario)):
         raise ScenarioError([f"agent {agent.name}: {text}" for text in problems])
     return agent
 
 
-def _made(bundle: Bundle, choose: Choose, patience: int) -> SlottedAgent:
+def _made(bundle: Bundle, choose: Choose, patience: int) -> SlottedAgent | PoolAgent:
     """Return the agent; raises RunError if the description is malformed."""
     where, remedy = bundle.folder / DESCRIPTION, "restore the bundle or train the agent again"
+    of_pool = bundle.description["actions"].get("type") == "jobs"
     try:
+        if of_pool:
+            return PoolAgent.of(bundle, PoolDescription.read(bundle.description))
         described = AgentDescription.read(bundle.description)
         return SlottedAgent(bundle, described, choose=choose, patience=patience)
     except SimkitError:
@@ -78,7 +91,7 @@ def _made(bundle: Bundle, choose: Choose, patience: int) -> SlottedAgent:
     except ValidationError as error:
         problems = [
             f"{dotted(problem.path)} {problem.text}"
-            for problem in problems_of(error, AgentDescription)
+            for problem in problems_of(error, PoolDescription if of_pool else AgentDescription)
         ]
         raise RunError(
             "\n".join(f"{where}: is not as simkit wrote it ({text}); {remedy}" for text in problems)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from simkit.scenario.types import Section
 
-__all__ = ["PerceptronShape", "SetScorerShape", "Shape"]
+__all__ = ["PerceptronShape", "SetScorerShape", "Shape", "Width"]
 
 Width = Annotated[int, Field(ge=1, le=1_000_000)]
 

@@ -26,7 +26,7 @@ FEATURES: Final = (
 
 def job_features(
     requested_s: Any, predicted_s: Any, processors: Any, wait_s: Any, since_s: Any,
-    free: float, waiting: int, size: int,
+    free: float, waiting: int, size: float,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the F features, about as large as 1; numbers for one job, (n,) arrays for n.
 

@@ -1,0 +1,175 @@
+"""A trained scorer as a policy: it picks jobs of a pool as in `simkit.learners.pool.simulation`.
+
+policy: {agent: trainings/mine}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.errors import PolicyError, RunError
+from simkit.learners.bundle import Bundle
+from simkit.learners.pool.description import PoolDescription
+from simkit.learners.pool.scorer import FEATURES, Scorer, job_features, job_score
+from simkit.learners.pool.simulation import End
+from simkit.policy import Place, State, SystemInfo
+from simkit.policy.power_view import NO_SIGNALS
+from simkit.policy.recent_run_times import RecentRunTimes
+from simkit.policy.task import Task
+from simkit.scenario import Scenario
+from simkit.scenario.bundled import DESCRIPTION, agent_label
+
+__all__ = ["PoolAgent", "ScorerOrder"]
+
+
+class ScorerOrder:
+    """The order of a scorer: the highest score first, worked out again at every decision."""
+
+    signals = NO_SIGNALS
+
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run, in which nothing has ended."""
+        self._recent = RecentRunTimes()
+        self._first_submit_s = info.first_submit_s
+        self._size = float(info.capacity[0, 0])
+
+    def note(self, state: State) -> None:
+        """Take in what has ended; a repeat changes nothing."""
+        self._recent.update(state)
+
+    def keys(self, state: State) -> Floats:
+        self.note(state)
+        return -self.scores(state, len(state.queue))
+
+    def scores(self, state: State, first: int) -> Floats:
+        """Return (first,) the scores of the tasks that were submitted first."""
+        columns, weights = state.queue.columns(), self._scorer
+        estimate, submit = columns.estimate_s[:first], columns.submit_time_s[:first]
+        features = job_features(
+            estimate,
+            self._recent.predict(columns.user[:first], estimate),
+            columns.demand[0, :first],
+            state.now - submit,
+            submit - self._first_submit_s,
+            state.room.total_free()[0],
+            len(columns),
+            self._size,
+        )
+        found: Floats = job_score(
+            features, weights.linear, weights.hidden, weights.bias, weights.out
+        )
+        return found
+
+
+class PoolAgent:
+    """A scorer of waiting jobs with EASY backfilling; a `Policy`.
+
+    At a decision it picks one of the `visible` first tasks after another. One that fits starts.
+    The first that does not is the head, and the others must then meet EASY's conditions; see
+    `simkit.policies.easy`.
+
+    Attributes:
+        name: of the bundle.
+        scorer: its weights.
+    """
+
+    signals = NO_SIGNALS
+
+    def __init__(
+        self, scorer: Scorer, *, visible: int = 128, end: End = "never", name: str = "scorer"
+    ) -> None:
+        self.name, self.scorer = name, scorer
+        self._order, self._visible, self._end = ScorerOrder(scorer), visible, end
+
+    @classmethod
+    def of(cls, bundle: Bundle, described: PoolDescription) -> PoolAgent:
+        """Return the agent of a bundle; raises RunError if its parts do not fit together."""
+        where, remedy = bundle.folder / DESCRIPTION, "train it again"
+        if described.observation.features != FEATURES:
+            raise RunError(
+                f"{where}: observation.features are not those of this simkit, "
+                f"{', '.join(FEATURES)}; {remedy}"
+            )
+        scorer = Scorer.zero(described.architecture.units)
+        wanted = {name: array.shape for name, array in scorer.weights.items()}
+        found = {name: array.shape for name, array in bundle.weights.items()}
+        if (len(FEATURES), wanted) != (described.architecture.features, found):
+            raise RunError(f"{where}: the weights are {found}, and should be {wanted}; {remedy}")
+        weights = {name: array.astype(np.float64) for name, array in bundle.weights.items()}
+        actions = described.actions
+        return cls(
+            Scorer(**weights), visible=actions.visible, end=actions.end,
+            name=agent_label(bundle.folder),
+        )  # fmt: skip
+
+    def differences(self, scenario: Scenario) -> list[str]:
+        """Return how a scenario differs from what the agent can do, a line each."""
+        if scenario.scheduling.step is None:
+            return []
+        return ["scheduling.step is set in the scenario, and it picks jobs as they come; leave it"]
+
+    def check_cluster(self, info: SystemInfo) -> list[str]:
+        """Return why the agent cannot schedule a cluster, a line each."""
+        if info.capacity.size == 1 and len(info.partitions) <= 1:
+            return []
+        return [
+            f"agent {self.name}: it knows one pool of one resource without partitions; use "
+            "cluster: {processors: …}"
+        ]
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        self._order.reset(info, rng)
+
+    def schedule(self, state: State) -> Iterator[Place]:
+        """Pick tasks until none may start, or until the scorer lets time go on."""
+        if state.constrained or state.suspended:
+            raise PolicyError(
+                f"agent {self.name}: it knows no reservations, no maintenance and no limits of "
+                "power; leave them out, or take a rule such as saf-p with easy"
+            )
+        self._order.note(state)
+        head: Task | None = None
+        slack_s = spare = np.inf
+        while True:
+            columns, free = state.queue.columns(), float(state.room.total_free()[0])
+            seen = min(len(columns), self._visible)
+            demand, estimate = columns.demand[0, :seen], columns.estimate_s[:seen]
+            fits = demand <= free
+            if head is not None:
+                fits[state.queue.tasks.index(head)] = False
+            if not fits.any():
+                return
+            score = self._order.scores(state, seen)
+            if head is not None:
+                allowed = fits & ((estimate <= slack_s) | (demand <= spare))
+                if not allowed.any():
+                    return
+                score = np.where(allowed, score, -np.inf)
+            row = int(score.argmax())  # the first of equals
+            if self._lets_time_go_on(state, float(score[row]), head):
+                return
+            task, asked = state.queue.tasks[row], float(demand[row])
+            if asked > free:
+                head = task
+                shadow, freed = state.expected_ends.when_freed(asked - free, state.now)
+                slack_s, spare = shadow - state.now, freed - (asked - free)
+                continue
+            if estimate[row] > slack_s:
+                spare -= asked
+            yield Place(task, ((0, task.remaining),))
+
+    def _lets_time_go_on(self, state: State, score: float, head: Task | None) -> bool:
+        may = self._end == "always" or (self._end == "behind-head" and head is not None)
+        return may and bool(state.running) and score <= self.scorer.end[0]
+
+    def why(self, state: State, task: Task) -> str:
+        """Say what a waiting task waits for."""
+        if task not in state.queue.tasks[: self._visible]:
+            return f"it is not among the {self._visible} that the agent sees"
+        return "others have higher scores, or EASY's conditions keep it from starting"

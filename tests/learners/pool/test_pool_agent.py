@@ -1,0 +1,189 @@
+"""Agents of a pool: the engine and the fast simulation start the same; bundles are checked."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pool_replay import engine_starts, small_workload
+
+import simkit
+from simkit.errors import PolicyError, RunError, ScenarioError
+from simkit.learners.agent import load_agent
+from simkit.learners.bundle import hash_bundle, write_bundle
+from simkit.learners.pool.agent import PoolAgent, ScorerOrder
+from simkit.learners.pool.description import describe
+from simkit.learners.pool.jobs import PoolJobs
+from simkit.learners.pool.scorer import FEATURES, Scorer
+from simkit.learners.pool.simulation import End, simulate
+from simkit.policy.ordered import OrderedPolicy
+from simkit.traces.rlscheduler import RLSchedulerLog
+
+DATA = Path(os.environ.get("SIMKIT_DATA", Path(__file__).resolve().parents[4] / "shared" / "data"))
+LOGS = {
+    "SDSC-SP2-1998-4.2-cln.swf.gz": (128, 11_100),
+    "HPC2N-2002-2.2-cln.swf.gz": (240, 7_000),
+    "lublin_256.swf.gz": (256, 2_756),
+}
+ENDS: tuple[End, ...] = ("never", "behind-head", "always")
+
+
+def drawn(seed: int, units: int) -> Scorer:
+    """Return a scorer of random weights."""
+    none = Scorer.zero(units)
+    return none.with_flat(np.random.default_rng(seed).normal(size=len(none.flat)))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("log", LOGS)
+def test_the_engine_starts_what_the_fast_simulation_starts(log: str) -> None:
+    path, (processors, first) = DATA / "swf" / log, LOGS[log]
+    if not path.is_file():
+        pytest.skip(f"no log {path}; set SIMKIT_DATA")
+    workload = RLSchedulerLog.of(path=path).read().workload.take(np.arange(first, first + 500))
+    jobs = PoolJobs.of(workload, processors)
+    for seed, units in enumerate((0, 8, 8)):
+        scorer, end = drawn(seed, units), ENDS[seed]
+        agent = PoolAgent(scorer, visible=128, end=end)
+        expected = engine_starts(agent, workload, processors)
+        assert simulate(jobs, scorer, visible=128, end=end).tolist() == expected
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.integers(0, 5), st.integers(0, 40), st.integers(1, 8), st.integers(1, 60),
+        st.integers(-1, 2),
+    ),
+    min_size=1,
+    max_size=40,
+)  # fmt: skip
+
+
+@given(
+    rows=ROWS, seed=st.integers(0, 99), units=st.sampled_from([0, 3]),
+    visible=st.sampled_from([1, 3, 128]), end=st.sampled_from(ENDS),
+)  # fmt: skip
+def test_small_workloads(rows: list[Any], seed: int, units: int, visible: int, end: End) -> None:
+    workload, scorer = small_workload(rows), drawn(seed, units)
+    expected = engine_starts(PoolAgent(scorer, visible=visible, end=end), workload, 8)
+    found = simulate(PoolJobs.of(workload, 8), scorer, visible=visible, end=end)
+    assert found.tolist() == expected
+
+
+def test_as_an_order_without_backfilling() -> None:
+    workload = small_workload(
+        [(0, 10, 8, 10, 0), (1, 9, 8, 9, 0), (1, 5, 8, 5, 0), (1, 1, 8, 1, 0)]
+    )
+    shortest = Scorer.zero().starting_at({"log_requested": -1.0})
+    starts = engine_starts(OrderedPolicy(ScorerOrder(shortest)), workload, 8)
+    assert starts == [0, 16, 11, 10]
+
+
+# --- bundles ------------------------------------------------------------------------------------
+
+
+def bundle(folder: Path, scorer: Scorer | None = None, **changes: Any) -> Path:
+    """Write an agent; changes are laid over the parts of its description."""
+    scorer = scorer or drawn(0, 2)
+    how = describe(scorer, visible=128, end="never")
+    for part, entries in changes.items():
+        how[part] = {**how[part], **entries}
+    write_bundle(folder, {n: a.astype(np.float32) for n, a in scorer.weights.items()}, how)
+    return folder
+
+
+def scenario(folder: Path, **policy: Any) -> dict[str, Any]:
+    return {
+        "name": "pool",
+        "workload": {"type": "poisson", "jobs": 60, "processors": 8, "rate_per_s": 0.5},
+        "cluster": {"processors": 8},
+        "policy": {"agent": str(folder), **policy},
+    }
+
+
+def test_a_scenario_runs_an_agent(tmp_path: Path) -> None:
+    scorer = Scorer.zero().with_flat(drawn(3, 0).flat)  # as float32
+    run = simkit.simulate(scenario(bundle(tmp_path / "a", scorer)))
+    again = simkit.simulate(scenario(tmp_path / "a"), policy=PoolAgent(scorer))
+    assert run.jobs.equals(again.jobs)
+
+
+def test_what_was_changed_is_found(tmp_path: Path) -> None:
+    folder = bundle(tmp_path / "a")
+    path = folder / "agent.json"
+    for part, key, value in (
+        ("actions", "end", "always"), ("actions", "visible", 64), ("architecture", "units", 3),
+        ("observation", "features", [*FEATURES[1:], FEATURES[0]]),
+    ):  # fmt: skip
+        written = path.read_text("utf-8")
+        changed = json.loads(written)
+        changed[part][key] = value
+        path.write_text(json.dumps(changed), "utf-8")
+        with pytest.raises(RunError, match=f"{part}.{key} was changed"):
+            load_agent(folder)
+        path.write_text(written, "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "message"),
+    [
+        ("observation", {"features": [*FEATURES[1:], FEATURES[0]]}, "not those of this simkit"),
+        ("architecture", {"units": 3}, r"weights are .*\(2, 15\).* should be .*\(3, 15\)"),
+        ("architecture", {"features": 9}, "train it again"),
+        ("actions", {"visible": 0}, "actions.visible"),
+        ("actions", {"end": "sometimes"}, "actions.end"),
+        ("actions", {"backfill": "none"}, "actions.backfill"),
+        ("architecture", {"activation": "tanh"}, "architecture.activation"),
+    ],
+)
+def test_what_does_not_fit_together(
+    part: str, changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    folder = bundle(tmp_path / "a", **{part: changes})
+    hash_bundle(folder)
+    with pytest.raises(RunError, match=message):
+        load_agent(folder)
+
+
+def test_it_takes_no_arguments(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="choose and patience are for agents of numbered slots"):
+        simkit.simulate(scenario(bundle(tmp_path / "a"), args={"choose": "greedy"}))
+
+
+def test_other_clusters_and_steps_are_refused(tmp_path: Path) -> None:
+    folder = bundle(tmp_path / "a")
+    machines = {"machines": [{"count": 2, "processors": 4}]}
+    with pytest.raises(ScenarioError, match="one pool of one resource"):
+        simkit.simulate({**scenario(folder), "cluster": machines})
+    with pytest.raises(ScenarioError, match="scheduling.step is set"):
+        simkit.simulate({**scenario(folder), "scheduling": {"step": "1s"}})
+
+
+def test_maintenance_is_refused(tmp_path: Path) -> None:
+    maintained = {
+        "processors": 8, "maintenance": [{"start": "60s", "duration": "10s", "processors": 4}],
+    }  # fmt: skip
+    with pytest.raises(PolicyError, match="no maintenance"):
+        simkit.simulate({**scenario(bundle(tmp_path / "a")), "cluster": maintained})
+
+
+def test_it_says_why_a_job_waits() -> None:
+    agent = PoolAgent(Scorer.zero(), visible=1)
+
+    class Asking(PoolAgent):
+        said: tuple[str, ...] = ()
+
+        def schedule(self, state: Any) -> Any:
+            yield from super().schedule(state)
+            self.said += tuple(self.why(state, task) for task in state.queue)
+
+    asking = Asking(agent.scorer, visible=1)
+    engine_starts(asking, small_workload([(0, 9, 8, 9, 0), (0, 9, 8, 9, 0), (0, 9, 8, 9, 0)]), 8)
+    assert asking.said[0].startswith("others have higher scores")
+    assert "not among the 1" in asking.said[1]

@@ -251,8 +251,12 @@ class SlottedAgent:
         """Return (M + 1,) which actions may be taken; None: all."""
         if self._masked == "none":
             return None
-        mask = self._actions.mask_now if self._masked == "now" else self._actions.mask
-        return mask(state).view(np.bool_)
+        if self._masked == "now":
+            return self._actions.mask_now(state).view(np.bool_)
+        mask = self._actions.mask(state).view(np.bool_).copy()
+        if self._masked == "ahead":
+            mask[-1] = not mask[:-1].any()
+        return mask
 
     def _refuse_too_long(self) -> None:
         """Raise PolicyError for a task longer than the horizon, which could never be placed."""

@@ -16,7 +16,7 @@ from simkit.learning.schema import ObservationSchema
 from simkit.learning.slotted import Slotted
 from simkit.scenario.types import Section
 
-Mask = Literal["none", "possible", "now"]
+Mask = Literal["none", "possible", "now", "ahead"]
 
 
 class Actions(Section):
@@ -27,7 +27,10 @@ class Actions(Section):
     void: int
     count: int
     mask: Mask
-    """Which slots may be chosen: all, those whose task fits within the horizon, or fits now."""
+    """Which slots may be chosen: all, those whose task fits within the horizon, or fits now.
+
+    ``ahead``: those whose task fits within the horizon, and a step passes only if there is none.
+    """
 
 
 _TYPES = get_type_hints(Slotted)

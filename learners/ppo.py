@@ -17,13 +17,18 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, Ints
 from simkit.learners.arguments import NotNegative, Positive, Share, prepared, refuse_without_jobs
 from simkit.learners.common.baselines import step_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.networks import ActorCritic, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
-from simkit.learners.common.returns import generalised_advantages, scaled_by_group, time_moved
+from simkit.learners.common.returns import (
+    deviation_by_group,
+    generalised_advantages,
+    rewards_to_go,
+    time_moved,
+)
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
 from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import SetScorerShape
@@ -33,14 +38,12 @@ from simkit.learners.lockstep import Lockstep, Objective
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource, job_source
 from simkit.learners.lockstep.rollouts import NOTHING_DONE, outcome
-from simkit.learners.lockstep.slot_games import SlotGames
+from simkit.learners.lockstep.slot_games import SlotGames, Starts
 from simkit.learning.observe_slots import context_size, slot_set_schema, slot_size
 from simkit.scenario import Scenario
 from simkit.scenario.types import Count, Section
 from simkit.training import Training
 
-VALUE_SCALE: Final = 50.0
-"""The critic's unit in sums of rewards."""
 VALUE_SHARE: Final = 0.5
 """Weight of the critic's error beside the policy's gain."""
 LARGEST_GRADIENT: Final = 0.5
@@ -60,6 +63,8 @@ class PPOArguments(Section):
     """Episodes of each job set."""
     objective: Objective = "slowdown"
     """What is minimised: the slowdown or the completion time of the jobs."""
+    starts: Starts = "now"
+    """Tasks may start now or wait, or (`ahead`) each is given its earliest place at once."""
     hidden: Count = 64
     """Units of each layer."""
     learning_rate: Positive = 0.001
@@ -159,16 +164,29 @@ class PPOTraining(TorchTraining):
     def _games(self, sets: JobSets, replicas: int) -> SlotGames:
         chosen = self.chosen
         limit = chosen.max_decisions
-        return SlotGames(Lockstep(self.model, sets, replicas, chosen.objective, limit))
+        return SlotGames(
+            Lockstep(self.model, sets, replicas, chosen.objective, limit), chosen.starts
+        )
 
     def _advantages(self, rollouts: Rollouts) -> tuple[Floats, Floats]:
-        """Return (D,) advantages, and (D,) what the critic should have said."""
-        chosen, steps = self.chosen, rollouts.grid(rollouts.step)
-        usual = step_means(rollouts.rewards, steps, chosen.rollouts)
-        values = rollouts.grid(rollouts.rows(usual) + VALUE_SCALE * rollouts.value)
+        """Return (D,) advantages, and (D,) what the critic should have said.
+
+        The critic counts in deviations of its load: else its errors at high loads, where a return
+        is a hundred times as large, would drown out what is won at low ones.
+        """
+        chosen, steps, rewards = self.chosen, rollouts.grid(rollouts.step), rollouts.rewards
+        usual = step_means(rewards, steps, chosen.rollouts)
+        unusual = rollouts.rows(rewards_to_go(rewards, 1.0) - usual)
+        unit = deviation_by_group(unusual, self._load(rollouts.episode))
+        values = rollouts.grid(rollouts.rows(usual) + unit * rollouts.value)
         decay = np.where(time_moved(steps), chosen.decay, 1.0)
-        advantages = generalised_advantages(rollouts.rewards, values, decay)
-        return rollouts.rows(advantages), rollouts.rows(advantages + values - usual) / VALUE_SCALE
+        advantages = generalised_advantages(rewards, values, decay)
+        return rollouts.rows(advantages), rollouts.rows(advantages + values - usual) / unit
+
+    def _load(self, episode: Ints) -> Ints:
+        """Return (D,) the number of the load of each decision's episode."""
+        chosen = self.chosen
+        return self.source.source_of(chosen.job_sets)[episode // chosen.rollouts]
 
     def _batch(self, rollouts: Rollouts, advantages: Floats, returns: Floats) -> Batch:
         """Return the decisions that left a choice; advantages are divided by their deviation.
@@ -176,11 +194,8 @@ class PPOTraining(TorchTraining):
         That is done load by load: else the highest would drown out the others.
         """
         rows = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
-        load = self.source.source_of(self.chosen.job_sets)[
-            rollouts.episode[rows] // self.chosen.rollouts
-        ]
-        scaled = scaled_by_group(advantages[rows], load)
-        return rollouts.batch(rows, scaled, returns[rows], self.device)
+        deviation = deviation_by_group(advantages[rows], self._load(rollouts.episode[rows]))
+        return rollouts.batch(rows, advantages[rows] / deviation, returns[rows], self.device)
 
     def _improve(self, part: Batch, entropy_weight: float) -> float:
         """Take one step of Adam; return the mean entropy."""
@@ -211,5 +226,5 @@ class PPOTraining(TorchTraining):
         }
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        how = describe(self.network.actor.shape, self.schema, self.model, "now")
+        how = describe(self.network.actor.shape, self.schema, self.model, self.chosen.starts)
         self.write_network(folder, self.network.actor, how, curve_end)

@@ -9,7 +9,7 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 
-__all__ = ["generalised_advantages", "rewards_to_go", "scaled_by_group", "time_moved"]
+__all__ = ["deviation_by_group", "generalised_advantages", "rewards_to_go", "time_moved"]
 
 
 def rewards_to_go(rewards: Floats, discount: float = 1.0) -> Floats:
@@ -74,20 +74,20 @@ def time_moved(steps: Ints) -> Bools:
     return moved
 
 
-def scaled_by_group(advantages: Floats, group: Ints) -> Floats:
-    """Return (D,) advantages divided by the standard deviation of their group.
+def deviation_by_group(values: Floats, group: Ints) -> Floats:
+    """Return (D,) the standard deviation of each value's group; 1 if all in it are equal.
 
-    They are not centred: a baseline has done that, and a group whose decisions were all good stays
-    so. Groups of which all advantages are equal stay as they are.
+    Advantages are divided by it but not centred: a baseline has done that, and a group whose
+    decisions were all good stays so.
 
     Args:
-        advantages: (D,)
+        values: (D,)
         group: (D,) from 0.
     """
     if not len(group):
-        return advantages
+        return np.ones(0)
     count = np.maximum(np.bincount(group), 1)
-    mean = np.bincount(group, advantages) / count
-    deviation = np.sqrt(np.bincount(group, (advantages - mean[group]) ** 2) / count)
-    result: Floats = advantages / np.where(deviation > 0, deviation, 1.0)[group]
+    mean = np.bincount(group, values) / count
+    deviation = np.sqrt(np.bincount(group, (values - mean[group]) ** 2) / count)
+    result: Floats = np.where(deviation > 0, deviation, 1.0)[group]
     return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,17 @@ from simkit.learners.lockstep import Lockstep
 from simkit.learning.observe_slots import slot_set
 from simkit.learning.slotted import SlottedView
 
+Starts = Literal["now", "ahead"]
+"""Which tasks may be placed: those that fit now, where a step may pass at any time; or all that fit
+within the horizon, each as early as possible, where a step passes only if none fits."""
+
 
 class SlotGames:
-    """Games of a slotted model, seen as sets of slots; only tasks that fit now may be placed."""
+    """Games of a slotted model, seen as sets of slots."""
 
-    def __init__(self, lockstep: Lockstep) -> None:
+    def __init__(self, lockstep: Lockstep, starts: Starts = "now") -> None:
         """Take games that have just begun."""
-        self.lockstep = lockstep
+        self.lockstep, self._starts = lockstep, starts
 
     @property
     def active(self) -> Ints:
@@ -37,7 +41,11 @@ class SlotGames:
         return slot_set(games.view(), games.slot_facts(), games.model)
 
     def mask(self) -> Bools:
-        """Return (A, M + 1): slots whose task fits now, and the void action always."""
+        """Return (A, M + 1): slots whose task may start, and whether a step may pass."""
+        if self._starts == "ahead":
+            mask = self.lockstep.mask()
+            mask[:, -1] = ~mask[:, :-1].any(axis=1)
+            return mask
         mask = np.ones((len(self.active), self.lockstep.model.actions), np.bool_)
         mask[:, :-1] = self.lockstep.fits_now()
         return mask

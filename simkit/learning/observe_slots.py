@@ -22,6 +22,9 @@ from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import State
 
 NAME = "slot-set"
+ARRIVALS = 6.0
+"""How far the numbers of arrivals reach. As shares, beside dozens of others, they would be learned
+last, and an agent for several loads depends on them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class SlotFacts:
 
 
 def slot_set(view: SlottedView, facts: SlotFacts, model: Slotted) -> Numbers:
-    """Return (…, K) float32: H·R + 4 numbers of the whole, then 5 + R of each of the M slots."""
+    """Return (…, K) float32: H·R + 4 numbers of the whole, then 6 + R of each of the M slots."""
     lead, slots, count = view.backlog.shape, model.slots, model.resources
     earliest, waited, elapsed = facts.earliest, facts.waited, facts.elapsed
     whole = context_size(model)
@@ -55,8 +58,8 @@ def slot_set(view: SlottedView, facts: SlotFacts, model: Slotted) -> Numbers:
     numbers[..., whole - 4] = np.minimum(view.backlog / model.backlog_shown, 1.0)
     numbers[..., whole - 3] = np.minimum(view.since_arrival / model.memory, 1.0)
     usual = 2 + 2 * elapsed / model.max_length
-    numbers[..., whole - 2] = facts.arrived / (facts.arrived + usual)
-    numbers[..., whole - 1] = elapsed / (elapsed + model.max_length)
+    numbers[..., whole - 2] = ARRIVALS * (facts.arrived / (facts.arrived + usual) - 0.5)
+    numbers[..., whole - 1] = ARRIVALS * (elapsed / (elapsed + model.max_length) - 0.5)
     tasks = numbers[..., whole:].reshape(*lead, slots, slot_size(model))
     tasks[..., 0] = view.length > 0
     tasks[..., 1] = np.minimum(view.length / model.max_length, 1.0)
@@ -64,6 +67,7 @@ def slot_set(view: SlottedView, facts: SlotFacts, model: Slotted) -> Numbers:
     tasks[..., 2 + count] = waited / (waited + model.max_length)
     tasks[..., 3 + count] = earliest == 0
     tasks[..., 4 + count] = earliest >= 0
+    tasks[..., 5 + count] = np.maximum(earliest, 0) / model.horizon
     return numbers
 
 
@@ -73,8 +77,8 @@ def context_size(model: Slotted) -> int:
 
 
 def slot_size(model: Slotted) -> int:
-    """Return how many numbers describe a slot: 5 + R."""
-    return 5 + model.resources
+    """Return how many numbers describe a slot: 6 + R."""
+    return 6 + model.resources
 
 
 def slot_set_schema(model: Slotted) -> ObservationSchema:
@@ -88,15 +92,17 @@ def slot_set_schema(model: Slotted) -> ObservationSchema:
         Field("backlog", (1,), 0, 1, "1", f"tasks behind the slots / {model.backlog_shown}"),
         Field("since_arrival", (1,), 0, 1, "1", f"steps since a job last came / {model.memory}"),
         Field(
-            "arrivals", (2,), 0, 1, "1",
-            f"n / (n + 2 + 2 t / {model.max_length}) when n jobs have come, t steps after the "
-            f"first; and t / (t + {model.max_length})",
+            "arrivals", (2,), -ARRIVALS / 2, ARRIVALS / 2, "1",
+            f"when n jobs have come, t steps after the first: x = n / (n + 2 + 2 t / "
+            f"{model.max_length}) and x = t / (t + {model.max_length}), both as {ARRIVALS:g} x - "
+            f"{ARRIVALS / 2:g}",
         ),
         Field(
             "slots", (slots, slot_size(model)), 0, 1, "1",
             f"of each slot: 1 if it holds a task; its steps / {model.max_length}; units of each "
             f"resource / capacity; w / (w + {model.max_length}) of the w steps that it has waited; "
-            "1 if it can start now; 1 if it can start within the horizon",
+            "1 if it can start now; 1 if it can start within the horizon; its earliest start in "
+            f"steps ahead / {model.horizon}, 0 if there is none",
         ),
     )  # fmt: skip
     names = ("capacity", "slots", "horizon", "max_length", "backlog_shown", "memory")

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.learners.common.returns import (
+    deviation_by_group,
     generalised_advantages,
     rewards_to_go,
-    scaled_by_group,
     time_moved,
 )
 
@@ -91,8 +91,8 @@ def test_time_moves_where_the_step_of_the_next_decision_is_another():
     assert time_moved(steps).tolist() == [[False, True], [True, False], [True, True]]
 
 
-def test_each_group_is_divided_by_its_own_deviation():
+def test_each_group_has_its_own_deviation():
     advantages = np.array([1.0, 10.0, 3.0, 30.0, 7.0])
-    found = scaled_by_group(advantages, np.array([0, 2, 0, 2, 3]))
-    assert found.tolist() == [1, 1, 3, 3, 7]
-    assert scaled_by_group(np.zeros(0), np.zeros(0, np.int64)).shape == (0,)
+    deviation = deviation_by_group(advantages, np.array([0, 2, 0, 2, 3]))
+    assert deviation.tolist() == [1, 10, 1, 10, 1]
+    assert deviation_by_group(np.zeros(0), np.zeros(0, np.int64)).shape == (0,)

@@ -20,7 +20,7 @@ UNITS = {
 
 def deeprm_arguments() -> str:
     """Return the table of the learner deeprm's arguments."""
-    from simkit.learners.deeprm.arguments import DeepRMArguments
+    from simkit.learners.deeprm import DeepRMArguments
 
     return _table(DeepRMArguments)
 

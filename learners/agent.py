@@ -16,9 +16,13 @@ from pydantic import ValidationError
 from simkit.arrays import Bools
 from simkit.errors import PolicyError, RunError, ScenarioError, SimkitError
 from simkit.learners.bundle import WEIGHTS, Bundle, read_bundle
-from simkit.learners.common.inference import PlainNetwork, plain_network
+from simkit.learners.common.inference import (
+    LARGEST_FLOW,
+    PlainNetwork,
+    masked_log_softmax,
+    plain_network,
+)
 from simkit.learners.description import Actions, AgentDescription
-from simkit.learners.nn.perceptron import LARGEST_FLOW, masked_log_softmax
 from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.description import PoolDescription
 from simkit.learning.actions import SlotActions, slot_actions_as_json

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from simkit.errors import ScenarioError
 from simkit.learners.bundle import safetensors
 from simkit.learners.common.devices import check_device
-from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.scenario import Scenario
 from simkit.scenario.error_messages import problems_of
-from simkit.scenario.types import BrokenRulesError, Count, Section
+from simkit.scenario.types import Section
 from simkit.scenario.workload import WorkloadSource
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.traces.models.sofia import SofiaModel
@@ -27,39 +26,6 @@ Extent = Annotated[int, Field(ge=1, le=10_000)]
 
 T = TypeVar("T")
 Chosen = TypeVar("Chosen", bound=Section)
-
-
-class ReinforceArguments(Section):
-    """The arguments that both REINFORCE learners have."""
-
-    iterations: Count = 1000
-    """Iterations of the training."""
-    rollouts: Count = 20
-    """Episodes of each job set."""
-    fresh: bool = True
-    """New job sets in each iteration; false: the same ones each time, as in the original."""
-    objective: Objective = "slowdown"
-    """What is minimised: the slowdown or the completion time of the jobs."""
-    hidden: Count = 20
-    """Units of the hidden layer."""
-    learning_rate: Positive = 0.001
-    """Learning rate of the optimiser."""
-    discount: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """Discount factor per decision."""
-    mask: bool = False
-    """Mask actions that would do nothing, except the void action."""
-    baseline: Literal["decision", "value"] = "decision"
-    """The mean over a job set's rollouts at the same decision, or a value network."""
-
-    @model_validator(mode="after")
-    def _can_tell_actions_apart(self) -> Self:
-        if self.baseline == "decision" and self.rollouts == 1:
-            text = (
-                "is 1, and with baseline decision the mean over a job set's rollouts is then the "
-                "rollout's own return, so nothing is learned; give 2 or more, or baseline: value"
-            )
-            raise BrokenRulesError([(("rollouts",), text)])
-        return self
 
 
 def read_arguments(kind: type[Chosen], given: Mapping[str, Any]) -> Chosen:

@@ -37,7 +37,7 @@ from simkit.learners.description import describe
 from simkit.learners.lockstep import Lockstep, Objective
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource, job_source
-from simkit.learners.lockstep.rollouts import NOTHING_DONE, outcome
+from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
 from simkit.learners.lockstep.slot_games import SlotGames, Starts
 from simkit.learning.observe_slots import context_size, slot_set_schema, slot_size
 from simkit.scenario import Scenario

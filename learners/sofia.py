@@ -10,7 +10,6 @@ where the study's program credits the first decision of a step and stops at step
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -22,12 +21,9 @@ from simkit.learners.arguments import (
     Extent,
     NotNegative,
     Positive,
-    ReinforceArguments,
     Share,
     prepared,
-    refuse_without_jobs,
 )
-from simkit.learners.common.baselines import decision_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.natural_gradient import (
     Trust,
@@ -36,20 +32,14 @@ from simkit.learners.common.natural_gradient import (
     fisher_product,
     natural_step,
 )
-from simkit.learners.common.networks import Perceptron, seeded
+from simkit.learners.common.networks import Perceptron
 from simkit.learners.common.objectives import clipped_gain, reinforce_gain
-from simkit.learners.common.optimisers import OptimiserName, make_optimiser
-from simkit.learners.common.returns import rewards_to_go
+from simkit.learners.common.optimisers import OptimiserName
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
-from simkit.learners.common.training import Stateful, TorchTraining
-from simkit.learners.common.value_baseline import ValueBaseline
-from simkit.learners.description import describe
 from simkit.learners.lockstep import Lockstep, MeteredLockstep
-from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import SofiaJobs
-from simkit.learners.lockstep.rollouts import NOTHING_DONE, outcome
-from simkit.learners.lockstep.slot_games import ObservedGames
-from simkit.learners.lockstep.slot_inputs import slot_input
+from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
+from simkit.learners.reinforce import ReinforceArguments, ReinforceTraining
 from simkit.scenario import Scenario
 from simkit.scenario.types import Count
 from simkit.seeds import stream
@@ -122,42 +112,24 @@ def begin(
     return SofiaTraining(scenario, source, chosen, seed, device)
 
 
-class SofiaTraining(TorchTraining):
+class SofiaTraining(ReinforceTraining):
     """A training under way."""
 
     learner = "sofia"
-    extendable = True
+    chosen: SofiaArguments
 
     def __init__(
         self, scenario: Scenario, source: SofiaJobs, arguments: SofiaArguments, seed: int,
         device: str,
     ) -> None:  # fmt: skip
-        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "sample", "value"))
-        self.chosen, self.device = arguments, device
-        # Environment
-        self.source, self.model = source, source.model
-        self.fixed_sets = source.draw(self.stream("fixed_job_sets"), arguments.job_sets)
-        self.held_out_sets = source.held_out(arguments.held_out_sets)
-        fixed = {} if arguments.fresh else {"job_sets": self.fixed_sets}
-        refuse_without_jobs({"held_out_sets": self.held_out_sets, **fixed})
-        # Agent
-        self.input = slot_input(arguments.observation, self.model)
-        with seeded(self.stream("weights")):
-            self._network = self.input.perceptron(arguments.hidden, self.model.actions).to(device)
-            nn.init.xavier_normal_(self._network.last.weight)
-            value = self.input.perceptron(20, 1).to(device)
-        self.weights = list(self._network.parameters())
-        self.optimiser = make_optimiser(arguments.optimiser, self.weights, arguments.learning_rate)
-        self.value = ValueBaseline(
-            value, rng=self.generators["value"], learning_rate=arguments.value_learning_rate
-        )
+        super().__init__(
+            scenario, source, arguments, seed, device, streams=("sample",),
+            value_learning_rate=arguments.value_learning_rate,
+        )  # fmt: skip
+        self.weights = list(self.network.parameters())
 
-    @property
-    def network(self) -> Perceptron:
-        return self._network
-
-    def parts(self) -> Mapping[str, Stateful]:
-        return {"value": self.value}
+    def draw_weights(self, network: Perceptron) -> None:
+        nn.init.xavier_normal_(network.last.weight)
 
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
@@ -170,7 +142,7 @@ class SofiaTraining(TorchTraining):
         `NOTHING_DONE` is returned.
         """
         chosen = self.chosen
-        sets = self._draw_job_sets()
+        sets = self.draw_job_sets()
         if not sets.jobs.any():
             return NOTHING_DONE
         # Rollout
@@ -179,11 +151,12 @@ class SofiaTraining(TorchTraining):
         )
         lockstep.meter(chosen.last_step)
         rollouts = roll_out(
-            self._games(lockstep), self.network, self.generators["actions"], self.device
+            self.games(lockstep), self.network, self.generators["actions"], self.device
         )
         # Credit
-        batch, said = self._credited(rollouts)
+        advantage, returns, said = self.credit(rollouts)
         # Update
+        batch = self._batch(rollouts, advantage, returns)
         update = {"gradient": self._step, "natural": self._natural, "proximal": self._proximal}
         said |= update[chosen.update](batch)
         # Logging
@@ -197,31 +170,14 @@ class SofiaTraining(TorchTraining):
             **said,
         }
 
-    def _draw_job_sets(self) -> JobSets:
-        if not self.chosen.fresh:
-            return self.fixed_sets
-        return self.source.draw(self.generators["job_sets"], self.chosen.job_sets)
-
-    def _games(self, lockstep: Lockstep) -> ObservedGames:
-        return ObservedGames(lockstep, self.input.observe, masked=self.chosen.mask)
-
-    def _credited(self, rollouts: Rollouts) -> tuple[Batch, dict[str, float]]:
-        """Return the decisions to learn from, and numbers to log."""
-        chosen, said = self.chosen, {}
-        to_go = rewards_to_go(rollouts.rewards, chosen.discount)  # (T, N)
-        returns = rollouts.rows(to_go)  # (D,)
-        if chosen.baseline == "value":
-            seen = torch.from_numpy(rollouts.seen).to(self.device)
-            advantage = returns - self.value.predict(seen)
-            said["explained_variance"] = self.value.fit(seen, returns)
-        else:
-            advantage = returns - rollouts.rows(decision_means(to_go, chosen.rollouts))
-        if chosen.normalise:
-            advantage = advantage / max(float(advantage.std()), 1e-12)
+    def _batch(self, rollouts: Rollouts, advantage: Floats, returns: Floats) -> Batch:
+        """Return the decisions to learn from."""
         rows: Any = slice(None)
-        if chosen.credit == "first":
+        if self.chosen.normalise:
+            advantage = advantage / max(float(advantage.std()), 1e-12)
+        if self.chosen.credit == "first":
             rows = np.flatnonzero(rollouts.rows(first_of_steps(rollouts.rewards)))
-        return rollouts.batch(rows, advantage[rows], returns[rows], self.device), said
+        return rollouts.batch(rows, advantage[rows], returns[rows], self.device)
 
     def _chances(self, part: Batch) -> Tensor:
         """Return (B, actions) log-probabilities of the policy as it is."""
@@ -285,18 +241,13 @@ class SofiaTraining(TorchTraining):
 
         Actions are drawn, since the likeliest action alone may never place a job.
         """
-        chosen, sets = self.chosen, self.held_out_sets
+        chosen, sets = self.chosen, self.unseen_sets
         lockstep = Lockstep(
             self.model, sets, objective=chosen.objective, limit=chosen.max_decisions
         )
         rng = stream(0, "sofia.held_out")
-        rollouts = roll_out(self._games(lockstep), self.network, rng, self.device)
+        rollouts = roll_out(self.games(lockstep), self.network, rng, self.device)
         return {"return": float(rollouts.rewards.sum(axis=0).mean()), **outcome(lockstep)}
-
-    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        mask: Literal["possible", "none"] = "possible" if self.chosen.mask else "none"
-        how = describe(self.network.shape, self.input.schema, self.model, mask)
-        self.write_network(folder, self.network, how, curve_end)
 
 
 def first_of_steps(rewards: Floats) -> Bools:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
+from simkit.arrays import Bools
 from simkit.errors import RunError
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
-from simkit.learners.nn.perceptron import Array, largest_flow, layers_of, logits
 
-__all__ = ["PlainNetwork", "plain_network"]
+__all__ = ["LARGEST_FLOW", "PlainNetwork", "masked_log_softmax", "plain_network"]
+
+Array = npt.NDArray[np.floating]
+
+LARGEST_FLOW: Final = 1e30
+"""Beyond it sums in float32 may overflow; the agents that simkit trains stay below 1e4."""
 
 
 class PlainNetwork(Protocol):
@@ -33,20 +40,69 @@ def plain_network(
     return _PlainSetScorer(shape, weights)
 
 
+def masked_log_softmax(logits: Array, allowed: Bools | None = None) -> Array:
+    """Return logits - log(sum(exp(logits))) over the actions that are allowed.
+
+    A masked action has a probability of 0, so no gradient flows to its logit, and the others'
+    probabilities keep their ratios.
+
+    Args:
+        logits: (…, A) finite numbers.
+        allowed: (…, A) which actions may be taken, at least one in each row; None: all.
+
+    Returns:
+        (…, A) log-probabilities of the logits' type; -inf where not allowed.
+    """
+    if allowed is not None:
+        logits = np.where(allowed, logits, logits.dtype.type(-np.inf))
+    shifted = logits - logits.max(axis=-1, keepdims=True)
+    result: Array = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return result
+
+
 class _PlainPerceptron:
     """The perceptron; weights are (in, out)."""
 
     def __init__(self, shape: PerceptronShape, weights: Mapping[str, Array]) -> None:
-        self._layers = layers_of(weights)
-        sizes = (self._layers[0][0].shape[0], *(bias.shape[0] for _, bias in self._layers))
-        if sizes != shape.layers:
-            raise RunError(f"the weights have layers {list(sizes)}, not {list(shape.layers)}")
+        sizes: dict[str, tuple[int, ...]] = {}
+        for layer, (before, after) in enumerate(pairwise(shape.layers)):
+            sizes |= {f"layers.{layer}.weight": (before, after), f"layers.{layer}.bias": (after,)}
+        _refuse_misfits(weights, sizes, "perceptron")
+        self._layers = [
+            (weights[f"layers.{layer}.weight"], weights[f"layers.{layer}.bias"])
+            for layer in range(len(shape.layers) - 1)
+        ]
 
     def logits(self, seen: Array) -> Array:
-        return logits(self._layers, seen)
+        *hidden, (weight, bias) = self._layers
+        flow = seen
+        for into, shift in hidden:
+            flow = np.maximum(flow @ into + shift, 0)
+        result: Array = flow @ weight + bias
+        return result
 
     def largest(self, seen: float) -> float:
-        return largest_flow(self._layers, seen)
+        bound = seen
+        for weight, bias in self._layers:
+            if not bound <= LARGEST_FLOW:
+                break  # so that nothing overflows
+            sums = np.abs(weight).sum(axis=0, dtype=np.float64)
+            bound = float((bound * sums + np.abs(bias)).max())
+        return bound
+
+
+def _refuse_misfits(
+    weights: Mapping[str, Array], wanted: Mapping[str, tuple[int, ...]], kind: str
+) -> None:
+    """Raise RunError if weights do not have the names and shapes wanted."""
+    found = {name: array.shape for name, array in weights.items()}
+    wrong = sorted(k for k in {*wanted, *found} if wanted.get(k) != found.get(k))
+    if wrong:
+        shown = ", ".join(
+            f"{k} is {found.get(k, 'missing')} and should be {wanted.get(k, 'absent')}"
+            for k in wrong
+        )
+        raise RunError(f"the weights are not those of this {kind}: {shown}")
 
 
 def _set_scorer_sizes(shape: SetScorerShape) -> dict[str, tuple[int, ...]]:
@@ -71,14 +127,7 @@ class _PlainSetScorer:
     """The scorer of sets; see `simkit.learners.common.networks.SetScorer`."""
 
     def __init__(self, shape: SetScorerShape, weights: Mapping[str, Array]) -> None:
-        wanted, found = _set_scorer_sizes(shape), {name: a.shape for name, a in weights.items()}
-        if found != wanted:
-            wrong = sorted(k for k in {*wanted, *found} if wanted.get(k) != found.get(k))
-            shown = ", ".join(
-                f"{k} is {found.get(k, 'missing')} and should be {wanted.get(k, 'absent')}"
-                for k in wrong
-            )
-            raise RunError(f"the weights are not those of this set scorer: {shown}")
+        _refuse_misfits(weights, _set_scorer_sizes(shape), "set scorer")
         self._shape, self._weights = shape, dict(weights)
 
     def _linear(self, name: str, flow: Array) -> Array:

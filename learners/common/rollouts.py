@@ -137,7 +137,7 @@ class Batch:
     advantage: Tensor
     returns: Tensor
 
-    def __getitem__(self, rows: Tensor) -> Batch:
+    def __getitem__(self, rows: Tensor | slice) -> Batch:
         return Batch(*[getattr(self, field.name)[rows] for field in fields(self)])
 
     def __len__(self) -> int:

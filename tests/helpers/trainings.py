@@ -24,9 +24,7 @@ def deeprm_scenario(**changes: Any) -> Scenario:
 
 def weights(training: Any) -> dict[str, bytes]:
     """Return the bytes of a training's weights by name."""
-    network = training.network
-    arrays = network.weights if hasattr(network, "weights") else weights_of(network)
-    return {name: array.tobytes() for name, array in arrays.items()}
+    return {name: array.tobytes() for name, array in weights_of(training.network).items()}
 
 
 def check_resume(make: Callable[[], Any], folder: Path, iterations: int = 4) -> None:

@@ -9,14 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from trainings import check_held_out_changes_nothing, check_resume, deeprm_scenario, weights
 
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.bundle import read_bundle
+from simkit.learners.common.rollouts import roll_out
+from simkit.learners.common.training import weights_of
 from simkit.learners.deeprm import DeepRMTraining, begin
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import DeepRMJobs
-from simkit.learners.nn.perceptron import sizes_of
 from simkit.scenario import Scenario
 from simkit.traces.models.deeprm import DeepRMModel
 from simkit.training.train import train
@@ -58,14 +60,22 @@ def test_another_seed_is_another_training(tmp_path: Path) -> None:
 def test_the_gradient_has_the_scale_of_the_original() -> None:
     """The original: the mean over the decisions of ten job sets, summed over the tens."""
     made = training(job_sets=20, objective="completion", fresh=False)
-    game = made._game(made.fixed_sets, 3)
-    from simkit.learners.lockstep.rollouts import roll_out
-
-    rollouts = roll_out(game, made.network, np.random.default_rng(0))
-    bias = made._slope(rollouts, np.ones(len(rollouts.actions)))["layers.1.bias"]
-    p = np.exp(rollouts.log_probabilities)
+    games = made._games(made.fixed_sets, 3)
+    rollouts = roll_out(games, made.network, np.random.default_rng(0))
+    advantage = np.ones(len(rollouts.actions))
+    made._slope(made._batch(rollouts, advantage, advantage))
+    with torch.inference_mode():
+        p = made.network(torch.from_numpy(rollouts.seen)).softmax(dim=1).numpy()
     taken = np.eye(11)[rollouts.actions] - p
-    assert bias == pytest.approx(taken.sum(axis=0) / (len(taken) / 2), abs=1e-5)
+    found = -made.network.last.bias.grad.numpy()
+    assert found == pytest.approx(taken.sum(axis=0) / (len(taken) / 2), abs=1e-5)
+
+
+def test_the_first_weights_are_small() -> None:
+    weight, bias, *_ = weights_of(training(hidden=20).network).values()
+    assert weight.shape == (4480, 20)
+    assert weight.std() == pytest.approx(0.01, rel=0.05)
+    assert not bias.any()
 
 
 def test_an_agent_is_written_as_a_bundle(tmp_path: Path) -> None:
@@ -73,7 +83,8 @@ def test_an_agent_is_written_as_a_bundle(tmp_path: Path) -> None:
     made.step()
     made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
     found = read_bundle(tmp_path / "agent")
-    assert sizes_of(found.weights) == [4480, 8, 11] == found.description["architecture"]["layers"]
+    assert found.weights["layers.0.weight"].shape == (4480, 8)
+    assert found.description["architecture"]["layers"] == [4480, 8, 11]
     assert found.description["actions"]["mask"] == "possible"
     assert found.description["curve_end"] == {"slowdown": 2.5}
     assert found.description["slotted"]["capacity"] == [10, 10]
@@ -166,7 +177,7 @@ def test_an_iteration_without_a_job_changes_nothing(
     made = training(**arguments)
     made.step()  # after it, Adam moves weights even where the gradient is 0
     before = weights(made)
-    monkeypatch.setattr(made, "_draw_job_sets", lambda: JobSets.empty(4, 3, 2))
+    monkeypatch.setattr(made, "draw_job_sets", lambda: JobSets.empty(4, 3, 2))
     assert made.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
     assert (made.iteration, weights(made)) == (2, before)
 

@@ -105,9 +105,9 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
 def test_held_out_sets_are_the_same_for_all_and_not_trained_on() -> None:
     one: Any = small(seed=0)
     other: Any = small(seed=7, update="gradient")
-    assert (one.held_out_sets.length == other.held_out_sets.length).all()
-    drawn = [one.fixed_sets, *(one._draw_job_sets() for _ in range(20))]
-    known = {row[row > 0].tobytes() for row in one.held_out_sets.length}
+    assert (one.unseen_sets.length == other.unseen_sets.length).all()
+    drawn = [one.fixed_sets, *(one.draw_job_sets() for _ in range(20))]
+    known = {row[row > 0].tobytes() for row in one.unseen_sets.length}
     assert not known & {row[row > 0].tobytes() for sets in drawn for row in sets.length}
 
 
@@ -194,7 +194,7 @@ def test_an_iteration_without_a_job_changes_nothing(
     training: Any = small(**arguments)
     training.step()
     before = weights(training)
-    monkeypatch.setattr(training, "_draw_job_sets", lambda: JobSets.empty(2, 3, 2))
+    monkeypatch.setattr(training, "draw_job_sets", lambda: JobSets.empty(2, 3, 2))
     assert training.step() == {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
     assert (training.iteration, weights(training)) == (2, before)
 

@@ -12,15 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+import torch
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.experiment import carry_out, prepare
 from simkit.learners.bundle import read_bundle
+from simkit.learners.common.distributions import masked_log_softmax, sample
+from simkit.learners.common.training import load_weights, one_thread
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sources import DeepRMJobs
-from simkit.learners.lockstep.rollouts import chooser
-from simkit.learners.nn.input_layers import make_input_layer
-from simkit.learners.nn.policy_network import PolicyNetwork
+from simkit.learners.lockstep.slot_games import ObservedGames
+from simkit.learners.lockstep.slot_inputs import slot_input
 from simkit.learners.reproductions.deeprm.study import (
     HEURISTICS,
     RESERVING,
@@ -193,17 +195,22 @@ def _watched(
     source = DeepRMJobs(scenario, "the learner deeprm")
     game = Lockstep(source.model, source.held_out(setting.held_out), limit=2000)
     weights = read_bundle(place.work / "trainings" / task.name / "agent").weights
-    network = PolicyNetwork(make_input_layer("deeprm-image", source.model)[0], dict(weights))
-    decide = chooser(network, game, stream(task.seed, "deeprm.withheld"))
+    read = slot_input("deeprm-image", source.model)
+    network = read.perceptron(len(weights["layers.0.bias"]), source.model.actions)
+    load_weights(network, weights)
+    games = ObservedGames(game, read.observe, masked=False)
+    rng = stream(task.seed, "deeprm.withheld")
     idle, held = 0, np.zeros(game.finish.shape, np.bool_)
     while len(game.active):
         could, job = game.fits_now(), game.jobs_in_slots()
-        actions, before, games = decide(game.view()), game.steps.copy(), game.active
-        game.step(actions)
-        went_on = game.steps[games] > before[games]
+        before, active = game.steps.copy(), game.active
+        with one_thread(), torch.inference_mode():
+            logits = network(torch.from_numpy(games.observe()))
+        games.step(sample(masked_log_softmax(logits), rng))
+        went_on = game.steps[active] > before[active]
         idle += int((could.any(axis=1) & went_on).sum())
         row, slot = np.nonzero(could & went_on[:, None])
-        held[games[row], job[row, slot]] = True
+        held[active[row], job[row, slot]] = True
     return game, idle, held
 
 

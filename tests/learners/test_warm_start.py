@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from simkit.learners.deeprm.warm_start import imitate, labelled_decisions, shortest_first
+from simkit.learners.common.networks import Perceptron, seeded
+from simkit.learners.common.rollouts import roll_out
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.learners.lockstep.rollouts import chooser, outcome, play, roll_out
-from simkit.learners.nn.input_layers import make_input_layer
-from simkit.learners.nn.perceptron import small_weights
-from simkit.learners.nn.policy_network import PolicyNetwork
+from simkit.learners.lockstep.outcome import outcome
+from simkit.learners.lockstep.slot_games import ObservedGames
+from simkit.learners.lockstep.slot_inputs import slot_input
+from simkit.learners.warm_start import imitate, labelled_decisions, shortest_first
 from simkit.learning.slotted import Slotted
 from simkit.traces.models.deeprm import DeepRMModel
 
@@ -29,37 +30,41 @@ def test_the_shortest_that_fits_now_then_the_lowest_slot_then_void() -> None:
     assert taken == [1, 3, MODEL.slots, MODEL.slots]
 
 
-def game(seed: int, sets: int) -> Lockstep:
+READ = slot_input("deeprm-compact", MODEL)
+
+
+def some_games(seed: int, sets: int) -> ObservedGames:
     drawn = DeepRMModel.of(rate=0.4, steps=20).draw_sets(np.random.default_rng(seed), sets)
-    return Lockstep(MODEL, JobSets(drawn.enter, drawn.length, drawn.size), limit=500)
+    lockstep = Lockstep(MODEL, JobSets(drawn.enter, drawn.length, drawn.size), limit=500)
+    return ObservedGames(lockstep, READ.observe, masked=False)
 
 
-def new_network() -> PolicyNetwork:
-    first, _ = make_input_layer("deeprm-compact", MODEL)
-    sizes = [first.inputs, 20, MODEL.actions]
-    return PolicyNetwork(first, small_weights(np.random.default_rng(1), sizes))
+def new_network() -> Perceptron:
+    with seeded(np.random.default_rng(1)):
+        return READ.perceptron(20, MODEL.actions)
 
 
 def test_what_is_right_is_asked_in_the_states_that_the_network_comes_to() -> None:
-    network, played = new_network(), game(0, 5)
+    network, played = new_network(), some_games(0, 5)
     observations, actions = labelled_decisions(played, network, np.random.default_rng(3))
-    other = game(0, 5)
+    other = some_games(0, 5)
     kept = roll_out(other, network, np.random.default_rng(3))
-    assert np.array_equal(observations, kept.stored)
-    assert not np.array_equal(actions, kept.actions)
-    assert np.array_equal(played.start, other.start)
+    assert np.array_equal(observations.numpy(), kept.seen)
+    assert not np.array_equal(actions.numpy(), kept.actions)
+    assert np.array_equal(played.lockstep.start, other.lockstep.start)
 
 
 def test_a_network_learns_what_it_is_shown() -> None:
     network = new_network()
     rng = np.random.default_rng(2)
     before = outcome_of(network)
-    right = imitate(network, (game(n, 50) for n in range(10)), rng, batch=64, learning_rate=0.01)
+    rounds = (some_games(n, 50) for n in range(10))
+    right = imitate(network, rounds, rng, batch=64, learning_rate=0.01)
     assert right > 0.65  # an action by chance is right in 1 of 11
     assert outcome_of(network) < 0.85 * before
 
 
-def outcome_of(network: PolicyNetwork) -> float:
-    held_out = game(99, 50)
-    play(held_out, chooser(network, held_out, np.random.default_rng(0)))
-    return outcome(held_out)["slowdown"]
+def outcome_of(network: Perceptron) -> float:
+    held_out = some_games(99, 50)
+    roll_out(held_out, network, np.random.default_rng(0))
+    return outcome(held_out.lockstep)["slowdown"]

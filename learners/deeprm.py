@@ -1,0 +1,205 @@
+"""DeepRM: a policy over ten slots, learned by REINFORCE.
+
+H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement
+learning" (HotNets 2016). In each iteration a hundred job sets are played twenty times each with
+the policy as it is; an action's credit is the return from it on, less the mean return of the same
+job set's rollouts at the same decision. Two things differ from the paper's recipe: job
+sets are fresh in each iteration (unless `fresh` is false), since a hundred fixed ones are learned
+by heart after some 300 iterations; and all jobs count in what is reported, also unfinished ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import numpy as np
+from torch import nn
+
+from simkit.arrays import Floats
+from simkit.learners.arguments import Extent, NotNegative, Share, prepared
+from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
+from simkit.learners.common.networks import Perceptron
+from simkit.learners.common.optimisers import OptimiserName
+from simkit.learners.common.rollouts import Batch, Rollouts, roll_out
+from simkit.learners.common.training import Stateful
+from simkit.learners.lockstep import Lockstep
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.job_sources import DeepRMJobs
+from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
+from simkit.learners.lockstep.slot_games import ObservedGames
+from simkit.learners.reinforce import ReinforceArguments, ReinforceTraining
+from simkit.learners.warm_start import WarmStart, imitate
+from simkit.scenario import Scenario
+from simkit.scenario.types import Count
+from simkit.training import Training
+
+SETS_A_BATCH: Final = 10
+"""The original takes the mean over the decisions of ten job sets, and adds these means up."""
+WARM_SETS: Final = 200
+"""Job sets of a round of the warm start."""
+FIRST_WEIGHTS: Final = 0.01
+"""Standard deviation of the first weights: the first policy is almost uniform, as in the paper."""
+CHUNK: Final = 16_384
+"""Decisions per chunk of a gradient, so that what lies between the layers fits the caches."""
+
+
+class DeepRMArguments(ReinforceArguments):
+    """The keys of `learn.arguments`."""
+
+    job_sets: Count = 100
+    """Job sets per iteration."""
+    optimiser: OptimiserName = "rmsprop"
+    """The optimiser; the original uses rmsprop."""
+    observation: Literal["deeprm-image", "deeprm-compact"] = "deeprm-image"
+    """The paper's image, or a compact encoding."""
+    entropy: NotNegative = 0.0
+    """Weight of a decision's entropy, in nats, added to its credit in units of the objective."""
+    warm_start: Literal["none", "sjf"] = "none"
+    """sjf: the network is first trained to imitate shortest job first."""
+    warm_start_rounds: Count = 12
+    """Rounds of the warm start, each with 200 job sets; a round takes about a second."""
+    samples_share: Share = 1.0
+    """Share of the decisions, drawn at random, that is used to compute the gradient."""
+    held_out_sets: Extent = 100
+    """Number of the original's unseen job sets on which the agent is evaluated."""
+    horizon: Extent = 20
+    """Steps ahead in which tasks can be placed."""
+    memory: Extent = 10
+    """Upper limit of the count of steps since the last arrival."""
+    max_decisions: Count = 2000
+    """An episode ends after this many decisions; jobs still open then count as unfinished."""
+
+
+def begin(
+    scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
+) -> Training:
+    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+
+    Raises ScenarioError, all problems at once, for a scenario that is not DeepRM's workload on a
+    pool in steps, arguments out of their range, job sets without a job, or a device that is not
+    there; PluginError without safetensors, which the first checkpoint needs.
+    """
+
+    def source_of(chosen: DeepRMArguments) -> DeepRMJobs:
+        who = "the learner deeprm"
+        return DeepRMJobs(scenario, who, horizon=chosen.horizon, memory=chosen.memory)
+
+    chosen, source = prepared(DeepRMArguments, arguments, source_of, device)
+    return DeepRMTraining(scenario, source, chosen, seed, device)
+
+
+class DeepRMTraining(ReinforceTraining):
+    """A training under way."""
+
+    learner = "deeprm"
+    chosen: DeepRMArguments
+
+    def __init__(
+        self, scenario: Scenario, source: DeepRMJobs, arguments: DeepRMArguments, seed: int,
+        device: str,
+    ) -> None:  # fmt: skip
+        streams = ("samples", "warm_start")
+        super().__init__(scenario, source, arguments, seed, device, streams=streams)
+        self.warm_start = WarmStart(done=arguments.warm_start == "none")
+
+    def draw_weights(self, network: Perceptron) -> None:
+        for weight in network.parameters():
+            if weight.dim() > 1:  # biases stay 0
+                nn.init.normal_(weight, 0.0, FIRST_WEIGHTS)
+
+    def parts(self) -> Mapping[str, Stateful]:
+        return {**super().parts(), "warm_start": self.warm_start}
+
+    def iterate(self) -> Mapping[str, float]:
+        """Return numbers to log.
+
+        ``return``: mean sum of rewards of an episode; ``return_best``: mean over the job sets of
+        their best rollout's; ``slowdown``, ``unfinished``: of the rollouts, all jobs counted;
+        ``decisions``: of all rollouts; ``entropy``: mean of the decisions learned from, in nats;
+        ``gradient_norm``; with a value network ``explained_variance``. If no job set has a job,
+        nothing is learned, and only `NOTHING_DONE` is returned.
+        """
+        self._warm_up()
+        sets = self.draw_job_sets()
+        if not sets.jobs.any():
+            return NOTHING_DONE
+        # Rollout
+        games = self._games(sets, self.chosen.rollouts)
+        rollouts = roll_out(games, self.network, self.generators["actions"], self.device)
+        # Credit
+        advantage, returns, said = self.credit(rollouts)
+        # Update
+        batch = self._batch(rollouts, advantage, returns)
+        self.optimiser.zero_grad()
+        spread = self._slope(batch)
+        norm = nn.utils.clip_grad_norm_(self.network.parameters(), math.inf)  # clips nothing
+        self.optimiser.step()
+        # Logging
+        total = rollouts.rewards.sum(axis=0).reshape(-1, self.chosen.rollouts)
+        results = outcome(games.lockstep)
+        return {
+            "return": float(total.mean()),
+            "return_best": float(total.max(axis=1).mean()),
+            "slowdown": results["slowdown"],
+            "unfinished": results["unfinished"],
+            "decisions": float(len(rollouts.actions)),
+            "entropy": spread,
+            "gradient_norm": float(norm),
+            **said,
+        }
+
+    def _warm_up(self) -> None:
+        """Imitate shortest-job-first once, before the first iteration."""
+        if self.warm_start.done:
+            return
+        rng, rounds = self.generators["warm_start"], range(self.chosen.warm_start_rounds)
+        drawn = (self.source.draw(rng, WARM_SETS) for _ in rounds)
+        some = (self._games(sets, 1) for sets in drawn if sets.jobs.any())
+        imitate(self.network, some, rng, device=self.device)
+        self.warm_start.done = True
+
+    def _games(self, sets: JobSets, replicas: int) -> ObservedGames:
+        chosen = self.chosen
+        limit = chosen.max_decisions
+        return self.games(Lockstep(self.model, sets, replicas, chosen.objective, limit))
+
+    def _batch(self, rollouts: Rollouts, advantage: Floats, returns: Floats) -> Batch:
+        """Return the decisions to learn from: all, or a share drawn at random."""
+        share = self.chosen.samples_share
+        rows: Any = slice(None)
+        if share < 1:
+            rows = np.flatnonzero(self.generators["samples"].random(len(advantage)) < share)
+        return rollouts.batch(rows, advantage[rows], returns[rows], self.device)
+
+    def _slope(self, batch: Batch) -> float:
+        """Add the gradient of minus the expected return, at the scale of the original.
+
+        There it is the mean over the decisions of ten job sets, summed over all tens; here it is
+        the sum over all decisions, divided by their mean number in ten job sets: nearly the same.
+
+        Returns:
+            The mean entropy.
+        """
+        scale, spread = self.chosen.job_sets / SETS_A_BATCH / max(len(batch), 1), 0.0
+        for begin_at in range(0, len(batch), CHUNK):
+            part = batch[slice(begin_at, begin_at + CHUNK)]
+            chances = masked_log_softmax(self.network(part.seen), part.allowed)
+            spreads = entropy(chances).sum()
+            gain = (log_probability(chances, part.actions) * part.advantage).sum()
+            aim = scale * (gain + self.chosen.entropy * spreads)
+            (-aim).backward()  # type: ignore[no-untyped-call]
+            spread += float(spreads.detach())
+        return spread / max(len(batch), 1)
+
+    def evaluate(self) -> Mapping[str, float]:
+        """Return how the agent does on the original's unseen sets, actions drawn; see `outcome`.
+
+        The draws are the same at every look. ``return``: mean sum of rewards of an episode.
+        """
+        self._warm_up()
+        games = self._games(self.unseen_sets, 1)
+        rollouts = roll_out(games, self.network, self.stream("held_out"), self.device)
+        total = float(rollouts.rewards.sum(axis=0).mean())
+        return {**outcome(games.lockstep), "return": total}

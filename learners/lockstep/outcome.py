@@ -1,0 +1,55 @@
+"""Outcomes: how the jobs of lock-step games fared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import numpy as np
+
+from simkit.arrays import Bools, Ints
+from simkit.learners.lockstep import Lockstep
+
+NOTHING_DONE: Final[Mapping[str, float]] = MappingProxyType(
+    {"return": 0.0, "unfinished": 0.0, "decisions": 0.0}
+)
+"""The numbers of an iteration whose job sets are empty."""
+
+
+def outcome(game: Lockstep) -> dict[str, float]:
+    """Return figures over all jobs of all episodes, whether or not they were admitted or ended.
+
+    A job that did not end within its episode counts as unfinished, with its slowdown at the
+    episode's end, at least 1.
+
+    Returns:
+        ``slowdown``: mean over all jobs; ``slowdown_of_sets``: mean over the episodes that have
+        jobs of their mean slowdowns; ``turnaround_steps``: mean over all jobs, unfinished ones up
+        to the episode's end; ``jobs``; ``unfinished``; ``decisions``: mean of an episode.
+    """
+    length, enter, there = _jobs(game)
+    end = enter[:, :1] + game.steps[:, None]  # (N, 1) the step at which an episode is over
+    done = (game.finish >= 0) & (game.finish <= end)
+    until = np.where(done, game.finish, np.maximum(end, enter + length))
+    slowdown = np.where(there, (until - enter) / np.maximum(length, 1), 0.0)
+    jobs = there.sum(axis=1)
+    some = jobs > 0
+    return {
+        "slowdown": _share(slowdown.sum(), jobs.sum()),
+        "slowdown_of_sets": _share((slowdown.sum(axis=1)[some] / jobs[some]).sum(), some.sum()),
+        "turnaround_steps": _share(np.where(there, until - enter, 0).sum(), jobs.sum()),
+        "jobs": float(jobs.sum()),
+        "unfinished": float((there & ~done).sum()),
+        "decisions": float(game.decisions.mean()),
+    }
+
+
+def _jobs(game: Lockstep) -> tuple[Ints, Ints, Bools]:
+    """Return (N, J) lengths and steps of arrival, and whether there is a job, by episode."""
+    sets = np.arange(len(game.decisions)) // game.replicas
+    return game.job_sets.length[sets], game.job_sets.enter[sets], game.job_sets.there[sets]
+
+
+def _share(total: float, count: int) -> float:
+    return float(total / count) if count else float("nan")

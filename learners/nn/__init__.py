@@ -1,1 +1,0 @@
-"""Networks, their derivatives and optimisers, shared by the learners."""

@@ -31,6 +31,8 @@ class RmsProp(torch.optim.Optimizer):
         """Change the weights by their gradients."""
         for group in self.param_groups:
             for weights in group["params"]:
+                if weights.grad is None:
+                    continue
                 memory = self.state[weights]
                 square = memory.setdefault("mean_square", torch.zeros_like(weights))
                 square.lerp_(weights.grad.square(), 1 - group["decay"])

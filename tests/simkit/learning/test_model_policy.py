@@ -213,7 +213,7 @@ REFUSED: list[tuple[type[SimkitError], dict[str, Any], str]] = [
     # arguments that are no environment's, or wrong
     (ScenarioError, section(slot=20), "takes no argument 'slot'; did you mean 'slots'"),
     (ScenarioError, section(slots=0), "slots is 0; it must be a whole number, at least 1"),
-    (ScenarioError, section(observation="queue"), "did you mean 'queue-table'"),
+    (ScenarioError, section(observation="queue-tabel"), "did you mean 'queue-table'"),
     (ScenarioError, section(observation="sofia-shares"), "which only slotted time has"),
     (ScenarioError, section(unit=1, observation_arguments={"slots": "x"}), "slots is 'x'"),
     # what is no algorithm, or does not read the file

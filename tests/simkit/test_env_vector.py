@@ -1,0 +1,158 @@
+"""Environments in processes are as many single ones: every number, mask, reward, cost and metric."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium")
+
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv  # noqa: E402
+
+from simkit.env import MaskedObservation, SchedulingEnv  # noqa: E402
+
+pytestmark = pytest.mark.long
+
+COUNT = 2
+CONTEXT = {"sync": {}, "async": {"context": "spawn"}}
+"""Forked processes would wait for ever for the threads of polars, which reads traces and tables."""
+WINDOWS = {
+    "scenario": "quickstart", "observation": "queue-set", "slots": 12, "actions": "next-head",
+    "reward": "bounded-slowdown", "episode": {"jobs": 20}, "metrics": "run",
+}  # fmt: skip
+CASES = {
+    # every episode another window of a log; the agent chooses heads
+    "windows": ("simkit/Scheduling-v0", WINDOWS),
+    # machines, a truncated episode, two rewards, costs
+    "cloud": (
+        "simkit/Scheduling-v0",
+        {"scenario": "cloud-quickstart", "observation": "queue-set+machine-set",
+         "reward": {"wait": 1.0, "utilisation": 0.5}, "cost": ["killed"], "max_decisions": 40},
+    ),
+    # what the lock-step environment plays as well
+    "slots": ("simkit/DeepRM-v0", {"cost": ["rejected"]}),
+}  # fmt: skip
+
+
+class Alone:
+    """A single environment that begins again as a vector environment does."""
+
+    def __init__(self, arguments, mode):
+        self.env, self.mode, self.over = SchedulingEnv(**arguments), mode, False
+        self.final = None
+
+    def reset(self, seed):
+        return self.env.reset(seed=seed)
+
+    def step(self, action):
+        """Return a step's five items; `final` has the last observation and info of an episode."""
+        self.final = None
+        if self.over:  # of the mode NextStep: this step's action is ignored
+            self.over = False
+            seen, info = self.env.reset()
+            return seen, 0.0, False, False, info
+        seen, reward, terminated, truncated, info = self.env.step(action)
+        if terminated or truncated:
+            if self.mode == "SameStep":
+                self.final = seen, info
+                seen, info = self.env.reset()
+            else:
+                self.over = True
+        return seen, reward, terminated, truncated, info
+
+
+def arguments_of(case):
+    name, arguments = CASES[case]
+    scenario = "deeprm" if "DeepRM" in name else "quickstart"
+    return name, {"scenario": scenario} | arguments
+
+
+def assert_info(infos, row, wanted):
+    """A replica's part of a vector environment's infos is what the single one tells."""
+    for key, value in wanted.items():
+        assert infos[f"_{key}"][row], key
+        if isinstance(value, dict):
+            assert_info(infos[key], row, value)
+        else:
+            assert np.asarray(infos[key][row]) == pytest.approx(value, nan_ok=True), key
+    mine = [k for k in infos if not k.startswith(("_", "final_")) and infos[f"_{k}"][row]]
+    assert {*mine} == {*wanted}
+
+
+@pytest.mark.parametrize(
+    ("kind", "case", "mode"),
+    [
+        *(("sync", case, mode) for case in CASES for mode in ("NextStep", "SameStep")),
+        ("async", "windows", "SameStep"),
+        ("async", "cloud", "NextStep"),
+    ],
+)
+def test_a_vector_of_environments_is_as_many_single_ones(case, kind, mode):
+    name, arguments = arguments_of(case)
+    envs = gymnasium.make_vec(
+        name, num_envs=COUNT, vectorization_mode=kind,
+        vector_kwargs={"autoreset_mode": AutoresetMode(mode)} | CONTEXT[kind], **arguments,
+    )  # fmt: skip
+    try:
+        assert isinstance(envs, {"sync": SyncVectorEnv, "async": AsyncVectorEnv}[kind])
+        assert envs.metadata["autoreset_mode"] is AutoresetMode(mode)
+        alone = [Alone(arguments, mode) for _ in range(COUNT)]
+        assert envs.single_observation_space == alone[0].env.observation_space
+        assert envs.single_action_space == alone[0].env.action_space
+        seen, infos = envs.reset(seed=7)
+        for row, single in enumerate(alone):
+            there, info = single.reset(7 + row)
+            assert np.array_equal(seen[row], there)
+            assert_info(infos, row, info)
+        rng, ends = np.random.default_rng(3), 0
+        for _ in range(150):
+            masks = infos["action_mask"]
+            actions = (rng.random(masks.shape) * masks).argmax(axis=1)
+            seen, rewards, terminated, truncated, infos = envs.step(actions)
+            for row, single in enumerate(alone):
+                there, reward, ended, cut, info = single.step(int(actions[row]))
+                assert np.array_equal(seen[row], there)
+                assert (rewards[row], terminated[row], truncated[row]) == (reward, ended, cut)
+                assert_info(infos, row, info)
+                if single.final is not None:
+                    ends += 1
+                    assert np.array_equal(infos["final_obs"][row], single.final[0])
+                    assert_info(infos["final_info"], row, single.final[1])
+                ends += single.over
+        assert ends >= 2
+    finally:
+        envs.close()
+
+
+@pytest.mark.parametrize("kind", CONTEXT)
+def test_the_mask_is_a_key_of_the_observation_if_it_is_asked_for(kind):
+    envs = gymnasium.make_vec(
+        "simkit/Scheduling-v0", num_envs=COUNT, vectorization_mode=kind,
+        wrappers=[MaskedObservation], vector_kwargs=CONTEXT[kind], **WINDOWS,
+    )  # fmt: skip
+    try:
+        seen, infos = envs.reset(seed=1)
+        for _ in range(60):
+            assert (seen["action_mask"] == infos["action_mask"]).all()
+            assert seen["observation"].shape == (COUNT, 12, 12)
+            assert seen["action_mask"].any(axis=1).all()
+            seen, *_, infos = envs.step(seen["action_mask"].argmax(axis=1))
+    finally:
+        envs.close()
+
+
+def test_the_fast_one_is_replaced_where_it_does_not_know_the_episodes():
+    with pytest.warns(UserWarning, match="episode: is .* and not known here"):
+        envs = gymnasium.make_vec(
+            "simkit/DeepRM-v0", num_envs=2, episode={"jobs": 10, "from": "all"},
+            autoreset_mode="SameStep",
+        )  # fmt: skip
+    assert isinstance(envs, SyncVectorEnv)
+    assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+    assert (envs.reset(seed=0)[1]["first_job"] >= 0).all()
+
+
+def test_what_only_single_environments_know():
+    with pytest.warns(UserWarning, match="metrics: is 'run', and not known here"):
+        envs = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2, metrics="run")
+    assert isinstance(envs, SyncVectorEnv)

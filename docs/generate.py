@@ -19,7 +19,12 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
 from generate_cli import commands  # noqa: E402 - the modules beside this one
-from generate_learners import deeprm_arguments, ppo_arguments, sofia_arguments  # noqa: E402
+from generate_learners import (  # noqa: E402
+    deeprm_arguments,
+    ppo_arguments,
+    rlscheduler_arguments,
+    sofia_arguments,
+)
 from generate_observations import observations, rewards  # noqa: E402
 from generate_records import tables  # noqa: E402
 from generate_scenario import power, ready, scenario  # noqa: E402
@@ -32,6 +37,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "tables": tables,
     "deeprm_arguments": deeprm_arguments,
     "ppo_arguments": ppo_arguments,
+    "rlscheduler_arguments": rlscheduler_arguments,
     "sofia_arguments": sofia_arguments,
     "observations": observations,
     "rewards": rewards,

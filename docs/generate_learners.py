@@ -39,6 +39,13 @@ def ppo_arguments() -> str:
     return _table(PPOArguments)
 
 
+def rlscheduler_arguments() -> str:
+    """Return the table of the learner rlscheduler's arguments."""
+    from simkit.learners.rlscheduler import RLSchedulerArguments
+
+    return _table(RLSchedulerArguments)
+
+
 def _table(arguments: type[BaseModel]) -> str:
     hints = get_type_hints(arguments, include_extras=True)
     about = attribute_docstrings(arguments)

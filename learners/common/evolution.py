@@ -114,7 +114,11 @@ class CMAEvolution:
     def _begin(self) -> None:
         import cma
 
-        options = {"seed": self._seed + 1, "verbose": -9, **self._options}  # 0 would be the clock
+        def drawn(*size: int) -> Floats:  # its own generator: others draw from NumPy's global one
+            return rng.standard_normal(size)
+
+        rng = np.random.default_rng(self._seed)
+        options = {"seed": np.nan, "randn": drawn, "verbose": -9, **self._options}
         self._search = cma.CMAEvolutionStrategy(self._start, self._spread, options)
         self._asked: Sequence[Floats] = ()
         self._told: list[list[float]] = []

@@ -71,3 +71,15 @@ def test_equal_scores_move_nothing():
     search.ask()
     search.tell(np.ones(16))
     assert search.mean == pytest.approx(np.zeros(4))
+
+
+def test_nobody_elses_draws_change_what_cma_asks():
+    alone, among = cma(), cma()
+    for _ in range(3):
+        expected = alone.ask()
+        alone.tell([score(weights) for weights in expected])
+    for _ in range(3):
+        np.random.rand(3)  # noqa: NPY002 - cma draws from the global generator by default
+        found = among.ask()
+        among.tell([score(weights) for weights in found])
+    assert found.tolist() == expected.tolist()

@@ -1,0 +1,277 @@
+"""A scorer of jobs for one pool with EASY backfilling, trained by an evolution strategy on windows.
+
+After D. Zhang, D. Dai, Y. He, F. S. Bao and B. Xie, "RLScheduler: an automated HPC batch job
+scheduler using reinforcement learning" (SC 2020): one scorer for all of the 128 oldest jobs that
+wait, trained on windows of a log. What differs: the rules are those of EASY backfilling, waiting
+times and the user's last run times are seen, and weights are searched by CMA-ES (N. Hansen, "The
+CMA evolution strategy: a tutorial", 2016) instead of PPO, since a scorer has few weights and a
+schedule takes milliseconds. All candidates of an iteration are scored on the same windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from simkit.arrays import Floats
+from simkit.errors import RunError, ScenarioError
+from simkit.experiment.cluster import build_cluster
+from simkit.experiment.workload import read_trace
+from simkit.learners.arguments import NotNegative, Positive, attempt, read_arguments
+from simkit.learners.bundle import safetensors, write_bundle
+from simkit.learners.checkpoints import Checkpoint
+from simkit.learners.common.evolution import CMAEvolution
+from simkit.learners.pool.description import describe
+from simkit.learners.pool.jobs import PoolJobs
+from simkit.learners.pool.scorer import Scorer
+from simkit.learners.pool.simulation import End, Rule, simulate
+from simkit.learners.pool.windows import WindowSource
+from simkit.results.run_info import versions
+from simkit.scenario import Scenario
+from simkit.scenario.references import File
+from simkit.scenario.types import BrokenRulesError, Count, Many, Section
+from simkit.seeds import stream
+from simkit.traces.rlscheduler import RLSchedulerLog
+from simkit.training import Training
+from simkit.workload.transform import window
+
+STARTS: Final[Mapping[str, Mapping[str, float]]] = {
+    "fcfs": {"log_since": -1.0},
+    "saf-p": {"log_predicted": -2.0, "log_processors": -1.0},
+    "wfp3-p-n2": {"log_wait": 3.0, "log_predicted": -3.0, "log_processors": 1.0},
+    "f2": {"root_requested_share": -0.2, "log_since": -1.0},
+}
+"""Rules as weights, nearly; of f2 for some 200 processors."""
+
+Start = Literal["fcfs", "saf-p", "wfp3-p-n2", "f2"]
+
+
+class FurtherLog(Section):
+    """A log that is trained on beside the scenario's, read as RLScheduler reads it."""
+
+    path: File
+    """The log."""
+    processors: Count
+    """Of its machine."""
+    first: Annotated[int, Field(ge=0)] = 0
+    """Rank of the first job that may be used."""
+    last: Annotated[int, Field(ge=0)] | None = None
+    """Rank of the last one; null: the log's."""
+
+
+class RLSchedulerArguments(Section):
+    """The keys of `learn.arguments`."""
+
+    iterations: Count = 100
+    """Generations of the search."""
+    candidates: Annotated[int, Field(ge=4)] = 16
+    """Scorers of a generation."""
+    windows: Count = 24
+    """Fresh windows of a generation; all of its candidates schedule the same ones."""
+    fewest_jobs: Count = 256
+    """Fewest jobs of a window."""
+    most_jobs: Count = 1024
+    """Most jobs of a window, and those of a held-out one."""
+    least_slowdown: NotNegative = 5.0
+    """Windows in which SAF-p has a lower bounded slowdown are passed over."""
+    objective: Literal["log", "relative", "mean"] = "log"
+    """What is minimised over windows: the mean of the logarithm of a window's bounded slowdown, of
+    its ratio to that of SAF-p, or of itself, which the worst windows then decide."""
+    start: Start = "saf-p"
+    """The rule that the search begins at."""
+    spread: Positive = 0.3
+    """First standard deviation of the weights."""
+    units: Annotated[int, Field(ge=0, le=64)] = 0
+    """Units max(0, ·) beside the weighted sum."""
+    visible: Count = 128
+    """So many waiting jobs, the first ones submitted, can be picked."""
+    end: End = "never"
+    """When the scorer may let time go on although a job could start. It then can hold jobs back,
+    and large ones may wait for very long."""
+    held_out_share: Annotated[float, Field(ge=0, lt=1)] = 0.15
+    """The last jobs of every log are not trained on; 0: nothing is held out."""
+    held_out_windows: Count = 50
+    """Windows on which the scorer is evaluated, evenly over what is held out."""
+    logs: Many[FurtherLog] = ()
+    """Further logs, for one agent for several machines."""
+
+    @model_validator(mode="after")
+    def _windows_grow(self) -> Self:
+        if self.fewest_jobs > self.most_jobs:
+            text = f"is {self.fewest_jobs} and most_jobs {self.most_jobs}; exchange them"
+            raise BrokenRulesError([(("fewest_jobs",), text)])
+        return self
+
+
+def begin(
+    scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
+) -> Training:
+    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+
+    Raises ScenarioError, all problems at once, for a scenario that is not one pool of processors
+    which decides at every event by requested times, arguments out of their range, windows longer
+    than the log, or a device other than the processor; PluginError without safetensors or numba.
+    """
+    safetensors()
+    problems = _problems(scenario, device)
+    chosen = attempt(lambda: read_arguments(RLSchedulerArguments, arguments), problems)
+    if problems or chosen is None:
+        raise ScenarioError(problems)
+    return RLSchedulerTraining(scenario, chosen, seed)
+
+
+def _problems(scenario: Scenario, device: str) -> list[str]:
+    """Return what the fast simulation does not know, a line each."""
+    alone = scenario.cluster.model_dump(exclude_defaults=True).keys() <= {"processors"}
+    stands = {
+        "cluster: must be one pool, {processors: N}, and nothing else": alone,
+        "power: is not known to this learner; leave it out": scenario.power is None,
+        "estimates: must be requested": scenario.estimates.type == "requested",
+        "walltime: must be ignore": scenario.walltime == "ignore",
+        "admission.slots: must be left out": scenario.admission.slots is None,
+        "scheduling: every and step must be left out": not scenario.scheduling.model_dump(
+            exclude_none=True
+        ),
+        f"device: is {device}; this learner calculates on the cpu": device == "cpu",
+    }
+    return [text for text, holds in stands.items() if not holds]
+
+
+class RLSchedulerTraining(Training):
+    """A training under way."""
+
+    extendable = True
+
+    def __init__(self, scenario: Scenario, arguments: RLSchedulerArguments, seed: int) -> None:
+        self.scenario, self.chosen, self.seed = scenario, arguments, seed
+        self.iteration, self.iterations = 0, arguments.iterations
+        self.rng = self._stream("windows")
+        # Environment
+        self.source = WindowSource(
+            logs=list(_logs(scenario, arguments)),
+            jobs=(arguments.fewest_jobs, arguments.most_jobs),
+            held_out_share=arguments.held_out_share,
+            slowdown=self._slowdown_of_rule,
+            least_slowdown=arguments.least_slowdown,
+        )
+        self.unseen = self.source.held_out(arguments.held_out_windows)
+        # Agent
+        scorer = Scorer.zero(arguments.units).starting_at(STARTS[arguments.start])
+        hidden = self._stream("weights").normal(0.0, 0.3, scorer.hidden.shape)
+        self.shape = Scorer(**{**scorer.weights, "hidden": hidden})
+        self.search = CMAEvolution(
+            self.shape.flat, spread=arguments.spread, seed=seed, candidates=arguments.candidates
+        )
+
+    def _slowdown_of_rule(self, jobs: PoolJobs) -> float:
+        starts = simulate(jobs, Rule.saf_p(jobs), visible=self.chosen.visible)
+        return jobs.bounded_slowdown(starts)
+
+    def _stream(self, name: str) -> np.random.Generator:
+        return stream(self.seed, f"rlscheduler.{name}")
+
+    @property
+    def scorer(self) -> Scorer:
+        """What the search has found so far."""
+        return self.shape.with_flat(self.search.mean)
+
+    def step(self) -> Mapping[str, float]:
+        """Return numbers to log.
+
+        ``slowdown``: the bounded slowdown, mean over windows and candidates; ``ratio_to_rule``:
+        geometric mean of its ratio to that of SAF-p; ``return``: minus the objective, mean over
+        candidates; ``decisions``: jobs that were scheduled.
+        """
+        self.iteration += 1
+        # Draw: the same windows for all candidates
+        windows = self.source.draw(self.rng, self.chosen.windows)
+        rule = np.array([self.source.slowdown(window) for window in windows])
+        # Score
+        candidates = self.search.ask()
+        found = np.array([self._slowdowns(self.shape.with_flat(c), windows) for c in candidates])
+        scores = -self._objective(found, rule).mean(
+            axis=1
+        )  # (candidates, windows) -> (candidates,)
+        # Search on
+        self.search.tell(scores)
+        return {
+            "return": float(scores.mean()),
+            "slowdown": float(found.mean()),
+            "ratio_to_rule": float(np.exp(np.log(found / rule).mean())),
+            "decisions": float(len(candidates) * sum(map(len, windows))),
+        }
+
+    def _slowdowns(self, scorer: Scorer, windows: Sequence[PoolJobs]) -> Floats:
+        """Return (windows,) mean bounded slowdowns."""
+        visible, end = self.chosen.visible, self.chosen.end
+        return np.array(
+            [w.bounded_slowdown(simulate(w, scorer, visible=visible, end=end)) for w in windows]
+        )
+
+    def _objective(self, found: Floats, rule: Floats) -> Floats:
+        """Return what is minimised of (…, windows) slowdowns, beside (windows,) of the rule."""
+        if self.chosen.objective == "log":
+            logarithm: Floats = np.log(found)
+            return logarithm
+        return found / rule if self.chosen.objective == "relative" else found
+
+    def held_out(self) -> Mapping[str, float]:
+        """Return the mean and geometric mean of the slowdown of held-out windows, if there are any.
+
+        ``slowdown_ratio``: the geometric mean of the ratio to SAF-p.
+        """
+        if not self.unseen:
+            return {}
+        found = self._slowdowns(self.scorer, self.unseen)
+        rule = np.array([self.source.slowdown(window) for window in self.unseen])
+        return {
+            "slowdown": float(found.mean()),
+            "slowdown_geometric": float(np.exp(np.log(found).mean())),
+            "slowdown_ratio": float(np.exp(np.log(found / rule).mean())),
+        }
+
+    def save(self, folder: Path) -> None:
+        states = {"windows": dict(self.rng.bit_generator.state)}
+        parts = {"search": self.search.state()}
+        Checkpoint(self.iteration, parts, states).write(folder, self._identity())
+
+    def load(self, folder: Path) -> None:
+        found = Checkpoint.read(folder, self._identity())
+        try:
+            self.search.restore(found.parts["search"])
+            self.rng.bit_generator.state = found.generators["windows"]
+        except (LookupError, TypeError, ValueError) as error:
+            text = f"{folder}: holds a damaged checkpoint ({error!r}); start the training over"
+            raise RunError(text) from error
+        self.iteration = found.iteration
+
+    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
+        how = describe(self.scorer, visible=self.chosen.visible, end=self.chosen.end)
+        weights = {name: a.astype(np.float32) for name, a in self.scorer.weights.items()}
+        of_training = {"versions": versions(), "curve_end": dict(curve_end), **self._identity()}
+        write_bundle(folder, weights, {**how, **of_training})
+
+    def _identity(self) -> dict[str, Any]:
+        """Return what tells this training from others, and what an agent says of its training."""
+        return {
+            "learner": "rlscheduler",
+            "arguments": self.chosen.model_dump(mode="json"),
+            "seed": self.seed,
+            "scenario": self.scenario.model_dump(mode="json", exclude={"learn"}),
+        }
+
+
+def _logs(scenario: Scenario, arguments: RLSchedulerArguments) -> Sequence[PoolJobs]:
+    """Return the jobs of the scenario and of the further logs."""
+    workload = read_trace(scenario.workload, scenario.seed).workload
+    size = int(build_cluster(scenario.cluster, workload).capacity[0, 0])
+    logs = [PoolJobs.of(workload, size)]
+    for further in arguments.logs:
+        jobs = RLSchedulerLog.of(path=further.path).read().workload
+        last = len(jobs) - 1 if further.last is None else further.last
+        logs.append(PoolJobs.of(window(jobs, jobs=(further.first, last)), further.processors))
+    return logs

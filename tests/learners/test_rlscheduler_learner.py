@@ -1,0 +1,156 @@
+"""The learner rlscheduler: repeatable, resumable, honest about its arguments, and it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import simkit
+from simkit.errors import RunError, ScenarioError
+from simkit.learners.agent import load_agent
+from simkit.learners.pool.agent import PoolAgent
+from simkit.learners.pool.jobs import PoolJobs
+from simkit.learners.pool.windows import WindowSource
+from simkit.learners.rlscheduler import RLSchedulerTraining, begin
+from simkit.scenario import Scenario
+from simkit.workload import Workload
+
+SMALL = {
+    "iterations": 4, "candidates": 6, "windows": 3, "fewest_jobs": 30, "most_jobs": 60, "held_out_windows": 2,
+    "least_slowdown": 1.5, "start": "fcfs", "held_out_share": 0.2,
+}  # fmt: skip
+
+
+def scenario(**changes: Any) -> Scenario:
+    plain: dict[str, Any] = {
+        "workload": {"type": "lublin", "jobs": 600, "processors": 32},
+        "cluster": {"processors": 32},
+    }
+    return Scenario.model_validate({**plain, **changes})
+
+
+def training(seed: int = 0, **arguments: Any) -> RLSchedulerTraining:
+    made = begin(scenario(), {**SMALL, **arguments}, seed=seed)
+    assert isinstance(made, RLSchedulerTraining)
+    return made
+
+
+SETTINGS: list[Mapping[str, Any]] = [
+    {}, {"units": 2}, {"objective": "relative", "end": "behind-head"}, {"objective": "mean"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", SETTINGS)
+def test_resumed_is_as_not_interrupted(arguments: Mapping[str, Any], tmp_path: Path) -> None:
+    whole = training(**arguments)
+    expected = [dict(whole.step()) for _ in range(4)]
+    first = training(**arguments)
+    found = [dict(first.step()) for _ in range(2)]
+    first.save(tmp_path)
+    second = training(**arguments)
+    second.load(tmp_path)
+    assert second.iteration == 2
+    found += [dict(second.step()) for _ in range(2)]
+    assert found == expected
+    assert second.scorer.flat.tobytes() == whole.scorer.flat.tobytes()
+    assert second.held_out() == whole.held_out()
+
+
+def test_the_seed_decides() -> None:
+    one, same, other = training(1), training(1), training(2)
+    for each in (one, same, other):
+        each.step()
+    assert one.scorer.flat.tobytes() == same.scorer.flat.tobytes()
+    assert one.scorer.flat.tobytes() != other.scorer.flat.tobytes()
+
+
+def test_other_trainings_are_not_resumed(tmp_path: Path) -> None:
+    training().save(tmp_path)
+    training(iterations=9).load(tmp_path)
+    with pytest.raises(RunError, match="arguments.objective"):
+        training(objective="mean").load(tmp_path)
+
+
+def test_it_learns_from_first_come_first_served() -> None:
+    made = training(iterations=15, candidates=10, windows=6)
+    before = made.held_out()["slowdown_geometric"]
+    for _ in range(15):
+        made.step()
+    assert made.held_out()["slowdown_geometric"] < 0.8 * before
+
+
+def test_the_agent_does_what_was_trained(tmp_path: Path) -> None:
+    made = training(units=2)
+    made.step()
+    made.write_agent(tmp_path / "agent", {"iteration": 1})
+    agent = load_agent(tmp_path / "agent", scenario())
+    assert isinstance(agent, PoolAgent)
+    assert agent.scorer.flat.tobytes() == made.scorer.flat.tobytes()
+    run = simkit.simulate(scenario(policy={"agent": str(tmp_path / "agent")}))
+    assert run.jobs.height == 600
+
+
+def test_several_logs(tmp_path: Path) -> None:
+    rows = [
+        f"{i + 1} {10 * i} -1 {20 + i % 50} 4 -1 -1 4 {60 + i % 7} -1 1 1 1 1 1 1 -1 -1"
+        for i in range(400)
+    ]
+    path = tmp_path / "log.swf"
+    path.write_text("; MaxProcs: 8\n" + "\n".join(rows) + "\n", "utf-8")
+    further = {"path": str(path), "processors": 8, "first": 50, "last": 349}
+    made = training(logs=[further], held_out_share=0)
+    assert [(len(log), log.size) for log in made.source.logs] == [(600, 32), (300, 8)]
+    assert made.held_out() == {}
+    sizes = [window.size for window in made.source.draw(np.random.default_rng(0), 4)]
+    assert sizes == [32, 8, 32, 8]
+
+
+def test_what_is_held_out_is_not_drawn() -> None:
+    source = training().source
+    cut = source.logs[0].submit_s[480]
+    drawn = source.draw(np.random.default_rng(0), 50)
+    assert max(window.submit_s[-1] for window in drawn) < cut
+    assert min(window.submit_s[0] for window in source.held_out(3)) >= cut
+
+
+def test_windows_in_which_few_wait_are_passed_over() -> None:
+    jobs = training().source.logs[0]
+    source = WindowSource([jobs], (50, 50), 0.2, lambda window: float(window.submit_s[0]), 1e5)
+    assert all(w.submit_s[0] >= 1e5 for w in source.draw(np.random.default_rng(0), 20))
+
+
+@pytest.mark.parametrize(
+    ("changes", "arguments", "message"),
+    [
+        ({"cluster": {"machines": [{"count": 2, "processors": 16}]}}, {}, "must be one pool"),
+        ({"estimates": "actual"}, {}, "estimates: must be requested"),
+        ({"walltime": "kill"}, {}, "walltime: must be ignore"),
+        ({"scheduling": {"every": "60s"}}, {}, "every and step must be left out"),
+        ({"admission": {"slots": 5}}, {}, "admission.slots"),
+        ({}, {"fewest_jobs": 70}, "is 70 and most_jobs 60"),
+        ({}, {"most_jobs": 900}, "a window has up to 900 jobs"),
+        ({}, {"candidates": 2}, "learn.arguments.candidates"),
+        ({}, {"start": "lifo"}, "learn.arguments.start"),
+        ({"cluster": {"processors": 8}}, {}, "the machine has 8"),
+    ],
+)
+def test_what_it_refuses(changes: dict[str, Any], arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        begin(scenario(**changes), {**SMALL, **arguments}, seed=0)
+
+
+def test_several_problems_at_once() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        begin(scenario(walltime="kill"), {**SMALL, "units": -1}, seed=0, device="cuda")
+    assert len(caught.value.problems) == 3
+
+
+def test_jobs_must_be_gangs_of_processors() -> None:
+    columns = {"job_id": [0], "submit_time_s": [0.0], "run_time_s": [1.0], "cpu": [1.0], "mem": [1]}
+    workload = Workload.from_jobs(columns, request=("cpu", "mem"))
+    with pytest.raises(ScenarioError, match="not gangs of processors"):
+        PoolJobs.of(workload, 4)

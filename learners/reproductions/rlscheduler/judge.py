@@ -1,0 +1,292 @@
+"""What rules and agents are worth on windows of the logs, by EASY and by RLScheduler's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from simkit import plugins
+from simkit.arrays import Floats, Ints
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Simulation
+from simkit.learners.bundle import read_bundle
+from simkit.learners.pool.agent import PoolAgent, ScorerOrder
+from simkit.learners.pool.description import PoolDescription
+from simkit.learners.pool.scorer import Scorer
+from simkit.learners.pool.simulation import Hold, simulate
+from simkit.learners.reproductions.common import keep
+from simkit.learners.reproductions.rlscheduler.study import (
+    HOLDS,
+    JOBS,
+    LOGS,
+    RULES,
+    TEN,
+    VISIBLE,
+    Agent,
+    Log,
+    RLSchedulerSetting,
+    agents,
+    jobs_of,
+    judge_of,
+    workload_of,
+)
+from simkit.seeds import stream
+from simkit.training.reproduction import Workplace
+from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
+
+THEIRS: Final = ("fcfs", "rlscheduler-wfp3", "rlscheduler-unicep", "sjf", "rlscheduler-f1")
+"""The orders of the published table, in its order."""
+OURS: Final = ("log-r-n", "f2", "r2-n", "saf-p", "wfp3-p-n2")
+"""Orders that stand beside them."""
+HOLD_WINDOWS: Final = 40
+"""Windows to train on, by which the numbers of the rule that holds jobs are chosen."""
+RESAMPLES: Final = 2000
+
+
+def scorer_of(place: Workplace, agent: Agent) -> Scorer:
+    """Return the scorer of a training that is complete."""
+    bundle = read_bundle(place.work / "trainings" / agent.name / "agent")
+    return PoolAgent.of(bundle, PoolDescription.read(bundle.description)).scorer
+
+
+# --- EASY -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class HoldChoice:
+    """The rule that holds jobs, with numbers that were chosen on windows to train on."""
+
+    rule: str
+    hold: Hold
+
+
+def choose_hold(log: Log, part: str) -> HoldChoice:
+    """Return the order and the numbers with the lowest geometric mean on windows to train on."""
+    first, last = log.rows(part)
+    jobs, rng = jobs_of(log), stream(0, f"reproduce.rlscheduler.hold.{log.name}.{part}")
+    end = len(jobs) if last is None else last + 1
+    windows = [jobs.window(int(r), JOBS) for r in rng.integers(first, end - JOBS + 1, HOLD_WINDOWS)]
+
+    def worth(choice: HoldChoice) -> float:
+        found = [
+            w.bounded_slowdown(simulate(w, RULES[choice.rule](w), hold=choice.hold))
+            for w in windows
+        ]
+        return float(np.log(found).mean())
+
+    rules = ("saf-p", "wfp3-p-n2", "f2")
+    return min([HoldChoice(rule, Hold(*hold)) for rule in rules for hold in HOLDS], key=worth)
+
+
+def judge_easy(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
+    """Return a row a log, set of windows, window and candidate, with all measures; it is kept."""
+    path = place.work / "easy.parquet"
+    if not path.exists():
+        rows = [row for log in LOGS for row in _of_log(place, log, setting)]
+        keep(path, pl.DataFrame(rows).write_parquet)
+        place.say("judged with EASY")
+    return pl.read_parquet(path)
+
+
+def _of_log(place: Workplace, log: Log, setting: RLSchedulerSetting) -> Iterator[dict[str, Any]]:
+    holds = {part: choose_hold(log, part) for part in log.parts}
+    scorers = {
+        agent: scorer_of(place, agent)
+        for agent in agents(setting)
+        if agent.log in (log.name, "all")
+    }
+    for of, rows in log.windows(setting.others).items():
+        for first in rows:
+            window = jobs_of(log).window(first, JOBS)
+            key = {"log": log.name, "windows": of, "first_row": first}
+            for name, rule in RULES.items():
+                starts = simulate(window, rule(window))
+                yield {**key, "candidate": name, "seed": 0, **window.measures(starts)}
+            held = holds[judge_of(log, first, everywhere=False)]
+            starts = simulate(window, RULES[held.rule](window), hold=held.hold)
+            yield {**key, "candidate": "hold", "seed": 0, **window.measures(starts)}
+            for agent, scorer in scorers.items():
+                if agent.part == judge_of(log, first, everywhere=agent.log == "all"):
+                    starts = simulate(window, scorer, visible=VISIBLE)
+                    measures = window.measures(starts)
+                    yield {**key, "candidate": agent.kind, "seed": agent.seed, **measures}
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A candidate on a set of windows of a log; a scorer's is the mean over its seeds."""
+
+    name: str
+    mean: float
+    median: float
+    geometric: float
+    won: float
+    """Share of windows in which its bounded slowdown is below the best rule's."""
+    ratio: tuple[float, float, float]
+    """Of its mean to the best rule's, with an interval of 95 %."""
+    geometric_ratio: tuple[float, float, float]
+    makespan: float
+    """Geometric mean of the ratio to the best rule's."""
+    area_weighted_wait_h: float
+    longest_wait_h: float
+    seeds: tuple[float, ...]
+    """The mean of each seed."""
+
+
+def standings(judged: pl.DataFrame, log: str, windows: str) -> tuple[str, list[Standing]]:
+    """Return the rule with the lowest mean, and how everyone stands beside it."""
+    here = judged.filter((pl.col("log") == log) & (pl.col("windows") == windows))
+    by = ["candidate", "first_row"]
+    measures = ["bounded_slowdown", "makespan_s", "area_weighted_wait_s", "longest_wait_s"]
+    table = {
+        str(name[0]): part.group_by(by, maintain_order=True).agg(pl.col(measures).mean())
+        for name, part in here.group_by("candidate", maintain_order=True)
+    }
+    best = min(RULES, key=lambda name: _mean(table[name]["bounded_slowdown"].to_numpy()))
+    base, found = table[best], []
+    block = base["first_row"].to_numpy() // JOBS
+    for name, part in table.items():
+        mine, rule = (t["bounded_slowdown"].to_numpy() for t in (part, base))
+        seeds = here.filter(candidate=name).group_by("seed").agg(pl.col(measures[0]).mean())
+        found.append(
+            Standing(
+                name, _mean(mine), float(np.median(mine)), float(np.exp(np.log(mine).mean())),
+                float((mine < rule).mean()),
+                _interval(mine, rule, block, _ratio_of_means),
+                _interval(np.log(mine), np.log(rule), block, _ratio_of_geometric_means),
+                float(np.exp(np.log((part["makespan_s"] / base["makespan_s"]).to_numpy()).mean())),
+                _mean(part["area_weighted_wait_s"].to_numpy()) / 3600,
+                _mean(part["longest_wait_s"].to_numpy()) / 3600,
+                tuple(sorted(seeds["bounded_slowdown"].to_list())),
+            )
+        )  # fmt: skip
+    return best, found
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean())
+
+
+def _ratio_of_means(mine: Floats, rule: Floats, _count: Floats) -> Floats:
+    return mine / rule
+
+
+def _ratio_of_geometric_means(mine: Floats, rule: Floats, count: Floats) -> Floats:
+    ratio: Floats = np.exp((mine - rule) / count)
+    return ratio
+
+
+def _interval(
+    mine: Floats, rule: Floats, block: Ints, ratio: Callable[[Floats, Floats, Floats], Floats]
+) -> tuple[float, float, float]:
+    """Return a paired ratio with its percentile interval, by resampling blocks of rows.
+
+    Windows overlap, so that those which begin in the same 1,024 rows are drawn together.
+    """
+    _, place = np.unique(block, return_inverse=True)
+    sums = np.array([np.bincount(place, column) for column in (mine, rule, np.ones(len(mine)))])
+    blocks = sums.shape[1]
+    draws = stream(0, "bootstrap").multinomial(blocks, np.full(blocks, 1 / blocks), RESAMPLES)
+    found = ratio(*(draws @ column for column in sums))
+    low, high = np.quantile(found, (0.025, 0.975))
+    (value,) = ratio(*sums.sum(axis=1)[:, None])
+    return float(value), float(low), float(high)
+
+
+# --- RLScheduler's own rules ----------------------------------------------------------------------
+
+
+class _Jobs:
+    """Keeps the starts and ends of jobs."""
+
+    def __init__(self) -> None:
+        self.rows: list[pl.DataFrame] = []
+
+    def write(self, table: str, rows: pl.DataFrame) -> None:
+        if table == "jobs":
+            self.rows.append(rows)
+
+
+def _slowdown(policy: Any, workload: Workload, processors: int) -> float:
+    """Return the mean bounded slowdown of the engine's schedule."""
+    cluster, kept = Cluster.pool({"processors": float(processors)}), _Jobs()
+    Simulation(workload, cluster, Recorder(workload, cluster.resources, kept)).run(policy, seed=0)
+    jobs = pl.concat(kept.rows)
+    wait = jobs["start_time_s"] - jobs["submit_time_s"]
+    run = jobs["end_time_s"] - jobs["start_time_s"]
+    return float(np.maximum((wait + run) / np.maximum(run, 10.0), 1.0).mean())
+
+
+def judge_theirs(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
+    """Return the mean bounded slowdown of orders by RLScheduler's rules, a row a cell; kept.
+
+    Agents are those of seed 0 with the most units, trained with EASY.
+    """
+    path = place.work / "theirs.parquet"
+    if not path.exists():
+        rows = [
+            {"log": log.name, "backfilling": backfilling, "order": name, "bounded_slowdown": value}
+            for log in LOGS
+            for backfilling in (False, True)
+            for name, value in _cells(place, log, setting, backfilling=backfilling)
+        ]
+        keep(path, pl.DataFrame(rows).write_parquet)
+        place.say("judged by RLScheduler's rules")
+    return pl.read_parquet(path)
+
+
+def _cells(
+    place: Workplace, log: Log, setting: RLSchedulerSetting, *, backfilling: bool
+) -> Iterator[tuple[str, float]]:
+    """Yield the mean over the ten windows of each order."""
+    rule: Any = plugins.find("simkit.policies", "rlscheduler", kind="backfill")
+    units = max(setting.units)
+    rows = TEN[: setting.theirs]
+    parts = [Workload.take(workload_of(log), np.arange(row, row + JOBS)) for row in rows]
+    for name in (*THEIRS, *OURS):
+        order: Any = plugins.find("simkit.policies", name, kind="order")
+        yield name, float(np.mean(
+            [_slowdown(rule(backfilling).compose(order()), w, log.processors) for w in parts]
+        ))  # fmt: skip
+    scorers: Mapping[str, Scorer] = {
+        part: scorer_of(place, Agent(log.name, part, units, 0)) for part in log.parts
+    }
+    judged = [(row, w) for row, w in zip(rows, parts, strict=True) if log.judge_of(row)]
+    yield "scorer", _over(judged, scorers, log, lambda scorer: rule(backfilling).compose(
+        ScorerOrder(scorer)
+    ))  # fmt: skip
+
+
+def _over(
+    judged: Sequence[tuple[int, Workload]],
+    scorers: Mapping[str, Scorer],
+    log: Log,
+    policy: Callable[[Scorer], Any],
+) -> float:
+    """Return the mean over the windows that an agent has not seen."""
+    found = [
+        _slowdown(policy(scorers[judge_of(log, row, everywhere=False)]), w, log.processors)
+        for row, w in judged
+    ]
+    return float(np.mean(found))
+
+
+def hold_words(log: Log) -> str:
+    """Return the chosen numbers of the rule that holds jobs, in words."""
+    chosen = {part: choose_hold(log, part) for part in log.parts}
+    return "; ".join(
+        f"{one.rule}, longer than {one.hold.longer_than_s / 60:g} min, {one.hold.keep_free:g} free"
+        for one in chosen.values()
+    )
+
+
+def training_seconds(folder: Path, names: Sequence[str]) -> float:
+    """Return the wall time of trainings, in s."""
+    tables = [pl.read_parquet(folder / name / "metrics.parquet") for name in names]
+    return float(sum(table["wall_time_s"].sum() for table in tables if "wall_time_s" in table))

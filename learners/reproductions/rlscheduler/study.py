@@ -1,0 +1,242 @@
+"""The logs, windows, rules and trainings of the comparison with RLScheduler.
+
+D. Zhang, D. Dai, Y. He, F. S. Bao and B. Xie, "RLScheduler: an automated HPC batch job scheduler
+using reinforcement learning" (SC 2020). Of an archive log its first 10,000 jobs judge, and those
+from row 11,100 on train. A Lublin log has 10,000 jobs: the agent of one half judges the other, and
+windows across the middle are left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from simkit.errors import RunError
+from simkit.learners.pool.jobs import PoolJobs
+from simkit.learners.pool.simulation import Rule
+from simkit.scenario import Scenario
+from simkit.seeds import stream
+from simkit.traces.rlscheduler import RLSchedulerLog
+from simkit.workload import Workload
+
+JOBS: Final = 1024
+"""Jobs of a window that judges."""
+VISIBLE: Final = 128
+"""Jobs that an agent sees; rules see all."""
+TEN: Final = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
+"""First rows of the windows on which the paper judges, the same of every log."""
+_LUBLIN: Final = 10_000
+_JUDGED, _TRAINED = 10_000, 11_100  # rows of archive logs
+
+
+@dataclass(frozen=True)
+class Log:
+    """One of the four logs."""
+
+    name: str
+    file: str
+    processors: int
+    published: tuple[float, float]
+    """Its agent's mean bounded slowdown, without and with backfilling."""
+    archive: bool
+    """Whether it is long enough to be trained on elsewhere than judged."""
+
+    @property
+    def path(self) -> Path:
+        """Where the log is; raises RunError if it is not there."""
+        folder = os.environ.get("SIMKIT_DATA")
+        path = Path(folder or "", "swf", f"{self.file}.gz")
+        if not (folder and path.is_file()):
+            raise RunError(
+                f"reproduce rlscheduler: there is no log {path}; set SIMKIT_DATA to the folder "
+                "that holds swf/*.swf.gz"
+            )
+        return path
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Those that have an agent each: ``whole``, or the halves on which it is trained."""
+        return ("whole",) if self.archive else ("a", "b")
+
+    def rows(self, part: str) -> tuple[int, int | None]:
+        """Return the first and last row on which the agent of a part is trained."""
+        if self.archive:
+            return _TRAINED, None
+        return (0, _LUBLIN // 2 - 1) if part == "a" else (_LUBLIN // 2, _LUBLIN - 1)
+
+    def judge_of(self, first_row: int) -> str | None:
+        """Return the part whose agent has not seen a window; None: there is none."""
+        if self.archive:
+            return "whole"
+        if first_row + JOBS <= _LUBLIN // 2:
+            return "b"
+        return "a" if first_row >= _LUBLIN // 2 else None
+
+    def windows(self, number: int) -> dict[str, list[int]]:
+        """Return the first rows of the windows that judge, by set; `number` of the others."""
+        rng = stream(0, f"reproduce.rlscheduler.{self.name}")
+        drawn: list[int] = []
+        while len(drawn) < number:
+            first = int(rng.integers(0, _JUDGED - JOBS + 1))
+            if self.judge_of(first) is not None:
+                drawn.append(first)
+        ten = [first for first in TEN if self.judge_of(first) is not None]
+        return {"ten": ten, "others": sorted(drawn)}
+
+
+LOGS: Final[tuple[Log, ...]] = (
+    Log("Lublin-1", "lublin_256.swf", 256, (254.67, 58.64), archive=False),
+    Log("SDSC-SP2", "SDSC-SP2-1998-4.2-cln.swf", 128, (466.44, 397.82), archive=True),
+    Log("HPC2N", "HPC2N-2002-2.2-cln.swf", 240, (117.01, 86.14), archive=True),
+    Log("Lublin-2", "lublin2.swf", 256, (724.51, 118.79), archive=False),
+)  # fmt: skip
+
+
+@cache
+def workload_of(log: Log) -> Workload:
+    """Return the jobs of a log as RLScheduler reads them."""
+    return RLSchedulerLog.of(path=log.path).read().workload
+
+
+@cache
+def jobs_of(log: Log) -> PoolJobs:
+    """Return the same as columns."""
+    return PoolJobs.of(workload_of(log), log.processors)
+
+
+def _by_key(key: Callable[[PoolJobs], Any]) -> Callable[[PoolJobs], Rule]:
+    return lambda jobs: Rule.by_key(key(jobs))
+
+
+def _log10(values: Any) -> Any:
+    return np.log10(np.maximum(values, 2.0))
+
+
+RULES: Final[Mapping[str, Callable[[PoolJobs], Rule]]] = {
+    "fcfs": _by_key(lambda jobs: jobs.submit_s),
+    "sjf": _by_key(lambda jobs: jobs.requested_s),
+    "saf": _by_key(lambda jobs: jobs.requested_s * jobs.processors),
+    "log-r-n": _by_key(lambda jobs: _log10(jobs.requested_s) * jobs.processors),
+    "r2-n": _by_key(lambda jobs: np.maximum(jobs.requested_s, 10.0) ** 2 * jobs.processors),
+    "f2": _by_key(
+        lambda jobs: (
+            np.sqrt(jobs.requested_s) * jobs.processors
+            + 25_600.0 * _log10(jobs.submit_s - jobs.submit_s[0])
+        )
+    ),
+    "wfp3": Rule.wfp3,
+    "saf-p": Rule.saf_p,
+    "wfp3-p-n2": Rule.wfp3_p_n2,
+}
+"""Order → its rule in the fast simulation, which starts what the engine starts."""
+
+HOLDS: Final = tuple(
+    (minutes * 60.0, h) for minutes in (10, 30, 60, 180) for h in (0.1, 0.2, 0.3, 0.45)
+)
+"""The numbers of the rule that holds long jobs: longer than r₀ in s, share kept free."""
+
+
+@dataclass(frozen=True)
+class RLSchedulerSetting:
+    """How much to train and to judge."""
+
+    seeds: int
+    iterations: int
+    windows: int
+    candidates: int
+    units: tuple[int, ...]
+    """Units of the scorers: 0 is a weighted sum."""
+    others: int
+    """Windows that judge beside the ten."""
+    theirs: int
+    """Windows of the ten that are played by RLScheduler's rules."""
+
+
+FULL = RLSchedulerSetting(3, 100, 32, 16, (0, 8), 100, 10)
+QUICK = RLSchedulerSetting(1, 20, 16, 12, (0,), 100, 10)
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A training: of one log, or of all four."""
+
+    log: str
+    """Its name; ``all``: one agent for all."""
+    part: str
+    units: int
+    seed: int
+
+    @property
+    def kind(self) -> str:
+        """What tells it from others that judge the same windows, but for the seed."""
+        scope = "all logs" if self.log == "all" else "one log"
+        return f"scorer, {self.units} units, {scope}"
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        return f"rlscheduler-{self.log}-{self.part}-{self.units}-seed{self.seed}".lower()
+
+
+def agents(setting: RLSchedulerSetting) -> Iterator[Agent]:
+    """Yield the trainings."""
+    for seed in range(setting.seeds):
+        for units in setting.units:
+            for log in LOGS:
+                yield from (Agent(log.name, part, units, seed) for part in log.parts)
+            yield from (Agent("all", part, units, seed) for part in ("a", "b"))
+
+
+def judge_of(log: Log, first_row: int, *, everywhere: bool) -> str:
+    """Return the part whose agent judges a window; of agents of all logs, ``a`` or ``b``."""
+    part = log.judge_of(first_row)
+    assert part is not None
+    return "a" if everywhere and part == "whole" else part
+
+
+def scenario_of(agent: Agent, setting: RLSchedulerSetting) -> Scenario:
+    """Return the scenario of a training."""
+    everywhere = agent.log == "all"
+    chosen = [log for log in LOGS if everywhere or log.name == agent.log]
+    first, *further = chosen
+    low, high = first.rows(agent.part)
+    last = len(workload_of(first)) - 1 if high is None else high
+    return Scenario.model_validate(
+        {
+            "name": agent.name,
+            "seed": agent.seed,
+            "workload": {
+                "type": "plugin",
+                "reader": f"{RLSchedulerLog.__module__}:{RLSchedulerLog.__qualname__}",
+                "args": {"path": str(first.path)},
+                "window": {"jobs": f"{low}..{last}"},
+            },
+            "cluster": {"processors": first.processors},
+            "learn": {
+                "learner": "rlscheduler",
+                "iterations": setting.iterations,
+                "held_out_every": 5,
+                "criterion": "slowdown_ratio",
+                "keep": "best",
+                "arguments": {
+                    "windows": setting.windows,
+                    "candidates": setting.candidates,
+                    "units": agent.units,
+                    "visible": VISIBLE,
+                    "held_out_share": 0.25,
+                    "logs": [_further(log, agent.part) for log in further],
+                },
+            },
+        }
+    )
+
+
+def _further(log: Log, part: str) -> dict[str, Any]:
+    first, last = log.rows(part)
+    return {"path": str(log.path), "processors": log.processors, "first": first, "last": last}

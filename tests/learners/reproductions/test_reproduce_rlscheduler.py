@@ -1,0 +1,127 @@
+"""The comparison with RLScheduler: who judges what, its intervals, and a tiny run to the page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from simkit.errors import RunError
+from simkit.learners.reproductions.rlscheduler import carry_out
+from simkit.learners.reproductions.rlscheduler.judge import standings
+from simkit.learners.reproductions.rlscheduler.study import (
+    JOBS,
+    LOGS,
+    RULES,
+    Agent,
+    RLSchedulerSetting,
+    agents,
+    judge_of,
+    scenario_of,
+)
+from simkit.training.reproduction import Workplace
+
+LUBLIN, ARCHIVE = LOGS[0], LOGS[1]
+TINY = RLSchedulerSetting(
+    seeds=1, iterations=1, windows=4, candidates=4, units=(0,), others=3, theirs=1
+)
+
+
+@pytest.mark.parametrize("log", LOGS)
+def test_no_agent_judges_what_it_was_trained_on(log) -> None:
+    for rows in log.windows(100).values():
+        for first in rows:
+            low, high = log.rows(log.judge_of(first))
+            assert first + JOBS <= low or (high is not None and first > high)
+
+
+def test_windows_across_the_middle_of_a_lublin_log_are_left_out() -> None:
+    assert LUBLIN.judge_of(5000 - JOBS) == "b"
+    assert LUBLIN.judge_of(5000) == "a"
+    assert LUBLIN.judge_of(5000 - JOBS + 1) is LUBLIN.judge_of(4999) is None
+    assert len(LUBLIN.windows(0)["ten"]) == 8
+    assert len(ARCHIVE.windows(0)["ten"]) == 10
+
+
+def test_agents_of_all_logs_leave_out_the_half_that_they_judge() -> None:
+    assert judge_of(ARCHIVE, 17, everywhere=False) == "whole"
+    assert judge_of(ARCHIVE, 17, everywhere=True) == "a"
+    assert judge_of(LUBLIN, 17, everywhere=True) == "b"
+
+
+def test_every_log_has_its_agents() -> None:
+    made = list(agents(TINY))
+    assert [(one.log, one.part) for one in made] == [
+        ("Lublin-1", "a"), ("Lublin-1", "b"), ("SDSC-SP2", "whole"), ("HPC2N", "whole"),
+        ("Lublin-2", "a"), ("Lublin-2", "b"), ("all", "a"), ("all", "b"),
+    ]  # fmt: skip
+    assert len({one.name for one in made}) == len(made)
+
+
+def judged(**means: tuple[float, ...]) -> pl.DataFrame:
+    """Return a table of candidates with a slowdown for each of some windows."""
+    rules = {name: (100.0,) * len(next(iter(means.values()))) for name in RULES}
+    rows = [
+        {
+            "log": "L", "windows": "others", "first_row": 700 * place, "candidate": name,
+            "seed": seed, "bounded_slowdown": value * (1 + seed * 0), "makespan_s": 10.0 * value,
+            "area_weighted_wait_s": 3600.0, "longest_wait_s": 7200.0,
+        }
+        for name, values in {**rules, **means}.items()
+        for seed in range(2 if name.startswith("scorer") else 1)
+        for place, value in enumerate(values)
+    ]  # fmt: skip
+    return pl.DataFrame(rows)
+
+
+def test_everyone_is_compared_with_the_rule_of_the_lowest_mean() -> None:
+    best, found = standings(
+        judged(saf=(2.0, 4.0, 8.0, 2.0), scorer=(1.0, 4.0, 2.0, 1.0)), "L", "others"
+    )
+    (scorer,) = [one for one in found if one.name == "scorer"]
+    assert best == "saf"
+    assert (scorer.mean, scorer.median, scorer.won) == (2.0, 1.5, 0.75)
+    assert scorer.geometric == pytest.approx(8 ** (1 / 4))
+    assert scorer.ratio[0] == 0.5
+    assert scorer.geometric_ratio[0] == pytest.approx(2**-1)
+    assert scorer.ratio[1] < 0.5 < scorer.ratio[2]
+    assert scorer.makespan == pytest.approx(2**-1)
+    assert (scorer.area_weighted_wait_h, scorer.longest_wait_h) == (1.0, 2.0)
+    assert scorer.seeds == (2.0, 2.0)
+
+
+def test_the_best_rule_beside_itself_has_no_spread() -> None:
+    best, found = standings(judged(fcfs=(3.0, 5.0, 9.0)), "L", "others")
+    (itself,) = [one for one in found if one.name == best]
+    np.testing.assert_allclose([*itself.ratio, *itself.geometric_ratio], 1.0)
+
+
+def test_without_the_logs_it_says_where_they_belong(monkeypatch, tmp_path) -> None:
+    monkeypatch.delenv("SIMKIT_DATA", raising=False)
+    with pytest.raises(RunError, match="set SIMKIT_DATA to the folder"):
+        scenario_of(Agent("SDSC-SP2", "whole", 0, 0), TINY)
+
+
+@pytest.mark.long
+def test_a_tiny_run_to_the_page(tmp_path) -> None:
+    data = os.environ.get("SIMKIT_DATA", "")
+    if not all((Path(data) / "swf" / f"{log.file}.gz").is_file() for log in LOGS):
+        pytest.skip("no logs; set SIMKIT_DATA")
+    for folder in ("pages", "work"):
+        (tmp_path / folder).mkdir()
+    said: list[str] = []
+    place = Workplace(tmp_path / "pages", tmp_path / "work", True, 1, said.append)
+    page = carry_out(place, TINY)
+    text = page.read_text("utf-8")
+    assert len(said) == 8 + 3
+    assert text.count("\n## ") == 2 + 2 * len(LOGS) + 1
+    table = pl.read_csv(tmp_path / "pages" / "rlscheduler.csv")
+    assert set(table["candidate"]) == {
+        *RULES, "hold", "scorer, 0 units, one log", "scorer, 0 units, all logs",
+    }  # fmt: skip
+    carry_out(place, TINY)  # nothing is done again
+    assert len(said) == 8 + 3 + 1
+    assert page.read_text("utf-8") == text

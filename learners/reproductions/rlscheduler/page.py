@@ -57,7 +57,7 @@ def write_page(place: Workplace, results: Results) -> Path:
 def _head(place: Workplace) -> str:
     size = " --quick" if place.quick else ""
     note = (
-        "\n\n**This is the quick version**: few iterations and one seed, so that the scorers are not what they can be."
+        "\n\n**This is the quick version**: few iterations, and no units beside the weighted sum, so that the scorers are not what they can be."
         if place.quick
         else ""
     )
@@ -156,8 +156,9 @@ def _setting(results: Results) -> str:
   fixed seed: from the first 10,000 jobs of SDSC-SP2 and HPC2N, whose scorers are trained from row 11,100 on, and on
   either side of the middle of the Lublin logs, judged by the scorer of the other side. The paper's windows that cross
   the middle are left out there.
-- **Scorers** pick among the 128 oldest jobs, may not hold jobs back, and have 15 weights, or {units} rectified linear
-  units beside them: seeds 0 to {setting.seeds - 1}, {setting.iterations} iterations of {setting.candidates} candidates on {setting.windows} fresh windows of 256 to 1,024 jobs; of a
+- **Scorers** pick among the 128 oldest jobs, may not hold jobs back, and are a weighted sum of 15 features with {units} rectified
+  linear units beside it: seeds 0 to {setting.seeds - 1}, {setting.iterations} iterations of {setting.candidates} candidates on {setting.windows} fresh windows of 256 to 1,024 jobs in which SAF-p has a
+  bounded slowdown of at least 5 (scorers of SDSC-SP2 alone: 50); of a
   training the scorer of the iteration with the lowest ratio to SAF-p on held-out windows *of the training part*.
   *All logs*: one scorer, trained on all four. A scorer's row is the mean over seeds, window by window.
 - **Rules** see all jobs that wait. *hold* passes over jobs that request more than r₀ while anything runs and fewer than

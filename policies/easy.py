@@ -18,7 +18,7 @@ from simkit.policy import Place, State, SystemInfo
 from simkit.policy.lane import LONG, Gap, Lane, by_estimate
 from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.profile import Profile
-from simkit.policy.room import Release, Room, make_room
+from simkit.policy.room import Release, Room, make_room, total_usable
 from simkit.policy.task import Placement, Task
 
 
@@ -160,7 +160,7 @@ class Easy:
 
     def _that_fit(self, state: State, lane: Lane) -> Iterable[Task]:
         """Return the tasks behind the head that fit into what all machines have free together."""
-        return lane.fitting(Gap(state.room.total_free()), shortest_first=self._shortest_first)
+        return lane.fitting(Gap(total_usable(state.room)), shortest_first=self._shortest_first)
 
     def _reserve(self, state: State, head: Task) -> None:
         """Find the shadow time and what will be free then, the head not yet placed."""
@@ -187,7 +187,7 @@ class Easy:
 
     def _fill_profile(self, state: State, lane: Lane) -> Iterator[Place]:
         """The general form, with everything that is known ahead."""
-        gap, profile, started = Gap(state.room.total_free()), None, []
+        gap, profile, started = Gap(total_usable(state.room)), None, []
         tried = lane.head, state.starts, state.releases, True
         if tried == self._tried:
             tasks: Iterable[Task] = self._as_tried(lane.newcomers(state))
@@ -234,9 +234,10 @@ def shadow_time(room: Room, head: Task, releases: Sequence[Release], now: float)
 def _fits(room: Room, head: Task) -> bool:
     """Return whether a place for the head is free; it costs less than `fit` where too little is."""
     needed = head.instances if head.gang else 1
-    short = any(a * needed > f for a, f in zip(head.request, room.total_free(), strict=True))
-    if short and (room.free() >= 0).all():  # below 0, one machine would hide what another has
-        return False
+    if any(a * needed > f for a, f in zip(head.request, room.total_free(), strict=True)):
+        usable = total_usable(room)  # costs more, and is seldom more
+        if any(a * needed > f for a, f in zip(head.request, usable, strict=True)):
+            return False
     return room.fit(head) is not None
 
 

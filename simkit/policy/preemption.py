@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from simkit.policy import Kill, State, Suspend, SystemInfo
 from simkit.policy.profile import Profile
-from simkit.policy.room import PlacementRule
+from simkit.policy.room import PlacementRule, total_usable
 from simkit.policy.task import Allocation, Task
 from simkit.units import TIME_GRID
 
@@ -47,7 +47,7 @@ def victims(state: State, task: Task, rule: PlacementRule | None = None) -> list
         rule: which machine comes first; None: the first that fits.
     """
     candidates = _candidates(state, task)
-    for r, (needed, free) in enumerate(zip(task.least, state.room.total_free(), strict=True)):
+    for r, (needed, free) in enumerate(zip(task.least, total_usable(state.room), strict=True)):
         if needed > free + sum([allocation.held[r] for allocation in candidates]):
             return []
     without = _Without(state, rule)

@@ -79,6 +79,19 @@ class Room(Protocol):
         """Change a machine's capacity; its tasks keep running."""
 
 
+def total_usable(room: Room) -> Sequence[float]:
+    """Return (R,) what tasks may take over all machines; live unless a machine is overdrawn.
+
+    A machine whose capacity went while tasks ran on it has less than nothing free, and in
+    `Room.total_free` that would hide what other machines have.
+    """
+    free = room.free()
+    if (free >= 0).all():
+        return room.total_free()
+    usable: list[float] = np.maximum(free, 0.0).sum(axis=0).tolist()
+    return usable
+
+
 def make_room(capacity: Floats) -> Room:
     """Return an empty cluster's room: (M, R) capacities."""
     return PoolRoom(capacity) if len(capacity) == 1 else MachineRoom(capacity)

@@ -162,3 +162,16 @@ def test_all_are_tried_again_when_what_is_known_ahead_changes(
 
     jobs = [*jobs, (1, 10, 8, 10)]  # it does not start, but makes the policy look again
     assert simulate(Foretold(FCFS(), Easy()), job_columns(jobs), 8).starts == starts
+
+
+@pytest.mark.parametrize("more_ahead", [False, True])
+def test_an_overdrawn_machine_hides_nothing_of_others(more_ahead, simulate, job_columns):
+    """The first job runs on into maintenance: its machine has 2 less than nothing."""
+    windows = [Maintenance(4, 9, machine=0, amount=(2.0,))]
+    if more_ahead:  # then EASY plans in a profile
+        windows.append(Maintenance(500, 501, machine=0, amount=(2.0,)))
+    cluster = Cluster(("processors",), ("a", "b", "c"), [[2.0]] * 3, maintenance=tuple(windows))
+    jobs = [(0, 20, 2, 3), (0, 30, 2, 30), (5, 5, 4, 5), (0, 1, 1, 1)]
+    starts = simulate(composed("fcfs", easy=True), job_columns(jobs), cluster).starts
+    assert starts[:2] == [0, 0]
+    assert starts[3] == 5  # beside the head, on the machine that has room

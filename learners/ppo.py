@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from simkit.arrays import Floats, Ints
 from simkit.learners.arguments import NotNegative, Positive, Share, prepared, refuse_without_jobs
@@ -41,7 +41,7 @@ from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
 from simkit.learners.lockstep.slot_games import SlotGames, Starts
 from simkit.learning.observe_slots import context_size, slot_set_schema, slot_size
 from simkit.scenario import Scenario
-from simkit.scenario.types import Count, Section
+from simkit.scenario.types import BrokenRulesError, Count, Section
 from simkit.training import Training
 
 VALUE_SHARE: Final = 0.5
@@ -57,6 +57,8 @@ class PPOArguments(Section):
     """Iterations of the training."""
     loads: list[Positive] = Field(default_factory=list)
     """Offered loads to mix, each with as many jobs; none: that of the workload."""
+    weights: list[Positive] = Field(default_factory=list)
+    """What each of the loads counts in the policy's gain, beside the others; none: all the same."""
     job_sets: Count = 100
     """Fresh job sets per iteration, of all loads together."""
     rollouts: Annotated[int, Field(ge=2)] = 8
@@ -83,6 +85,13 @@ class PPOArguments(Section):
     """Job sets on which the agent is evaluated; the same for all trainings, never trained on."""
     max_decisions: Count = 3000
     """An episode ends after this many decisions; jobs still open then count as unfinished."""
+
+    @model_validator(mode="after")
+    def _one_for_each_load(self) -> Self:
+        if self.weights and len(self.weights) != len(self.loads):
+            text = f"has {len(self.weights)} numbers for {len(self.loads)} loads; give one for each"
+            raise BrokenRulesError([(("weights",), text)])
+        return self
 
 
 def begin(
@@ -194,8 +203,11 @@ class PPOTraining(TorchTraining):
         That is done load by load: else the highest would drown out the others.
         """
         rows = np.flatnonzero(rollouts.allowed.sum(axis=1) > 1)
-        deviation = deviation_by_group(advantages[rows], self._load(rollouts.episode[rows]))
-        return rollouts.batch(rows, advantages[rows] / deviation, returns[rows], self.device)
+        load = self._load(rollouts.episode[rows])
+        scaled = advantages[rows] / deviation_by_group(advantages[rows], load)
+        if weights := self.chosen.weights:
+            scaled *= np.array(weights)[load] / np.mean(weights)
+        return rollouts.batch(rows, scaled, returns[rows], self.device)
 
     def _improve(self, part: Batch, entropy_weight: float) -> float:
         """Take one step of Adam; return the mean entropy."""

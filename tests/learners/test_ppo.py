@@ -13,10 +13,14 @@ from trainings import check_held_out_changes_nothing, check_resume, deeprm_scena
 
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
+from simkit.learners.common.rollouts import roll_out
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import MixedJobs, job_source
+from simkit.learners.lockstep.outcome import outcome
 from simkit.learners.ppo import PPOTraining, begin
 from simkit.scenario import Scenario
+from simkit.training.candidates import Candidate
+from simkit.training.evaluate import evaluate
 
 SMALL = {
     "job_sets": 4,
@@ -43,7 +47,12 @@ def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> 
     return made
 
 
-SETTINGS: list[Mapping[str, Any]] = [{}, {"loads": [0.3, 1.3]}, {"objective": "completion"}]
+SETTINGS: list[Mapping[str, Any]] = [
+    {},
+    {"loads": [0.3, 1.3], "weights": [3, 1]},
+    {"objective": "completion"},
+    {"starts": "ahead"},
+]
 
 
 @pytest.mark.parametrize("arguments", SETTINGS)
@@ -86,6 +95,34 @@ def test_the_agent_that_is_written_decides_as_the_network_does(tmp_path: Path) -
     assert np.allclose(agent._network.logits(seen), expected, atol=1e-6)
 
 
+def test_an_agent_that_places_ahead_runs_as_in_its_training(tmp_path: Path) -> None:
+    made = training(starts="ahead")
+    made.step()
+    made.write_agent(tmp_path / "agent", {"slowdown": 2.5})
+    games = made._games(made.unseen_sets, 1)
+    while len(games.active):
+        mask = games.mask()
+        assert (mask[:, -1] != mask[:, :-1].any(axis=1)).all()
+        with torch.inference_mode():
+            logits = made.network.actor(torch.from_numpy(games.observe())).numpy()
+        games.step(np.where(mask, logits, -np.inf).argmax(axis=1))
+    greedy = {"agent": str(tmp_path / "agent"), "args": {"choose": "greedy"}}
+    found = evaluate(deeprm_scenario(), [Candidate("agent", greedy)], sets=3, workers=1)
+    assert found.candidates[0].pooled_mean == pytest.approx(outcome(games.lockstep)["slowdown"])
+
+
+def test_a_load_counts_by_its_weight_in_the_gain() -> None:
+    equal, weighted = training(loads=[0.3, 1.3]), training(loads=[0.3, 1.3], weights=[3, 1])
+    parts = []
+    for made in (equal, weighted):
+        sets = made.source.draw(np.random.default_rng(0), 4)
+        games = made._games(sets, made.chosen.rollouts)
+        rollouts = roll_out(games, made.network, np.random.default_rng(0))
+        parts.append(made._batch(rollouts, *made._advantages(rollouts)))
+    ratio = (parts[1].advantage / parts[0].advantage).numpy()
+    assert set(ratio[np.isfinite(ratio)].round(4)) == {0.5, 1.5}
+
+
 def test_all_mistakes_are_told_at_once() -> None:
     wrong = deeprm_scenario(
         cluster={"machines": [{"count": 2, "cpu": 10, "mem": 10}]}, scheduling={"step": "2s"}
@@ -104,6 +141,7 @@ def test_all_mistakes_are_told_at_once() -> None:
     [
         (SOFIA, {"loads": [0.5]}, "learn.arguments.loads: only the workload deeprm has"),
         ({}, {"loads": [0.5, 2.0]}, "^learn.arguments.loads: 2 needs"),
+        ({}, {"weights": [1.0]}, "^learn.arguments.weights: has 1 numbers for 0 loads"),
         ({"workload": {"type": "deeprm", "rate": 0.0001}}, {}, "held_out_sets: .* are empty"),
     ],
 )

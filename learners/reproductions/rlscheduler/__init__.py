@@ -9,6 +9,7 @@ from simkit.learners.reproductions.common import train_in
 from simkit.learners.reproductions.rlscheduler.judge import (
     judge_easy,
     judge_theirs,
+    never_better,
     training_seconds,
 )
 from simkit.learners.reproductions.rlscheduler.page import Results, write_page
@@ -38,8 +39,9 @@ def carry_out(place: Workplace, setting: RLSchedulerSetting) -> Path:
     easy = judge_easy(place, setting)
     theirs = judge_theirs(place, setting)
     place.say("writing the page")
-    seconds = training_seconds(place.work / "trainings", [task.name for task in tasks])
-    return write_page(place, Results(setting, easy, theirs, seconds, _commit()))
+    folder, names = place.work / "trainings", [task.name for task in tasks]
+    seconds, began = training_seconds(folder, names), never_better(folder, names)
+    return write_page(place, Results(setting, easy, theirs, seconds, began, _commit()))
 
 
 def _commit() -> str:

@@ -29,6 +29,8 @@ class Results:
     easy: pl.DataFrame
     theirs: pl.DataFrame
     training_s: float
+    never_better: Sequence[str]
+    """Trainings whose scorer still is the rule that it began at."""
     commit: str
 
 
@@ -86,8 +88,19 @@ def _verdicts(results: Results) -> str:
                 limit = f"at most {share:g} of {words}, {bar:.1f}"
                 rows.append((log.name, limit, one.name, f"{one.mean:.1f}", f"{ratio:.2f}", met))
     return "## Result\n\n" + _table(rows) + (
-        "\n\nMean bounded slowdown on the windows of the next section but one, with EASY; none of them was trained on."
+        "\n\nMean bounded slowdown on the windows of the next section but one, with EASY; none of them was trained on.\n\n"
+        + _untrained(results)
     )  # fmt: skip
+
+
+def _untrained(results: Results) -> str:
+    if not results.never_better:
+        return "Every training found a scorer that does better on its held-out windows than SAF-p, where it begins."
+    names = ", ".join(f"`{name}`" for name in results.never_better)
+    return (
+        "These trainings found nothing better on their held-out windows than SAF-p, where they begin, so that their "
+        f"scorer still is SAF-p, nearly: {names}."
+    )
 
 
 def _theirs(results: Results) -> str:

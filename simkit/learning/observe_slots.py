@@ -22,9 +22,10 @@ from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import State
 
 NAME = "slot-set"
-ARRIVALS = 6.0
-"""How far the numbers of arrivals reach. As shares, beside dozens of others, they would be learned
-last, and an agent for several loads depends on them."""
+JOBS, STEPS = 4, 12
+"""Units of the jobs that have come and of the time since the first one."""
+LARGEST = 6
+"""So many of these units are told apart."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ def slot_set(view: SlottedView, facts: SlotFacts, model: Slotted) -> Numbers:
     numbers[..., : whole - 4] = held.reshape(*lead, whole - 4)
     numbers[..., whole - 4] = np.minimum(view.backlog / model.backlog_shown, 1.0)
     numbers[..., whole - 3] = np.minimum(view.since_arrival / model.memory, 1.0)
-    usual = 2 + 2 * elapsed / model.max_length
-    numbers[..., whole - 2] = ARRIVALS * (facts.arrived / (facts.arrived + usual) - 0.5)
-    numbers[..., whole - 1] = ARRIVALS * (elapsed / (elapsed + model.max_length) - 0.5)
+    # By how much likelier one load is than another is linear in these two.
+    numbers[..., whole - 2] = np.minimum(facts.arrived / JOBS, LARGEST)
+    numbers[..., whole - 1] = np.minimum(elapsed / STEPS, LARGEST)
     tasks = numbers[..., whole:].reshape(*lead, slots, slot_size(model))
     tasks[..., 0] = view.length > 0
     tasks[..., 1] = np.minimum(view.length / model.max_length, 1.0)
@@ -92,10 +93,9 @@ def slot_set_schema(model: Slotted) -> ObservationSchema:
         Field("backlog", (1,), 0, 1, "1", f"tasks behind the slots / {model.backlog_shown}"),
         Field("since_arrival", (1,), 0, 1, "1", f"steps since a job last came / {model.memory}"),
         Field(
-            "arrivals", (2,), -ARRIVALS / 2, ARRIVALS / 2, "1",
-            f"when n jobs have come, t steps after the first: x = n / (n + 2 + 2 t / "
-            f"{model.max_length}) and x = t / (t + {model.max_length}), both as {ARRIVALS:g} x - "
-            f"{ARRIVALS / 2:g}",
+            "arrivals", (2,), 0, LARGEST, "1",
+            f"jobs that have come / {JOBS}, and steps since the first one came / {STEPS}, each at "
+            f"most {LARGEST}",
         ),
         Field(
             "slots", (slots, slot_size(model)), 0, 1, "1",

@@ -295,7 +295,7 @@ WRONG = [
     (lambda: price_threshold(percentile=101), "percentile is 101; it must be in 0..100"),
     (lambda: carbon_threshold(float("nan")), "at_most is nan"),
     (lambda: carbon_threshold(1.0, max_delay="0s"), "max_delay is '0s'"),
-    (lambda: GreenSlot("never"), "backfill green-slot: max_delay"),
+    (lambda: GreenSlot("never"), "green-slot: max_delay"),
     (lambda: GreenSlot("0s", "carbn"), "(?s)max_delay.*signal is 'carbn'.*did you mean 'carbon'"),
     (lambda: GreenSlot(interrupt="yes"), "interrupt is 'yes'; it must be true or false"),
     (lambda: GreenSlot(interrupt=True).compose(FCFS()), "write order: least-slack"),

@@ -18,6 +18,7 @@ import torch
 from pydantic import Field, model_validator
 
 from simkit.arrays import Floats, Ints
+from simkit.errors import ScenarioError
 from simkit.learners.arguments import NotNegative, Positive, Share, prepared, refuse_without_jobs
 from simkit.learners.common.baselines import step_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
@@ -123,6 +124,7 @@ class PPOTraining(TorchTraining):
         self.source, self.model = source, source.model
         self.unseen_sets = source.held_out(arguments.held_out_sets)
         refuse_without_jobs({"held_out_sets": self.unseen_sets})
+        _refuse_loads_without_sets(arguments, source)
         # Agent
         model = self.model
         self.schema = slot_set_schema(model)
@@ -240,3 +242,14 @@ class PPOTraining(TorchTraining):
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         how = describe(self.network.actor.shape, self.schema, self.model, self.chosen.starts)
         self.write_network(folder, self.network.actor, how, curve_end)
+
+
+def _refuse_loads_without_sets(chosen: PPOArguments, source: JobSource) -> None:
+    """Raise ScenarioError if some loads would get none of an iteration's job sets."""
+    sets = np.bincount(source.source_of(chosen.job_sets), minlength=len(chosen.loads))
+    without = [f"{load:g}" for load, count in zip(chosen.loads, sets, strict=False) if not count]
+    if without:
+        raise ScenarioError(
+            f"learn.arguments.job_sets: is {chosen.job_sets}, of which the loads "
+            f"{', '.join(without)} get none, since all loads bring as many jobs; give more"
+        )

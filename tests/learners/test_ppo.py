@@ -141,6 +141,7 @@ def test_all_mistakes_are_told_at_once() -> None:
     [
         (SOFIA, {"loads": [0.5]}, "learn.arguments.loads: only the workload deeprm has"),
         ({}, {"loads": [0.5, 2.0]}, "^learn.arguments.loads: 2 needs"),
+        ({}, {"loads": [0.1, 0.2, 1.8]}, "job_sets: is 4, of which the loads 1.8 get none"),
         ({}, {"weights": [1.0]}, "^learn.arguments.weights: has 1 numbers for 0 loads"),
         ({"workload": {"type": "deeprm", "rate": 0.0001}}, {}, "held_out_sets: .* are empty"),
     ],

@@ -32,7 +32,7 @@ from simkit.learners.common.returns import (
 )
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
 from simkit.learners.common.schedules import linear
-from simkit.learners.common.shapes import SetScorerShape
+from simkit.learners.common.shapes import SetScorerShape, Width
 from simkit.learners.common.training import TorchTraining
 from simkit.learners.description import describe
 from simkit.learners.lockstep import Lockstep, Objective
@@ -42,7 +42,7 @@ from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
 from simkit.learners.lockstep.slot_games import SlotGames, Starts
 from simkit.learning.observe_slots import context_size, slot_set_schema, slot_size
 from simkit.scenario import Scenario
-from simkit.scenario.types import BrokenRulesError, Count, Section
+from simkit.scenario.types import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
 
 VALUE_SHARE: Final = 0.5
@@ -56,9 +56,9 @@ class PPOArguments(Section):
 
     iterations: Count = 40
     """Iterations of the training."""
-    loads: list[Positive] = Field(default_factory=list)
+    loads: Many[Positive] = ()
     """Offered loads to mix, each with as many jobs; none: that of the workload."""
-    weights: list[Positive] = Field(default_factory=list)
+    weights: Many[Positive] = ()
     """What each of the loads counts in the policy's gain, beside the others; none: all the same."""
     job_sets: Count = 100
     """Fresh job sets per iteration, of all loads together."""
@@ -68,7 +68,7 @@ class PPOArguments(Section):
     """What is minimised: the slowdown or the completion time of the jobs."""
     starts: Starts = "now"
     """Tasks may start now or wait, or (`ahead`) each is given its earliest place at once."""
-    hidden: Count = 64
+    hidden: Width = 64
     """Units of each layer."""
     learning_rate: Positive = 0.001
     """Learning rate of Adam."""

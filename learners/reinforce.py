@@ -21,6 +21,7 @@ from simkit.learners.common.networks import Perceptron, seeded
 from simkit.learners.common.optimisers import OptimiserName, make_optimiser
 from simkit.learners.common.returns import rewards_to_go
 from simkit.learners.common.rollouts import Rollouts
+from simkit.learners.common.shapes import Width
 from simkit.learners.common.training import Stateful, TorchTraining
 from simkit.learners.common.value_baseline import ValueBaseline
 from simkit.learners.description import describe
@@ -47,7 +48,7 @@ class ReinforceArguments(Section):
     """New job sets in each iteration; false: the same ones each time, as in the original."""
     objective: Objective = "slowdown"
     """What is minimised: the slowdown or the completion time of the jobs."""
-    hidden: Count = 20
+    hidden: Width = 20
     """Units of the hidden layer."""
     learning_rate: Positive = 0.001
     """Learning rate of the optimiser."""

@@ -43,8 +43,7 @@ def plain_network(
 def masked_log_softmax(logits: Array, allowed: Bools | None = None) -> Array:
     """Return logits - log(sum(exp(logits))) over the actions that are allowed.
 
-    A masked action has a probability of 0, so no gradient flows to its logit, and the others'
-    probabilities keep their ratios.
+    A masked action has a probability of 0, and the others' probabilities keep their ratios.
 
     Args:
         logits: (…, A) finite numbers.

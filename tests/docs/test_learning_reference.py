@@ -98,3 +98,9 @@ def test_every_encoder_and_reward_is_in_the_reference(name):
 @pytest.mark.parametrize("name", [*ENCODERS, *REWARDS, *ENVS])
 def test_every_name_for_gymnasium_is_in_its_how_to(name):
     assert f"`{name}`" in (DOCS / "howto" / "gymnasium.md").read_text("utf-8")
+
+
+def test_tables_speak_of_numbers_and_lists_not_of_python():
+    for page in (DOCS / "reference").glob("*.md"):
+        text = page.read_text("utf-8")
+        assert not [word for word in ("typing.", "PydanticUndefined", "FieldInfo") if word in text]

@@ -8,11 +8,13 @@ from simkit.learners.reproductions.common import markdown
 from simkit.learners.reproductions.deeprm.figures import RatioEstimate
 from simkit.learners.reproductions.deeprm.one_agent import (
     ALONE,
+    DECAY,
     FAMILIES,
     FIRST_JUDGED,
     FULL,
     MIXED,
     QUICK,
+    WEIGHTS,
     OneAgentAtLoad,
 )
 from simkit.training.reproduction import Workplace
@@ -41,7 +43,9 @@ def section(found: Sequence[OneAgentAtLoad], place: Workplace) -> str:
         "times and whether they fit now, and how many jobs have come; one scorer serves all slots. "
         f"*One agent, all loads*: {setting.iterations[MIXED]} iterations of {setting.job_sets[MIXED]} job sets of "
         f"all these loads, 8 rollouts each. *Agents of 70 %*: {setting.iterations[ALONE]} iterations of "
-        f"{setting.job_sets[ALONE]} sets at 70 %. Both take the likeliest action.",
+        f"{setting.job_sets[ALONE]} sets at 70 %. Both take the likeliest action. The entropy's weight is "
+        f"{setting.entropy[MIXED]:g} and {setting.entropy[ALONE]:g} at first; in the mix λ is {DECAY:g}, and "
+        f"{' and '.join(f'{load} % counts {weight:g} times' for load, weight in WEIGHTS.items())}.",
         markdown([head, ["---"] * len(head), *rows]),
         f"Mean slowdown over all jobs of {setting.judging:,} job sets a load (`seed: {FIRST_JUDGED}` and "
         "following); the mean over the seeds, with the interval of 95 % by resampling job sets. *Over the best "

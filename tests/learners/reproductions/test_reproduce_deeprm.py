@@ -115,6 +115,38 @@ def test_opponents_are_the_papers_and_the_best_of_them_is_taken(made):
     )
 
 
+def test_one_agent_is_compared_with_rules_that_other_sets_chose(made):
+    place = made[0]
+    for load in SMALL.judged:
+        tables = [
+            pl.read_parquet(path) for path in (place.work / "judged").glob(f"one-agent-{load}-*")
+        ]
+        choosing, judging = sorted(tables, key=lambda table: table["seed"].max())
+        assert set(choosing["seed"]).isdisjoint(judging["seed"])
+
+        def means(table: pl.DataFrame) -> dict[str, float]:
+            found = table.group_by("label").agg(pl.col("sum").sum() / pl.col("jobs").sum())
+            return dict(found.iter_rows())
+
+        before, after = means(choosing), means(judging)
+        rules = [label for label in after if not label.startswith("ppo-")]
+        families = ("SJF", "Packer", "Tetris", "headroom")
+        assert {before[label] for label in rules} == {
+            min(mean for label, mean in before.items() if label.startswith(family))
+            for family in families
+        }
+        (row,) = re.findall(rf"^\| {load} % \|.* % \[.*\|$", section_of(place), re.MULTILINE)
+        cells = [cell.strip() for cell in row.split("|")]
+        agent, best = after["ppo-mixed-seed0"], min(after[label] for label in rules)
+        assert cells[6].startswith(f"{agent:.3f} [")
+        assert cells[8].startswith(f"{100 * (agent / best - 1):+.1f} %")
+
+
+def section_of(place: Workplace) -> str:
+    page = (place.pages / "deeprm.md").read_text()
+    return page.partition("## One agent for all loads")[2].partition("\n## ")[0]
+
+
 PAGE = (Path(__file__).parents[3] / "docs" / "reproductions" / "deeprm.md").read_text("utf-8")
 
 

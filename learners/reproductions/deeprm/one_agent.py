@@ -33,7 +33,7 @@ from simkit.training.reproduction import Workplace
 
 MIXED, ALONE = "mixed", "70"
 """Kinds of training: all loads, or 70 % alone."""
-WEIGHTS = {10: 6.0}
+WEIGHTS = {10: 3.0}
 """Loads that count more than 1 in the mix: in its first steps a low load looks like any other."""
 DECAY = 1.0
 """λ of the mix. What a job that is held back costs is seen when it ends, a dozen steps later; a λ

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +43,16 @@ def keep(path: Path, write: Callable[[Path], object]) -> None:
     part = path.with_suffix(".part")
     write(part)
     part.replace(path)
+
+
+def digest_of(told: object) -> str:
+    """Return a short hash of plain values, for the name of a result that is kept."""
+    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def weights_hash(training: Path) -> str:
+    """Return a hash of the weights of a complete training's agent."""
+    return sha256((training / "agent" / "weights.safetensors").read_bytes()).hexdigest()
 
 
 def train_in(place: Workplace, scenarios: Iterable[Scenario]) -> None:

@@ -7,16 +7,14 @@ training has seen, next to heuristics.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from simkit.learners.reproductions.common import keep, train_in
+from simkit.learners.reproductions.common import digest_of, keep, train_in, weights_hash
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
@@ -206,9 +204,8 @@ def digest(told: Sequence[object], everyone: Iterable[Candidate]) -> str:
     told = list(told)
     for one in everyone:
         agent = one.policy.get("agent")
-        weights = Path(agent, "agent", "weights.safetensors").read_bytes() if agent else b""
-        told += [one.label, dict(one.policy) if agent is None else sha256(weights).hexdigest()]
-    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+        told += [one.label, weights_hash(Path(agent)) if agent else dict(one.policy)]
+    return digest_of(told)
 
 
 COLUMNS = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ from simkit.learners.pool.agent import PoolAgent, ScorerOrder
 from simkit.learners.pool.description import PoolDescription
 from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import Hold, simulate
-from simkit.learners.reproductions.common import keep
+from simkit.learners.reproductions.common import digest_of, keep, weights_hash
 from simkit.learners.reproductions.rlscheduler.study import (
     HOLDS,
     JOBS,
@@ -56,6 +56,13 @@ def scorer_of(place: Workplace, agent: Agent) -> Scorer:
     return PoolAgent.of(bundle, PoolDescription.read(bundle.description)).scorer
 
 
+def _kept(place: Workplace, name: str, setting: RLSchedulerSetting) -> Path:
+    """Return where a table is kept that follows from the setting and the weights of its agents."""
+    folder = place.work / "trainings"
+    told = [asdict(setting), *(weights_hash(folder / agent.name) for agent in agents(setting))]
+    return place.work / f"{name}-{digest_of(told)}.parquet"
+
+
 # --- EASY -----------------------------------------------------------------------------------------
 
 
@@ -87,7 +94,7 @@ def choose_hold(log: Log, part: str) -> HoldChoice:
 
 def judge_easy(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
     """Return a row a log, set of windows, window and candidate, with all measures; it is kept."""
-    path = place.work / "easy.parquet"
+    path = _kept(place, "easy", setting)
     if not path.exists():
         rows = [row for log in LOGS for row in _of_log(place, log, setting)]
         keep(path, pl.DataFrame(rows).write_parquet)
@@ -227,16 +234,19 @@ def _slowdown(policy: Any, workload: Workload, processors: int) -> float:
 def judge_theirs(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
     """Return the mean bounded slowdown of orders by RLScheduler's rules, a row a cell; kept.
 
-    Agents are those of seed 0 with the most units, trained with EASY.
+    Agents are those of all seeds with the most units, trained with EASY.
     """
-    path = place.work / "theirs.parquet"
+    path = _kept(place, "theirs", setting)
     if not path.exists():
         rows = [
-            {"log": log.name, "backfilling": backfilling, "order": name, "bounded_slowdown": value}
+            {
+                "log": log.name, "backfilling": backfilling, "order": name, "seed": seed,
+                "bounded_slowdown": value,
+            }
             for log in LOGS
             for backfilling in (False, True)
-            for name, value in _cells(place, log, setting, backfilling=backfilling)
-        ]
+            for name, seed, value in _cells(place, log, setting, backfilling=backfilling)
+        ]  # fmt: skip
         keep(path, pl.DataFrame(rows).write_parquet)
         place.say("judged by RLScheduler's rules")
     return pl.read_parquet(path)
@@ -244,24 +254,25 @@ def judge_theirs(place: Workplace, setting: RLSchedulerSetting) -> pl.DataFrame:
 
 def _cells(
     place: Workplace, log: Log, setting: RLSchedulerSetting, *, backfilling: bool
-) -> Iterator[tuple[str, float]]:
-    """Yield the mean over the ten windows of each order."""
+) -> Iterator[tuple[str, int, float]]:
+    """Yield the mean over the ten windows of each order, and of the scorer of each seed."""
     rule: Any = plugins.find("simkit.policies", "rlscheduler", kind="backfill")
     units = max(setting.units)
     rows = TEN[: setting.theirs]
     parts = [Workload.take(workload_of(log), np.arange(row, row + JOBS)) for row in rows]
     for name in (*THEIRS, *OURS):
         order: Any = plugins.find("simkit.policies", name, kind="order")
-        yield name, float(np.mean(
+        yield name, 0, float(np.mean(
             [_slowdown(rule(backfilling).compose(order()), w, log.processors) for w in parts]
         ))  # fmt: skip
-    scorers: Mapping[str, Scorer] = {
-        part: scorer_of(place, Agent(log.name, part, units, 0)) for part in log.parts
-    }
     judged = [(row, w) for row, w in zip(rows, parts, strict=True) if log.judge_of(row)]
-    yield "scorer", _over(judged, scorers, log, lambda scorer: rule(backfilling).compose(
-        ScorerOrder(scorer)
-    ))  # fmt: skip
+    for seed in range(setting.seeds):
+        scorers: Mapping[str, Scorer] = {
+            part: scorer_of(place, Agent(log.name, part, units, seed)) for part in log.parts
+        }
+        yield "scorer", seed, _over(judged, scorers, log, lambda scorer: rule(backfilling).compose(
+            ScorerOrder(scorer)
+        ))  # fmt: skip
 
 
 def _over(

@@ -11,7 +11,8 @@ import pytest
 
 from simkit.errors import RunError
 from simkit.learners.reproductions.rlscheduler import carry_out
-from simkit.learners.reproductions.rlscheduler.judge import standings
+from simkit.learners.reproductions.rlscheduler.judge import OURS, THEIRS, standings
+from simkit.learners.reproductions.rlscheduler.page import TheirCells
 from simkit.learners.reproductions.rlscheduler.study import (
     JOBS,
     LOGS,
@@ -67,11 +68,12 @@ def judged(**means: tuple[float, ...]) -> pl.DataFrame:
     rows = [
         {
             "log": "L", "windows": "others", "first_row": 700 * place, "candidate": name,
-            "seed": seed, "bounded_slowdown": value * (1 + seed * 0), "makespan_s": 10.0 * value,
+            "seed": seed, "bounded_slowdown": value * weights[seed], "makespan_s": 10.0 * value,
             "area_weighted_wait_s": 3600.0, "longest_wait_s": 7200.0,
         }
         for name, values in {**rules, **means}.items()
-        for seed in range(2 if name.startswith("scorer") else 1)
+        for weights in [(0.5, 1.5) if name.startswith("scorer") else (1.0,)]
+        for seed in range(len(weights))
         for place, value in enumerate(values)
     ]  # fmt: skip
     return pl.DataFrame(rows)
@@ -90,13 +92,21 @@ def test_everyone_is_compared_with_the_rule_of_the_lowest_mean() -> None:
     assert scorer.ratio[1] < 0.5 < scorer.ratio[2]
     assert scorer.makespan == pytest.approx(2**-1)
     assert (scorer.area_weighted_wait_h, scorer.longest_wait_h) == (1.0, 2.0)
-    assert scorer.seeds == (2.0, 2.0)
+    assert scorer.seeds == (1.0, 3.0)
 
 
 def test_the_best_rule_beside_itself_has_no_spread() -> None:
     best, found = standings(judged(fcfs=(3.0, 5.0, 9.0)), "L", "others")
     (itself,) = [one for one in found if one.name == best]
     np.testing.assert_allclose([*itself.ratio, *itself.geometric_ratio], 1.0)
+
+
+def test_a_scorer_that_still_is_its_rule_is_marked_and_not_bold() -> None:
+    orders = dict.fromkeys((*THEIRS, *OURS), 9.0)
+    cells = TheirCells(orders, [3.0, 5.0], [True, False], published=6.0)
+    assert cells.row[-2:] == ["4.00", "3.00†, **5.00**"]
+    assert cells.best == ("the scorer of seed 0", 3.0)
+    assert TheirCells(orders, [3.0, 5.0], [False, False], 6.0).row[-2] == "**4.00**"
 
 
 def test_without_the_logs_it_says_where_they_belong(monkeypatch, tmp_path) -> None:

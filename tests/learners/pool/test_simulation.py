@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from math import log10
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pool_replay import engine_starts, small_workload
 
+from simkit import plugins
 from simkit.errors import PluginError, ScenarioError
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import Hold, Rule, simulate
-from simkit.policies.changing_orders import SAFP, WFP3, WFP3P
+from simkit.learners.reproductions.rlscheduler.study import RULES
+from simkit.policies.changing_orders import SAFP
 from simkit.policies.easy import Easy
 from simkit.policies.hold import Hold as HoldRule
-from simkit.policies.orderings import F2, FCFS, SAF, SJF, LogRN
+from simkit.policies.orderings import SJF
 from simkit.policy.ordered import OrderedPolicy
 from simkit.traces.rlscheduler import RLSchedulerLog
 from simkit.workload import Workload
@@ -37,28 +37,10 @@ LOGS = {
 """Log → processors, and the first row of a window."""
 
 
-def by_key(key: Callable[[float, float, float], float]) -> Callable[[PoolJobs], Rule]:
-    """Return the rule of a key of request, processors and submission since the first job's."""
-
-    def rule(jobs: PoolJobs) -> Rule:
-        since = (jobs.submit_s - jobs.submit_s[0]).tolist()
-        columns = jobs.requested_s.tolist(), jobs.processors.tolist(), since
-        return Rule.by_key(np.array([key(*row) for row in zip(*columns, strict=True)]))
-
-    return rule
-
-
-RULES: Mapping[str, tuple[Callable[[PoolJobs], Rule], Callable[[], Any]]] = {
-    "fcfs": (by_key(lambda r, n, s: s), FCFS),
-    "sjf": (by_key(lambda r, n, s: r), SJF),
-    "saf": (by_key(lambda r, n, s: n * r), SAF),
-    "log r·n": (by_key(lambda r, n, s: log10(max(r, 2.0)) * n), LogRN),
-    "f2": (by_key(lambda r, n, s: r**0.5 * n + 25_600.0 * log10(max(s, 2.0))), F2),
-    "wfp3": (Rule.wfp3, WFP3),
-    "saf-p": (Rule.saf_p, SAFP),
-    "wfp3-p-n2": (Rule.wfp3_p_n2, WFP3P),
-}
-"""Name → the rule of the fast simulation, and the engine's order."""
+def order_of(name: str) -> Any:
+    """Return the engine's order of a rule of the study."""
+    made: Any = plugins.find("simkit.policies", name, kind="order")
+    return made()
 
 
 def window_of(log: str, jobs: int = 600) -> tuple[Workload, int]:
@@ -74,8 +56,8 @@ def window_of(log: str, jobs: int = 600) -> tuple[Workload, int]:
 def test_a_window_of_a_log(log: str) -> None:
     workload, processors = window_of(log)
     jobs = PoolJobs.of(workload, processors)
-    for name, (rule, order) in RULES.items():
-        expected = engine_starts(OrderedPolicy(order(), Easy()), workload, processors)
+    for name, rule in RULES.items():
+        expected = engine_starts(OrderedPolicy(order_of(name), Easy()), workload, processors)
         assert simulate(jobs, rule(jobs)).tolist() == expected, name
     expected = engine_starts(HoldRule("1h", 0.2).compose(SAFP()), workload, processors)
     assert simulate(jobs, Rule.saf_p(jobs), hold=Hold(3600.0, 0.2)).tolist() == expected
@@ -95,10 +77,10 @@ ROWS = st.lists(
 @given(rows=ROWS, name=st.sampled_from([*RULES]), scale=st.sampled_from([1, 7]))
 def test_small_workloads(rows: list[Any], name: str, scale: int) -> None:
     rows = [(gap * scale, run * scale, n, r * scale, user) for gap, run, n, r, user in rows]
-    workload, (rule, order) = small_workload(rows), RULES[name]
+    workload = small_workload(rows)
     jobs = PoolJobs.of(workload, 8)
-    expected = engine_starts(OrderedPolicy(order(), Easy()), workload, 8)
-    assert simulate(jobs, rule(jobs)).tolist() == expected
+    expected = engine_starts(OrderedPolicy(order_of(name), Easy()), workload, 8)
+    assert simulate(jobs, RULES[name](jobs)).tolist() == expected
 
 
 @given(rows=ROWS, longer=st.integers(1, 12), keep=st.sampled_from([0.0, 0.2, 0.55]))

@@ -18,13 +18,14 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from simkit.arrays import Floats
-from simkit.errors import RunError, ScenarioError
+from simkit.errors import RunError, ScenarioError, TraceError, at_key
 from simkit.experiment.cluster import build_cluster
 from simkit.experiment.workload import read_trace
 from simkit.learners.arguments import NotNegative, Positive, attempt, read_arguments
 from simkit.learners.bundle import safetensors, write_bundle
 from simkit.learners.checkpoints import Checkpoint
 from simkit.learners.common.evolution import CMAEvolution
+from simkit.learners.pool.agent import unknown_rules
 from simkit.learners.pool.description import describe
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
@@ -37,7 +38,6 @@ from simkit.scenario.types import BrokenRulesError, Count, Many, Section
 from simkit.seeds import stream
 from simkit.traces.rlscheduler import RLSchedulerLog
 from simkit.training import Training
-from simkit.workload.transform import window
 
 STARTS: Final[Mapping[str, Mapping[str, float]]] = {
     "fcfs": {"log_since": -1.0},
@@ -61,6 +61,29 @@ class FurtherLog(Section):
     """Rank of the first job that may be used."""
     last: Annotated[int, Field(ge=0)] | None = None
     """Rank of the last one; null: the log's."""
+
+    @model_validator(mode="after")
+    def _first_is_not_after_last(self) -> Self:
+        if self.last is not None and self.first > self.last:
+            text = f"is {self.first} and last {self.last}; exchange them"
+            raise BrokenRulesError([(("first",), text)])
+        return self
+
+    def jobs(self) -> PoolJobs:
+        """Return the jobs; raises ScenarioError, or TraceError if the log cannot be read."""
+        whole = RLSchedulerLog.of(path=self.path).read().workload
+        end, last = len(whole) - 1, self.last
+        for name, rank in (("first", self.first), ("last", self.first if last is None else last)):
+            if rank > end:
+                raise ScenarioError(f"{name}: is {rank}, and the last job of the log is {end}")
+        used = whole.take(np.arange(self.first, (end if last is None else last) + 1))
+        widest = (used.request[:, 0] * used.instances).max()
+        if widest > self.processors:
+            raise ScenarioError(
+                f"processors: is {self.processors}, and a job asks for {widest:g}; give the size "
+                "of its machine"
+            )
+        return PoolJobs.of(used, self.processors)
 
 
 class RLSchedulerArguments(Section):
@@ -95,7 +118,8 @@ class RLSchedulerArguments(Section):
     held_out_share: Annotated[float, Field(ge=0, lt=1)] = 0.15
     """The last jobs of every log are not trained on; 0: nothing is held out."""
     held_out_windows: Count = 50
-    """Windows on which the scorer is evaluated, evenly over what is held out."""
+    """At most so many windows evaluate the scorer, evenly over what is held out; those below
+    least_slowdown are passed over."""
     logs: Many[FurtherLog] = ()
     """Further logs, for one agent for several machines."""
 
@@ -114,7 +138,8 @@ def begin(
 
     Raises ScenarioError, all problems at once, for a scenario that is not one pool of processors
     which decides at every event by requested times, arguments out of their range, windows longer
-    than the log, or a device other than the processor; PluginError without safetensors or numba.
+    than the log, or a device other than the processor; PluginError without safetensors, cma or
+    numba.
     """
     safetensors()
     problems = _problems(scenario, device)
@@ -130,15 +155,13 @@ def _problems(scenario: Scenario, device: str) -> list[str]:
     stands = {
         "cluster: must be one pool, {processors: N}, and nothing else": alone,
         "power: is not known to this learner; leave it out": scenario.power is None,
-        "estimates: must be requested": scenario.estimates.type == "requested",
-        "walltime: must be ignore": scenario.walltime == "ignore",
-        "admission.slots: must be left out": scenario.admission.slots is None,
+        "processes: are not known to this learner; leave them out": not scenario.processes,
         "scheduling: every and step must be left out": not scenario.scheduling.model_dump(
             exclude_none=True
         ),
         f"device: is {device}; this learner calculates on the cpu": device == "cpu",
     }
-    return [text for text, holds in stands.items() if not holds]
+    return [text for text, holds in stands.items() if not holds] + unknown_rules(scenario)
 
 
 class RLSchedulerTraining(Training):
@@ -269,9 +292,15 @@ def _logs(scenario: Scenario, arguments: RLSchedulerArguments) -> Sequence[PoolJ
     """Return the jobs of the scenario and of the further logs."""
     workload = read_trace(scenario.workload, scenario.seed).workload
     size = int(build_cluster(scenario.cluster, workload).capacity[0, 0])
-    logs = [PoolJobs.of(workload, size)]
-    for further in arguments.logs:
-        jobs = RLSchedulerLog.of(path=further.path).read().workload
-        last = len(jobs) - 1 if further.last is None else further.last
-        logs.append(PoolJobs.of(window(jobs, jobs=(further.first, last)), further.processors))
+    logs, problems = [PoolJobs.of(workload, size)], []
+    for number, further in enumerate(arguments.logs):
+        key = f"learn.arguments.logs.{number}"
+        try:
+            logs.append(further.jobs())
+        except ScenarioError as error:
+            problems += [f"{key}.{text}" for text in error.problems]
+        except TraceError as error:
+            problems += at_key(key, [str(error)])
+    if problems:
+        raise ScenarioError(problems)
     return logs

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from scipy.stats import rankdata
 
 from simkit.arrays import Floats
+from simkit.errors import PluginError
 
 __all__ = ["AntitheticEvolution", "CMAEvolution", "Evolution"]
 
@@ -112,7 +113,12 @@ class CMAEvolution:
         self._begin()
 
     def _begin(self) -> None:
-        import cma
+        try:
+            import cma
+        except ModuleNotFoundError as error:
+            raise PluginError(
+                "CMA-ES needs cma, which is not installed; pip install 'simkit-cluster[learn]'"
+            ) from error
 
         def drawn(*size: int) -> Floats:  # its own generator: others draw from NumPy's global one
             return rng.standard_normal(size)

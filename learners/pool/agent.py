@@ -22,7 +22,22 @@ from simkit.policy.task import Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
 
-__all__ = ["PoolAgent", "ScorerOrder"]
+__all__ = ["PoolAgent", "ScorerOrder", "unknown_rules"]
+
+
+def unknown_rules(scenario: Scenario) -> list[str]:
+    """Return the rules of a scenario under which no scorer is trained, a line each."""
+    admission, told = scenario.admission, scenario.estimates
+    stands = {
+        "estimates: must be requested, without arguments or correction": (
+            (told.type, told.correction) == ("requested", "none") and not told.args
+        ),
+        "walltime: must be ignore": scenario.walltime == "ignore",
+        "admission: slots and backlog must be left out": (
+            admission.slots is None and admission.backlog is None
+        ),
+    }
+    return [text for text, holds in stands.items() if not holds]
 
 
 class ScorerOrder:
@@ -110,9 +125,10 @@ class PoolAgent:
 
     def differences(self, scenario: Scenario) -> list[str]:
         """Return how a scenario differs from what the agent can do, a line each."""
-        if scenario.scheduling.step is None:
-            return []
-        return ["scheduling.step is set in the scenario, and it picks jobs as they come; leave it"]
+        problems = unknown_rules(scenario)
+        if scenario.scheduling.step is not None:
+            problems.append("scheduling.step is set, and it picks jobs as they come; leave it out")
+        return problems
 
     def check_cluster(self, info: SystemInfo) -> list[str]:
         """Return why the agent cannot schedule a cluster, a line each."""

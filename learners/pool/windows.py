@@ -20,7 +20,8 @@ class WindowSource:
     """Draws windows from several logs in turn.
 
     Attributes:
-        logs: the jobs of each log that may be trained on, or held out.
+        logs: the jobs of each log that may be trained on, or held out: of the workload, then of
+            `learn.arguments.logs`.
         jobs: fewest and most jobs of a window that is drawn; held-out ones have the most.
         held_out_share: the last jobs of every log, in (0, 1), or 0, are not trained on.
         slowdown: the mean bounded slowdown of a window under a base rule.
@@ -36,14 +37,19 @@ class WindowSource:
     least_slowdown: float
 
     def __post_init__(self) -> None:
-        most = self.jobs[1]
-        for log, cut in zip(self.logs, self._cuts(), strict=True):
+        most, problems = self.jobs[1], []
+        for place, (log, cut) in enumerate(zip(self.logs, self._cuts(), strict=True)):
             if cut < most or (self.held_out_share and len(log) - cut < most):
-                raise ScenarioError(
-                    f"learn.arguments.most_jobs: a window has up to {most} jobs, and of the "
-                    f"{len(log):,} of the workload {cut:,} are trained on and {len(log) - cut:,} "
+                key, whose = f"logs.{place - 1}", "log"
+                if place == 0:
+                    key, whose = "most_jobs", "workload"
+                problems.append(
+                    f"learn.arguments.{key}: a window has up to {most} jobs, and of the "
+                    f"{len(log):,} of the {whose} {cut:,} are trained on and {len(log) - cut:,} "
                     "held out; give smaller windows or a longer log"
                 )
+        if problems:
+            raise ScenarioError(problems)
 
     def _cuts(self) -> list[int]:
         """Return the first row of each log that is held out."""
@@ -67,9 +73,10 @@ class WindowSource:
         return chosen
 
     def held_out(self, windows: int) -> list[PoolJobs]:
-        """Return so many windows, of each log in turn, evenly over what is not trained on.
+        """Return at most so many windows of each log in turn, evenly over what is not trained on.
 
-        None if nothing is held out; those in which few jobs wait are passed over.
+        None if nothing is held out; those in which few jobs wait are passed over. Raises
+        ScenarioError if they all are.
         """
         if not self.held_out_share:
             return []
@@ -80,4 +87,9 @@ class WindowSource:
                 window = log.window(int(first), jobs)
                 if self.slowdown(window) >= self.least_slowdown:
                     found.append(window)
+        if not found:
+            raise ScenarioError(
+                f"learn.arguments.least_slowdown: is {self.least_slowdown:g}, and in every "
+                "held-out window SAF-p has less; lower it, or hold more jobs out"
+            )
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import simkit
-from simkit.errors import RunError, ScenarioError
+from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.jobs import PoolJobs
@@ -94,19 +95,56 @@ def test_the_agent_does_what_was_trained(tmp_path: Path) -> None:
     assert run.jobs.height == 600
 
 
-def test_several_logs(tmp_path: Path) -> None:
+def further_log(tmp_path: Path) -> dict[str, Any]:
     rows = [
         f"{i + 1} {10 * i} -1 {20 + i % 50} 4 -1 -1 4 {60 + i % 7} -1 1 1 1 1 1 1 -1 -1"
         for i in range(400)
     ]
     path = tmp_path / "log.swf"
     path.write_text("; MaxProcs: 8\n" + "\n".join(rows) + "\n", "utf-8")
-    further = {"path": str(path), "processors": 8, "first": 50, "last": 349}
+    return {"path": str(path), "processors": 8, "first": 50, "last": 349}
+
+
+def test_several_logs(tmp_path: Path) -> None:
+    further = further_log(tmp_path)
     made = training(logs=[further], held_out_share=0)
     assert [(len(log), log.size) for log in made.source.logs] == [(600, 32), (300, 8)]
     assert made.held_out() == {}
     sizes = [window.size for window in made.source.draw(np.random.default_rng(0), 4)]
     assert sizes == [32, 8, 32, 8]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"first": 350}, "first: is 350 and last 349; exchange them"),
+        ({"last": 400}, "last: is 400, and the last job of the log is 399"),
+        ({"first": 400, "last": None}, "first: is 400, and the last job of the log is 399"),
+        ({"processors": 3}, "processors: is 3, and a job asks for 4"),
+    ],
+)
+def test_further_logs_are_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    further = further_log(tmp_path)
+    with pytest.raises(ScenarioError) as caught:
+        training(logs=[further, {**further, **changes}])
+    assert [text.split(";")[0] for text in caught.value.problems] == [
+        f"learn.arguments.logs.1.{message}".split(";")[0]
+    ]
+
+
+def test_a_further_log_that_is_too_short_or_damaged_is_named(tmp_path: Path) -> None:
+    further = further_log(tmp_path)
+    with pytest.raises(ScenarioError, match=r"^learn.arguments.logs.0: a window has up to 60"):
+        training(logs=[{**further, "last": 99}])
+    Path(further["path"]).write_text("1 2 x\n", "utf-8")
+    with pytest.raises(ScenarioError, match=r"^learn.arguments.logs.0: .*log.swf"):
+        training(logs=[further])
+
+
+def test_without_cma_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cma", None)
+    with pytest.raises(PluginError, match=r"needs cma, .*simkit-cluster\[learn\]"):
+        training()
 
 
 def test_what_is_held_out_is_not_drawn() -> None:
@@ -130,9 +168,18 @@ def test_windows_in_which_few_wait_are_passed_over() -> None:
         ({"estimates": "actual"}, {}, "estimates: must be requested"),
         ({"walltime": "kill"}, {}, "walltime: must be ignore"),
         ({"scheduling": {"every": "60s"}}, {}, "every and step must be left out"),
-        ({"admission": {"slots": 5}}, {}, "admission.slots"),
+        ({"admission": {"slots": 5}}, {}, "admission: slots and backlog must"),
+        ({"admission": {"backlog": 5}}, {}, "admission: slots and backlog must"),
+        ({"estimates": {"type": "requested", "factor": 2}}, {}, "estimates: must be requested"),
+        ({"estimates": {"type": "requested", "correction": "tsafrir"}}, {}, "or correction"),
+        ({"processes": [{"path": __file__ + ":None"}]}, {}, "processes: are not known"),
         ({}, {"fewest_jobs": 70}, "is 70 and most_jobs 60"),
         ({}, {"most_jobs": 900}, "a window has up to 900 jobs"),
+        (
+            {},
+            {"least_slowdown": 1e6},
+            "learn.arguments.least_slowdown: is 1e.06, and in every held",
+        ),
         ({}, {"candidates": 2}, "learn.arguments.candidates"),
         ({}, {"start": "lifo"}, "learn.arguments.start"),
         ({"cluster": {"processors": 8}}, {}, "the machine has 8"),

@@ -165,6 +165,22 @@ def test_other_clusters_and_steps_are_refused(tmp_path: Path) -> None:
         simkit.simulate({**scenario(folder), "scheduling": {"step": "1s"}})
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"admission": {"slots": 5}}, "admission: slots and backlog"),
+        ({"admission": {"backlog": 5}}, "admission: slots and backlog"),
+        ({"estimates": "actual"}, "estimates: must be requested"),
+        ({"walltime": "kill"}, "walltime: must be ignore"),
+    ],
+)
+def test_rules_it_was_not_trained_by_are_refused(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ScenarioError, match=f"agent a: {message}"):
+        simkit.simulate({**scenario(bundle(tmp_path / "a")), **changes})
+
+
 def test_maintenance_is_refused(tmp_path: Path) -> None:
     maintained = {
         "processors": 8, "maintenance": [{"start": "60s", "duration": "10s", "processors": 4}],

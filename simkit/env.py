@@ -42,6 +42,7 @@ from simkit.learning.env_arguments import (
     action_number,
     check_settings,
     checked_options,
+    is_count,
     loaded_scenario,
     observation_space,
     register_envs,
@@ -69,8 +70,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
     the task in slot m at its earliest start within the horizon, now or later; otherwise it starts
     the m-th waiting task now, or makes it the head around which the others backfill (`actions`).
 
-    ``info`` has ``action_mask`` ((M + 1,) int8: 1 for actions that place something, and for the
-    void action), ``cost`` (jobs that ended in one of `cost` since the last step), and ``time_s``
+    ``info`` has ``action_mask`` ((M + 1,) int8: 1 for actions that the
+    agent may take), ``cost`` (jobs that ended in one of `cost` since the last step), and ``time_s``
     (on the trace's clock); after a reset also ``seed``, and with `episode` ``first_job``, the rank
     of the window's first job in the log; at the end also ``metrics`` (see
     `EpisodeRecorder.summary` and `Episode.run_metrics`, and ``decisions``: steps taken).
@@ -137,7 +138,10 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         """
         self.render_mode = render_mode
         self.scenario = loaded_scenario(scenario)
-        check_settings(slots, max_decisions, cost, render_mode, metrics)
+        check_settings(
+            slots, max_decisions, cost, render_mode, metrics, actions=actions,
+            action_arguments=action_arguments, observation_arguments=observation_arguments,
+        )  # fmt: skip
         windows = None if episode is None else EpisodeWindows.read(episode)
         self._episodes = Episodes(self.scenario, windows)
         self._reward = make_reward(reward, reward_arguments)
@@ -364,6 +368,8 @@ def vector_env(num_envs: int = 1, **arguments: Any) -> VectorEnv[Any, Any, Any]:
 
     Raises ScenarioError as `SchedulingEnv` does.
     """
+    if not is_count(num_envs):
+        raise ScenarioError(f"num_envs is {num_envs!r}; it must be a whole number, at least 1")
     try:
         make = find("simkit.tools", "env.vector")
         fast: VectorEnv[Any, Any, Any] = make(num_envs, **arguments)

@@ -60,7 +60,10 @@ class Actions(Protocol):
         return ()
 
     def mask(self, state: State) -> Mask:
-        """Return (M + 1,), fresh: 1 for actions that place something, and for the void action."""
+        """Return (M + 1,), fresh: 1 for actions that the agent may take.
+
+        These are the void action and those that place something; see `NextHead` for others.
+        """
 
 
 class SlotActions(Actions):
@@ -155,7 +158,8 @@ class NextHead(QueueActions):
         keep: a head that does not fit stays the head until it has started, and nothing is asked
             meanwhile.
         hold: whether the void action, which starts nothing and lets time go on, is offered while
-            tasks wait. An agent that may hold tasks back can let large ones starve.
+            tasks wait. An agent that may hold tasks back can let large ones starve. If it is not
+            offered, an action without a task takes the first waiting task.
     """
 
     def __init__(
@@ -168,10 +172,14 @@ class NextHead(QueueActions):
     ) -> None:
         super().__init__(slots)
         wrong = [
-            f"{name} is {value!r}; it must be true or false"
+            f"action_arguments: {name} is {value!r}; it must be true or false"
             for name, value in (("keep", keep), ("hold", hold))
             if not isinstance(value, bool)
         ]
+        if backfill_order not in ("queue", "sjf"):
+            wrong.append(
+                f"action_arguments: backfill_order must be queue or sjf, not {backfill_order!r}"
+            )
         if len({partition.priority for partition in info.partitions}) > 1:
             wrong.append(
                 "partitions have different priorities, which come before the agent's choice; give "
@@ -206,6 +214,8 @@ class NextHead(QueueActions):
 
     def place(self, state: State, action: int) -> Place | None:
         task = self._chosen(state, action)
+        if task is None and not self._hold and state.queue.tasks:
+            task = state.queue.tasks[0]
         if task is None:
             return None
         on = self._fit(state, task)
@@ -276,6 +286,8 @@ def make_actions(
     what, given_twice = f"actions {name!r}", [key for key in arguments or {} if key in given]
     if given_twice:
         raise ScenarioError(f"{what}: {given_twice[0]} is given by simkit; leave it out")
+    if maker is QueueActions and arguments:
+        raise ScenarioError(f"{what} take no action_arguments; leave out {', '.join(arguments)}")
     made: QueueActions = instantiate(what, maker, given | dict(arguments or {}))
     return made
 

@@ -57,6 +57,11 @@ class AgentView:
 
         Raises ScenarioError or PluginError if the arguments do not suit them.
         """
+        if "power-forecast" in (self.observation or "").split("+") and scenario.power is None:
+            raise ScenarioError(
+                "observation 'power-forecast' shows the site's power, which the scenario does not "
+                "have; add a section `power`, or take another observation"
+            )
         if scenario.scheduling.step is None:
             if self.actions == "slots":
                 raise ScenarioError(

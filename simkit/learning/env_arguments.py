@@ -40,17 +40,28 @@ def check_settings(
     cost: Collection[str],
     render_mode: str | None,
     metrics: str = "summary",
+    *,
+    actions: str | None = None,
+    **arguments: Mapping[str, Any] | None,
 ) -> None:
     """Raise ScenarioError, all problems at once, for wrong settings of an environment."""
     wrong = []
-    if slots is not None and not _is_count(slots):
+    if slots is not None and not is_count(slots):
         wrong.append(f"slots is {slots!r}; it must be a whole number, at least 1, or None")
-    if max_decisions is not None and not _is_count(max_decisions):
+    if max_decisions is not None and not is_count(max_decisions):
         wrong.append(
             f"max_decisions is {max_decisions!r}; it must be a whole number, at least 1, or None"
         )
-    if isinstance(cost, str) or not set(cost) <= {"killed", "rejected"}:
+    listed = isinstance(cost, Collection) and not isinstance(cost, str)
+    if not listed or not all(name in ("killed", "rejected") for name in cost):
         wrong.append(f'cost is {cost!r}; it must be a list of "killed" and "rejected", or empty')
+    if actions is not None and not isinstance(actions, str):
+        wrong.append(f"actions is {actions!r}; it must be a name, or None")
+    wrong += [
+        f"{name} is {value!r}; it must be a mapping of names to values, or None"
+        for name, value in arguments.items()
+        if value is not None and not isinstance(value, Mapping)
+    ]
     if metrics not in ("summary", "run"):
         wrong.append(f"metrics is {metrics!r}; it must be 'summary' or 'run'")
     if render_mode not in (None, "ansi"):
@@ -59,7 +70,8 @@ def check_settings(
         raise ScenarioError([f"environment: {text}" for text in wrong])
 
 
-def _is_count(value: object) -> bool:
+def is_count(value: object) -> bool:
+    """Return whether a value is a whole number of at least 1."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1
 
 
@@ -87,6 +99,8 @@ def checked_options(options: Mapping[str, Any] | None, *, has_windows: bool) -> 
         options: as given.
         has_windows: whether episodes are windows of a log.
     """
+    if options is not None and not isinstance(options, Mapping):
+        raise ScenarioError(f"options of reset: {options!r} must be a mapping, or None")
     chosen = dict(options or {})
     wrong = [
         f"{name!r} is unknown; known: {', '.join(map(repr, OPTIONS))}"
@@ -99,6 +113,12 @@ def checked_options(options: Mapping[str, Any] | None, *, has_windows: bool) -> 
         wrong.append(
             "first_job is of an environment with windows; make it with episode={'jobs': …}"
         )
+    if "first_job" in chosen:
+        first = chosen["first_job"]
+        if isinstance(first, int | np.integer) and not isinstance(first, bool):
+            chosen["first_job"] = int(first)
+        else:
+            wrong.append(f"first_job is {first!r}; it must be a whole number, the rank of a job")
     if "original_set" in chosen and has_windows:
         wrong.append("original_set is of an environment without `episode`; leave one of them out")
     if "workload" in chosen and not isinstance(chosen["workload"], Workload):

@@ -22,7 +22,8 @@ class PowerForecast:
     """The site's power now, then a number for each step ahead of each signal that is forecast.
 
     An amount x is shown as x / (|x| + its scale), so that prices below 0 are told apart; without
-    limit it is 1. The scenario must have a section `power`, and a forecast of what is shown.
+    limit it is 1, and unknown it is 0. The scenario must have a section `power`, and a forecast of
+    what is shown.
 
     Args:
         info: the system to observe.
@@ -64,7 +65,9 @@ class PowerForecast:
         units = {"price": "per kWh", "carbon": "g/kWh"}
 
         def told(name: str) -> str:
-            return f"{name} x as x / (|x| + {self._scale(name):g} {units.get(name, 'W')})"
+            return (
+                f"{name} x as x / (|x| + {self._scale(name):g} {units.get(name, 'W')}); 0: unknown"
+            )
 
         now = [Field(f"now.{name}", (1,), -1, 1, "1", told(name)) for name in NOW if name != "soc"]
         soc = Field("now.soc", (1,), 0, 1, "1", "state of charge; 0: there is no battery")

@@ -42,7 +42,7 @@ class EpisodeWindows:
         """Return what a mapping with `KEYS` says; raises ScenarioError, all problems at once."""
         if problems := [f"episode{text}" for text in _problems(given)]:
             raise ScenarioError(problems)
-        chosen = dict(given)
+        chosen = dict(given) | {"jobs": int(given["jobs"])}
         return cls(part=chosen.pop("from", cls.part), **chosen)
 
 
@@ -55,7 +55,7 @@ def _problems(given: Mapping[str, Any]) -> Iterator[str]:
         if key not in KEYS:
             yield f".{key}: unknown key{did_you_mean(str(key), KEYS)}"
     jobs = given.get("jobs")
-    if isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1:
+    if isinstance(jobs, bool) or not isinstance(jobs, int | np.integer) or jobs < 1:
         yield f".jobs: is {jobs!r}; it must be a whole number, at least 1"
     part = given.get("from", "train")
     if part not in get_args(Part):

@@ -9,7 +9,8 @@ gymnasium = pytest.importorskip("gymnasium")
 
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv  # noqa: E402
 
-from simkit.env import MaskedObservation, SchedulingEnv  # noqa: E402
+from simkit.env import MaskedObservation, SchedulingEnv, vector_env  # noqa: E402
+from simkit.errors import ScenarioError  # noqa: E402
 
 pytestmark = pytest.mark.long
 
@@ -156,3 +157,9 @@ def test_what_only_single_environments_know():
     with pytest.warns(UserWarning, match="metrics: is 'run', and not known here"):
         envs = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2, metrics="run")
     assert isinstance(envs, SyncVectorEnv)
+
+
+@pytest.mark.parametrize("count", [0, -1, "2"])
+def test_at_least_one_environment(count):
+    with pytest.raises(ScenarioError, match="at least 1"):
+        vector_env(count)

@@ -207,6 +207,8 @@ def test_holding_back_is_offered_only_if_asked_for():
     rows = ((0, 10, 2, 10), (0, 10, 2, 10))
     env, info = one_pool(*rows)
     assert info["action_mask"].tolist() == [1, 1, 0, 0]
+    env.step(env.void)  # forbidden, so the first waiting task starts
+    assert [task.index for task in env.state.queue.tasks] == [1]
     env, info = one_pool(*rows, hold=True)
     assert info["action_mask"].tolist() == [1, 1, 0, 1]
     over, info = env.step(env.void)[2::2]
@@ -232,18 +234,23 @@ def test_whoever_was_held_back_is_tried_for_backfilling_later():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ({"observation": "power-forecast"}, "add a section `power`"),
         ({"actions": "next-hed"}, "did you mean 'next-head'"),
         ({"actions": "slots"}, "are for slotted time"),
         (
             {"actions": "next-head", "action_arguments": {"keep": 1, "hold": 2}},
-            "(?s)keep is 1.*hold is 2",
+            "(?s)action_arguments: keep is 1.*hold is 2",
         ),
         (
             {"actions": "next-head", "action_arguments": {"backfill_order": "ljf"}},
             "queue or sjf, not 'ljf'",
         ),
         ({"actions": "next-head", "action_arguments": {"slots": 3}}, "slots is given by simkit"),
-        ({"action_arguments": {"keep": True}}, "keep"),
+        ({"action_arguments": {"keep": True}}, "take no action_arguments; leave out keep"),
+        (
+            {"actions": 5, "cost": 5, "action_arguments": ["keep"], "observation_arguments": ["x"]},
+            "(?s)cost is 5.*actions is 5.*action_arguments is.*observation_arguments is",
+        ),
         ({"scenario": "deeprm", "actions": "next-head"}, "in slotted time an action is a slot"),
     ],
 )

@@ -85,6 +85,14 @@ def test_a_window_of_ones_own_choice():
         env.reset(options={"first_job": 799})
 
 
+@pytest.mark.parametrize(
+    "options", [{"first_job": 5.0}, {"first_job": True}, {"first_job": None}, [1]]
+)
+def test_options_that_are_none(options):
+    with pytest.raises(ScenarioError, match="must be a"):
+        SchedulingEnv(LOG, episode={"jobs": np.int64(100)}).reset(options=options)
+
+
 def played(env, seed):
     """Start the first waiting task as soon as it fits; return the table of jobs."""
     info = env.reset(seed=seed)[1]

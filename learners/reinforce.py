@@ -7,6 +7,7 @@ decision, or what a value network says.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -115,9 +116,9 @@ class ReinforceTraining(TorchTraining):
             value, rng=self.generators["value"], learning_rate=value_learning_rate
         )
 
+    @abstractmethod
     def draw_weights(self, network: Perceptron) -> None:
         """Draw the policy's first weights, by torch's own generator."""
-        raise NotImplementedError
 
     @property
     def network(self) -> Perceptron:

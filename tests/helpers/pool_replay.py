@@ -5,32 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import polars as pl
 
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.policy import Policy
+from simkit.results.run_writer import MemoryWriter
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
 
 
-class _Jobs:
-    """Keeps the table of jobs."""
-
-    def __init__(self) -> None:
-        self.rows: list[pl.DataFrame] = []
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        if table == "jobs":
-            self.rows.append(rows)
-
-
 def engine_starts(policy: Policy, workload: Workload, processors: int) -> list[float]:
     """Return the engine's start of every job, in order of submission."""
-    cluster, jobs = Cluster.pool({"processors": processors}), _Jobs()
-    simulation = Simulation(workload, cluster, Recorder(workload, cluster.resources, jobs))
+    cluster, kept = Cluster.pool({"processors": processors}), MemoryWriter({}, digested=False)
+    simulation = Simulation(workload, cluster, Recorder(workload, cluster.resources, kept))
     simulation.run(policy, seed=0)
-    found = pl.concat(jobs.rows)
+    kept.close_tables()
+    found = kept.results().jobs
     start = dict(zip(found["job_id"].to_list(), found["start_time_s"].to_list(), strict=True))
     return [start[job] for job in workload.job_id.tolist()]
 

@@ -35,6 +35,7 @@ from simkit.learners.reproductions.rlscheduler.study import (
     judge_of,
     workload_of,
 )
+from simkit.results.run_writer import MemoryWriter
 from simkit.seeds import stream
 from simkit.training.folder import read_training
 from simkit.training.reproduction import Workplace
@@ -210,22 +211,13 @@ def _interval(
 # --- RLScheduler's own rules ----------------------------------------------------------------------
 
 
-class _Jobs:
-    """Keeps the starts and ends of jobs."""
-
-    def __init__(self) -> None:
-        self.rows: list[pl.DataFrame] = []
-
-    def write(self, table: str, rows: pl.DataFrame) -> None:
-        if table == "jobs":
-            self.rows.append(rows)
-
-
 def _slowdown(policy: Any, workload: Workload, processors: int) -> float:
     """Return the mean bounded slowdown of the engine's schedule."""
-    cluster, kept = Cluster.pool({"processors": float(processors)}), _Jobs()
+    cluster = Cluster.pool({"processors": float(processors)})
+    kept = MemoryWriter({}, digested=False)
     Simulation(workload, cluster, Recorder(workload, cluster.resources, kept)).run(policy, seed=0)
-    jobs = pl.concat(kept.rows)
+    kept.close_tables()
+    jobs = kept.results().jobs
     wait = jobs["start_time_s"] - jobs["submit_time_s"]
     run = jobs["end_time_s"] - jobs["start_time_s"]
     return float(np.maximum((wait + run) / np.maximum(run, 10.0), 1.0).mean())
@@ -259,7 +251,7 @@ def _cells(
     rule: Any = plugins.find("simkit.policies", "rlscheduler", kind="backfill")
     units = max(setting.units)
     rows = TEN[: setting.theirs]
-    parts = [Workload.take(workload_of(log), np.arange(row, row + JOBS)) for row in rows]
+    parts = [workload_of(log).take(np.arange(row, row + JOBS)) for row in rows]
     for name in (*THEIRS, *OURS):
         order: Any = plugins.find("simkit.policies", name, kind="order")
         yield name, 0, float(np.mean(

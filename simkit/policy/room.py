@@ -80,13 +80,12 @@ class Room(Protocol):
 
 
 def total_usable(room: Room) -> Sequence[float]:
-    """Return (R,) what tasks may take over all machines; live unless a machine is overdrawn.
+    """Return (R,) what tasks may take over all machines; live unless one of several is overdrawn.
 
     A machine whose capacity went while tasks ran on it has less than nothing free, and in
     `Room.total_free` that would hide what other machines have.
     """
-    free = room.free()
-    if (free >= 0).all():
+    if len(room.capacity) == 1 or ((free := room.free()) >= 0).all():
         return room.total_free()
     usable: list[float] = np.maximum(free, 0.0).sum(axis=0).tolist()
     return usable

@@ -198,7 +198,6 @@ class DeepRMTraining(ReinforceTraining):
 
         The draws are the same at every look. ``return``: mean sum of rewards of an episode.
         """
-        self._warm_up()
         games = self._games(self.unseen_sets, 1)
         rollouts = roll_out(games, self.network, self.stream("held_out"), self.device)
         total = float(rollouts.rewards.sum(axis=0).mean())

@@ -33,7 +33,7 @@ from simkit.learners.common.returns import (
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
 from simkit.learners.common.schedules import linear
 from simkit.learners.common.shapes import SetScorerShape, Width
-from simkit.learners.common.training import TorchTraining
+from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.description import describe
 from simkit.learners.lockstep import Lockstep, Objective
 from simkit.learners.lockstep.job_sets import JobSets

@@ -23,7 +23,8 @@ from simkit.learners.common.optimisers import OptimiserName, make_optimiser
 from simkit.learners.common.returns import rewards_to_go
 from simkit.learners.common.rollouts import Rollouts
 from simkit.learners.common.shapes import Width
-from simkit.learners.common.training import Stateful, TorchTraining
+from simkit.learners.common.torch_training import TorchTraining
+from simkit.learners.common.training import Stateful
 from simkit.learners.common.value_baseline import ValueBaseline
 from simkit.learners.description import describe
 from simkit.learners.lockstep import Lockstep, Objective

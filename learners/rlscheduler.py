@@ -18,24 +18,22 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from simkit.arrays import Floats
-from simkit.errors import RunError, ScenarioError, TraceError, at_key
+from simkit.errors import ScenarioError, TraceError, at_key
 from simkit.experiment.cluster import build_cluster
 from simkit.experiment.workload import read_trace
 from simkit.learners.arguments import NotNegative, Positive, attempt, read_arguments
-from simkit.learners.bundle import safetensors, write_bundle
-from simkit.learners.checkpoints import Checkpoint
+from simkit.learners.bundle import safetensors
 from simkit.learners.common.evolution import CMAEvolution
+from simkit.learners.common.training import SeededTraining, Stateful
 from simkit.learners.pool.agent import unknown_rules
 from simkit.learners.pool.description import describe
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
 from simkit.learners.pool.simulation import End, Rule, simulate
 from simkit.learners.pool.windows import WindowSource
-from simkit.results.run_info import versions
 from simkit.scenario import Scenario
 from simkit.scenario.references import File
 from simkit.scenario.types import BrokenRulesError, Count, Many, Section
-from simkit.seeds import stream
 from simkit.traces.rlscheduler import RLSchedulerLog
 from simkit.training import Training
 
@@ -164,15 +162,15 @@ def _problems(scenario: Scenario, device: str) -> list[str]:
     return [text for text, holds in stands.items() if not holds] + unknown_rules(scenario)
 
 
-class RLSchedulerTraining(Training):
+class RLSchedulerTraining(SeededTraining):
     """A training under way."""
 
+    learner = "rlscheduler"
     extendable = True
 
     def __init__(self, scenario: Scenario, arguments: RLSchedulerArguments, seed: int) -> None:
-        self.scenario, self.chosen, self.seed = scenario, arguments, seed
-        self.iteration, self.iterations = 0, arguments.iterations
-        self.rng = self._stream("windows")
+        super().__init__(scenario, arguments, seed, ("windows",))
+        self.chosen = arguments
         # Environment
         self.source = WindowSource(
             logs=list(_logs(scenario, arguments)),
@@ -184,7 +182,7 @@ class RLSchedulerTraining(Training):
         self.unseen = self.source.held_out(arguments.held_out_windows)
         # Agent
         scorer = Scorer.zero(arguments.units).starting_at(STARTS[arguments.start])
-        hidden = self._stream("weights").normal(0.0, 0.3, scorer.hidden.shape)
+        hidden = self.stream("weights").normal(0.0, 0.3, scorer.hidden.shape)
         self.shape = Scorer(**{**scorer.weights, "hidden": hidden})
         self.search = CMAEvolution(
             self.shape.flat, spread=arguments.spread, seed=seed, candidates=arguments.candidates
@@ -194,24 +192,23 @@ class RLSchedulerTraining(Training):
         starts = simulate(jobs, Rule.saf_p(jobs), visible=self.chosen.visible)
         return jobs.bounded_slowdown(starts)
 
-    def _stream(self, name: str) -> np.random.Generator:
-        return stream(self.seed, f"rlscheduler.{name}")
-
     @property
     def scorer(self) -> Scorer:
         """What the search has found so far."""
         return self.shape.with_flat(self.search.mean)
 
-    def step(self) -> Mapping[str, float]:
+    def parts(self) -> Mapping[str, Stateful]:
+        return {"search": self.search}
+
+    def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
         ``slowdown``: the bounded slowdown, mean over windows and candidates; ``ratio_to_rule``:
         geometric mean of its ratio to that of SAF-p; ``return``: minus the objective, mean over
         candidates; ``decisions``: jobs that were scheduled.
         """
-        self.iteration += 1
         # Draw: the same windows for all candidates
-        windows = self.source.draw(self.rng, self.chosen.windows)
+        windows = self.source.draw(self.generators["windows"], self.chosen.windows)
         rule = np.array([self.source.slowdown(window) for window in windows])
         # Score
         candidates = self.search.ask()
@@ -257,35 +254,10 @@ class RLSchedulerTraining(Training):
             "slowdown_ratio": float(np.exp(np.log(found / rule).mean())),
         }
 
-    def save(self, folder: Path) -> None:
-        states = {"windows": dict(self.rng.bit_generator.state)}
-        parts = {"search": self.search.state()}
-        Checkpoint(self.iteration, parts, states).write(folder, self._identity())
-
-    def load(self, folder: Path) -> None:
-        found = Checkpoint.read(folder, self._identity())
-        try:
-            self.search.restore(found.parts["search"])
-            self.rng.bit_generator.state = found.generators["windows"]
-        except (LookupError, TypeError, ValueError) as error:
-            text = f"{folder}: holds a damaged checkpoint ({error!r}); start the training over"
-            raise RunError(text) from error
-        self.iteration = found.iteration
-
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         how = describe(self.scorer, visible=self.chosen.visible, end=self.chosen.end)
         weights = {name: a.astype(np.float32) for name, a in self.scorer.weights.items()}
-        of_training = {"versions": versions(), "curve_end": dict(curve_end), **self._identity()}
-        write_bundle(folder, weights, {**how, **of_training})
-
-    def _identity(self) -> dict[str, Any]:
-        """Return what tells this training from others, and what an agent says of its training."""
-        return {
-            "learner": "rlscheduler",
-            "arguments": self.chosen.model_dump(mode="json"),
-            "seed": self.seed,
-            "scenario": self.scenario.model_dump(mode="json", exclude={"learn"}),
-        }
+        self.write_weights(folder, weights, how, curve_end)
 
 
 def _logs(scenario: Scenario, arguments: RLSchedulerArguments) -> Sequence[PoolJobs]:

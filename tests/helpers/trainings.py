@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from simkit.learners.common.training import weights_of
+from simkit.learners.common.torch_training import weights_of
 from simkit.scenario import Scenario
 
 

@@ -15,7 +15,7 @@ from trainings import check_held_out_changes_nothing, check_resume, deeprm_scena
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.bundle import read_bundle
 from simkit.learners.common.rollouts import roll_out
-from simkit.learners.common.training import weights_of
+from simkit.learners.common.torch_training import weights_of
 from simkit.learners.deeprm import DeepRMTraining, begin
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import DeepRMJobs

@@ -12,7 +12,7 @@ import pytest
 from trainings import check_resume, weights
 
 from simkit.errors import PluginError, RunError, ScenarioError
-from simkit.learners.common.training import weights_of
+from simkit.learners.common.torch_training import weights_of
 from simkit.learners.lockstep import MeteredLockstep, load
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.sofia import begin, first_of_steps

@@ -18,7 +18,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.experiment import carry_out, prepare
 from simkit.learners.bundle import read_bundle
 from simkit.learners.common.distributions import masked_log_softmax, sample
-from simkit.learners.common.training import load_weights, one_thread
+from simkit.learners.common.torch_training import load_weights, one_thread
 from simkit.learners.lockstep import Lockstep
 from simkit.learners.lockstep.job_sources import DeepRMJobs
 from simkit.learners.lockstep.slot_games import ObservedGames

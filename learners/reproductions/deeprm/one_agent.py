@@ -162,7 +162,9 @@ def _at_load(
     }
     rules = _rules([{label: FAMILIES[family][label]} for family, label in chosen.items()])
     seeds = range(FIRST_JUDGED, FIRST_JUDGED + setting.judging)
-    found = _judged(place, load, [*rules, *agents], seeds)
+    found = _judged(place, load, rules, seeds)
+    for agent in agents:  # each by itself, so that a new one leaves the others' results valid
+        found |= _judged(place, load, [agent], seeds)
     best = min(chosen, key=lambda family: _mean(found[chosen[family]]))
     rule, jobs = found[chosen[best]]
     together = {kind: np.mean([found[name][0] for name in names[kind]], axis=0) for kind in names}

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from simkit.learners.common.optimisers import RmsProp, make_optimiser
-from simkit.learners.common.training import restore_state, state_of
+from simkit.learners.common.torch_training import restore_state, state_of
 
 
 def after(optimiser: torch.optim.Optimizer, weights: torch.Tensor, *slopes: float) -> list[float]:

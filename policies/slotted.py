@@ -1,4 +1,4 @@
-"""Slotted heuristics: those that DeepRM is compared with, and at random, on the slots it sees.
+"""Slotted heuristics: those that DeepRM is compared with, and further ones, on the slots it sees.
 
 H. Mao, M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement
 learning" (HotNets 2016). Time goes in steps and amounts in units; of the waiting tasks a policy
@@ -232,6 +232,49 @@ class SlottedRandom(SlottedPolicy):
         """Return a slot at random, or one past the last: none."""
         drawn = int(self._rng.integers(self.slots + 1))
         return drawn if drawn < self.slots else None
+
+
+@dataclass(eq=False)
+class SlottedArea(SlottedPolicy):
+    """The task of the least length · units ** `power` + `delay` · (steps until it can start).
+
+    List scheduling for batches that are there at once: each task in turn gets its earliest place
+    within the horizon, small and soon ones first. Units are the most that a task asks for of any
+    resource. With 0 for both numbers it is the shortest task first, with reservations.
+
+    Args:
+        power: how much the size counts.
+        delay: how much a step until the start counts.
+        slots, horizon, step, unit: as for `SlottedPolicy`.
+
+    Raises ScenarioError, all problems at once, for numbers below 0.
+    """
+
+    power: float = 0.3
+    delay: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        wrong = [
+            f"slotted area: {name} is {value!r}; it must be a number, at least 0"
+            for name in ("power", "delay")
+            for value in (getattr(self, name),)
+            if not (isinstance(value, (int, float)) and isfinite(value) and value >= 0)
+        ]
+        if wrong:
+            raise ScenarioError(wrong)
+
+    def choose(self) -> int | None:
+        """Return the slot whose task has the least sum; of equals the lowest."""
+        view = self.tracker.view()
+        starts = [self.tracker.earliest(slot) for slot in range(self.slots)]
+        sums = {
+            slot: view.length[slot] * float(view.size[slot].max()) ** self.power
+            + self.delay * start
+            for slot, start in enumerate(starts)
+            if start >= 0
+        }
+        return min(sums, key=sums.__getitem__, default=None)
 
 
 def _alignment(size: Sequence[int], free: Sequence[int]) -> int:

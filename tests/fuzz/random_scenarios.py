@@ -223,6 +223,7 @@ def _slotted(rng: np.random.Generator, folder: Path) -> Section:
         "slotted-tetris",
         "slotted-random",
         "slotted-headroom",
+        "slotted-area",
     )
     policy = _pick(rng, [*({"name": name} for name in names), {"agent": "deeprm-70"}])
     return {

@@ -33,9 +33,10 @@ class TrainingCurve:
     """(L,) mean over all jobs of the held-out batches."""
     returns: Floats
     """(L,) mean sum of rewards of a held-out batch, below 0."""
-    load: tuple[float, float]
-    """The mean load L = Q + M of the first iteration's steps, and of the last iteration's."""
-    load_at_cut: tuple[float, float]
+    load: tuple[float, float] | None
+    """The mean load L = Q + M of the first iteration's steps, and of the last iteration's; None if
+    the learner does not measure it."""
+    load_at_cut: tuple[float, float] | None
     """The same for the step at which the study reads it; 0 for batches that are done."""
 
     @classmethod
@@ -47,15 +48,17 @@ class TrainingCurve:
         def column(name: str) -> Floats:
             return np.array([rows[number][name] for number in looks])
 
-        ends = rows[1], rows[-1]
+        def ends(name: str) -> tuple[float, float] | None:
+            return (rows[1][name], rows[-1][name]) if name in rows[1] else None
+
         return cls(
             task=task,
             iteration=column("iteration"),
             decisions=taken[looks],
             slowdown=column("held_out_slowdown"),
             returns=column("held_out_return"),
-            load=(ends[0]["load"], ends[1]["load"]),
-            load_at_cut=(ends[0]["last_load"], ends[1]["last_load"]),
+            load=ends("load"),
+            load_at_cut=ends("last_load"),
         )
 
     @property
@@ -85,7 +88,7 @@ class TrainingCurve:
         for number in range(len(self.decisions)):
             yield {
                 "method": METHODS[self.task.method].label,
-                "learning_rate": self.task.rate,
+                METHODS[self.task.method].tuned: self.task.value,
                 "seed": self.task.seed,
                 "iteration": int(self.iteration[number]),
                 "decisions": int(self.decisions[number]),

@@ -53,11 +53,15 @@ HEURISTICS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "SJF, reserving rest": ("slotted-sjf", {"reserve": "rest"}),
     "Packer, reserving best": ("slotted-packer", {"reserve": "best"}),
     "Tetris 0.00002, reserving best": ("slotted-tetris", {"knob": 0.00002, "reserve": "best"}),
+    "Small and soon first": ("slotted-area", {}),
     "Random": ("slotted-random", {}),
 }
-"""Label → policy and arguments. The study's SJF and Packer may start jobs later, as agents may."""
-EVERYWHERE: Final = ("natural", "adam")
+"""Label → policy and arguments. The study's SJF and Packer may start jobs later, as agents may. The
+numbers of small and soon first were chosen on other batches."""
+EVERYWHERE: Final = ("natural", "adam", "ppo")
 """Methods whose agents are judged at all rates; the others at the rate of their training."""
+GREEDY_TOO: Final = ("natural", "proximal", "ppo")
+"""Methods whose agents are judged by their likeliest actions as well."""
 GREEDY: Final = ", greedy"
 """Ends the label of an agent that always takes the likeliest action."""
 
@@ -74,7 +78,7 @@ def candidates(
         for task in tasks if rate == RATE or method in EVERYWHERE else ():
             agent = {"agent": str(folder / task.name)}
             found[task.name] = agent
-            if method == "natural":
+            if method in GREEDY_TOO:
                 found[task.name + GREEDY] = {**agent, "args": {"choose": "greedy"}}
     return found
 
@@ -206,7 +210,7 @@ def _groups(agents: Mapping[str, list[SofiaRun]], *, at_training: bool) -> dict[
     for method, tasks in agents.items():
         if at_training or method in EVERYWHERE:
             groups[METHODS[method].label] = [task.name for task in tasks]
-        if method == "natural":
+        if method in GREEDY_TOO and (at_training or method in EVERYWHERE):
             groups[METHODS[method].label + GREEDY] = [task.name + GREEDY for task in tasks]
     return groups
 

@@ -133,21 +133,26 @@ observation, as shares of the capacity. What else differs from the study's progr
 Each method is trained for {iterations} iterations with {seeds}; the study shows 1,000. Every
 {every} the agent plays the same 20 held-out batches, actions drawn from its policy;
 values are means of {LOOKS} such judgements in a row, and intervals are Student's, of 95 %, over seeds.
-*Samples* are decisions in training. A *tuned* method has the best of several learning rates.
+*Samples* are decisions in training. A *tuned* method has the best of several values of one number,
+its learning rate or, the natural gradient, its bound on a step.
+
+*PPO, same network* differs from the natural gradient in the update alone. *Our recipe* is the
+learner `ppo`: one scorer for all slots, which sees how long each task has waited and when it can
+start, 20 batches of 8 rollouts an iteration, and a place for every task that fits before a step may
+pass, as reserving heuristics do.
 """
 
 
 def _training(results: Results) -> str:
     setting = results.setting
     timed = counted(setting.timed, "iteration")
-    return f"""Tuned learning rates are the best of pilots, by the held-out slowdown at their end; a
-pilot has {setting.pilot_iterations} iterations and a seed of its own:
+    return f"""Tuned numbers are the best of pilots, by the held-out slowdown at their end; a pilot has
+{setting.pilot_iterations} iterations and a seed of its own:
 
 {pilots(results)}
 
-Pilots are short and have one seed, so another rate may be better in the long run. The natural
-gradient has the learner's defaults, which no pilot chose. Adam with 0.001 is what the study says;
-rmsprop, which its program has switched off, was not tried.
+Pilots are short and have one seed, so another value may be better in the long run. Adam with 0.001
+is what the study says; rmsprop, which its program has switched off, was not tried.
 
 ## Convergence and samples
 
@@ -176,7 +181,7 @@ one's, seed by seed. The return is the worse of the two that the trainings end w
 Processor time, playing included, of {timed} each, which took turns in one process, from
 untrained weights on. At most 10 products with the Fisher matrix are made, over a tenth of the
 decisions, drawn at random. The matrix itself, 27,851 squared, is never formed; a damping of 0.01
-and a bound of 0.01 nats on a step's mean KL divergence keep out the negative roots that the study
+and a bound on a step's mean KL divergence, here 0.01 nats, keep out the negative roots that the study
 met. `tests/benchmarks/test_natural_gradient_cost.py` holds the ratio below 2.
 """
 

@@ -2,9 +2,9 @@
 
 "Resource management with deep reinforcement learning" (Sofia, 2021) trained by Adam; its natural
 gradient did not converge. Here agents are trained by both, on batches drawn anew in each iteration,
-with the study's sizes: 5 batches of some 70 jobs, 20 episodes of each. An optimiser's learning rate
-is the best of several in a pilot, a short training with another seed. The natural gradient has no
-learning rate; its bound is the learner's default and was not tuned.
+with the study's sizes: 5 batches of some 70 jobs, 20 episodes of each; by PPO on the same network;
+and by our own recipe, the learner `ppo`. Each method has one number that pilots choose, short
+trainings with another seed: the learning rate, or the bound on a natural step.
 """
 
 from __future__ import annotations
@@ -38,20 +38,28 @@ class Method:
 
     label: str
     arguments: Mapping[str, Any]
-    """Of the learner, without the learning rate."""
-    rates: tuple[float, ...] = ()
-    """Learning rates to pilot; a single one is used as it is; empty: the method needs none."""
+    """Of the learner, without the tuned one."""
+    values: tuple[float, ...]
+    """Of the tuned argument, to pilot; a single one is used as it is."""
+    tuned: str = "learning_rate"
+    """The argument that pilots choose."""
+    learner: str = "sofia"
 
 
 METHODS: Final[dict[str, Method]] = {
-    "natural": Method("natural gradient", {"update": "natural"}),
+    "natural": Method("natural gradient", {"update": "natural"}, (0.003, 0.01, 0.03), "kl"),
     "adam": Method(
         "Adam, tuned", {"update": "gradient", "optimiser": "adam"}, (0.001, 0.003, 0.01, 0.03)
     ),
+    "proximal": Method("PPO, same network", {"update": "proximal"}, (0.0003, 0.001, 0.003)),
+    "ppo": Method(
+        "our recipe", {"starts": "ahead", "job_sets": 20, "entropy": 0.01},
+        (0.0003, 0.001, 0.003), learner="ppo",
+    ),
     "study": Method("Adam 0.001", {"update": "gradient", "optimiser": "adam"}, (0.001,)),
-}
+}  # fmt: skip
 """The study's own is Adam at 0.001."""
-ORDER: Final = (("natural", "adam"), ("study",))
+ORDER: Final = (("natural", "adam", "proximal", "ppo"), ("study",))
 """Groups of methods: the most important comparison first."""
 
 
@@ -70,13 +78,13 @@ class SofiaSetting:
     """Iterations of each kind whose processor time is taken."""
     methods: tuple[str, ...]
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    """Of the learner, if they are not its defaults."""
+    """Of all learners, if they are not the method's or their defaults."""
     workload: Mapping[str, Any] = field(default_factory=dict)
     """Keys of the workload, if they are not the study's."""
 
 
-FULL: Final = SofiaSetting(3, 200, 40, 5, {0.7: 60, 0.3: 30, 0.5: 30, 0.9: 30}, 20, tuple(METHODS))
-QUICK: Final = SofiaSetting(2, 30, 10, 5, {0.7: 10, 0.5: 10}, 5, ("natural", "adam"))
+FULL: Final = SofiaSetting(3, 200, 40, 5, {0.7: 200, 0.3: 30, 0.5: 30, 0.9: 30}, 20, tuple(METHODS))
+QUICK: Final = SofiaSetting(2, 30, 10, 5, {0.7: 10, 0.5: 10}, 5, ("natural", "adam", "ppo"))
 
 
 @dataclass(frozen=True)
@@ -84,16 +92,17 @@ class SofiaRun:
     """A training."""
 
     method: str
-    rate: float | None
-    """The learning rate; None if the method has none."""
+    value: float
+    """Of the tuned argument."""
     seed: int
 
     @property
     def name(self) -> str:
         """The name of its folder."""
         way = METHODS[self.method].arguments.get("optimiser", self.method)
-        rate = "" if self.rate is None else f"-{self.rate:g}"
-        return f"sofia-{way}{rate}-" + ("pilot" if self.seed == PILOT_SEED else f"seed{self.seed}")
+        return f"sofia-{way}-{self.value:g}-" + (
+            "pilot" if self.seed == PILOT_SEED else f"seed{self.seed}"
+        )
 
 
 def scenario_at(rate: float, setting: SofiaSetting) -> Scenario:
@@ -104,18 +113,17 @@ def scenario_at(rate: float, setting: SofiaSetting) -> Scenario:
 
 def scenario_of(task: SofiaRun, setting: SofiaSetting) -> Scenario:
     """Return the scenario of a training."""
-    pilot = task.seed == PILOT_SEED
-    rate = {} if task.rate is None else {"learning_rate": task.rate}
+    pilot, method = task.seed == PILOT_SEED, METHODS[task.method]
     return load_scenario(
         scenario_at(RATE, setting).model_dump(mode="json"),
         overrides={
             "name": task.name,
             "seed": task.seed,
             "learn": {
-                "learner": "sofia",
+                "learner": method.learner,
                 "iterations": setting.pilot_iterations if pilot else setting.iterations,
                 "held_out_every": setting.held_out_every,
-                "arguments": {**METHODS[task.method].arguments, **rate, **setting.arguments},
+                "arguments": {**method.arguments, method.tuned: task.value, **setting.arguments},
             },
         },
     )
@@ -124,15 +132,15 @@ def scenario_of(task: SofiaRun, setting: SofiaSetting) -> Scenario:
 def train_missing(place: Workplace, setting: SofiaSetting) -> dict[str, list[SofiaRun]]:
     """Do all trainings that are not complete yet; return those of each method, one for each seed.
 
-    A method whose best learning rate is another method's has the same trainings and is left out.
+    A method whose best value makes it another method has the same trainings and is left out.
     """
     found: dict[str, list[SofiaRun]] = {}
     for order in ORDER:
         group = [name for name in order if name in setting.methods]
         train_in(place, [scenario_of(t, setting) for name in group for t in _pilots(name)])
         for name in group:
-            rate = _best_rate(place, setting, name)
-            tasks = [SofiaRun(name, rate, seed) for seed in range(setting.seeds)]
+            value = _best_value(place, setting, name)
+            tasks = [SofiaRun(name, value, seed) for seed in range(setting.seeds)]
             if not any(tasks[0].name == known[0].name for known in found.values()):
                 found[name] = tasks
         several = [found[name] for name in group if name in found]
@@ -153,22 +161,18 @@ def rows_of(place: Workplace, setting: SofiaSetting, task: SofiaRun) -> tuple[Ro
 
 
 def pilot_ends(place: Workplace, setting: SofiaSetting, method: str) -> dict[float, float]:
-    """Return learning rate → held-out slowdown at the end of its pilot; empty without pilots."""
-    return {
-        task.rate: _end(rows_of(place, setting, task))
-        for task in _pilots(method)
-        if task.rate is not None
-    }
+    """Return value → held-out slowdown at the end of its pilot; empty without pilots."""
+    return {task.value: _end(rows_of(place, setting, task)) for task in _pilots(method)}
 
 
 def _pilots(method: str) -> list[SofiaRun]:
-    rates = METHODS[method].rates
-    return [SofiaRun(method, rate, PILOT_SEED) for rate in rates] if len(rates) > 1 else []
+    values = METHODS[method].values
+    return [SofiaRun(method, value, PILOT_SEED) for value in values] if len(values) > 1 else []
 
 
-def _best_rate(place: Workplace, setting: SofiaSetting, method: str) -> float | None:
-    ends = pilot_ends(place, setting, method) or dict.fromkeys(METHODS[method].rates, 0.0)
-    return min(ends, key=lambda rate: (ends[rate], rate)) if ends else None
+def _best_value(place: Workplace, setting: SofiaSetting, method: str) -> float:
+    ends = pilot_ends(place, setting, method) or dict.fromkeys(METHODS[method].values, 0.0)
+    return min(ends, key=lambda value: (ends[value], value))
 
 
 def _end(rows: Iterable[Row]) -> float:

@@ -78,8 +78,8 @@ def claims(results: Results) -> str:
         (
             "The load L = Q + M is “around 70–80 %”.",
             "0.7 is the rate of jobs; L goes up to 2, and is read at the last step.",
-            f"L over all steps: {_mean(c.load[0] for c in natural):.2f} untrained, "
-            f"{_mean(c.load[1] for c in natural):.2f} trained.",
+            f"L over all steps: {_mean(c.load[0] for c in natural if c.load):.2f} untrained, "
+            f"{_mean(c.load[1] for c in natural if c.load):.2f} trained.",
         ),
         (
             "Figure 3: the “mean final reward” grows.",
@@ -92,13 +92,13 @@ def claims(results: Results) -> str:
 
 
 def pilots(results: Results) -> str:
-    """Return the learning rates that were tried, and the one that was taken."""
+    """Return the values that were tried, and the one that was taken."""
     lines = []
     for method, ends in results.pilots.items():
         if ends:
-            chosen = results.curves[method][0].task.rate
-            shown = ", ".join(f"{rate:g}: {end:.2f}" for rate, end in ends.items())
-            lines.append(f"- {METHODS[method].label}: {shown}; taken: {chosen:g}.")
+            chosen, tuned = results.curves[method][0].task.value, METHODS[method].tuned
+            shown = ", ".join(f"{value:g}: {end:.2f}" for value, end in ends.items())
+            lines.append(f"- {METHODS[method].label}, `{tuned}`: {shown}; taken: {chosen:g}.")
     return "\n".join(lines)
 
 
@@ -108,15 +108,14 @@ def ends(results: Results) -> str:
     for method, curves in results.curves.items():
         last = np.array([curve.end for curve in curves])
         decisions = _mean(curve.decisions[-1] for curve in curves)
-        rate = curves[0].task.rate
         rows.append((
-            METHODS[method].label, "–" if rate is None else f"{rate:g}",
+            METHODS[method].label, f"{METHODS[method].tuned} {curves[0].task.value:g}",
             f"{_mean(c.slowdown[0] for c in curves):.2f}", _over_seeds(last),
             ", ".join(f"{end:.2f}" for end in last), f"{_mean(c.end_return for c in curves):,.0f}",
             f"{decisions / 1e6:.2f}",
         ))  # fmt: skip
     head = (
-        "method", "rate", "slowdown untrained", "trained", "by seed", "return trained",
+        "method", "tuned", "slowdown untrained", "trained", "by seed", "return trained",
         "million decisions",
     )  # fmt: skip
     return _table(head, rows)
@@ -219,7 +218,9 @@ def loads(results: Results) -> str:
     """Return L at the beginning of training and at its end."""
     rows = []
     for method, curves in results.curves.items():
-        numbers = [[*c.load, *c.load_at_cut] for c in curves]
+        numbers = [[*c.load, *c.load_at_cut] for c in curves if c.load and c.load_at_cut]
+        if not numbers:
+            continue
         rows.append((METHODS[method].label, *(f"{x:.2f}" for x in np.mean(numbers, axis=0))))
     head = (
         "method", "all steps, first iteration", "last iteration", f"step {CUT}, first iteration",

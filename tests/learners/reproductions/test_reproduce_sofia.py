@@ -16,6 +16,7 @@ from simkit.learners.reproductions.sofia.curves import TrainingCurve, band, savi
 from simkit.learners.reproductions.sofia.judge import (
     CUT,
     GREEDY,
+    GREEDY_TOO,
     HEURISTICS,
     PACKER,
     REFERENCE,
@@ -40,7 +41,7 @@ TINY = SofiaSetting(
 def curve(slowdown: list[float], method: str = "natural", seed: int = 0) -> TrainingCurve:
     """Return a curve with a look every 100 decisions, whose return is minus its slowdown."""
     values, looks = np.array(slowdown, float), np.arange(len(slowdown), dtype=float)
-    task = SofiaRun(method, None, seed)
+    task = SofiaRun(method, 0.01, seed)
     return TrainingCurve(task, looks, 100 * looks, values, -values, (1.0, 1.0), (0.0, 0.0))
 
 
@@ -63,7 +64,7 @@ def test_rows_become_a_curve_of_samples() -> None:
         {"iteration": 2.0, "decisions": 80.0, "load": 1.0, "last_load": 0.25,
          "held_out_slowdown": 7.0, "held_out_return": -70.0},
     ]  # fmt: skip
-    found = TrainingCurve.of(SofiaRun("natural", None, 1), rows)
+    found = TrainingCurve.of(SofiaRun("natural", 0.01, 1), rows)
     assert found.decisions.tolist() == [0, 150]
     assert found.load == (1.1, 1.0)
     assert found.load_at_cut == (0.5, 0.25)
@@ -125,7 +126,7 @@ def published() -> dict[str, list[TrainingCurve]]:
     for (label, seed), rows in table.group_by("method", "seed", maintain_order=True):
         columns = ("iteration", "decisions", "held_out_slowdown", "held_out_return")
         values = [rows[name].to_numpy().astype(float) for name in columns]
-        run = SofiaRun(names[str(label)], None, int(str(seed)))
+        run = SofiaRun(names[str(label)], 0.0, int(str(seed)))
         found.setdefault(names[str(label)], []).append(TrainingCurve(run, *values, (0, 0), (0, 0)))
     return found
 
@@ -226,11 +227,10 @@ def test_a_tiny_run_writes_the_page_and_is_not_done_twice(tmp_path: Path) -> Non
     assert looks["seed"].unique().sort().to_list() == [0, 1]
     tuned = looks.filter(pl.col("method") == METHODS["adam"].label)["learning_rate"][0]
     # tuned to the study's learning rate, Adam is the study's
-    study = {METHODS["study"].label} if tuned != METHODS["study"].rates[0] else set()
-    assert set(at_training["label"]) == study | {
-        *HEURISTICS, METHODS["natural"].label, f"{METHODS['natural'].label}, greedy",
-        METHODS["adam"].label,
-    }  # fmt: skip
+    study = {METHODS["study"].label} if tuned != METHODS["study"].values[0] else set()
+    greedy = {METHODS[name].label + GREEDY for name in GREEDY_TOO}
+    agents = {method.label for name, method in METHODS.items() if name != "study"}
+    assert set(at_training["label"]) == study | {*HEURISTICS} | agents | greedy
     assert judged["unfinished"].sum() == 0
 
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "work").rglob("*.parquet")}

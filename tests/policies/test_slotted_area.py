@@ -1,0 +1,68 @@
+"""Small and soon first: reserving SJF with 0 for both numbers, and what the numbers change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
+from simkit.errors import ScenarioError
+from simkit.policies.slotted import SlottedArea, SlottedSJF
+from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
+
+POOL = Cluster.pool({"cpu": 10.0, "mem": 10.0})
+RULES = Rules(step_s=1.0, admission=AdmissionRule(slots=10, backlog=60))
+
+
+def batch(lengths, sizes):
+    """Return jobs that all come at 0, each with as many units of both resources."""
+    jobs = len(lengths)
+    return Workload(
+        resources=("cpu", "mem"),
+        job_id=np.arange(jobs),
+        submit_time_s=np.zeros(jobs),
+        first_task=np.arange(jobs + 1),
+        task_id=np.arange(jobs),
+        instances=np.ones(jobs, int),
+        request=np.array([[size, size] for size in sizes], float),
+        run_time_s=np.array(lengths, float),
+        requested_time_s=np.array(lengths, float),
+        gang=np.ones(jobs, bool),
+    )
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_with_zeros_it_is_reserving_sjf(seed, simulate):
+    rng = np.random.default_rng(seed)
+    jobs = batch(rng.integers(1, 12, 30), rng.integers(1, 10, 30))
+    found = simulate(SlottedArea(0, 0, horizon=40), jobs, POOL, rules=RULES).starts
+    assert found == simulate(SlottedSJF(reserve="best", horizon=40), jobs, POOL, rules=RULES).starts
+    assert found != simulate(SlottedArea(horizon=40), jobs, POOL, rules=RULES).starts
+
+
+@pytest.mark.parametrize(
+    ("power", "delay", "expected"),
+    [
+        (0, 0, [3, 0]),  # the shorter one first
+        (1, 0, [0, 4]),  # 4 · 2 is less than 3 · 8
+    ],
+)
+def test_size_counts(power, delay, expected, simulate):
+    jobs = batch([4, 3], [3, 8])
+    assert simulate(SlottedArea(power, delay), jobs, POOL, rules=RULES).starts == expected
+
+
+def test_what_can_start_soon_goes_first(simulate):
+    jobs = batch([2, 4, 6], [8, 3, 2])  # once the first is placed, the last fits beside it
+    assert simulate(SlottedArea(0, 0), jobs, POOL, rules=RULES).starts == [0, 2, 0]
+    jobs = batch([2, 3, 6], [8, 9, 2])  # the second would wait for the last, or the other way round
+    assert simulate(SlottedArea(0, 0), jobs, POOL, rules=RULES).starts == [0, 2, 5]
+    assert simulate(SlottedArea(0, 4), jobs, POOL, rules=RULES).starts == [0, 6, 0]
+
+
+def test_all_numbers_are_told_at_once():
+    with pytest.raises(ScenarioError) as told:
+        SlottedArea(-1, float("nan"))
+    assert [text.split(":")[1].split()[0] for text in told.value.problems] == ["power", "delay"]

@@ -33,7 +33,7 @@ from simkit.training.reproduction import Workplace
 
 MIXED, ALONE = "mixed", "70"
 """Kinds of training: all loads, or 70 % alone."""
-WEIGHTS = {10: 3.0}
+WEIGHTS = {10: 6.0}
 """Loads that count more than 1 in the mix: in its first steps a low load looks like any other."""
 DECAY = 1.0
 """λ of the mix. What a job that is held back costs is seen when it ends, a dozen steps later; a λ
@@ -72,7 +72,7 @@ class OneAgentSetting:
 
 
 FULL = OneAgentSetting(
-    {MIXED: 60, ALONE: 40}, {MIXED: 250, ALONE: 100}, {MIXED: 0.02, ALONE: 0.01}, 100, 1000
+    {MIXED: 150, ALONE: 40}, {MIXED: 250, ALONE: 100}, {MIXED: 0.02, ALONE: 0.01}, 100, 1000
 )
 QUICK = OneAgentSetting(
     {MIXED: 6, ALONE: 6}, {MIXED: 60, ALONE: 10}, {MIXED: 0.04, ALONE: 0.01}, 5, 20

@@ -35,6 +35,8 @@ MIXED, ALONE = "mixed", "70"
 """Kinds of training: all loads, or 70 % alone."""
 WEIGHTS = {10: 6.0}
 """Loads that count more than 1 in the mix: in its first steps a low load looks like any other."""
+ORIGINAL = 70
+"""The load at which all are judged on the original's unseen sets as well."""
 DECAY = 1.0
 """λ of the mix. What a job that is held back costs is seen when it ends, a dozen steps later; a λ
 below 1 leaves that to the critic, which knows low loads least, and jobs were held back there."""
@@ -96,6 +98,15 @@ class OneAgentAtLoad:
     """Kind → agents' mean / mean of the best rule − 1, paired by job set."""
 
 
+@dataclass(frozen=True)
+class OneAgentResults:
+    """Everyone at each load, and at 70 % on the original's unseen sets."""
+
+    loads: list[OneAgentAtLoad]
+    original: dict[str, list[float]]
+    """Kind of training → each seed's mean; ``rule`` → that of the best rule."""
+
+
 def agent_name(kind: str, seed: int) -> str:
     """Return the name of a training and of its folder."""
     return f"ppo-{kind}-seed{seed}"
@@ -129,8 +140,8 @@ def ppo_scenario(kind: str, seed: int, setting: OneAgentSetting) -> Scenario:
     )
 
 
-def study(place: Workplace, deeprm: DeepRMSetting) -> list[OneAgentAtLoad]:
-    """Train and judge what is missing; return everyone at each load."""
+def study(place: Workplace, deeprm: DeepRMSetting) -> OneAgentResults:
+    """Train and judge what is missing; return everyone."""
     setting = QUICK if place.quick else FULL
     names = {
         kind: [agent_name(kind, seed) for seed in range(deeprm.seeds)] for kind in (MIXED, ALONE)
@@ -145,7 +156,13 @@ def study(place: Workplace, deeprm: DeepRMSetting) -> list[OneAgentAtLoad]:
         for kind in names
         for name in names[kind]
     ]
-    return [_at_load(place, load, setting, names, everyone) for load in deeprm.judged]
+    loads = [_at_load(place, load, setting, names, everyone) for load in deeprm.judged]
+    (of_70,) = (one for one in loads if one.load == ORIGINAL)
+    label, _ = of_70.rules[of_70.best]
+    rule = Candidate("policy", FAMILIES[of_70.best][label], label)
+    found = _judged(place, ORIGINAL, [rule, *everyone], range(deeprm.held_out), original=True)
+    original = {kind: [_mean(found[name]) for name in names[kind]] for kind in names}
+    return OneAgentResults(loads, {**original, "rule": [_mean(found[label])]})
 
 
 def _at_load(
@@ -193,16 +210,26 @@ def _mean(found: tuple[Floats, Floats]) -> float:
 
 
 def _judged(
-    place: Workplace, load: int, everyone: Sequence[Candidate], seeds: range
+    place: Workplace,
+    load: int,
+    everyone: Sequence[Candidate],
+    seeds: range,
+    *,
+    original: bool = False,
 ) -> dict[str, tuple[Floats, Floats]]:
-    """Return label → (S,) sums of slowdowns and (S,) jobs of the sets; results are kept."""
+    """Return label → (S,) sums of slowdowns and (S,) jobs of the sets; results are kept.
+
+    Sets are drawn by the seeds, or are the first ones of the original's unseen sets, as many.
+    """
     scenario = judged_scenario(load)
     told = [scenario.model_dump_json(), seeds.start, seeds.stop]
     folder = place.work / "judged"
     folder.mkdir(exist_ok=True)
-    path = folder / f"one-agent-{load}-{digest(told, everyone)}.parquet"
+    kind = "original-" if original else ""
+    path = folder / f"one-agent-{kind}{load}-{digest(told, everyone)}.parquet"
     if not path.exists():
-        found = evaluate(scenario, list(everyone), seeds=seeds, workers=place.workers)
+        sets: dict[str, Any] = {"sets": len(seeds)} if original else {"seeds": seeds}
+        found = evaluate(scenario, list(everyone), workers=place.workers, **sets)
         keep(path, found.frame().write_parquet)
         place.say(f"judged at {load} % on {len(seeds)} job sets")
     rows: dict[str, tuple[Floats, Floats]] = {}

@@ -10,6 +10,7 @@ import pytest
 
 from simkit.learners.reproductions.deeprm import carry_out
 from simkit.learners.reproductions.deeprm.figures import at_load, estimate_ratio
+from simkit.learners.reproductions.deeprm.one_agent import FIRST_JUDGED
 from simkit.learners.reproductions.deeprm.page import RESULT
 from simkit.learners.reproductions.deeprm.study import (
     HEURISTICS,
@@ -121,7 +122,8 @@ def test_one_agent_is_compared_with_rules_that_other_sets_chose(made):
         tables = [
             pl.read_parquet(path) for path in (place.work / "judged").glob(f"one-agent-{load}-*")
         ]
-        choosing, judging = sorted(tables, key=lambda table: table["seed"].max())
+        (choosing,) = (table for table in tables if table["seed"].min() < FIRST_JUDGED)
+        judging = pl.concat([t for t in tables if t["seed"].min() >= FIRST_JUDGED], how="diagonal")
         assert set(choosing["seed"]).isdisjoint(judging["seed"])
 
         def means(table: pl.DataFrame) -> dict[str, float]:
@@ -140,6 +142,18 @@ def test_one_agent_is_compared_with_rules_that_other_sets_chose(made):
         agent, best = after["ppo-mixed-seed0"], min(after[label] for label in rules)
         assert cells[6].startswith(f"{agent:.3f} [")
         assert cells[8].startswith(f"{100 * (agent / best - 1):+.1f} %")
+
+
+def test_the_originals_unseen_sets_are_on_the_page_too(made):
+    place = made[0]
+    (path,) = (place.work / "judged").glob("one-agent-original-70-*")
+    judged = pl.read_parquet(path)
+    assert judged["set"].n_unique() == SMALL.held_out
+    means = judged.group_by("label").agg(pl.col("sum").sum() / pl.col("jobs").sum())
+    found = dict(means.iter_rows())
+    (line,) = re.findall(r"On the original's own unseen sets.*", section_of(place))
+    assert f"agents of 70 % {found['ppo-70-seed0']:.3f}" in line
+    assert f"all loads {found['ppo-mixed-seed0']:.3f}" in line
 
 
 def section_of(place: Workplace) -> str:

@@ -1,12 +1,15 @@
-"""Helpers of the reproductions: Markdown tables, figures, and results that are kept."""
+"""Helpers of the reproductions: Markdown tables, figures, trainings, and results that are kept."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import polars as pl
 
 from simkit.scenario import Scenario
 from simkit.training.reproduction import Workplace
@@ -53,6 +56,22 @@ def digest_of(told: object) -> str:
 def weights_hash(training: Path) -> str:
     """Return a hash of the weights of a complete training's agent."""
     return sha256((training / "agent" / "weights.safetensors").read_bytes()).hexdigest()
+
+
+def wall_time_s(training: Path) -> float:
+    """Return how long a complete training took."""
+    table = pl.read_parquet(training / "metrics.parquet")
+    return float(table["wall_time_s"].sum()) if "wall_time_s" in table else 0.0
+
+
+def commit() -> str:
+    """Return the commit of the checkout that this file is in; ``unknown`` if it is in none."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return found.stdout.strip()
 
 
 def train_in(place: Workplace, scenarios: Iterable[Scenario]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
-from simkit.learners.reproductions.common import keep, train_in
+from simkit.learners.reproductions.common import keep, train_in, wall_time_s
 from simkit.learners.reproductions.deeprm.figures import RatioEstimate, estimate_ratio
 from simkit.learners.reproductions.deeprm.study import (
     HEURISTICS,
@@ -105,6 +105,8 @@ class OneAgentResults:
     loads: list[OneAgentAtLoad]
     original: dict[str, list[float]]
     """Kind of training → each seed's mean; ``rule`` → that of the best rule."""
+    training_s: dict[str, list[float]]
+    """Kind of training → wall time of each seed's."""
 
 
 def agent_name(kind: str, seed: int) -> str:
@@ -162,7 +164,8 @@ def study(place: Workplace, deeprm: DeepRMSetting) -> OneAgentResults:
     rule = Candidate("policy", FAMILIES[of_70.best][label], label)
     found = _judged(place, ORIGINAL, [rule, *everyone], range(deeprm.held_out), original=True)
     original = {kind: [_mean(found[name]) for name in names[kind]] for kind in names}
-    return OneAgentResults(loads, {**original, "rule": [_mean(found[label])]})
+    seconds = {kind: [wall_time_s(folder / name) for name in names[kind]] for kind in names}
+    return OneAgentResults(loads, {**original, "rule": [_mean(found[label])]}, seconds)
 
 
 def _at_load(

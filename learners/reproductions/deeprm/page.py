@@ -48,12 +48,8 @@ def write_page(
     judged: pl.DataFrame,
     curves: pl.DataFrame,
     withheld: Withheld,
-    ours: str,
 ) -> Path:
-    """Write deeprm.md, deeprm.csv, deeprm-curves.csv and the pictures; return the page.
-
-    `ours` is the section about our own recipe.
-    """
+    """Write deeprm.md, deeprm.csv, deeprm-curves.csv and the pictures; return the page."""
     found = [at_load(judged, load, setting) for load in setting.judged]
     completion = at_load(judged, 130, setting, "turnaround_time_s")
     _table(found).write_csv(place.pages / "deeprm.csv", float_precision=4)
@@ -71,7 +67,6 @@ def write_page(
         _learning(curves, next(f for f in found if f.load == 70), setting),
         _withheld(withheld),
         _beyond(found),
-        ours,
         _setting(setting),
     ]
     page = place.pages / "deeprm.md"
@@ -92,7 +87,8 @@ def _head(place: Workplace) -> str:
 M. Alizadeh, I. Menache and S. Kandula, "Resource management with deep reinforcement learning" (HotNets 2016), say?
 
 `simkit reproduce deeprm{size}` trains and judges everything and writes this page, its tables
-([deeprm.csv](deeprm.csv), [deeprm-curves.csv](deeprm-curves.csv)) and its pictures.{note}"""
+([deeprm.csv](deeprm.csv), [deeprm-curves.csv](deeprm-curves.csv)) and its pictures. It is about the paper's recipe;
+[one agent for all loads](deeprm-one-agent.md) is about ours, which is better.{note}"""
 
 
 def _claims(

@@ -15,11 +15,16 @@ import numpy as np
 
 from simkit.errors import ScenarioError
 from simkit.policy import Place, State, SystemInfo
+from simkit.policy.head_place import (
+    PlaceOnMachines,
+    instances_within,
+    look_ahead,
+    profile_around,
+)
 from simkit.policy.lane import LONG, Gap, Lane, by_estimate
 from simkit.policy.power_view import NO_SIGNALS
-from simkit.policy.profile import Profile
-from simkit.policy.room import Release, Room, make_room, total_usable
-from simkit.policy.task import Placement, Task
+from simkit.policy.room import total_usable
+from simkit.policy.task import Task
 
 
 class Easy:
@@ -60,7 +65,7 @@ class Easy:
         self._shadow = inf
         self._gap = Gap(())  # of a pool
         self._looked_ahead = False  # whether shadow time and gap are known
-        self._future: Room = make_room(info.capacity)  # what is free at the shadow time
+        self._place: PlaceOnMachines | None = None  # of the head that was last tried
         self._pool = info.capacity.size == 1
 
     def fill(self, state: State, lane: Lane) -> Iterable[Place]:
@@ -85,7 +90,7 @@ class Easy:
             self._shadow, self._looked_ahead = inf, False
             self._gap = Gap([state.room.total_free()[0]])
             if len(lane) >= LONG:  # most are passed over by arrays, if they are told the gap
-                self._look_ahead(state, head)
+                self._shadow, self._looked_ahead = look_ahead(state, head, self._gap), True
             tasks = lane.fitting(self._gap, shortest_first=self._shortest_first)
         chosen = self._chosen(state, head, tasks)
         self._tried = tried
@@ -106,14 +111,14 @@ class Easy:
             if demand > free or task is head:
                 continue
             if not self._looked_ahead:
-                self._look_ahead(state, head)
+                self._shadow, self._looked_ahead = look_ahead(state, head, gap), True
                 spare = gap.spare
             overtakes = task.estimate_s > gap.slack_s  # it would still run when the head starts
             if overtakes and demand > spare:
                 continue
             count = task.instances
             if not task.gang:
-                count = _fitting(task, min(free, spare) if overtakes else free)
+                count = instances_within(task, min(free, spare) if overtakes else free)
                 demand *= count
             if overtakes:
                 gap.spare = spare = spare - demand
@@ -124,33 +129,25 @@ class Easy:
                 break
         return chosen
 
-    def _look_ahead(self, state: State, head: Task) -> None:
-        """Find shadow time and extra nodes of one machine with one resource."""
-        self._looked_ahead = True
-        missing = head.least[0] - self._gap.free[0]
-        self._shadow, freed = state.expected_ends.when_freed(missing, state.now)
-        self._gap.slack_s, self._gap.spare = self._shadow - state.now, freed - missing
-
     def _fill_machines(self, state: State, lane: Lane) -> Iterator[Place]:
         """Any number of machines and resources."""
         head = lane.head
-        if self._tried == (head, state.starts, state.releases, False) and (
-            state.now <= self._shadow
+        place = self._place
+        if (
+            place is not None
+            and self._tried == (head, state.starts, state.releases, False)
+            and state.now <= place.shadow_s
         ):
             tasks: Iterable[Task] = self._as_tried(lane.newcomers(state))
         else:
-            self._reserve(state, head)
+            self._place = place = PlaceOnMachines(state, head, lane.rule)
             tasks = self._that_fit(state, lane)
         started = []
         for task in tasks:
-            if task is head or (on := state.fit(task, lane.rule)) is None:
-                continue
-            if state.now + task.estimate_s > self._shadow:
-                on = self._beside_head(state, lane, task, on)
-                if on is None:
-                    continue
-            yield Place(task, on)
-            started.append(task)
+            if task is not head and (on := place.fit(task)) is not None:
+                yield Place(task, on)
+                place.hold(task, on)
+                started.append(task)
         _drop(lane, started)
         self._tried = head, state.starts, state.releases, False
 
@@ -161,29 +158,6 @@ class Easy:
     def _that_fit(self, state: State, lane: Lane) -> Iterable[Task]:
         """Return the tasks behind the head that fit into what all machines have free together."""
         return lane.fitting(Gap(total_usable(state.room)), shortest_first=self._shortest_first)
-
-    def _reserve(self, state: State, head: Task) -> None:
-        """Find the shadow time and what will be free then, the head not yet placed."""
-        self._future = state.room.copy()
-        self._shadow = shadow_time(self._future, head, state.expected_ends, state.now)
-
-    def _beside_head(self, state: State, lane: Lane, task: Task, on: Placement) -> Placement | None:
-        """Return where a task may run on past the shadow time: the head must still fit then.
-
-        Tries the machines that the rule chooses, then those that the head leaves over.
-        """
-        future, head = self._future, lane.head
-        left = future.copy()
-        if (place := left.fit(head, lane.rule)) is not None:
-            left.take(place, head.request)
-        for choice in (on, state.room.common(left).fit(task, lane.rule)):
-            if choice is None:
-                break
-            future.take(choice, task.request)
-            if future.fit(head, lane.rule) is not None:
-                return choice
-            future.give(choice, task.request)
-        return None
 
     def _fill_profile(self, state: State, lane: Lane) -> Iterator[Place]:
         """The general form, with everything that is known ahead."""
@@ -197,7 +171,8 @@ class Easy:
             if (self._pool and not gap.admits(task)) or state.fit(task, lane.rule) is None:
                 continue
             if profile is None:  # most decisions end before they need one
-                profile = _around_head(state, lane)
+                profile = profile_around(lane.profile or state.profile(), lane.head, lane.rule)
+                lane.profile = None
                 gap.least = profile.least_free()
             if (fitting := profile.fit(task, state.now, lane.rule)) is not None:
                 yield Place(task, fitting)
@@ -208,60 +183,11 @@ class Easy:
         self._tried = tried if profile is None else None  # with time, more fits into a profile
 
 
-def shadow_time(room: Room, head: Task, releases: Sequence[Release], now: float) -> float:
-    """Return the earliest expected end at which the head fits, in s; infinity if it never does.
-
-    Args:
-        room: free now; left with what is free at the shadow time, after all releases of it.
-        head: the blocked task.
-        releases: what runs, soonest first; what is overdue counts as ending now.
-        now: the instant, in s.
-    """
-    if _fits(room, head):
-        return now
-    position = 0
-    while position < len(releases):
-        instant = max(releases[position][0], now)
-        while position < len(releases) and releases[position][0] <= instant:
-            allocation = releases[position][2]
-            room.give(allocation.on, allocation.task.request)
-            position += 1
-        if _fits(room, head):
-            return instant
-    return inf
-
-
-def _fits(room: Room, head: Task) -> bool:
-    """Return whether a place for the head is free; it costs less than `fit` where too little is."""
-    needed = head.instances if head.gang else 1
-    if any(a * needed > f for a, f in zip(head.request, room.total_free(), strict=True)):
-        usable = total_usable(room)  # costs more, and is seldom more
-        if any(a * needed > f for a, f in zip(head.request, usable, strict=True)):
-            return False
-    return room.fit(head) is not None
-
-
-def _around_head(state: State, lane: Lane) -> Profile:
-    """Return the profile in which the blocked head has its place."""
-    profile, head = lane.profile or state.profile(), lane.head
-    lane.profile = None
-    if place := profile.earliest(head, lane.rule):
-        start, on = place
-        profile.hold(head, on, start)
-    return profile
-
-
 def _drop(lane: Lane, tasks: Iterable[Task]) -> None:
     """Take those out of the lane that have been placed whole."""
     for task in tasks:
         if not task.remaining:
             lane.drop(task)
-
-
-def _fitting(task: Task, room: float) -> int:
-    """Return how many instances of a bag fit in a pool's room."""
-    request = task.request[0]
-    return task.remaining if request <= 0 else min(task.remaining, int(room // request))
 
 
 def no_backfill() -> None:

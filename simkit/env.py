@@ -5,8 +5,8 @@
     observation, reward, terminated, truncated, info = env.step(action)
 
 At a decision the agent acts as often as it likes while time stands still. An action that places a
-task is carried out at once, with reward 0. The void action, or one that places nothing, lets time
-go on to the next decision; the reward is what has accrued meanwhile.
+task is carried out at once, with reward 0. The void action, or one that does nothing, lets time go
+on to the next decision; the reward is what has accrued meanwhile.
 
 Importing this module registers the ids of `simkit.learning.env_arguments`.
 """
@@ -68,7 +68,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
     Observations are those of an encoder; `schema` gives the meaning of each number. Actions are
     ``0 … M``, of which M is the void one. In a slotted scenario (`scheduling.step`) action m places
     the task in slot m at its earliest start within the horizon, now or later; otherwise it starts
-    the m-th waiting task now, or makes it the head around which the others backfill (`actions`).
+    the m-th waiting task now, or makes it the head around which others backfill (`actions`).
 
     ``info`` has ``action_mask`` ((M + 1,) int8: 1 for actions that the
     agent may take), ``cost`` (jobs that ended in one of `cost` since the last step), and ``time_s``
@@ -121,8 +121,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             backlog_shown: tasks behind the slots that an observation can count.
             memory: the steps since the last arrival are counted up to this number.
             unit: amount of a resource in a unit, one number for all resources or one for each.
-            actions: what an action does: ``slots`` in slotted time, else ``start`` or
-                ``next-head``, see `simkit.learning.actions`; None: ``slots`` or ``start``.
+            actions: what an action does: ``slots`` in slotted time, else ``start``, ``next-head``
+                or ``pick``, see `simkit.learning.actions`; None: ``slots`` or ``start``.
             action_arguments: arguments of the actions.
             episode: each episode replays a window of the log: ``jobs`` in a row, ``from``
                 ``"train"``, ``"held_out"`` or ``"all"``, and what is ``held_out``; None: all jobs.
@@ -244,9 +244,12 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         state, number = episode.state, action_number(action)
         place = self._actions.place(state, number) if self._decides else None
         reward = 0.0
-        if place is not None:
+        if place is None:
+            goes_on = self._actions.goes_on(state)
+        else:
             episode.apply(place)
-        if place is None or not self._actions.asks(state):
+            goes_on = not self._actions.asks(state)
+        if goes_on:
             self._decides = self._decides and self._go_on(episode)
             reward = episode.collect()
         self._made += 1

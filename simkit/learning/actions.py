@@ -1,13 +1,13 @@
 """Numbered actions of an agent: one for each slot or waiting task, and the void action.
 
 An action is a slot of the slotted model, whose task may be placed into the future; or a position in
-the queue, whose task may start now, or becomes the head around which the others backfill. The last
+the queue, whose task may start now, or becomes the head around which others backfill. The last
 action, the void one, lets time go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from simkit.errors import PolicyError, ScenarioError
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.plugins import find, find_in_table, instantiate
 from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.head_place import HeadPlace, head_place
 from simkit.policy.lane import make_lane
 from simkit.policy.ordered import resumptions
 from simkit.policy.task import Placement, Task
@@ -29,7 +30,7 @@ class Actions(Protocol):
     """Numbered actions; the last is the void one.
 
     At a decision `begin` comes first. While it then `asks`, the agent acts, until an action places
-    nothing. Last comes `end`, and time goes on.
+    nothing and time `goes_on`. Last comes `end`.
     """
 
     count: int
@@ -50,10 +51,14 @@ class Actions(Protocol):
         return True
 
     def place(self, state: State, action: int) -> Place | None:
-        """Return the placement that an action means; None: nothing, so time goes on.
+        """Return the placement that an action means; None: nothing is placed.
 
         Raises PolicyError for a number that is not an action.
         """
+
+    def goes_on(self, state: State) -> bool:
+        """Return whether time goes on, after an action that placed nothing."""
+        return True
 
     def end(self, state: State) -> Iterable[Action]:
         """Yield what starts by itself before time goes on."""
@@ -62,7 +67,7 @@ class Actions(Protocol):
     def mask(self, state: State) -> Mask:
         """Return (M + 1,), fresh: 1 for actions that the agent may take.
 
-        These are the void action and those that place something; see `NextHead` for others.
+        These are the void action and those that place something; see `NextHead` and `Pick`.
         """
 
 
@@ -143,7 +148,54 @@ class QueueActions(Actions):
         return np.array([*fits, *[False] * (self._slots - len(fits)), True], np.int8)
 
 
-class NextHead(QueueActions):
+class _AroundHead(QueueActions):
+    """Actions on a queue of which one task at a time can be the head, for which a place is kept.
+
+    Args:
+        slots: M, the waiting tasks to choose from.
+        info: the system; its partitions must have one priority.
+        hold: whether the void action is offered while tasks wait and there is no head.
+        wrong: what is wrong with other arguments.
+    """
+
+    def __init__(self, slots: int, info: SystemInfo, hold: bool, wrong: Sequence[str] = ()) -> None:
+        super().__init__(slots)
+        problems = [*wrong, *_unless_truth_value("hold", hold)]
+        if len({partition.priority for partition in info.partitions}) > 1:
+            problems.append(
+                "partitions have different priorities, which come before the agent's choice; give "
+                "them one, or take the actions 'start'"
+            )
+        if problems:
+            raise ScenarioError(problems)
+        self._hold = hold
+        self.head: Task | None = None
+        """The task that was chosen and does not fit yet."""
+
+    def _taken(self, state: State, action: int) -> Task | None:
+        """Return the task of an action; without one, the first, unless holding is allowed."""
+        task = self._chosen(state, action)
+        if task is None and not self._hold and state.queue.tasks:
+            return state.queue.tasks[0]
+        return task
+
+    def _fit(self, state: State, task: Task) -> Placement | None:
+        """Return where a task may start now, next to reservations and capacity steps ahead."""
+        on = state.fit(task)
+        if on is not None and state.constrained:
+            on = state.profile().fit(task, state.now)
+        return on
+
+    def mask(self, state: State) -> Mask:
+        """Return (M + 1,), fresh: 1 for each waiting task, and for the void action if it may be."""
+        waiting = min(len(state.queue.tasks), self._slots)
+        mask = np.zeros(self.count, np.int8)
+        mask[:waiting] = 1
+        mask[-1] = self._hold or not waiting
+        return mask
+
+
+class NextHead(_AroundHead):
     """Action m makes waiting task m the head of the queue, in order of submission from 0.
 
     A head that fits starts, and the agent chooses the next. For one that does not fit, EASY keeps
@@ -170,25 +222,14 @@ class NextHead(QueueActions):
         keep: bool = False,
         hold: bool = False,
     ) -> None:
-        super().__init__(slots)
-        wrong = [
-            f"action_arguments: {name} is {value!r}; it must be true or false"
-            for name, value in (("keep", keep), ("hold", hold))
-            if not isinstance(value, bool)
-        ]
+        wrong = _unless_truth_value("keep", keep)
         if backfill_order not in ("queue", "sjf"):
             wrong.append(
                 f"action_arguments: backfill_order must be queue or sjf, not {backfill_order!r}"
             )
-        if len({partition.priority for partition in info.partitions}) > 1:
-            wrong.append(
-                "partitions have different priorities, which come before the agent's choice; give "
-                "them one, or take the actions 'start'"
-            )
-        if wrong:
-            raise ScenarioError(wrong)
+        super().__init__(slots, info, hold, wrong)
         self._rule = find("simkit.policies", "backfill.easy")(backfill_order)
-        self._keep, self._hold = keep, hold
+        self._keep = keep
         self.reset(info)
 
     def reset(self, info: SystemInfo) -> None:
@@ -196,8 +237,7 @@ class NextHead(QueueActions):
         self._lane.alone = True
         self._rule.reset(info, np.random.default_rng(0))  # it draws nothing
         self._info = info
-        self.head: Task | None = None
-        """The task that was chosen and does not fit yet."""
+        self.head = None
 
     def begin(self, state: State) -> Iterator[Action]:
         yield from super().begin(state)
@@ -213,9 +253,7 @@ class NextHead(QueueActions):
         return self.head is None and bool(state.queue.tasks)
 
     def place(self, state: State, action: int) -> Place | None:
-        task = self._chosen(state, action)
-        if task is None and not self._hold and state.queue.tasks:
-            task = state.queue.tasks[0]
+        task = self._taken(state, action)
         if task is None:
             return None
         on = self._fit(state, task)
@@ -223,13 +261,6 @@ class NextHead(QueueActions):
             self.head = task
             return None
         return Place(task, on)
-
-    def _fit(self, state: State, task: Task) -> Placement | None:
-        """Return where a task may start now, next to reservations and capacity steps ahead."""
-        on = state.fit(task)
-        if on is not None and state.constrained:
-            on = state.profile().fit(task, state.now)
-        return on
 
     def end(self, state: State) -> Iterator[Place]:
         """Yield what starts around the head, also of what admission lets in for it."""
@@ -244,14 +275,6 @@ class NextHead(QueueActions):
             if len(self._lane) > 1:
                 yield from self._rule.fill(state, self._lane)
 
-    def mask(self, state: State) -> Mask:
-        """Return (M + 1,), fresh: 1 for each waiting task, and for the void action if it may be."""
-        waiting = min(len(state.queue.tasks), self._slots)
-        mask = np.zeros(self.count, np.int8)
-        mask[:waiting] = 1
-        mask[-1] = self._hold or not waiting
-        return mask
-
 
 class _HeadFirst:
     """The order of a queue: the chosen head, then all others by submission."""
@@ -264,7 +287,106 @@ class _HeadFirst:
         return np.array([float(task is not head) for task in state.queue.tasks])
 
 
-ACTIONS: Mapping[str, type[QueueActions]] = {"start": QueueActions, "next-head": NextHead}
+class Pick(_AroundHead):
+    """Action m picks waiting task m, in order of submission from 0; one that fits starts.
+
+    The first picked task that does not fit is the *head* while time stands still. EASY keeps the
+    earliest place by expected ends for it. From then on the agent picks what is backfilled: a task
+    that does not delay the head, because it ends by then or fits beside it; or it lets time go on.
+    At the next decision at which a task waits it picks a head anew. Nothing is asked while none of
+    the tasks to choose from may start. What fits of a bag starts; the rest waits like any other
+    task.
+
+    Args:
+        slots: M, the waiting tasks to choose from; no other task starts.
+        info: the system; its partitions must have one priority.
+        hold: whether the void action, which lets time go on, is offered before there is a head,
+            too. An agent that may hold tasks back can let large ones starve. If it is not offered,
+            an action without a task takes the first waiting task. Behind a head the void action is
+            always offered, and an action that the mask forbids is the void one.
+    """
+
+    def __init__(self, slots: int, info: SystemInfo, hold: bool = False) -> None:
+        super().__init__(slots, info, hold)
+        self.reset(info)
+
+    def reset(self, info: SystemInfo) -> None:
+        self._begin()
+
+    def begin(self, state: State) -> Iterable[Action]:
+        self._begin()
+        return super().begin(state)
+
+    def _begin(self) -> None:
+        self.head = None
+        self._place: HeadPlace | None = None  # of the head
+        self._admitted: list[bool] | None = None  # tasks behind the head, once it is known
+        self._over = False  # whether the agent lets time go on
+
+    def asks(self, state: State) -> bool:
+        if self._over:
+            return False
+        if self._place is not None:
+            return any(self._behind_head(state, self._place))
+        waiting = state.queue.tasks[: self._slots]
+        return any(self._fit(state, task) is not None for task in waiting)
+
+    def goes_on(self, state: State) -> bool:
+        return not self.asks(state)
+
+    def _behind_head(self, state: State, place: HeadPlace) -> list[bool]:
+        """Return which of the tasks to choose from may start beside the head."""
+        if self._admitted is None:
+            self._admitted = [
+                task is not self.head and place.fit(task) is not None
+                for task in state.queue.tasks[: self._slots]
+            ]
+        return self._admitted
+
+    def place(self, state: State, action: int) -> Place | None:
+        if self._place is None:
+            return self._before_head(state, action)
+        task, self._admitted = self._chosen(state, action), None
+        on = None if task is None or task is self.head else self._place.fit(task)
+        if task is None or on is None:
+            self._over = True
+            return None
+        self._place.hold(task, on)
+        return Place(task, on)
+
+    def _before_head(self, state: State, action: int) -> Place | None:
+        task = self._taken(state, action)
+        if task is None:
+            self._over = True
+            return None
+        if (on := self._fit(state, task)) is not None:
+            return Place(task, on)
+        self.head, self._place = task, head_place(state, task)
+        return None
+
+    def mask(self, state: State) -> Mask:
+        """Return (M + 1,), fresh: 1 for each task that may be picked, and for the void action.
+
+        Before there is a head, that is each waiting task, and the void action if it may be.
+        """
+        if self._place is None:
+            return super().mask(state)
+        admitted = self._behind_head(state, self._place)
+        return np.array([*admitted, *[False] * (self._slots - len(admitted)), True], np.int8)
+
+
+def _unless_truth_value(name: str, value: object) -> list[str]:
+    """Return what is wrong with an argument that must be true or false, in one line or none."""
+    if isinstance(value, bool):
+        return []
+    return [f"action_arguments: {name} is {value!r}; it must be true or false"]
+
+
+ACTIONS: Mapping[str, type[QueueActions]] = {
+    "start": QueueActions,
+    "next-head": NextHead,
+    "pick": Pick,
+}
 """Actions outside of slotted time, by name."""
 
 
@@ -277,7 +399,7 @@ def make_actions(
         name: one of `ACTIONS`, or ``module:attribute``.
         slots: M, the waiting tasks to choose from.
         info: the system.
-        arguments: those of `NextHead`; the actions ``start`` take none.
+        arguments: those of `NextHead` or `Pick`; the actions ``start`` take none.
 
     Raises PluginError for an unknown name, ScenarioError for arguments that are not taken.
     """

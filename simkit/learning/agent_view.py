@@ -47,8 +47,8 @@ class AgentView:
     unit: float | Sequence[float] = 1.0
     """Amount of a resource in a unit, one number for all resources or one for each."""
     actions: str | None = None
-    """What an action does: ``slots`` in slotted time, else ``start`` or ``next-head``, see
-    `simkit.learning.actions`; None: ``slots`` or ``start``."""
+    """What an action does: ``slots`` in slotted time, else ``start``, ``next-head`` or ``pick``,
+    see `simkit.learning.actions`; None: ``slots`` or ``start``."""
     action_arguments: Mapping[str, Any] | None = None
     """Arguments of the actions."""
 
@@ -66,7 +66,7 @@ class AgentView:
             if self.actions == "slots":
                 raise ScenarioError(
                     "actions 'slots' are for slotted time; add `scheduling: {step: 1s}`, or take "
-                    f"{' or '.join(ACTIONS)}"
+                    f"one of {', '.join(ACTIONS)}"
                 )
             slots = self.slots or scenario.admission.slots or DEFAULT_SLOTS
             actions = make_actions(self.actions or "start", slots, info, self.action_arguments)

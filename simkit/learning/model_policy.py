@@ -134,15 +134,17 @@ class ModelPolicy:
         self._begins = True
 
     def schedule(self, state: State) -> Iterator[Action]:
-        """Place tasks until the model lets time go on, or chooses what cannot be placed."""
+        """Act as the model chooses, until nothing is asked or time goes on."""
         actions = self._actions
         actions.update(state)
         yield from actions.begin(state)
-        while (
-            actions.asks(state) and (place := actions.place(state, self._choose(state))) is not None
-        ):
-            yield place
-            actions.update(state)
+        while actions.asks(state):
+            place = actions.place(state, self._choose(state))
+            if place is not None:
+                yield place
+                actions.update(state)
+            elif actions.goes_on(state):
+                break
         yield from actions.end(state)
 
     def _choose(self, state: State) -> int:

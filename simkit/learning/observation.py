@@ -10,10 +10,12 @@ Names joined by ``+`` make one vector of several: ``deeprm-compact+resource-time
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from simkit.arrays import Ints
 from simkit.errors import ScenarioError
 from simkit.learning.encoder import Encoder, Numbers
 from simkit.learning.observe_deeprm import DeeprmCompact, DeeprmImage
@@ -22,7 +24,7 @@ from simkit.learning.observe_power import PowerForecast
 from simkit.learning.observe_queue import MachineSet, QueueSet, QueueTable, ResourceTime
 from simkit.learning.observe_slots import SlotSet
 from simkit.learning.observe_sofia import SofiaCompact, SofiaShares
-from simkit.learning.schema import Field, ObservationSchema
+from simkit.learning.schema import ObservationSchema
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.plugins import find_in_table, instantiate
 from simkit.policy import State, SystemInfo
@@ -95,20 +97,28 @@ def _make_one(
 
 
 class JoinedEncoder:
-    """Several encoders side by side: one vector of all their numbers."""
+    """Several encoders side by side: one vector of all their numbers.
+
+    The fields keep their names, behind that of the encoder, and stand one after another; one of an
+    image or a set is flattened row by row.
+    """
 
     def __init__(self, parts: Sequence[Encoder]) -> None:
         """Join encoders; raises ScenarioError for none, or for two of one name."""
         self._parts = tuple(parts)
-        names = [part.schema.name for part in self._parts]
+        schemas = [part.schema for part in self._parts]
         self.schema = ObservationSchema(
-            "+".join(names),
+            "+".join(schema.name for schema in schemas),
             tuple(
-                Field(f"{part.schema.name}.{f.name}", f.shape, f.low, f.high, f.unit, f.text)
-                for part in self._parts
-                for f in _as_flattened(part.schema)
+                replace(field, name=f"{schema.name}.{field.name}")
+                for schema in schemas
+                for field in schema.fields
             ),
-            {part.schema.name: dict(part.schema.parameters) for part in self._parts},
+            {schema.name: dict(schema.parameters) for schema in schemas},
+        )
+        begins = np.cumsum([0, *(schema.size for schema in schemas)])
+        self._order = np.concatenate(
+            [begin + _by_field(s) for begin, s in zip(begins, schemas, strict=False)]
         )
 
     def reset(self, info: SystemInfo) -> None:
@@ -116,14 +126,11 @@ class JoinedEncoder:
             part.reset(info)
 
     def encode(self, state: State) -> Numbers:
-        return np.concatenate([part.encode(state).reshape(-1) for part in self._parts])
+        numbers = np.concatenate([part.encode(state).reshape(-1) for part in self._parts])
+        return numbers[self._order]
 
 
-def _as_flattened(schema: ObservationSchema) -> tuple[Field, ...]:
-    """Return a schema's fields in C order; an image is one field, because its rows mix fields."""
-    if schema.rows is None:
-        return schema.fields
-    low, high = min(f.low for f in schema.fields), max(f.high for f in schema.fields)
-    columns = "; ".join(f"{f.name} {begin}–{end - 1}" for f, begin, end in schema.places())
-    unit = schema.fields[0].unit
-    return (Field("image", schema.shape, low, high, unit, f"row by row; columns: {columns}"),)
+def _by_field(schema: ObservationSchema) -> Ints:
+    """Return (K,) where the numbers of each field, one after another, stand in C order."""
+    places = np.arange(schema.size).reshape(schema.shape)
+    return np.concatenate([places[..., a:b].reshape(-1) for _, a, b in schema.places()])

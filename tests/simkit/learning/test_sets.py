@@ -130,13 +130,23 @@ def test_what_a_forecast_refuses(scenario, given, message):
         SchedulingEnv(scenario, "power-forecast", observation_arguments=given).reset()
 
 
-def test_sets_join_and_have_a_row_for_each_action():
-    env = SchedulingEnv(observation="queue-set+machine-set", slots=7, **CLOUD)
-    parts = {part.name: part.shape for part in env.schema.fields}
-    assert len(env.schema.parameters) == 2
-    assert env.schema.parameters["queue-set"]["slots"] == 7
-    assert env.reset()[0].shape == env.schema.shape
-    assert len(parts) == 2
+def test_sets_that_are_joined_keep_the_names_of_their_columns():
+    joined = SchedulingEnv(observation="queue-set+machine-set+queue-table", slots=7, **CLOUD)
+    assert joined.schema.parameters["queue-set"]["slots"] == 7
+    alone = {
+        name: SchedulingEnv(observation=name, slots=7, **CLOUD)
+        for name in ("queue-set", "machine-set", "queue-table")
+    }
+    together = [steps(env, seed=3) for env in (joined, *alone.values())]
+    for columns, *others in zip(*together, strict=True):
+        wanted = {
+            f"{name}.{column}": numbers.reshape(-1).tolist()
+            for name, other in zip(alone, others, strict=True)
+            for column, numbers in other.items()
+        }
+        assert {name: numbers.tolist() for name, numbers in columns.items()} == wanted
+    rows = {part.name: part.shape for part in joined.schema.fields}
+    assert rows["queue-set.wait"] == (7, 1)
 
 
 # ---- rewards and metrics are those of the run -----------------------------------------------------

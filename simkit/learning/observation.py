@@ -126,8 +126,9 @@ class JoinedEncoder:
             part.reset(info)
 
     def encode(self, state: State) -> Numbers:
-        numbers = np.concatenate([part.encode(state).reshape(-1) for part in self._parts])
-        return numbers[self._order]
+        parts = [part.encode(state).reshape(-1) for part in self._parts]
+        numbers: Numbers = np.concatenate(parts)[self._order]
+        return numbers
 
 
 def _by_field(schema: ObservationSchema) -> Ints:

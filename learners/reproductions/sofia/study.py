@@ -47,14 +47,14 @@ class Method:
 
 
 METHODS: Final[dict[str, Method]] = {
-    "natural": Method("natural gradient", {"update": "natural"}, (0.003, 0.01, 0.03), "kl"),
+    "natural": Method("natural gradient", {"update": "natural"}, (0.003, 0.01, 0.03, 0.1), "kl"),
     "adam": Method(
         "Adam, tuned", {"update": "gradient", "optimiser": "adam"}, (0.001, 0.003, 0.01, 0.03)
     ),
     "proximal": Method("PPO, same network", {"update": "proximal"}, (0.0003, 0.001, 0.003)),
     "ppo": Method(
         "our recipe", {"starts": "ahead", "job_sets": 20, "entropy": 0.01},
-        (0.0003, 0.001, 0.003), learner="ppo",
+        (0.0003, 0.001, 0.003, 0.01), learner="ppo",
     ),
     "study": Method("Adam 0.001", {"update": "gradient", "optimiser": "adam"}, (0.001,)),
 }  # fmt: skip

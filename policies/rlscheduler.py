@@ -87,6 +87,8 @@ class RLSchedulerPolicy:
         self._shadow_s = inf
 
     def schedule(self, state: State) -> Iterator[Action]:
+        if self._changing is not None:
+            self._changing(state)  # sees every decision, also those at which no job is picked
         ending = list(state.ended)  # has not ended yet as far as RLScheduler knows (rule 2)
         seen = 0
         while True:

@@ -173,6 +173,19 @@ def test_an_order_that_changes(simulate, job_columns):
     assert starts(simulate, jobs, HRRN) == [0, 10, 35, 30]
 
 
+def test_an_order_that_changes_is_asked_while_a_job_stays_picked(simulate, job_columns):
+    # At 4 nothing is picked anew; an order by what has ended would miss the end of job 1.
+    asked = []
+
+    class Asked(HRRN):
+        def keys(self, state):
+            asked.append(state.now)
+            return super().keys(state)
+
+    starts(simulate, job_columns([(0, 10, 2, 10), (0, 4, 2, 4), (1, 5, 4, 5)]), Asked)
+    assert [*dict.fromkeys(asked)] == [0, 1, 4, 10, 15]
+
+
 def test_other_clusters_are_refused():
     with pytest.raises(simkit.SimkitError, match="rlscheduler knows one pool of one resource"):
         simkit.simulate(

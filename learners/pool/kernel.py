@@ -1,51 +1,23 @@
-"""The event loop of the fast simulation, compiled by numba; `simkit.learners.pool.simulation`."""
+"""The event loop of the fast simulation by EASY backfilling; `simkit.learners.pool.simulation`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
-
-import numba
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.pool.scorer import job_features, job_score
+from simkit.learners.pool.compiled import (
+    LAST,
+    compiled,
+    expected_end,
+    first_to_end,
+    put_by_expected_end,
+    score_of,
+)
 
-__all__ = ["AREA_P", "KEY", "RATIO", "RATIO_P", "SCORER", "start_times"]
-
-KEY: Final = 0
-"""Forms of scores, the highest is picked. This one: -key."""
-RATIO: Final = 1
-"""(wait / key)³·factor."""
-RATIO_P: Final = 2
-"""(wait / p)³·factor, with p at most the key."""
-AREA_P: Final = 3
-"""-p·factor."""
-SCORER: Final = 4
-"""That of weights."""
-
-LAST: Final = 2
-"""Run times of a user that count in p."""
-LEAST_S: Final = 10.0
-"""The least p."""
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+__all__ = ["start_times"]
 
 
-def _compiled(function: Function) -> Function:
-    """Return the function as machine code, made when it is first called.
-
-    It is not kept on disk: numba would not notice changes of the functions that it calls.
-    """
-    made: Function = numba.njit(function)
-    return made
-
-
-_features: Any = _compiled(job_features)
-_network: Any = _compiled(job_score)
-
-
-@_compiled
+@compiled
 def start_times(
     submit: Floats, run: Floats, processors: Floats, requested: Floats, user: Ints, size: int,
     visible: int, form: int, key: Floats, factor: Floats, linear: Floats, hidden: Floats,
@@ -71,7 +43,7 @@ def start_times(
         for i in range(active):
             now = min(now, start[running[i]] + run[running[i]])
         while True:
-            ended = _first_to_end(running[:active], now, start, run, rank)
+            ended = first_to_end(running[:active], now, start, run, rank)
             if ended < 0:
                 break
             job = running[ended]
@@ -97,15 +69,11 @@ def start_times(
                     continue
                 if requested[job] > longer and active > 0 and free - n < keep:
                     continue
-                wait, since = now - submit[job], submit[job] - submit[0]
-                if form == SCORER:
-                    predicted = _predicted(recent, user[job], requested[job])
-                    features = _features(
-                        requested[job], predicted, n, wait, since, free, waiting, size
-                    )
-                    score = _network(features, linear, hidden, bias, out)
-                else:
-                    score = _score_by_rule(form, key[job], factor[job], wait, recent, user[job])
+                score = score_of(
+                    form, key[job], factor[job], now - submit[job], submit[job] - submit[0],
+                    requested[job], n, user[job], recent, free, waiting, size, linear, hidden,
+                    bias, out,
+                )  # fmt: skip
                 if best < 0 or score > best_score:
                     best, best_score = i, score
             if best < 0:
@@ -129,49 +97,12 @@ def start_times(
             free -= processors[job]
             start[job], rank[job] = now, started
             started += 1
-            place = active
-            while place > 0 and _expected_end(running[place - 1], start, requested) > (
-                now + requested[job]
-            ):
-                running[place] = running[place - 1]
-                place -= 1
-            running[place] = job
+            put_by_expected_end(job, running, active, start, requested)
             active += 1
     return start
 
 
-@_compiled
-def _first_to_end(running: Ints, now: float, start: Floats, run: Floats, rank: Ints) -> int:
-    """Return the place of what ends by now, of several what started first; -1 if nothing does."""
-    first = -1
-    for i in range(len(running)):
-        job = running[i]
-        if start[job] + run[job] <= now and (first < 0 or rank[job] < rank[running[first]]):
-            first = i
-    return first
-
-
-@_compiled
-def _expected_end(job: int, start: Floats, requested: Floats) -> float:
-    return start[job] + requested[job]  # type: ignore[no-any-return]
-
-
-@_compiled
-def _score_by_rule(
-    form: int, key: float, factor: float, wait: float, recent: Floats, user: int
-) -> float:
-    """Return a job's score without weights; the highest is picked."""
-    if form == KEY:
-        return -key
-    if form == RATIO:
-        return (wait / key) ** 3 * factor
-    predicted = _predicted(recent, user, key)
-    if form == RATIO_P:
-        return (wait / predicted) ** 3 * factor
-    return -predicted * factor
-
-
-@_compiled
+@compiled
 def _any_fits(queue: Ints, seen: int, processors: Floats, free: float, head: int) -> bool:
     """Return whether a visible job but the head fits now."""
     for i in range(seen):  # noqa: SIM110 - numba compiles loops
@@ -180,19 +111,7 @@ def _any_fits(queue: Ints, seen: int, processors: Floats, free: float, head: int
     return False
 
 
-@_compiled
-def _predicted(recent: Floats, user: int, requested: float) -> float:
-    """Return p: the mean of the user's last run times, at most the request, at least 10 s."""
-    predicted = requested
-    if user >= 0 and not np.isnan(recent[user, 0]):
-        mean = recent[user, 0]
-        if not np.isnan(recent[user, 1]):
-            mean = (recent[user, 1] + recent[user, 0]) / 2
-        predicted = min(mean, requested)
-    return max(predicted, LEAST_S)
-
-
-@_compiled
+@compiled
 def _when_freed(
     missing: float, now: float, running: Ints, start: Floats, requested: Floats, processors: Floats
 ) -> tuple[float, float]:
@@ -202,7 +121,7 @@ def _when_freed(
     """
     time, freed = np.inf, 0.0
     for job in running:
-        ends = _expected_end(job, start, requested)
+        ends = expected_end(job, start, requested)
         if ends > time:
             break
         freed += processors[job]

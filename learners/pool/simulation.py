@@ -6,13 +6,17 @@ none can start. One that fits starts. The first that does not becomes the *head*
 those may be picked that fit and either end by the shadow time (now + requested time ≤ shadow time)
 or fit into the extra nodes. At the next instant the head is picked anew.
 
+With ``backfill="rlscheduler"`` the rules are those of `simkit.policies.rlscheduler` instead: what
+is picked stays picked until it fits, and the others are tried in order of submission.
+
     starts = simulate(jobs, Rule.wfp3_p_n2(jobs))
-    starts = simulate(jobs, scorer, visible=128)
+    starts = simulate(jobs, scorer, visible=128, backfill="rlscheduler")
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from math import inf
 from types import ModuleType
 from typing import Final, Literal
@@ -25,7 +29,11 @@ from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
 from simkit.units import TIME_GRID
 
-__all__ = ["End", "Hold", "Rule", "simulate"]
+__all__ = ["Backfill", "End", "Hold", "Rule", "require_numba", "simulate"]
+
+Backfill = Literal["easy", "rlscheduler", "rlscheduler-none"]
+"""What may start beside a job that is picked and does not fit: what EASY lets, what RLScheduler
+lets, or nothing, as RLScheduler has it without backfilling."""
 
 End = Literal["never", "behind-head", "always"]
 """When a scorer may choose to wait for the next event although a job could start, while anything
@@ -80,40 +88,58 @@ class Hold:
 
 
 def simulate(
-    jobs: PoolJobs, by: Rule | Scorer, *, visible: int | None = None, end: End = "never",
-    hold: Hold | None = None,
+    jobs: PoolJobs, by: Rule | Scorer, *, visible: int | None = None, backfill: Backfill = "easy",
+    end: End = "never", hold: Hold | None = None,
 ) -> Floats:  # fmt: skip
     """Return (J,) the starts in s.
 
     Args:
         jobs: on an empty machine.
-        by: what says which job is picked; equals are picked in order of submission.
+        by: what says which job is picked; equals are picked in order of submission, or, by
+            RLScheduler's rules, in the order in which they stood.
         visible: so many waiting jobs, the first ones submitted, can be picked; None: all.
-        end: when the scorer may let time go on.
-        hold: jobs that are held back; None: none.
+        backfill: the rules.
+        end: when the scorer may let time go on; only with EASY.
+        hold: jobs that are held back; None: none. Only with EASY.
+
+    Raises ValueError for `end` or `hold` with RLScheduler's rules.
     """
     scorer = by if isinstance(by, Scorer) else Scorer.zero()
     form, key, factor = _SCORER, jobs.requested_s, jobs.processors
     if isinstance(by, Rule):
         form, key, factor = _FORMS.index(by.form), by.key, by.factor
     _, user = np.unique(jobs.user, return_inverse=True)
-    starts: Floats = _kernel().start_times(
+    common = (
         jobs.submit_s, jobs.run_s, jobs.processors, jobs.requested_s,
         np.where(jobs.user < 0, -1, user), jobs.size, len(jobs) if visible is None else visible,
         form, key, factor, scorer.linear, scorer.hidden, scorer.bias, scorer.out,
-        float(scorer.end[0]), _END[end], inf if hold is None else hold.longer_than_s,
+    )  # fmt: skip
+    starts: Floats
+    if backfill != "easy":
+        if end != "never" or hold is not None:
+            raise ValueError(f"simulate: end and hold are for easy, and backfill is {backfill}")
+        starts = _kernel("rlscheduler_kernel").start_times(*common, backfill == "rlscheduler")
+        return starts
+    starts = _kernel("kernel").start_times(
+        *common, float(scorer.end[0]), _END[end], inf if hold is None else hold.longer_than_s,
         0.0 if hold is None else round(hold.keep_free * jobs.size, 9),
     )  # fmt: skip
     return starts
 
 
-def _kernel() -> ModuleType:
-    """Return the compiled event loop; raises PluginError, which says what to install."""
+def require_numba() -> None:
+    """Raise PluginError, which says what to install, if numba is missing."""
+    _kernel("kernel")
+
+
+def _kernel(name: str) -> ModuleType:
+    """Return a compiled event loop; raises PluginError, which says what to install."""
     try:
-        from simkit.learners.pool import kernel
+        return import_module(f"simkit.learners.pool.{name}")
     except ModuleNotFoundError as error:
+        if error.name != "numba":
+            raise
         raise PluginError(
             "the fast simulation of a pool needs numba, which is not installed; "
             "pip install 'simkit-cluster[learn]'"
         ) from error
-    return kernel

@@ -17,12 +17,13 @@ from simkit import plugins
 from simkit.errors import PluginError, ScenarioError
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
-from simkit.learners.pool.simulation import Hold, Rule, simulate
+from simkit.learners.pool.simulation import Backfill, Hold, Rule, simulate
 from simkit.learners.reproductions.rlscheduler.study import RULES
 from simkit.policies.changing_orders import SAFP
 from simkit.policies.easy import Easy
 from simkit.policies.hold import Hold as HoldRule
 from simkit.policies.orderings import SJF
+from simkit.policies.rlscheduler import RLScheduler
 from simkit.policy.ordered import OrderedPolicy
 from simkit.traces.rlscheduler import RLSchedulerLog
 from simkit.workload import Workload
@@ -51,6 +52,9 @@ def window_of(log: str, jobs: int = 600) -> tuple[Workload, int]:
     return whole.take(np.arange(first, first + jobs)), processors
 
 
+BACKFILLS: tuple[Backfill, ...] = ("easy", "rlscheduler", "rlscheduler-none")
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("log", LOGS)
 def test_a_window_of_a_log(log: str) -> None:
@@ -59,6 +63,10 @@ def test_a_window_of_a_log(log: str) -> None:
     for name, rule in RULES.items():
         expected = engine_starts(OrderedPolicy(order_of(name), Easy()), workload, processors)
         assert simulate(jobs, rule(jobs)).tolist() == expected, name
+        for backfill in BACKFILLS[1:]:
+            policy = RLScheduler(backfill == "rlscheduler").compose(order_of(name))
+            expected = engine_starts(policy, workload, processors)
+            assert simulate(jobs, rule(jobs), backfill=backfill).tolist() == expected, name
     expected = engine_starts(HoldRule("1h", 0.2).compose(SAFP()), workload, processors)
     assert simulate(jobs, Rule.saf_p(jobs), hold=Hold(3600.0, 0.2)).tolist() == expected
 
@@ -81,6 +89,19 @@ def test_small_workloads(rows: list[Any], name: str, scale: int) -> None:
     jobs = PoolJobs.of(workload, 8)
     expected = engine_starts(OrderedPolicy(order_of(name), Easy()), workload, 8)
     assert simulate(jobs, RULES[name](jobs)).tolist() == expected
+
+
+@pytest.mark.parametrize("backfill", BACKFILLS[1:])
+@given(rows=ROWS, name=st.sampled_from([*RULES]), scale=st.sampled_from([1, 7]))
+def test_small_workloads_by_rlschedulers_rules(
+    backfill: Backfill, rows: list[Any], name: str, scale: int
+) -> None:
+    rows = [(gap * scale, run * scale, n, r * scale, user) for gap, run, n, r, user in rows]
+    workload = small_workload(rows)
+    jobs = PoolJobs.of(workload, 8)
+    policy = RLScheduler(backfill == "rlscheduler").compose(order_of(name))
+    expected = engine_starts(policy, workload, 8)
+    assert simulate(jobs, RULES[name](jobs), backfill=backfill).tolist() == expected
 
 
 @given(rows=ROWS, longer=st.integers(1, 12), keep=st.sampled_from([0.0, 0.2, 0.55]))
@@ -112,6 +133,22 @@ def test_both_of_easys_conditions() -> None:
     # as long, does not any more.
     jobs = jobs_of((0, 10, 2, 10), (1, 5, 3, 5), (0, 2, 2, 2), (2, 20, 1, 20), (0, 20, 1, 20))
     assert simulate(jobs, Rule.by_key(jobs.submit_s)).tolist() == [0, 10, 1, 3, 15]
+
+
+def test_what_is_picked_stays_picked_by_rlschedulers_rules() -> None:
+    # Job 1 is picked as it arrives, and job 2, which is shorter and of the same instant, after it.
+    jobs = jobs_of((0, 5, 4, 5), (0, 5, 4, 5), (0, 1, 4, 1))
+    shortest = Rule.by_key(jobs.requested_s)
+    assert simulate(jobs, shortest).tolist() == [1, 6, 0]
+    assert simulate(jobs, shortest, backfill="rlscheduler").tolist() == [0, 5, 10]
+
+
+def test_there_are_no_extra_nodes_by_rlschedulers_rules() -> None:
+    # As with EASY above, but job 3, which would run past 10, may not start beside job 1.
+    jobs = jobs_of((0, 10, 2, 10), (1, 5, 3, 5), (0, 2, 2, 2), (2, 20, 1, 20), (0, 20, 1, 20))
+    first = Rule.by_key(jobs.submit_s)
+    assert simulate(jobs, first, backfill="rlscheduler").tolist() == [0, 10, 1, 10, 15]
+    assert simulate(jobs, first, backfill="rlscheduler-none").tolist() == [0, 10, 15, 15, 15]
 
 
 def test_a_scorer_may_let_time_go_on() -> None:
@@ -161,8 +198,18 @@ def test_measures() -> None:
 
 def test_without_numba_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "simkit.learners.pool.kernel", raising=False)
-    monkeypatch.delattr(sys.modules["simkit.learners.pool"], "kernel", raising=False)
+    for name in ("compiled", "kernel", "rlscheduler_kernel"):
+        monkeypatch.delitem(sys.modules, f"simkit.learners.pool.{name}", raising=False)
+        monkeypatch.delattr(sys.modules["simkit.learners.pool"], name, raising=False)
     jobs = jobs_of((0, 1, 1, 1))
-    with pytest.raises(PluginError, match=r"needs numba, .*simkit-cluster\[learn\]"):
-        simulate(jobs, Rule.wfp3(jobs))
+    for backfill in BACKFILLS:
+        with pytest.raises(PluginError, match=r"needs numba, .*simkit-cluster\[learn\]"):
+            simulate(jobs, Rule.wfp3(jobs), backfill=backfill)
+
+
+def test_nothing_is_held_by_rlschedulers_rules() -> None:
+    jobs = jobs_of((0, 1, 1, 1))
+    wrong: list[Any] = [{"end": "always"}, {"hold": Hold(1.0, 0.5)}]
+    for more in wrong:
+        with pytest.raises(ValueError, match="end and hold are for easy, and backfill is rlsch"):
+            simulate(jobs, Scorer.zero(), backfill="rlscheduler", **more)

@@ -1,0 +1,148 @@
+"""The event loop of the fast simulation by RLScheduler's rules; `simkit.policies.rlscheduler`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.learners.pool.compiled import (
+    LAST,
+    compiled,
+    first_to_end,
+    put_by_expected_end,
+    score_of,
+)
+
+__all__ = ["start_times"]
+
+
+@compiled
+def start_times(
+    submit: Floats, run: Floats, processors: Floats, requested: Floats, user: Ints, size: int,
+    visible: int, form: int, key: Floats, factor: Floats, linear: Floats, hidden: Floats,
+    bias: Floats, out: Floats, backfilling: bool,
+) -> Floats:  # fmt: skip
+    """Return (J,) the starts.
+
+    The arguments are as in `simkit.learners.pool.kernel`. `backfilling` says whether others may
+    start while the picked job waits.
+    """
+    jobs = len(submit)
+    start = np.full(jobs, np.nan)
+    queue, waiting = np.empty(jobs, np.int64), 0  # in order of submission
+    line, lined = np.empty(jobs, np.int64), 0  # those seen, in the order of the last sort
+    running, active = np.empty(jobs, np.int64), 0  # by expected end, then start
+    rank, started = np.empty(jobs, np.int64), 0
+    ending = np.empty(jobs, np.int64)
+    recent = np.full((jobs + 1, LAST), np.nan)  # (users, 2) run times, the last one first
+    free, to_come, seen = float(size), 0, 0
+    picked, shadow, by_submission = -1, np.inf, True
+    while to_come < jobs or active > 0:
+        now = submit[to_come] if to_come < jobs else np.inf
+        for i in range(active):
+            now = min(now, start[running[i]] + run[running[i]])
+        # What ends at this instant is free; `held` of it is not known to be yet
+        ended, known, held = 0, 0, 0.0
+        while True:
+            place = first_to_end(running[:active], now, start, run, rank)
+            if place < 0:
+                break
+            job = running[place]
+            running[place : active - 1] = running[place + 1 : active]
+            active -= 1
+            ending[ended] = job
+            ended += 1
+            free += processors[job]
+            held += processors[job]
+            if user[job] >= 0:
+                recent[user[job], 1] = recent[user[job], 0]
+                recent[user[job], 0] = now - start[job]
+        while to_come < jobs and submit[to_come] <= now:
+            queue[waiting] = to_come
+            waiting += 1
+            to_come += 1
+        # One after the other: arrivals, then ends
+        while seen < to_come or known < ended:
+            if seen < to_come:
+                line[lined] = seen
+                lined += 1
+                seen += 1
+            else:
+                held -= processors[ending[known]]
+                known += 1
+            behind = 0  # place in the line of the next to be tried behind the picked job
+            while lined > 0:
+                if picked < 0:
+                    scores = np.full(jobs, -np.inf)
+                    for i in range(min(waiting, visible)):
+                        job = queue[i]
+                        scores[job] = score_of(
+                            form, key[job], factor[job], now - submit[job],
+                            submit[job] - submit[0], requested[job], processors[job], user[job],
+                            recent, free, waiting, size, linear, hidden, bias, out,
+                        )  # fmt: skip
+                    _sort(line[:lined], -scores)
+                    by_submission, picked = False, line[0]
+                    shadow = _shadow_time(
+                        processors[picked] - (free - held), running[:active],
+                        ending[known:ended], start, requested, processors,
+                    )  # fmt: skip
+                job = picked
+                if processors[picked] > free - held:
+                    if not backfilling:
+                        break
+                    if not by_submission:
+                        _sort(line[:lined], submit)
+                        by_submission = True
+                    while behind < lined:
+                        job = line[behind]
+                        if processors[job] <= free - held and now + requested[job] < shadow:
+                            break
+                        behind += 1
+                    if behind == lined:
+                        break
+                _take_out(job, queue, waiting)
+                _take_out(job, line, lined)
+                waiting -= 1
+                lined -= 1
+                free -= processors[job]
+                start[job], rank[job] = now, started
+                started += 1
+                put_by_expected_end(job, running, active, start, requested)
+                active += 1
+                if job == picked:
+                    picked = -1
+    return start
+
+
+@compiled
+def _sort(jobs: Ints, by: Floats) -> None:
+    """Sort jobs by a number of each; equals stay as they stood."""
+    jobs[:] = jobs[np.argsort(by[jobs], kind="mergesort")]
+
+
+@compiled
+def _take_out(job: int, jobs: Ints, count: int) -> None:
+    """Take a job out of the first so many, and close the gap."""
+    place = 0
+    while jobs[place] != job:
+        place += 1
+    jobs[place : count - 1] = jobs[place + 1 : count]
+
+
+@compiled
+def _shadow_time(
+    missing: float, running: Ints, ending: Ints, start: Floats, requested: Floats,
+    processors: Floats,
+) -> float:  # fmt: skip
+    """Return the earliest expected end, past or not, at which so many more are free.
+
+    `ending` have ended, and it is not known yet.
+    """
+    jobs = np.concatenate((running, ending))
+    ends = start[jobs] + requested[jobs]
+    for place in np.argsort(ends):
+        missing -= processors[jobs[place]]
+        if missing <= 0:
+            return ends[place]  # type: ignore[no-any-return]
+    return np.inf

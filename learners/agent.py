@@ -51,7 +51,7 @@ def load_agent(
     """Return the agent of a bundle: of numbered slots, or one that picks jobs of a pool.
 
     A pool's agent takes neither `choose` nor `patience`: it picks what it scores highest, and
-    starts whatever EASY lets it.
+    starts whatever the rules that it was trained by let it.
 
     Args:
         folder: that of the bundle.
@@ -172,12 +172,15 @@ class SlottedAgent:
             "admission.order": (admission.order, "fifo"),
             "scheduling.step": (getattr(scheduling, "step", None), self.model.step_s),
         }
-        return [
+        problems = [
             f"{key} is {_plain(found)} in the scenario, {_plain(trained)} in its training; use "
             "that, or train an agent on this scenario"
             for key, (found, trained) in wanted.items()
             if found != trained
         ]
+        if scenario.processes:
+            problems.append("processes are set, and it was trained without any; leave them out")
+        return problems
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run.

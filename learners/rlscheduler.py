@@ -1,11 +1,12 @@
-"""A scorer of jobs for one pool with EASY backfilling, trained by an evolution strategy on windows.
+"""A scorer of jobs for one pool with backfilling, trained by an evolution strategy on windows.
 
 After D. Zhang, D. Dai, Y. He, F. S. Bao and B. Xie, "RLScheduler: an automated HPC batch job
 scheduler using reinforcement learning" (SC 2020): one scorer for all of the 128 oldest jobs that
-wait, trained on windows of a log. What differs: the rules are those of EASY backfilling, waiting
-times and the user's last run times are seen, and weights are searched by CMA-ES (N. Hansen, "The
-CMA evolution strategy: a tutorial", 2016) instead of PPO, since a scorer has few weights and a
-schedule takes milliseconds. All candidates of an iteration are scored on the same windows.
+wait, trained on windows of a log. What differs: the rules are those of EASY backfilling unless
+`backfill` says otherwise, waiting times and the user's last run times are seen, and weights are
+searched by CMA-ES (N. Hansen, "The CMA evolution strategy: a tutorial", 2016) instead of PPO,
+since a scorer has few weights and a schedule takes milliseconds. All candidates of an iteration
+are scored on the same windows.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from simkit.learners.pool.agent import unknown_rules
 from simkit.learners.pool.description import describe
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import Scorer
-from simkit.learners.pool.simulation import End, Rule, simulate
+from simkit.learners.pool.simulation import Backfill, End, Rule, require_numba, simulate
 from simkit.learners.pool.windows import WindowSource
 from simkit.scenario import Scenario
 from simkit.scenario.references import File
@@ -110,9 +111,12 @@ class RLSchedulerArguments(Section):
     """Units max(0, ·) beside the weighted sum."""
     visible: Count = 128
     """So many waiting jobs, the first ones submitted, can be picked."""
+    backfill: Backfill = "easy"
+    """What may start beside a job that is picked and does not fit: what EASY lets; by RLScheduler's
+    own rules; or, as it has it without backfilling, nothing."""
     end: End = "never"
-    """When the scorer may let time go on although a job could start. It then can hold jobs back,
-    and large ones may wait for very long."""
+    """With EASY, when the scorer may let time go on although a job could start. It then can hold
+    jobs back, and large ones may wait for very long."""
     held_out_share: Annotated[float, Field(ge=0, lt=1)] = 0.15
     """The last jobs of every log are not trained on; 0: nothing is held out."""
     held_out_windows: Count = 50
@@ -128,6 +132,15 @@ class RLSchedulerArguments(Section):
             raise BrokenRulesError([(("fewest_jobs",), text)])
         return self
 
+    @model_validator(mode="after")
+    def _time_goes_on_with_easy(self) -> Self:
+        if self.backfill != "easy" and self.end != "never":
+            text = (
+                f"is {self.end}, which is for easy, and backfill is {self.backfill}; leave it out"
+            )
+            raise BrokenRulesError([(("end",), text)])
+        return self
+
 
 def begin(
     scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
@@ -140,6 +153,7 @@ def begin(
     numba.
     """
     safetensors()
+    require_numba()
     problems = _problems(scenario, device)
     chosen = attempt(lambda: read_arguments(RLSchedulerArguments, arguments), problems)
     if problems or chosen is None:
@@ -189,7 +203,8 @@ class RLSchedulerTraining(SeededTraining):
         )
 
     def _slowdown_of_rule(self, jobs: PoolJobs) -> float:
-        starts = simulate(jobs, Rule.saf_p(jobs), visible=self.chosen.visible)
+        visible, backfill = self.chosen.visible, self.chosen.backfill
+        starts = simulate(jobs, Rule.saf_p(jobs), visible=visible, backfill=backfill)
         return jobs.bounded_slowdown(starts)
 
     @property
@@ -227,10 +242,9 @@ class RLSchedulerTraining(SeededTraining):
 
     def _slowdowns(self, scorer: Scorer, windows: Sequence[PoolJobs]) -> Floats:
         """Return (windows,) mean bounded slowdowns."""
-        visible, end = self.chosen.visible, self.chosen.end
-        return np.array(
-            [w.bounded_slowdown(simulate(w, scorer, visible=visible, end=end)) for w in windows]
-        )
+        chosen = self.chosen
+        rules: Any = {"visible": chosen.visible, "backfill": chosen.backfill, "end": chosen.end}
+        return np.array([w.bounded_slowdown(simulate(w, scorer, **rules)) for w in windows])
 
     def _objective(self, found: Floats, rule: Floats) -> Floats:
         """Return what is minimised of (…, windows) slowdowns, beside (windows,) of the rule."""
@@ -255,7 +269,10 @@ class RLSchedulerTraining(SeededTraining):
         }
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        how = describe(self.scorer, visible=self.chosen.visible, end=self.chosen.end)
+        chosen = self.chosen
+        how = describe(
+            self.scorer, visible=chosen.visible, backfill=chosen.backfill, end=chosen.end
+        )
         weights = {name: a.astype(np.float32) for name, a in self.scorer.weights.items()}
         self.write_weights(folder, weights, how, curve_end)
 

@@ -5,17 +5,19 @@ policy: {agent: trainings/mine}
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
+from simkit import plugins
 from simkit.arrays import Floats
 from simkit.errors import PolicyError, RunError
 from simkit.learners.bundle import Bundle
 from simkit.learners.pool.description import PoolDescription
 from simkit.learners.pool.scorer import FEATURES, Scorer, job_features, job_score
-from simkit.learners.pool.simulation import End
-from simkit.policy import Place, State, SystemInfo
+from simkit.learners.pool.simulation import Backfill, End
+from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.recent_run_times import RecentRunTimes
 from simkit.policy.task import Task
@@ -41,12 +43,18 @@ def unknown_rules(scenario: Scenario) -> list[str]:
 
 
 class ScorerOrder:
-    """The order of a scorer: the highest score first, worked out again at every decision."""
+    """The order of a scorer: the highest score first, worked out again at every decision.
+
+    Args:
+        scorer: the weights.
+        visible: so many waiting tasks, the first ones submitted, are scored, and the others come
+            after them; None: all.
+    """
 
     signals = NO_SIGNALS
 
-    def __init__(self, scorer: Scorer) -> None:
-        self._scorer = scorer
+    def __init__(self, scorer: Scorer, visible: int | None = None) -> None:
+        self._scorer, self._visible = scorer, visible
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run, in which nothing has ended."""
@@ -60,7 +68,10 @@ class ScorerOrder:
 
     def keys(self, state: State) -> Floats:
         self.note(state)
-        return -self.scores(state, len(state.queue))
+        keys = np.full(len(state.queue), np.inf)
+        seen = len(keys) if self._visible is None else min(len(keys), self._visible)
+        keys[:seen] = -self.scores(state, seen)
+        return keys
 
     def scores(self, state: State, first: int) -> Floats:
         """Return (first,) the scores of the tasks that were submitted first."""
@@ -83,11 +94,12 @@ class ScorerOrder:
 
 
 class PoolAgent:
-    """A scorer of waiting jobs with EASY backfilling; a `Policy`.
+    """A scorer of waiting jobs with EASY backfilling, or by RLScheduler's rules; a `Policy`.
 
     At a decision it picks one of the `visible` first tasks after another. One that fits starts.
     The first that does not is the head, and the others must then meet EASY's conditions; see
-    `simkit.policies.easy`.
+    `simkit.policies.easy`. By the other rules what it picks stays picked; see
+    `simkit.policies.rlscheduler`.
 
     Attributes:
         name: of the bundle.
@@ -97,10 +109,15 @@ class PoolAgent:
     signals = NO_SIGNALS
 
     def __init__(
-        self, scorer: Scorer, *, visible: int = 128, end: End = "never", name: str = "scorer"
-    ) -> None:
+        self, scorer: Scorer, *, visible: int = 128, backfill: Backfill = "easy",
+        end: End = "never", name: str = "scorer",
+    ) -> None:  # fmt: skip
         self.name, self.scorer = name, scorer
-        self._order, self._visible, self._end = ScorerOrder(scorer), visible, end
+        self._order, self._visible, self._end = ScorerOrder(scorer, visible), visible, end
+        self._theirs: Any = None  # the policy that decides by RLScheduler's rules
+        if backfill != "easy":
+            rule: Any = plugins.find("simkit.policies", "rlscheduler", kind="backfill")
+            self._theirs = rule(backfilling=backfill == "rlscheduler").compose(self._order)
 
     @classmethod
     def of(cls, bundle: Bundle, described: PoolDescription) -> PoolAgent:
@@ -119,15 +136,20 @@ class PoolAgent:
         weights = {name: array.astype(np.float64) for name, array in bundle.weights.items()}
         actions = described.actions
         return cls(
-            Scorer(**weights), visible=actions.visible, end=actions.end,
-            name=agent_label(bundle.folder),
+            Scorer(**weights), visible=actions.visible, backfill=actions.backfill,
+            end=actions.end, name=agent_label(bundle.folder),
         )  # fmt: skip
 
     def differences(self, scenario: Scenario) -> list[str]:
         """Return how a scenario differs from what the agent can do, a line each."""
         problems = unknown_rules(scenario)
-        if scenario.scheduling.step is not None:
-            problems.append("scheduling.step is set, and it picks jobs as they come; leave it out")
+        for key in ("every", "step"):
+            if getattr(scenario.scheduling, key) is not None:
+                problems.append(
+                    f"scheduling.{key} is set, and it picks jobs as they come; leave it out"
+                )
+        if scenario.processes:
+            problems.append("processes are set, and it was trained without any; leave them out")
         return problems
 
     def check_cluster(self, info: SystemInfo) -> list[str]:
@@ -140,15 +162,21 @@ class PoolAgent:
         ]
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        self._order.reset(info, rng)
+        (self._order if self._theirs is None else self._theirs).reset(info, rng)
 
-    def schedule(self, state: State) -> Iterator[Place]:
+    def schedule(self, state: State) -> Iterable[Action]:
         """Pick tasks until none may start, or until the scorer lets time go on."""
         if state.constrained or state.suspended:
             raise PolicyError(
                 f"agent {self.name}: it knows no reservations, no maintenance and no limits of "
                 "power; leave them out, or take a rule such as saf-p with easy"
             )
+        if self._theirs is not None:
+            schedule: Iterable[Action] = self._theirs.schedule(state)
+            return schedule
+        return self._with_easy(state)
+
+    def _with_easy(self, state: State) -> Iterator[Place]:
         self._order.note(state)
         head: Task | None = None
         slack_s = spare = np.inf
@@ -188,4 +216,7 @@ class PoolAgent:
         """Say what a waiting task waits for."""
         if task not in state.queue.tasks[: self._visible]:
             return f"it is not among the {self._visible} that the agent sees"
+        if self._theirs is not None:
+            words: str = self._theirs.why(state, task)
+            return words
         return "others have higher scores, or EASY's conditions keep it from starting"

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from simkit.learners.common.shapes import Width
 from simkit.learners.pool.scorer import FEATURES, Scorer
-from simkit.learners.pool.simulation import End
+from simkit.learners.pool.simulation import Backfill, End
 from simkit.scenario.types import Count, Section
 
 __all__ = ["PoolDescription", "describe"]
@@ -39,10 +39,16 @@ class JobActions(Section):
     type: Literal["jobs"]
     visible: Count
     """So many waiting jobs, the first ones submitted, can be picked."""
-    backfill: Literal["easy"]
+    backfill: Backfill
     """What may start beside the first job that does not fit."""
     end: End
-    """When the agent may let time go on although a job could start."""
+    """With EASY, when the agent may let time go on although a job could start."""
+
+    @model_validator(mode="after")
+    def _time_goes_on_with_easy(self) -> Self:
+        if self.backfill != "easy" and self.end != "never":
+            raise ValueError(f"end is {self.end}, and with backfill {self.backfill} it is never")
+        return self
 
 
 class PoolDescription(Section):
@@ -61,7 +67,7 @@ class PoolDescription(Section):
         return cls.model_validate_json(json.dumps(mine))
 
 
-def describe(scorer: Scorer, *, visible: int, end: End) -> dict[str, Any]:
+def describe(scorer: Scorer, *, visible: int, backfill: Backfill, end: End) -> dict[str, Any]:
     """Return how a scorer acts, as `PoolDescription.read` reads it."""
     return {
         "architecture": {
@@ -69,5 +75,5 @@ def describe(scorer: Scorer, *, visible: int, end: End) -> dict[str, Any]:
             "activation": "relu",
         },
         "observation": {"name": "pool-jobs", "features": list(FEATURES)},
-        "actions": {"type": "jobs", "visible": visible, "backfill": "easy", "end": end},
+        "actions": {"type": "jobs", "visible": visible, "backfill": backfill, "end": end},
     }  # fmt: skip

@@ -15,6 +15,7 @@ from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.jobs import PoolJobs
+from simkit.learners.pool.simulation import Backfill, Rule, simulate
 from simkit.learners.pool.windows import WindowSource
 from simkit.learners.rlscheduler import RLSchedulerTraining, begin
 from simkit.scenario import Scenario
@@ -42,6 +43,7 @@ def training(seed: int = 0, **arguments: Any) -> RLSchedulerTraining:
 
 SETTINGS: list[Mapping[str, Any]] = [
     {}, {"units": 2}, {"objective": "relative", "end": "behind-head"}, {"objective": "mean"},
+    {"backfill": "rlscheduler"}, {"backfill": "rlscheduler-none"},
 ]  # fmt: skip
 
 
@@ -84,15 +86,25 @@ def test_it_learns_from_first_come_first_served() -> None:
     assert made.held_out()["slowdown_geometric"] < 0.8 * before
 
 
-def test_the_agent_does_what_was_trained(tmp_path: Path) -> None:
-    made = training(units=2)
+@pytest.mark.parametrize("backfill", ["easy", "rlscheduler", "rlscheduler-none"])
+def test_the_agent_does_what_was_trained(backfill: Backfill, tmp_path: Path) -> None:
+    made = training(units=2, backfill=backfill)
     made.step()
     made.write_agent(tmp_path / "agent", {"iteration": 1})
     agent = load_agent(tmp_path / "agent", scenario())
     assert isinstance(agent, PoolAgent)
     assert agent.scorer.flat.tobytes() == made.scorer.flat.tobytes()
     run = simkit.simulate(scenario(policy={"agent": str(tmp_path / "agent")}))
-    assert run.jobs.height == 600
+    (jobs,) = made.source.logs
+    starts = simulate(jobs, made.scorer, visible=128, backfill=backfill)
+    assert sorted(run.jobs["start_time_s"].to_list()) == sorted(starts.tolist())
+
+
+def test_the_rule_beside_it_is_of_the_same_semantics() -> None:
+    made = training(backfill="rlscheduler-none")
+    window = made.unseen[0]
+    starts = simulate(window, Rule.saf_p(window), backfill="rlscheduler-none")
+    assert made.source.slowdown(window) == window.bounded_slowdown(starts)
 
 
 def further_log(tmp_path: Path) -> dict[str, Any]:
@@ -147,6 +159,18 @@ def test_without_cma_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         training()
 
 
+@pytest.mark.parametrize("held_out_share", [0, 0.2])
+def test_without_numba_it_does_not_begin(
+    held_out_share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    for name in ("compiled", "kernel", "rlscheduler_kernel"):
+        monkeypatch.delitem(sys.modules, f"simkit.learners.pool.{name}", raising=False)
+        monkeypatch.delattr(sys.modules["simkit.learners.pool"], name, raising=False)
+    with pytest.raises(PluginError, match=r"needs numba, .*simkit-cluster\[learn\]"):
+        training(held_out_share=held_out_share)
+
+
 def test_what_is_held_out_is_not_drawn() -> None:
     source = training().source
     cut = source.logs[0].submit_s[480]
@@ -182,6 +206,12 @@ def test_windows_in_which_few_wait_are_passed_over() -> None:
         ),
         ({}, {"candidates": 2}, "learn.arguments.candidates"),
         ({}, {"start": "lifo"}, "learn.arguments.start"),
+        ({}, {"backfill": "none"}, "learn.arguments.backfill"),
+        (
+            {},
+            {"backfill": "rlscheduler", "end": "always"},
+            "learn.arguments.end: is always, which is for easy, and backfill is rlscheduler;",
+        ),
         ({"cluster": {"processors": 8}}, {}, "the machine has 8"),
     ],
 )

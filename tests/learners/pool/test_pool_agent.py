@@ -21,7 +21,8 @@ from simkit.learners.pool.agent import PoolAgent, ScorerOrder
 from simkit.learners.pool.description import describe
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.scorer import FEATURES, Scorer
-from simkit.learners.pool.simulation import End, simulate
+from simkit.learners.pool.simulation import Backfill, End, simulate
+from simkit.policies.rlscheduler import RLScheduler
 from simkit.policy.ordered import OrderedPolicy
 from simkit.traces.rlscheduler import RLSchedulerLog
 
@@ -32,6 +33,7 @@ LOGS = {
     "lublin_256.swf.gz": (256, 2_756),
 }
 ENDS: tuple[End, ...] = ("never", "behind-head", "always")
+BACKFILLS: tuple[Backfill, ...] = ("rlscheduler", "rlscheduler-none")
 
 
 def drawn(seed: int, units: int) -> Scorer:
@@ -53,6 +55,11 @@ def test_the_engine_starts_what_the_fast_simulation_starts(log: str) -> None:
         agent = PoolAgent(scorer, visible=128, end=end)
         expected = engine_starts(agent, workload, processors)
         assert simulate(jobs, scorer, visible=128, end=end).tolist() == expected
+        for backfill in BACKFILLS:
+            agent = PoolAgent(scorer, visible=128, backfill=backfill)
+            expected = engine_starts(agent, workload, processors)
+            found = simulate(jobs, scorer, visible=128, backfill=backfill)
+            assert found.tolist() == expected
 
 
 ROWS = st.lists(
@@ -76,6 +83,19 @@ def test_small_workloads(rows: list[Any], seed: int, units: int, visible: int, e
     assert found.tolist() == expected
 
 
+@given(
+    rows=ROWS, seed=st.integers(0, 99), units=st.sampled_from([0, 3]),
+    visible=st.sampled_from([1, 3, 128]), backfill=st.sampled_from(BACKFILLS),
+)  # fmt: skip
+def test_small_workloads_by_rlschedulers_rules(
+    rows: list[Any], seed: int, units: int, visible: int, backfill: Backfill
+) -> None:
+    workload, scorer = small_workload(rows), drawn(seed, units)
+    agent = PoolAgent(scorer, visible=visible, backfill=backfill)
+    found = simulate(PoolJobs.of(workload, 8), scorer, visible=visible, backfill=backfill)
+    assert found.tolist() == engine_starts(agent, workload, 8)
+
+
 def test_as_an_order_without_backfilling() -> None:
     workload = small_workload(
         [(0, 10, 8, 10, 0), (1, 9, 8, 9, 0), (1, 5, 8, 5, 0), (1, 1, 8, 1, 0)]
@@ -91,7 +111,7 @@ def test_as_an_order_without_backfilling() -> None:
 def bundle(folder: Path, scorer: Scorer | None = None, **changes: Any) -> Path:
     """Write an agent; changes are laid over the parts of its description."""
     scorer = scorer or drawn(0, 2)
-    how = describe(scorer, visible=128, end="never")
+    how = describe(scorer, visible=128, backfill="easy", end="never")
     for part, entries in changes.items():
         how[part] = {**how[part], **entries}
     write_bundle(folder, {n: a.astype(np.float32) for n, a in scorer.weights.items()}, how)
@@ -114,11 +134,30 @@ def test_a_scenario_runs_an_agent(tmp_path: Path) -> None:
     assert run.jobs.equals(again.jobs)
 
 
+@pytest.mark.parametrize("backfill", BACKFILLS)
+def test_a_scenario_runs_an_agent_by_rlschedulers_rules(backfill: Backfill, tmp_path: Path) -> None:
+    scorer = Scorer.zero().with_flat(drawn(3, 0).flat)
+    folder = bundle(tmp_path / "a", scorer, actions={"backfill": backfill})
+    run = simkit.simulate(scenario(folder))
+    again = simkit.simulate(
+        {
+            **scenario(folder),
+            "policy": {
+                "backfill": {"type": "rlscheduler", "backfilling": backfill == BACKFILLS[0]}
+            },
+        },
+        policy=RLScheduler(backfill == BACKFILLS[0]).compose(ScorerOrder(scorer, 128)),
+    )
+    assert run.jobs.equals(again.jobs)
+    assert not run.jobs.equals(simkit.simulate(scenario(folder), policy=PoolAgent(scorer)).jobs)
+
+
 def test_what_was_changed_is_found(tmp_path: Path) -> None:
     folder = bundle(tmp_path / "a")
     path = folder / "agent.json"
     for part, key, value in (
-        ("actions", "end", "always"), ("actions", "visible", 64), ("architecture", "units", 3),
+        ("actions", "end", "always"), ("actions", "backfill", "rlscheduler"),
+        ("actions", "visible", 64), ("architecture", "units", 3),
         ("observation", "features", [*FEATURES[1:], FEATURES[0]]),
     ):  # fmt: skip
         written = path.read_text("utf-8")
@@ -139,6 +178,7 @@ def test_what_was_changed_is_found(tmp_path: Path) -> None:
         ("actions", {"visible": 0}, "actions.visible"),
         ("actions", {"end": "sometimes"}, "actions.end"),
         ("actions", {"backfill": "none"}, "actions.backfill"),
+        ("actions", {"backfill": "rlscheduler", "end": "always"}, "end is always, and with backf"),
         ("architecture", {"activation": "tanh"}, "architecture.activation"),
     ],
 )
@@ -161,8 +201,9 @@ def test_other_clusters_and_steps_are_refused(tmp_path: Path) -> None:
     machines = {"machines": [{"count": 2, "processors": 4}]}
     with pytest.raises(ScenarioError, match="one pool of one resource"):
         simkit.simulate({**scenario(folder), "cluster": machines})
-    with pytest.raises(ScenarioError, match="scheduling.step is set"):
-        simkit.simulate({**scenario(folder), "scheduling": {"step": "1s"}})
+    for key in ("every", "step"):
+        with pytest.raises(ScenarioError, match=f"scheduling.{key} is set"):
+            simkit.simulate({**scenario(folder), "scheduling": {key: "1s"}})
 
 
 @pytest.mark.parametrize(
@@ -172,6 +213,7 @@ def test_other_clusters_and_steps_are_refused(tmp_path: Path) -> None:
         ({"admission": {"backlog": 5}}, "admission: slots and backlog"),
         ({"estimates": "actual"}, "estimates: must be requested"),
         ({"walltime": "kill"}, "walltime: must be ignore"),
+        ({"processes": [{"path": f"{__file__}:None"}]}, "processes are set, and it was trained wi"),
     ],
 )
 def test_rules_it_was_not_trained_by_are_refused(
@@ -203,3 +245,7 @@ def test_it_says_why_a_job_waits() -> None:
     engine_starts(asking, small_workload([(0, 9, 8, 9, 0), (0, 9, 8, 9, 0), (0, 9, 8, 9, 0)]), 8)
     assert asking.said[0].startswith("others have higher scores")
     assert "not among the 1" in asking.said[1]
+    asking = Asking(agent.scorer, backfill="rlscheduler")
+    engine_starts(asking, small_workload([(0, 9, 8, 9, 0), (0, 9, 8, 9, 0), (0, 9, 8, 9, 0)]), 8)
+    assert asking.said[0].startswith("it is picked and does not fit")
+    assert asking.said[1].startswith("another job is picked")

@@ -19,7 +19,7 @@ import numpy as np
 
 from simkit.errors import RunError
 from simkit.learners.pool.jobs import PoolJobs
-from simkit.learners.pool.simulation import Rule
+from simkit.learners.pool.simulation import Backfill, Rule
 from simkit.scenario import Scenario
 from simkit.seeds import stream
 from simkit.traces.rlscheduler import RLSchedulerLog
@@ -159,10 +159,15 @@ class RLSchedulerSetting:
     """Windows that judge beside the ten."""
     theirs: int
     """Windows of the ten that are played by RLScheduler's rules."""
+    their_iterations: int
+    """Of the trainings by RLScheduler's rules, whose scorers are weighted sums."""
 
 
-FULL = RLSchedulerSetting(3, 100, 32, 16, (0, 8), 100, 10)
-QUICK = RLSchedulerSetting(3, 20, 16, 12, (0,), 100, 10)
+FULL = RLSchedulerSetting(3, 100, 32, 16, (0, 8), 100, 10, 60)
+QUICK = RLSchedulerSetting(3, 20, 16, 12, (0,), 100, 10, 20)
+
+THEIR_RULES: Final[tuple[Backfill, ...]] = ("rlscheduler-none", "rlscheduler")
+"""RLScheduler's rules without and with backfilling, as its table has them."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +179,8 @@ class Agent:
     part: str
     units: int
     seed: int
+    backfill: Backfill = "easy"
+    """The rules by which it is trained."""
 
     @property
     def kind(self) -> str:
@@ -184,7 +191,8 @@ class Agent:
     @property
     def name(self) -> str:
         """Of its folder."""
-        return f"rlscheduler-{self.log}-{self.part}-{self.units}-seed{self.seed}".lower()
+        by = "" if self.backfill == "easy" else f"by-{self.backfill}-"
+        return f"rlscheduler-{self.log}-{self.part}-{self.units}-{by}seed{self.seed}".lower()
 
 
 def agents(setting: RLSchedulerSetting) -> Iterator[Agent]:
@@ -194,6 +202,9 @@ def agents(setting: RLSchedulerSetting) -> Iterator[Agent]:
             for log in LOGS:
                 yield from (Agent(log.name, part, units, seed) for part in log.parts)
             yield from (Agent("all", part, units, seed) for part in ("a", "b"))
+        for backfill in THEIR_RULES:
+            for log in LOGS:
+                yield from (Agent(log.name, part, 0, seed, backfill) for part in log.parts)
 
 
 def judge_of(log: Log, first_row: int, *, everywhere: bool) -> str:
@@ -205,7 +216,8 @@ def judge_of(log: Log, first_row: int, *, everywhere: bool) -> str:
 
 def scenario_of(agent: Agent, setting: RLSchedulerSetting) -> Scenario:
     """Return the scenario of a training."""
-    everywhere = agent.log == "all"
+    everywhere, theirs = agent.log == "all", agent.backfill != "easy"
+    iterations = setting.their_iterations if theirs else setting.iterations
     chosen = [log for log in LOGS if everywhere or log.name == agent.log]
     first, *further = chosen
     low, high = first.rows(agent.part)
@@ -223,7 +235,7 @@ def scenario_of(agent: Agent, setting: RLSchedulerSetting) -> Scenario:
             "cluster": {"processors": first.processors},
             "learn": {
                 "learner": "rlscheduler",
-                "iterations": setting.iterations,
+                "iterations": iterations,
                 "held_out_every": 5,
                 "criterion": "slowdown_ratio",
                 "keep": "best",
@@ -232,6 +244,7 @@ def scenario_of(agent: Agent, setting: RLSchedulerSetting) -> Scenario:
                     "candidates": setting.candidates,
                     "units": agent.units,
                     "visible": VISIBLE,
+                    "backfill": agent.backfill,
                     "held_out_share": 0.25,
                     "least_slowdown": min(log.least_slowdown for log in chosen),
                     "logs": [_further(log, agent.part) for log in further],

@@ -27,7 +27,14 @@ from simkit.training.reproduction import Workplace
 
 LUBLIN, ARCHIVE = LOGS[0], LOGS[1]
 TINY = RLSchedulerSetting(
-    seeds=1, iterations=1, windows=4, candidates=4, units=(0,), others=3, theirs=1
+    seeds=1,
+    iterations=1,
+    windows=4,
+    candidates=4,
+    units=(0,),
+    others=3,
+    theirs=1,
+    their_iterations=1,
 )
 
 
@@ -55,10 +62,19 @@ def test_agents_of_all_logs_leave_out_the_half_that_they_judge() -> None:
 
 def test_every_log_has_its_agents() -> None:
     made = list(agents(TINY))
-    assert [(one.log, one.part) for one in made] == [
+    single = [
         ("Lublin-1", "a"), ("Lublin-1", "b"), ("SDSC-SP2", "whole"), ("HPC2N", "whole"),
-        ("Lublin-2", "a"), ("Lublin-2", "b"), ("all", "a"), ("all", "b"),
+        ("Lublin-2", "a"), ("Lublin-2", "b"),
     ]  # fmt: skip
+    by_rules = {
+        backfill: [(one.log, one.part) for one in made if one.backfill == backfill]
+        for backfill in ("easy", "rlscheduler-none", "rlscheduler")
+    }
+    assert by_rules == {
+        "easy": [*single, ("all", "a"), ("all", "b")],
+        "rlscheduler-none": single,
+        "rlscheduler": single,
+    }
     assert len({one.name for one in made}) == len(made)
 
 
@@ -95,6 +111,14 @@ def test_everyone_is_compared_with_the_rule_of_the_lowest_mean() -> None:
     assert scorer.seeds == (1.0, 3.0)
 
 
+def test_everyone_is_compared_with_the_rule_that_is_named() -> None:
+    table = judged(saf=(2.0, 4.0), fcfs=(8.0, 2.0), scorer=(4.0, 1.0))
+    named, found = standings(table, "L", "others", "fcfs")
+    (scorer,) = [one for one in found if one.name == "scorer"]
+    assert (named, scorer.ratio[0], scorer.won) == ("fcfs", 0.5, 1.0)
+    assert scorer.geometric_ratio[0] == pytest.approx(0.5)
+
+
 def test_the_best_rule_beside_itself_has_no_spread() -> None:
     best, found = standings(judged(fcfs=(3.0, 5.0, 9.0)), "L", "others")
     (itself,) = [one for one in found if one.name == best]
@@ -126,7 +150,8 @@ def test_a_tiny_run_to_the_page(tmp_path) -> None:
     place = Workplace(tmp_path / "pages", tmp_path / "work", True, 1, said.append)
     page = carry_out(place, TINY)
     text = page.read_text("utf-8")
-    assert len(said) == 8 + 3
+    trained = len(list(agents(TINY)))
+    assert len(said) == trained + 3
     assert text.count("\n## ") == 2 + 2 * len(LOGS) + 1
     table = pl.read_csv(tmp_path / "pages" / "rlscheduler.csv")
     assert set(table["candidate"]) == {
@@ -134,5 +159,5 @@ def test_a_tiny_run_to_the_page(tmp_path) -> None:
     }  # fmt: skip
     carry_out(place, TINY)  # nothing is done again
     assert said[-1] == "writing the page"
-    assert "judged with EASY" not in said[8 + 3 :]
+    assert "judged with EASY" not in said[trained + 3 :]
     assert page.read_text("utf-8") == text

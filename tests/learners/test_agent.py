@@ -127,6 +127,8 @@ def test_samples_have_the_networks_probabilities(tmp_path: Path) -> None:
         ({"admission": {}}, r"admission.slots is not set in the scenario"),
         ({"scheduling": {"step": "2s"}}, r"scheduling.step is 2 in the scenario, 1 in its"),
         ({"scheduling": {}}, r"scheduling.step is not set in the scenario"),
+        ({"scheduling": {"every": "1s"}}, r"scheduling.step is not set in the scenario"),
+        ({"processes": [{"path": f"{__file__}:None"}]}, r"processes are set, and it was trained"),
         # known once the cluster is there
         (
             {"cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 8}]}},

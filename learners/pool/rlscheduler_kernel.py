@@ -73,15 +73,15 @@ def start_times(
             behind = 0  # place in the line of the next to be tried behind the picked job
             while lined > 0:
                 if picked < 0:
-                    scores = np.full(jobs, -np.inf)
+                    keys = np.full(jobs, np.inf)
                     for i in range(min(waiting, visible)):
                         job = queue[i]
-                        scores[job] = score_of(
+                        keys[job] = -score_of(
                             form, key[job], factor[job], now - submit[job],
                             submit[job] - submit[0], requested[job], processors[job], user[job],
                             recent, free, waiting, size, linear, hidden, bias, out,
                         )  # fmt: skip
-                    _sort(line[:lined], -scores)
+                    _sort(line[:lined], keys)
                     by_submission, picked = False, line[0]
                     shadow = _shadow_time(
                         processors[picked] - (free - held), running[:active],
@@ -117,8 +117,16 @@ def start_times(
 
 @compiled
 def _sort(jobs: Ints, by: Floats) -> None:
-    """Sort jobs by a number of each; equals stay as they stood."""
-    jobs[:] = jobs[np.argsort(by[jobs], kind="mergesort")]
+    """Sort jobs by a number of each; equals stay as they stood.
+
+    By insertion: they are nearly sorted, since those beyond the visible ones stay at the end.
+    """
+    for i in range(1, len(jobs)):
+        job, place = jobs[i], i
+        while place > 0 and by[jobs[place - 1]] > by[job]:
+            jobs[place] = jobs[place - 1]
+            place -= 1
+        jobs[place] = job
 
 
 @compiled

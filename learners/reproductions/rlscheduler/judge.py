@@ -291,12 +291,6 @@ def hold_words(log: Log) -> str:
     )
 
 
-def training_seconds(folder: Path, names: Sequence[str]) -> float:
-    """Return the wall time of trainings, in s."""
-    tables = [pl.read_parquet(folder / name / "metrics.parquet") for name in names]
-    return float(sum(table["wall_time_s"].sum() for table in tables if "wall_time_s" in table))
-
-
 def never_better(folder: Path, names: Sequence[str]) -> list[str]:
     """Return the trainings whose best iteration is none: their scorer is the rule they began at."""
     return [name for name in names if read_training(folder / name)["best"]["iteration"] == 0]

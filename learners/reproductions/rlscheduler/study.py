@@ -154,7 +154,7 @@ class RLSchedulerSetting:
     windows: int
     candidates: int
     units: tuple[int, ...]
-    """Units of the scorers: 0 is a weighted sum."""
+    """Units of the scorers: 0 is a weighted sum. Those of all logs have the first of these."""
     others: int
     """Windows that judge beside the ten."""
     theirs: int
@@ -163,7 +163,7 @@ class RLSchedulerSetting:
     """Of the trainings by RLScheduler's rules, whose scorers are weighted sums."""
 
 
-FULL = RLSchedulerSetting(3, 100, 32, 16, (0, 8), 100, 10, 40)
+FULL = RLSchedulerSetting(3, 45, 20, 16, (0, 8), 100, 10, 25)
 QUICK = RLSchedulerSetting(3, 20, 16, 12, (0,), 100, 10, 10)
 
 THEIR_RULES: Final[tuple[Backfill, ...]] = ("rlscheduler-none", "rlscheduler")
@@ -206,7 +206,7 @@ def agents(setting: RLSchedulerSetting) -> Iterator[Agent]:
         for units in setting.units:
             for log in LOGS:
                 yield from (Agent(log.name, part, units, seed) for part in log.parts)
-            yield from (Agent("all", part, units, seed) for part in ("a", "b"))
+        yield from (Agent("all", part, setting.units[0], seed) for part in ("a", "b"))
         for backfill in THEIR_RULES:
             for log in LOGS:
                 yield from (Agent(log.name, part, 0, seed, backfill) for part in log.parts)

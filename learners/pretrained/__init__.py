@@ -1,17 +1,20 @@
-r"""Bundled agents; a scenario names them: ``policy: {agent: deeprm-70}``.
+r"""Bundled agents; a scenario names them: ``policy: {agent: deeprm-mixed, args: {choose: greedy}}``.
 
-| agent | learner | trained on |
-|---|---|---|
-| deeprm-70 | deeprm | DeepRM's jobs at 70 % load |
-| deeprm-130 | deeprm | DeepRM's jobs at 130 % load |
+| agent | trained on |
+|---|---|
+| deeprm-mixed | DeepRM's jobs at ten loads from 10 to 184 % |
+| deeprm-70 | DeepRM's jobs at 70 % load |
 
-They are the trainings with seed 0 of ``simkit reproduce deeprm``, as they were after 400
-iterations, not the best of several, made at commit c61dfcc: these commands train agents like them,
-but no longer the same, as the learner now draws its first weights and rounds in another way. Each
-alone takes about six minutes of one core::
+Both are by the learner `ppo`, and are meant to take the likeliest action (`choose: greedy`). They
+are the trainings with seed 0 of ``simkit reproduce deeprm``, not the best of several; these
+commands train them again, in nine and in two minutes of one core::
 
-    simkit train deeprm --seed 0 --set name=deeprm-70-seed0 --iterations 400 \
-        --set "workload={type: deeprm, rate: 0.379}" --learner deeprm
-    simkit train deeprm --seed 0 --set name=deeprm-130-seed0 --iterations 400 \
-        --set "workload={type: deeprm, rate: 0.705}" --learner deeprm
+    simkit train deeprm --learner ppo --seed 0 --set name=ppo-mixed-seed0 --iterations 150 \
+        --set "workload={type: deeprm, rate: 0.379}" --set learn.held_out_every=10 \
+        --set "learn.arguments={job_sets: 250, entropy: 0.02, decay: 1.0,
+            loads: [0.1, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.5, 1.7, 1.84],
+            weights: [6.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]}"
+    simkit train deeprm --learner ppo --seed 0 --set name=ppo-70-seed0 --iterations 40 \
+        --set "workload={type: deeprm, rate: 0.379}" --set learn.held_out_every=10 \
+        --set "learn.arguments={job_sets: 100, entropy: 0.01}"
 """

@@ -194,8 +194,8 @@ def test_only_learners_know_torch() -> None:
     assert {room_of(module) for module, _ in outside("torch")} <= {"learners"}
 
 
-def test_only_the_kernel_knows_numba() -> None:
-    assert {m for m, _ in outside("numba")} == {"simkit.learners.pool.kernel"}
+def test_only_what_kernels_share_knows_numba() -> None:
+    assert {m for m, _ in outside("numba")} == {"simkit.learners.pool.compiled"}
 
 
 def test_only_the_environments_know_gymnasium() -> None:

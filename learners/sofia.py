@@ -42,7 +42,6 @@ from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
 from simkit.learners.reinforce import ReinforceArguments, ReinforceTraining
 from simkit.scenario import Scenario
 from simkit.scenario.types import Count
-from simkit.seeds import stream
 from simkit.training import Training
 
 
@@ -245,7 +244,7 @@ class SofiaTraining(ReinforceTraining):
         lockstep = Lockstep(
             self.model, sets, objective=chosen.objective, limit=chosen.max_decisions
         )
-        rng = stream(0, "sofia.held_out")
+        rng = self.stream("held_out")
         rollouts = roll_out(self.games(lockstep), self.network, rng, self.device)
         return {"return": float(rollouts.rewards.sum(axis=0).mean()), **outcome(lockstep)}
 

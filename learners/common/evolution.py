@@ -71,7 +71,7 @@ class AntitheticEvolution:
 
     @property
     def mean(self) -> Floats:
-        return self._mean
+        return self._mean.copy()
 
     def ask(self) -> Floats:
         half = self._rng.standard_normal((self._pairs, len(self._mean)))

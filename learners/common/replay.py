@@ -41,7 +41,8 @@ class Replay:
     """
 
     def __init__(self, size: int) -> None:
-        """Begin with an empty memory of at most `size` rows."""
+        """Begin with an empty memory of at most `size` rows; raises ValueError below 1."""
+        _refuse_below_one("size", size)
         self.size, self._columns = size, Columns()
         self._written = 0
 
@@ -49,13 +50,21 @@ class Replay:
         return min(self._written, self.size)
 
     def add(self, row: Row) -> int:
-        """Remember a transition; return where. All rows have the columns of the first one."""
+        """Remember a transition; return where.
+
+        All rows have the columns of the first one, of its types: raises ValueError for others, such
+        as -0.5 where the first row had the whole number 0.
+        """
         if not self._columns:
             for name, value in row.items():
                 array = np.asarray(value)
                 self._columns[name] = np.zeros((self.size, *array.shape), array.dtype)
         if row.keys() != self._columns.keys():
             raise ValueError(f"the row has {sorted(row)}, the memory {sorted(self._columns)}")
+        for name, value in row.items():
+            kind, column = np.asarray(value).dtype, self._columns[name].dtype
+            if not np.can_cast(kind, column, "same_kind"):
+                raise ValueError(f"{name} is {kind}, the memory's is {column} as in its first row")
         place = self._written % self.size
         for name, value in row.items():
             self._columns[name][place] = value
@@ -151,25 +160,54 @@ class NSteps:
     """
 
     def __init__(self, n: int, discount: float) -> None:
+        """Begin; raises ValueError for an n below 1."""
+        _refuse_below_one("n", n)
         self._n, self._discount = n, discount
         self._open: deque[dict[str, Any]] = deque()
 
     def add(
-        self, seen: npt.ArrayLike, action: int, reward: float, after: npt.ArrayLike, *, over: bool
+        self,
+        seen: npt.ArrayLike,
+        action: int,
+        reward: float,
+        after: npt.ArrayLike,
+        *,
+        over: bool,
+        cut: bool = False,
     ) -> list[dict[str, Any]]:
         """Take a transition; return those over n decisions that are complete, oldest first.
 
         Each has ``seen``, ``action``, ``reward``, ``after`` and ``discount``, the factor of the
-        value of what comes after; it is 0 at the end of an episode, when all are complete.
+        value of what comes after. At the end of an episode all are complete: one that is over
+        (terminated) has nothing to come, so that the factor is 0; one that is cut off (truncated)
+        keeps it.
         """
         for earlier in self._open:
             earlier["reward"] += earlier["discount"] * reward
             earlier["discount"] *= self._discount
         first = {"seen": seen, "action": action, "reward": reward, "discount": self._discount}
         self._open.append(first)
-        count = len(self._open) if over else int(len(self._open) == self._n)
+        count = len(self._open) if over or cut else int(len(self._open) == self._n)
         complete = [self._open.popleft() for _ in range(count)]
         return [
             row | {"after": after, "discount": 0.0 if over else row["discount"]}
             for row in complete
         ]  # fmt: skip
+
+    def state(self) -> dict[str, Any]:
+        """Return all that it knows, as arrays and plain values; see `restore`."""
+        rows = enumerate(self._open)
+        return {f"{place}.{name}": value for place, row in rows for name, value in row.items()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Be as when `state` was called."""
+        rows: dict[int, dict[str, Any]] = {}
+        for key, value in state.items():
+            place, _, name = key.partition(".")
+            rows.setdefault(int(place), {})[name] = value
+        self._open = deque(rows[place] for place in sorted(rows))
+
+
+def _refuse_below_one(name: str, number: int) -> None:
+    if number < 1:
+        raise ValueError(f"{name} is {number}; it must be at least 1")

@@ -1,4 +1,4 @@
-r"""Bundled agents; a scenario names them: ``policy: {agent: deeprm-mixed, args: {choose: greedy}}``.
+r"""Bundled agents; a scenario names them: ``policy: {agent: deeprm-70, args: {choose: greedy}}``.
 
 | agent | trained on |
 |---|---|

@@ -82,12 +82,12 @@ class Log:
         return "a" if first_row >= _LUBLIN // 2 else None
 
     def windows(self, number: int) -> dict[str, list[int]]:
-        """Return the first rows of the windows that judge, by set; `number` of the others."""
+        """Return the first rows of the windows that judge, by set; `number` different others."""
         rng = stream(0, f"reproduce.rlscheduler.{self.name}")
         drawn: list[int] = []
         while len(drawn) < number:
             first = int(rng.integers(0, _JUDGED - JOBS + 1))
-            if self.judge_of(first) is not None:
+            if self.judge_of(first) is not None and first not in drawn:
                 drawn.append(first)
         ten = [first for first in TEN if self.judge_of(first) is not None]
         return {"ten": ten, "others": sorted(drawn)}

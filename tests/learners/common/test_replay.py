@@ -81,6 +81,38 @@ def test_over_n_decisions_by_hand():
     assert steps.add(5, 1, 1.0, 6, over=False) == []  # the next episode
 
 
+def test_an_episode_that_is_cut_off_keeps_what_may_come():
+    steps = NSteps(3, 0.5)
+    steps.add(0, 7, 1.0, 1, over=False)
+    first, second = steps.add(1, 8, 2.0, 2, over=False, cut=True)
+    assert (first["reward"], first["discount"]) == (2.0, 0.25)
+    assert (second["reward"], second["discount"]) == (2.0, 0.5)
+    assert steps.state() == {}
+
+
+def test_open_transitions_are_restored():
+    one, other = NSteps(2, 0.5), NSteps(2, 0.5)
+    one.add(np.zeros(2), 7, 1.0, np.ones(2), over=False)
+    other.restore(one.state())
+    (row,) = other.add(np.ones(2), 8, 2.0, np.ones(2), over=False)
+    assert (row["action"], row["reward"]) == (7, 2.0)
+    assert row["seen"].tolist() == [0, 0]
+
+
+def test_what_a_column_cannot_hold_is_refused():
+    memory = Replay(3)
+    memory.add({"reward": 0})
+    with pytest.raises(ValueError, match="reward is float64, the memory's is int64"):
+        memory.add({"reward": -0.5})
+    assert len(memory) == 1
+
+
+@pytest.mark.parametrize("make", [lambda: Replay(0), lambda: NSteps(0, 0.9)])
+def test_numbers_below_one_are_refused(make):
+    with pytest.raises(ValueError, match="is 0; it must be at least 1"):
+        make()
+
+
 def test_a_target_follows_and_learns_nothing_by_itself():
     network = build(PerceptronShape(type="perceptron", layers=(2, 3, 1), activation="relu"))
     target = target_of(network)

@@ -101,6 +101,19 @@ LOGS: Final[tuple[Log, ...]] = (
 )  # fmt: skip
 
 
+PUBLISHED: Final[Mapping[str, tuple[tuple[float, ...], tuple[float, ...]]]] = {
+    "Lublin-1": ((7273.77, 19753.53, 22274.74, 277.35, 258.37),
+                 (235.82, 133.87, 307.23, 73.31, 75.07)),
+    "SDSC-SP2": ((1727.54, 3000.88, 1848.45, 2680.55, 1232.06),
+                 (1595.12, 1083.12, 548.01, 2167.84, 1098.22)),
+    "HPC2N": ((297.18, 426.99, 609.77, 157.71, 118.01), (127.38, 97.39, 175.12, 122.04, 71.95)),
+    "Lublin-2": ((7842.47, 9523.18, 11265.31, 787.89, 698.34),
+                 (247.61, 318.35, 379.59, 91.99, 148.25)),
+}  # fmt: skip
+"""Log → the published mean bounded slowdowns of FCFS, WFP3, UNICEP, SJF and F1, without and with
+backfilling."""
+
+
 @cache
 def workload_of(log: Log) -> Workload:
     """Return the jobs of a log as RLScheduler reads them."""

@@ -137,8 +137,8 @@ def _setting(found: OneAgentResults, place: Workplace) -> str:
   the mean over the seeds, with the interval of 95 % by resampling job sets. *Over the best rule*: their mean in per cent
   over that of the best of the four rules on these sets, set by set.
 - Knob, headroom and patience are chosen on {setting.choosing} other sets of the same load (`seed: 0` and following).
-- The trainings took {seconds} s (all loads) and {alone} s (70 %) of wall time, one thread each, on cores that had other
-  work too. simkit {versions()["simkit"]}, commit {commit()}, Python {versions()["python"]}."""
+- The trainings took {seconds} s (all loads) and {alone} s (70 %) of wall time, one thread each.
+  simkit {versions()["simkit"]}, commit {commit()}, Python {versions()["python"]}."""
 
 
 def _each(means: Iterable[float]) -> str:

@@ -1,8 +1,8 @@
-"""The arguments of learners, and what a scenario must be for them to draw its job sets."""
+"""The arguments of learners: kinds of numbers, and how they are read and checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, ValidationError
@@ -11,12 +11,8 @@ from simkit.errors import ScenarioError
 from simkit.learners.bundle import safetensors
 from simkit.learners.common.devices import check_device
 from simkit.learners.lockstep.job_sets import JobSets
-from simkit.scenario import Scenario
 from simkit.scenario.error_messages import problems_of
 from simkit.scenario.types import Section
-from simkit.scenario.workload import WorkloadSource
-from simkit.traces.models.deeprm import DeepRMModel
-from simkit.traces.models.sofia import SofiaModel
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -87,44 +83,3 @@ def refuse_without_jobs(drawn: Mapping[str, JobSets]) -> None:
     ]
     if problems:
         raise ScenarioError(problems)
-
-
-RESOURCES = ("cpu", "mem")
-"""Of the pool."""
-Drawn = DeepRMModel | SofiaModel
-
-
-def pool_problems(scenario: Scenario, workload: Drawn, who: str) -> Iterator[str]:
-    """Yield what keeps a scenario from being one pool in steps whose jobs the learner draws.
-
-    Args:
-        scenario: of the training.
-        workload: the scenario's.
-        who: draws the jobs, such as ``the learner ppo``, for the messages.
-    """
-    for name, field in WorkloadSource.model_fields.items():
-        if name != "type" and getattr(workload, name) != field.default:
-            yield f"workload.{name}: {who} draws its own job sets; leave it out"
-    wanted = dict.fromkeys(RESOURCES, float(workload.capacity))
-    machines = scenario.cluster.machines or ()
-    if [(group.count, group.capacity) for group in machines] != [(1, wanted)]:
-        shown = ", ".join(f"{name}: {amount:g}" for name, amount in wanted.items())
-        yield f"cluster.machines: must be one pool as in workload.capacity, {{count: 1, {shown}}}"
-    admission = scenario.admission
-    if admission.slots is None or admission.order != "fifo" or admission.refill != "at_once":
-        yield "admission: must have slots, such as 10, filled at_once in the order fifo"
-    if scenario.scheduling.step != workload.step_s:
-        yield f"scheduling.step: must be workload.step_s, {workload.step_s:g}s"
-    if scenario.estimates.type not in ("actual", "requested"):
-        yield f"estimates: {who} knows run times exactly; set it to actual"
-
-
-def longest_job(workload: Drawn, horizon: int) -> int:
-    """Return the steps of the longest job; raises ScenarioError if it exceeds the horizon."""
-    longest = max(workload.long_steps[1], workload.short_steps[1])
-    if longest >= horizon:
-        raise ScenarioError(
-            f"learn.arguments.horizon: is {horizon}, and jobs take up to {longest} steps; give at "
-            f"least {longest + 1}"
-        )
-    return longest

@@ -9,8 +9,8 @@ from typing import Any, Literal, Self, get_type_hints
 
 from pydantic import ConfigDict, create_model
 
-from simkit.learners.arguments import RESOURCES
 from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Shape
+from simkit.learners.lockstep.pool_in_steps import RESOURCES
 from simkit.learning.actions import slot_actions_as_json
 from simkit.learning.schema import ObservationSchema
 from simkit.learning.slotted import Slotted

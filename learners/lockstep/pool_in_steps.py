@@ -1,0 +1,53 @@
+"""What a scenario must be for the lock-step model: one pool in steps, whose jobs learners draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from simkit.errors import ScenarioError
+from simkit.scenario import Scenario
+from simkit.scenario.workload import WorkloadSource
+from simkit.traces.models.deeprm import DeepRMModel
+from simkit.traces.models.sofia import SofiaModel
+
+__all__ = ["RESOURCES", "longest_job", "pool_problems"]
+
+RESOURCES = ("cpu", "mem")
+"""Of the pool."""
+DrawnWorkload = DeepRMModel | SofiaModel
+
+
+def pool_problems(scenario: Scenario, workload: DrawnWorkload, who: str) -> Iterator[str]:
+    """Yield what keeps a scenario from being one pool in steps whose jobs the learner draws.
+
+    Args:
+        scenario: of the training.
+        workload: the scenario's.
+        who: draws the jobs, such as ``the learner ppo``, for the messages.
+    """
+    for name, field in WorkloadSource.model_fields.items():
+        if name != "type" and getattr(workload, name) != field.default:
+            yield f"workload.{name}: {who} draws its own job sets; leave it out"
+    wanted = dict.fromkeys(RESOURCES, float(workload.capacity))
+    machines = scenario.cluster.machines or ()
+    if [(group.count, group.capacity) for group in machines] != [(1, wanted)]:
+        shown = ", ".join(f"{name}: {amount:g}" for name, amount in wanted.items())
+        yield f"cluster.machines: must be one pool as in workload.capacity, {{count: 1, {shown}}}"
+    admission = scenario.admission
+    if admission.slots is None or admission.order != "fifo" or admission.refill != "at_once":
+        yield "admission: must have slots, such as 10, filled at_once in the order fifo"
+    if scenario.scheduling.step != workload.step_s:
+        yield f"scheduling.step: must be workload.step_s, {workload.step_s:g}s"
+    if scenario.estimates.type not in ("actual", "requested"):
+        yield f"estimates: {who} knows run times exactly; set it to actual"
+
+
+def longest_job(workload: DrawnWorkload, horizon: int) -> int:
+    """Return the steps of the longest job; raises ScenarioError if it exceeds the horizon."""
+    longest = max(workload.long_steps[1], workload.short_steps[1])
+    if longest >= horizon:
+        raise ScenarioError(
+            f"learn.arguments.horizon: is {horizon}, and jobs take up to {longest} steps; give at "
+            f"least {longest + 1}"
+        )
+    return longest

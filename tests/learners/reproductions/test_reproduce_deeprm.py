@@ -14,6 +14,7 @@ from simkit.learners.reproductions.deeprm.one_agent import FIRST_JUDGED
 from simkit.learners.reproductions.deeprm.page import RESULT
 from simkit.learners.reproductions.deeprm.study import (
     HEURISTICS,
+    RATES,
     RESERVING,
     WITHHOLDING,
     DeepRMSetting,
@@ -159,6 +160,26 @@ def test_the_originals_unseen_sets_are_on_the_page_too(made):
 
 def one_agent_page(place: Workplace) -> str:
     return (place.pages / "deeprm-one-agent.md").read_text()
+
+
+def test_the_published_page_on_one_agent_is_that_of_its_table():
+    folder = Path(__file__).parents[3] / "docs" / "reproductions"
+    page = (folder / "deeprm-one-agent.md").read_text("utf-8")
+    table = pl.read_csv(folder / "deeprm-one-agent.csv")
+    verdicts = re.findall(
+        r"^\| (\d+) % \| .*?, ([\d.]+) \| ([+-][\d.]+) % \[([^,]+), ([^\]]+)\] .*\| (\S+) \|$",
+        page, re.MULTILINE,
+    )  # fmt: skip
+    assert [int(load) for load, *_ in verdicts] == list(RATES)
+    for load, rule, over, _, high, met in verdicts:
+        here = table.filter(pl.col("load") == int(load))
+        agents = here.filter(candidate="ppo-mixed")["mean_slowdown"]
+        best = here.filter(pl.col("seed").is_null())["mean_slowdown"].min()
+        assert len(agents) == 3
+        assert float(rule) == pytest.approx(best, abs=6e-4)
+        assert float(over) == pytest.approx(100 * (agents.mean() / best - 1), abs=0.06)
+        strict = 50 <= int(load) <= 130
+        assert (met == "yes") == (float(high) < 0 if strict else float(over) <= 1)
 
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reproductions" / "deeprm.md").read_text("utf-8")

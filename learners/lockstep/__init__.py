@@ -173,7 +173,7 @@ class Lockstep:
 
         Raises PolicyError if actions are not of this shape, or out of their range.
         """
-        chosen = self._checked(actions)
+        chosen = self.checked(actions)
         length, size = self._slots.of(chosen)
         ahead = self._ahead(chosen, length, size)
         placed: Bools = ahead >= 0
@@ -187,19 +187,24 @@ class Lockstep:
         self._end(moved)
         return rewards
 
-    def _checked(self, actions: npt.ArrayLike) -> Ints:
-        chosen = np.asarray(actions)
-        if chosen.shape != self.active.shape or chosen.dtype.kind not in "iu":
+    def checked(self, actions: npt.ArrayLike, ignored: Bools | None = None) -> Ints:
+        """Return (A,) actions that `step` takes, without taking them.
+
+        Args:
+            actions: (A,) whole numbers from 0 to M.
+            ignored: (A,) replicas whose number is replaced by M, whatever it is; None: nobody's.
+
+        Raises PolicyError if actions are not of this shape, or out of their range.
+        """
+        chosen = _whole_numbers(actions, len(self.active))
+        some = chosen if ignored is None else chosen[~ignored]
+        if some.size and not 0 <= some.min() <= some.max() <= self.model.slots:
             raise PolicyError(
-                f"lock-step: actions are {chosen.dtype} of shape {chosen.shape}; give one whole "
-                f"number for each of the {len(self.active)} active replicas"
-            )
-        if chosen.size and not 0 <= chosen.min() <= chosen.max() <= self.model.slots:
-            raise PolicyError(
-                f"lock-step: actions range from {chosen.min()} to {chosen.max()}; they are slots "
+                f"lock-step: actions range from {some.min()} to {some.max()}; they are slots "
                 f"0 to {self.model.slots - 1}, and {self.model.slots} lets a step pass"
             )
-        return chosen.astype(np.int64, copy=False)
+        chosen = chosen.astype(np.int64, copy=False)
+        return chosen if ignored is None else np.where(ignored, self.model.slots, chosen)
 
     def _ahead(self, chosen: Ints, length: Small, size: Small) -> Ints:
         """Return (A,) in how many steps the chosen task starts; -1: time goes on."""
@@ -270,6 +275,23 @@ class Lockstep:
             setattr(self, name, getattr(self, name)[kept])
         self._grid.keep(kept)
         self._slots.keep(kept)
+
+
+def _whole_numbers(actions: npt.ArrayLike, count: int) -> npt.NDArray[np.integer]:
+    """Return actions as `count` whole numbers of any width; raises PolicyError for others."""
+    try:
+        chosen = np.asarray(actions)
+    except ValueError as error:
+        raise PolicyError(
+            f"lock-step: actions are {actions!r}, which is no array; give one whole number for "
+            f"each of the {count} active replicas"
+        ) from error
+    if chosen.shape != (count,) or chosen.dtype.kind not in "iu":
+        raise PolicyError(
+            f"lock-step: actions are {chosen.dtype} of shape {chosen.shape}; give one whole "
+            f"number for each of the {count} active replicas"
+        )
+    return chosen
 
 
 def load(view: SlottedView, capacity: npt.ArrayLike) -> Floats:

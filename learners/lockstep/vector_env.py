@@ -198,7 +198,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         return given
 
     def step(self, actions: npt.ArrayLike) -> Step:
-        """Take (N,) actions.
+        """Take (N,) actions; those that are refused change nothing.
 
         Returns:
             (N, …) observations, (N,) rewards, (N,) terminations, (N,) truncations, and ``infos``.
@@ -211,9 +211,9 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         fresh = waits.nonzero()[0]
         infos: dict[str, Any] = {}
         if len(fresh):
+            actions = games.checked(actions, ignored=waits)  # before anything changes
             infos, sets = self._next_sets(fresh)
             games.begin_with_next_step(fresh, sets)
-            actions = np.where(waits, games.model.slots, actions)
         rewards = games.step(actions)
         rewards[fresh] = 0.0
         over, some = games.over, bool(games.over.any())

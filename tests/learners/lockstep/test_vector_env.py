@@ -131,6 +131,47 @@ def test_what_reset_and_step_refuse():
         envs.step([0, 4])
 
 
+def uneven():
+    """Return an environment whose replica 0 begins again with the next step, and 1 does not."""
+    envs = LockstepVectorEnv(2, CROWDED | {"seed": 3}, max_decisions=50)
+    envs.reset()
+    while True:
+        over = np.logical_or(*envs.step([3, 0])[2:4])
+        if over.tolist() == [True, False]:
+            return envs
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        [0, 99], [99, 99], [0, -1], [0, 2**63], 0, 3, [0], [0, 0, 0], [[0, 0]], [0.0, 0.0],
+        [True, False], ["a", "b"], [[0], [0, 0]], [None, 0], None,
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_refused_actions_change_nothing_where_an_episode_begins(refused):
+    envs, untouched = uneven(), uneven()
+    with pytest.raises(PolicyError, match="lock-step: actions"):
+        envs.step(refused)
+    rng = np.random.default_rng(0)
+    for step in range(120):
+        actions = rng.integers(0, 4, 2)
+        *mine, infos = envs.step(actions)
+        *theirs, wanted = untouched.step(actions)
+        for one, other in zip(mine, theirs, strict=True):
+            assert (one == other).all()
+        assert_same(infos, wanted)
+        assert ("seed" in infos) or step > 0
+
+
+def test_the_action_of_a_replica_that_begins_again_is_ignored():
+    envs, other = uneven(), uneven()
+    assert (envs.step([99, 1])[0] == other.step([3, 1])[0]).all()
+    assert envs.step([0, 0])[1].tolist() == other.step([0, 0])[1].tolist()
+    with pytest.raises(PolicyError, match="actions range from 0 to 99"):
+        envs.step([99, 0])
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -40,9 +40,10 @@ from simkit.learning.agent_view import AgentView
 from simkit.learning.env_arguments import (
     ScenarioSource,
     action_number,
+    autoreset_mode,
+    check_replicas,
     check_settings,
     checked_options,
-    is_count,
     loaded_scenario,
     observation_space,
     register_envs,
@@ -367,17 +368,16 @@ def vector_env(num_envs: int = 1, **arguments: Any) -> VectorEnv[Any, Any, Any]:
 
     Args:
         num_envs: replicas.
-        arguments: of `SchedulingEnv`.
+        arguments: of `SchedulingEnv`, and ``autoreset_mode``.
 
     Raises ScenarioError as `SchedulingEnv` does.
     """
-    if not is_count(num_envs):
-        raise ScenarioError(f"num_envs is {num_envs!r}; it must be a whole number, at least 1")
+    check_replicas(num_envs)
+    mode = autoreset_mode(arguments.pop("autoreset_mode", AutoresetMode.NEXT_STEP))
     try:
         make = find("simkit.tools", "env.vector")
-        fast: VectorEnv[Any, Any, Any] = make(num_envs, **arguments)
+        fast: VectorEnv[Any, Any, Any] = make(num_envs, autoreset_mode=mode, **arguments)
     except (PluginError, ScenarioError) as error:
-        mode = arguments.pop("autoreset_mode", AutoresetMode.NEXT_STEP)
         singles = SyncVectorEnv(
             [lambda: SchedulingEnv(**arguments) for _ in range(num_envs)], autoreset_mode=mode
         )

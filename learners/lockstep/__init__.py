@@ -12,7 +12,7 @@ it first.
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -203,8 +203,8 @@ class Lockstep:
                 f"lock-step: actions range from {some.min()} to {some.max()}; they are slots "
                 f"0 to {self.model.slots - 1}, and {self.model.slots} lets a step pass"
             )
-        chosen = chosen.astype(np.int64, copy=False)
-        return chosen if ignored is None else np.where(ignored, self.model.slots, chosen)
+        numbers: Ints = chosen.astype(np.int64, copy=False)
+        return numbers if ignored is None else np.where(ignored, self.model.slots, numbers)
 
     def _ahead(self, chosen: Ints, length: Small, size: Small) -> Ints:
         """Return (A,) in how many steps the chosen task starts; -1: time goes on."""
@@ -277,7 +277,7 @@ class Lockstep:
         self._slots.keep(kept)
 
 
-def _whole_numbers(actions: npt.ArrayLike, count: int) -> npt.NDArray[np.integer]:
+def _whole_numbers(actions: npt.ArrayLike, count: int) -> npt.NDArray[Any]:
     """Return actions as `count` whole numbers of any width; raises PolicyError for others."""
     try:
         chosen = np.asarray(actions)

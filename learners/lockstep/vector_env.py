@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from inspect import signature
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.errors import ScenarioError
+from simkit.errors import ScenarioError, did_you_mean
 from simkit.learners.lockstep import Objective
 from simkit.learners.lockstep.endless import EndlessLockstep
 from simkit.learners.lockstep.job_sets import JobSets
@@ -32,10 +33,12 @@ from simkit.learning.agent_view import AgentView
 from simkit.learning.encoder import Numbers, SlotEncoder
 from simkit.learning.env_arguments import (
     ScenarioSource,
+    check_replicas,
     check_settings,
     loaded_scenario,
     observation_space,
 )
+from simkit.learning.env_arguments import autoreset_mode as checked_mode
 from simkit.learning.episodes import Episode, Episodes, Loss
 from simkit.learning.observe_deeprm import deeprm_compact, deeprm_image
 from simkit.learning.observe_slots import slot_set
@@ -57,6 +60,13 @@ OBSERVATIONS: Mapping[str, Observe] = {
     ),
 }
 """Observations by name."""
+SHAPES = {field.name for field in fields(AgentView)} - {"observation", "observation_arguments"}
+"""Arguments that shape what is seen, which may have any value."""
+SINGLE: Mapping[str, Any] = {
+    "observation_arguments": None, "reward_arguments": None, "episode": None, "records": False,
+    "metrics": "summary", "render_mode": None,
+}  # fmt: skip
+"""Arguments that `SchedulingEnv` alone knows, with its defaults; here they have no other value."""
 Step = tuple[Numbers, Floats, Bools, Bools, dict[str, Any]]
 
 
@@ -96,23 +106,24 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
             autoreset_mode: ``NextStep`` or ``SameStep``, see above.
             max_decisions: an episode is truncated after so many steps; None: never.
             cost: ends of jobs that ``infos["cost"]`` counts; none is ever killed here.
-            **shape: what else shapes the observation: ``horizon``, ``max_length``, ….
+            **shape: what else shapes the observation: ``horizon``, ``max_length``, …; further
+                arguments of `SchedulingEnv` may be given with their defaults.
 
         Raises ScenarioError, all problems at once, for arguments that the lock-step model does not
         know; `SchedulingEnv` may know them.
         """
-        mode, known = AutoresetMode(autoreset_mode), {field.name for field in fields(AgentView)}
-        view = AgentView(observation, **{name: shape[name] for name in shape if name in known})
+        check_replicas(num_envs)
+        mode, view = checked_mode(autoreset_mode), _view(observation, shape)
         chosen = loaded_scenario(scenario)
-        check_settings(view.slots, max_decisions, cost, None)
+        check_settings(
+            view.slots, max_decisions, cost, shape.get("render_mode"),
+            shape.get("metrics", "summary"), actions=view.actions,
+            action_arguments=view.action_arguments,
+            observation_arguments=view.observation_arguments,
+        )  # fmt: skip
         episode = Episode(Episodes(chosen).prepare(chosen.seed), make_reward("slowdown"))
         actions, encoder = view.build(chosen, episode.state.info)
-        problems = [
-            f"{name}: is {shape[name]!r}, and not known here; leave it out"
-            for name in shape
-            if shape[name] and (name not in known or name == "observation_arguments")
-        ]
-        problems += _problems(chosen, mode, encoder.schema.name, reward)
+        problems = [*_beyond(shape), *_problems(chosen, mode, encoder.schema.name, reward)]
         if problems:
             raise ScenarioError([f"lock-step environment: {text}" for text in problems])
         source = DeepRMJobs(chosen, "the lock-step environment", horizon=view.horizon)
@@ -161,8 +172,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         Returns:
             (N, …) observations, and ``infos``.
 
-        Raises ScenarioError for options or a wrong number of seeds, NoJobsError if a given seed
-        draws no job.
+        Raises ScenarioError for options or wrong seeds, NoJobsError if a given seed draws no job.
         """
         if options:
             raise ScenarioError(
@@ -186,16 +196,24 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
             "_seed": np.ones(self.num_envs, np.bool_),
         }
 
-    def _seeds(self, seed: int | Sequence[int]) -> list[int]:
-        if isinstance(seed, int | np.integer):
-            return [int(seed) + n for n in range(self.num_envs)]
-        given = [int(one) for one in seed]
+    def _seeds(self, seed: object) -> list[int]:
+        """Return a seed for each replica; raises ScenarioError for what is none."""
+        given: list[Any] = [seed]
+        if _is_seed(seed):
+            given = [int(seed) + n for n in range(self.num_envs)]
+        elif isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):
+            given = list(seed)
+        if wrong := [one for one in given if not _is_seed(one)]:
+            raise ScenarioError(
+                f"reset: seed is {wrong[0]!r}; it must be a whole number from 0 to 2**63 - 1, or a "
+                "list of one such number for each replica"
+            )
         if len(given) != self.num_envs:
             raise ScenarioError(
                 f"reset: there are {len(given)} seeds for {self.num_envs} replicas; give one for "
                 "each, or one number"
             )
-        return given
+        return [int(one) for one in given]
 
     def step(self, actions: npt.ArrayLike) -> Step:
         """Take (N,) actions; those that are refused change nothing.
@@ -299,11 +317,41 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         """Do nothing: there is nothing to close."""
 
 
+def _is_seed(value: object) -> TypeGuard[int | np.integer]:
+    """Return whether a value is a whole number that a seed may be."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        return False
+    return 0 <= int(value) < 2**63
+
+
 def _only(rows: Ints, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return values with zeros everywhere but in some rows."""
     only = np.zeros_like(values)
     only[rows] = values[rows]
     return only
+
+
+def _view(observation: str | None, shape: Mapping[str, Any]) -> AgentView:
+    """Return the view of some arguments; raises ScenarioError for those no environment takes."""
+    known = {*SHAPES, *SINGLE, *signature(LockstepVectorEnv).parameters} - {"shape"}
+    unknown = [
+        f"lock-step environment: argument {name!r} is unknown{did_you_mean(name, known)}"
+        for name in shape
+        if name not in known
+    ]
+    if unknown:
+        raise ScenarioError(unknown)
+    shown = {*SHAPES, "observation_arguments"}.intersection(shape)
+    return AgentView(observation, **{name: shape[name] for name in shown})
+
+
+def _beyond(shape: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which arguments only single environments know."""
+    for name, default in SINGLE.items():
+        value = shape.get(name, default)
+        none_given = name.endswith("_arguments") and value == {}
+        if not none_given and (type(value) is not type(default) or value != default):
+            yield f"{name}: is {value!r}, and not known here; leave it out"
 
 
 def _problems(

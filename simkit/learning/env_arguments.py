@@ -70,6 +70,27 @@ def check_settings(
         raise ScenarioError([f"environment: {text}" for text in wrong])
 
 
+def autoreset_mode(value: object) -> Any:
+    """Return the `gymnasium.vector.AutoresetMode` of a value; raises ScenarioError for others."""
+    from gymnasium.vector import AutoresetMode
+
+    try:
+        return AutoresetMode(value)
+    except ValueError:
+        names = ", ".join(repr(mode.value) for mode in AutoresetMode)
+        raise ScenarioError(
+            f"environment: autoreset_mode is {value!r}; it must be one of {names}"
+        ) from None
+
+
+def check_replicas(num_envs: object) -> None:
+    """Raise ScenarioError if a value is no number of replicas."""
+    if not is_count(num_envs):
+        raise ScenarioError(
+            f"environment: num_envs is {num_envs!r}; it must be a whole number, at least 1"
+        )
+
+
 def is_count(value: object) -> bool:
     """Return whether a value is a whole number of at least 1."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv  # noqa: E402
 
 from simkit.env import SchedulingEnv  # noqa: E402
 from simkit.errors import NoJobsError, PolicyError, ScenarioError  # noqa: E402
-from simkit.learners.lockstep.vector_env import LockstepVectorEnv  # noqa: E402
+from simkit.learners.lockstep.vector_env import SHAPES, SINGLE, LockstepVectorEnv  # noqa: E402
 
 CROWDED = {
     "name": "crowded",
@@ -180,7 +182,15 @@ def test_the_action_of_a_replica_that_begins_again_is_ignored():
         ({"reward": {"slowdown": 1.0}}, "reward: is"),
         ({"reward_arguments": {"least_run_s": 2.0}}, "reward_arguments"),
         ({"records": True}, "records"),
-        ({"autoreset_mode": "Disabled"}, "autoreset_mode"),
+        ({"autoreset_mode": "Disabled"}, "autoreset_mode: must be"),
+        ({"autoreset_mode": "same"}, "autoreset_mode is 'same'; it must be one of 'NextStep'"),
+        ({"nonsense": None}, "argument 'nonsense' is unknown; known: "),
+        ({"horizn": 0}, "argument 'horizn' is unknown; did you mean 'horizon'"),
+        ({"episode": {}}, "episode: is {}"),
+        ({"observation_arguments": 0}, "observation_arguments is 0"),
+        ({"metrics": ""}, "metrics is ''"),
+        ({"metrics": "run"}, "metrics: is 'run'"),
+        ({"render_mode": ""}, "render_mode is ''"),
         ({"scenario": CROWDED | {"walltime": "kill"}}, "walltime"),
         ({"scenario": CROWDED | {"scheduling": {"step": "2s"}}}, "must be 1s"),
         ({"scenario": CROWDED, "slots": 2}, "slots is 2; the scenario's is 3"),
@@ -192,6 +202,20 @@ def test_what_the_lockstep_model_does_not_know(arguments, problem):
         LockstepVectorEnv(1, **arguments)
 
 
+@pytest.mark.parametrize("count", [0, -1, "2", True, 1.0])
+def test_at_least_one_replica(count):
+    with pytest.raises(ScenarioError, match="num_envs is .*; it must be a whole number, at least"):
+        LockstepVectorEnv(count)
+
+
+@pytest.mark.parametrize("seed", [-1, "abc", "12", 1.0, True, [1, -1], [1, None], 2**63, {1: 2}])
+def test_wrong_seeds_are_told(seed):
+    envs = LockstepVectorEnv(2, CROWDED)
+    with pytest.raises(ScenarioError, match="reset: seed is .*; it must be a whole number from 0"):
+        envs.reset(seed=seed)
+    assert envs.reset()[1]["seed"].tolist() == [0, 1]
+
+
 # ---- gymnasium.make_vec ---------------------------------------------------------------------------
 
 
@@ -200,6 +224,34 @@ def test_make_vec_gives_the_fast_one():
     assert isinstance(envs, LockstepVectorEnv)
     assert envs.num_envs == 4
     assert envs.spec.id == "simkit/DeepRM-v0"
+
+
+def test_every_argument_of_single_environments_is_listed_with_its_default():
+    names = signature(SchedulingEnv).parameters
+    own = signature(LockstepVectorEnv).parameters.keys()
+    assert names.keys() == SHAPES | SINGLE.keys() | own - {"num_envs", "autoreset_mode", "shape"}
+    assert {name: names[name].default for name in SINGLE} == SINGLE
+
+
+def test_defaults_of_single_environments_may_be_given():
+    names = signature(SchedulingEnv).parameters
+    defaults = {name: names[name].default for name in names if name != "scenario"}
+    for arguments in (defaults, {"observation_arguments": {}, "reward_arguments": {}}):
+        envs = gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2, **arguments)
+        assert isinstance(envs, LockstepVectorEnv)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"nonsense": None}, {"episode": {}}, {"metrics": ""}, {"observation_arguments": 0},
+        {"render_mode": ""}, {"autoreset_mode": "same"}, {"autoreset_mode": None},
+    ],
+)  # fmt: skip
+def test_make_vec_refuses_what_single_environments_refuse(wrong):
+    with pytest.raises((ScenarioError, TypeError), match=next(iter(wrong))):
+        gymnasium.make_vec("simkit/DeepRM-v0", num_envs=2, **wrong)
 
 
 def test_make_vec_gives_single_environments_where_there_is_no_fast_one():

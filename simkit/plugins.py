@@ -234,11 +234,16 @@ def _line_in(path: Path, error: BaseException) -> int:
     return (lines[-1] if lines else None) or 1
 
 
-def instantiate(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """Return ``factory(**arguments)``.
+def instantiate(
+    what: str,
+    factory: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    own: Mapping[str, Any] | None = None,
+) -> Any:
+    """Return ``factory(**own, **arguments)``.
 
     `what` is the factory's name in the scenario and begins messages, such as
-    ``policy.order: 'multifactor'``.
+    ``policy.order: 'multifactor'``. `own` are arguments that simkit gives, which no message offers.
 
     Raises ScenarioError if the factory does not take the arguments, or refuses a value with
     ValueError, TypeError or ScenarioError; PluginError if an author's code fails in another way or
@@ -246,9 +251,10 @@ def instantiate(what: str, factory: Callable[..., Any], arguments: Mapping[str, 
     """
     if not callable(factory):
         raise ScenarioError(f"{what} is a {type(factory).__name__}; it must be a class or function")
-    _check_arguments(what, factory, arguments)
+    own = own or {}
+    _check_arguments(what, factory, arguments, own)
     try:
-        return factory(**arguments)
+        return factory(**own, **arguments)
     except ScenarioError as error:
         key, colon, _ = what.partition(": ")
         raise ScenarioError(at_key(key, error.problems) if colon else error.problems) from error
@@ -301,7 +307,12 @@ def _files_of(owner: object) -> set[str]:
     return {file for file in files if file is not None}
 
 
-def _check_arguments(what: str, factory: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+def _check_arguments(
+    what: str,
+    factory: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    own: Mapping[str, Any],
+) -> None:
     try:
         signature = inspect.signature(factory)
     except (TypeError, ValueError):
@@ -309,12 +320,13 @@ def _check_arguments(what: str, factory: Callable[..., Any], arguments: Mapping[
     parameters = signature.parameters.values()
     known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     if not any(p.kind is p.VAR_KEYWORD for p in parameters):
-        for name in arguments:
+        offered = [name for name in known if name not in own]
+        for name in (*own, *arguments):
             if name not in known:
-                takes = did_you_mean(name, known) if known else "; it takes none"
+                takes = did_you_mean(name, offered) if offered else "; it takes none"
                 raise ScenarioError(f"{what} takes no argument {name!r}{takes}")
     try:
-        signature.bind(**arguments)
+        signature.bind(**own, **arguments)
     except TypeError as error:
         raise ScenarioError(f"{what}: {error}; give it next to the name") from error
 

@@ -410,7 +410,7 @@ def make_actions(
         raise ScenarioError(f"{what}: {given_twice[0]} is given by simkit; leave it out")
     if maker is QueueActions and arguments:
         raise ScenarioError(f"{what} take no action_arguments; leave out {', '.join(arguments)}")
-    made: QueueActions = instantiate(what, maker, given | dict(arguments or {}))
+    made: QueueActions = instantiate(what, maker, arguments or {}, given)
     return made
 
 

@@ -71,18 +71,27 @@ class AgentView:
             slots = self.slots or scenario.admission.slots or DEFAULT_SLOTS
             actions = make_actions(self.actions or "start", slots, info, self.action_arguments)
             return actions, self._encoder("queue-table", info, None, slots)
-        if self.actions not in (None, "slots") or self.action_arguments:
-            raise ScenarioError(
-                f"actions {self.actions!r} with arguments {dict(self.action_arguments or {})}: in "
-                "slotted time an action is a slot; leave both out, or take a scenario without "
-                "scheduling.step"
-            )
+        self._check_slotted()
         model = slotted_model(
             scenario, info, slots=self.slots, horizon=self.horizon, max_length=self.max_length,
             backlog_shown=self.backlog_shown, memory=self.memory, unit=self.unit,
         )  # fmt: skip
         tracker = SlottedTracker(model)
         return SlotActions(tracker), self._encoder("deeprm-compact", info, tracker, model.slots)
+
+    def _check_slotted(self) -> None:
+        """Raise ScenarioError for actions other than slotted time's."""
+        wrong = []
+        if self.actions not in (None, "slots"):
+            wrong.append(f"actions {self.actions!r}")
+        if self.action_arguments:
+            wrong.append(f"action_arguments {dict(self.action_arguments)}")
+        if wrong:
+            raise ScenarioError(
+                f"{' and '.join(wrong)}: in slotted time an action is a slot; leave "
+                f"{'both' if len(wrong) > 1 else 'that'} out, or take a scenario without "
+                "scheduling.step"
+            )
 
     def _encoder(
         self, default: str, info: SystemInfo, tracker: SlottedTracker | None, slots: int

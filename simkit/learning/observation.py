@@ -85,14 +85,14 @@ def _make_one(
     if own:
         raise ScenarioError(f"{what}: {own[0]} is given by simkit; leave it out")
     if not getattr(maker, "of_slots", False):
-        encoder: Encoder = instantiate(what, maker, {"info": info, **arguments})
+        encoder: Encoder = instantiate(what, maker, arguments, {"info": info})
         return encoder
     if tracker is None:
         raise ScenarioError(
             f"{what} shows numbered slots, which only slotted time has; take queue-table, or add "
             "`scheduling: {step: 1s}` and `admission: {slots: 10}` for one pool of machines"
         )
-    of_slots: Encoder = instantiate(what, maker, {"tracker": tracker, **arguments})
+    of_slots: Encoder = instantiate(what, maker, arguments, {"tracker": tracker})
     return of_slots
 
 

@@ -251,7 +251,18 @@ def test_whoever_was_held_back_is_tried_for_backfilling_later():
             {"actions": 5, "cost": 5, "action_arguments": ["keep"], "observation_arguments": ["x"]},
             "(?s)cost is 5.*actions is 5.*action_arguments is.*observation_arguments is",
         ),
-        ({"scenario": "deeprm", "actions": "next-head"}, "in slotted time an action is a slot"),
+        (
+            {"scenario": "deeprm", "actions": "next-head"},
+            "^actions 'next-head': in slotted time an action is a slot; leave that out",
+        ),
+        (
+            {"scenario": "deeprm", "action_arguments": {"hold": True}},
+            "^action_arguments {'hold': True}: in slotted time an action is a slot; leave that out",
+        ),
+        (
+            {"scenario": "deeprm", "actions": "pick", "action_arguments": {"hold": True}},
+            "^actions 'pick' and action_arguments {'hold': True}: in .* leave both out",
+        ),
     ],
 )
 def test_mistakes_are_told(arguments, message):

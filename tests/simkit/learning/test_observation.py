@@ -111,6 +111,7 @@ MISTAKES = [
     # name, arguments, what is said
     ("deeprm-imge", {}, "did you mean 'deeprm-image'"),
     ("queue-table", {"slot": 3}, "no argument 'slot'; did you mean 'slots'"),
+    ("queue-table", {"xyz": 3}, "no argument 'xyz'; known: [^i]*slots"),  # without info
     ("queue-table", {"slots": 0}, "slots is 0; it must be a whole number, at least 1"),
     ("queue-table", {"time_scale_s": -1}, "time_scale_s is -1; it must be a finite number"),
     ("resource-time", {"horizon": 2.5}, "horizon is 2.5; it must be a whole number"),

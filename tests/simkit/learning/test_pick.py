@@ -266,9 +266,9 @@ def test_nothing_is_asked_while_nothing_to_choose_from_fits():
     [
         ({"actions": "pik"}, "did you mean 'pick'"),
         ({"action_arguments": {"hold": 2}}, "action_arguments: hold is 2; it must be true or fals"),
-        ({"action_arguments": {"keep": True}}, "keep"),
         ({"action_arguments": {"info": 3}}, "info is given by simkit; leave it out"),
         ({"scenario": "deeprm"}, "in slotted time an action is a slot"),
+        ({"action_arguments": {"keep": 1}}, "'pick' takes no argument 'keep'; known: hold$"),
     ],
 )
 def test_mistakes_are_told(arguments, message):

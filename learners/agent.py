@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from simkit.arrays import Bools
-from simkit.errors import PolicyError, RunError, ScenarioError, SimkitError
+from simkit.errors import RunError, ScenarioError, SimkitError
 from simkit.learners.bundle import WEIGHTS, Bundle, read_bundle
 from simkit.learners.common.inference import (
     LARGEST_FLOW,
@@ -229,7 +229,7 @@ class SlottedAgent:
         assert self._encoder is not None
         tracker = self._tracker
         tracker.update(state)
-        self._refuse_too_long()
+        tracker.refuse_too_long(f"agent {self.name}", "train an agent with a longer horizon")
         placed = False
         while (place := self._actions.place(state, self._choose(state))) is not None:
             yield place
@@ -264,21 +264,6 @@ class SlottedAgent:
         if self._masked == "ahead":
             mask[-1] = not mask[:-1].any()
         return mask
-
-    def _refuse_too_long(self) -> None:
-        """Raise PolicyError for a task longer than the horizon, which could never be placed."""
-        lengths = self._tracker.view().length
-        if int(lengths.max()) < self.model.horizon:
-            return
-        slot = int(lengths.argmax())
-        task = self._tracker.task(slot)
-        assert task is not None
-        raise PolicyError(
-            f"agent {self.name}: a task submitted at {task.submit_time_s:g} s takes "
-            f"{int(lengths[slot])} steps and the agent plans {self.model.horizon} ahead, so that "
-            f"it can place {self.model.horizon - 1} at most; leave longer jobs out, "
-            "or train an agent with a longer horizon"
-        )
 
     def _is_out_of_patience(self, now: float) -> bool:
         """Return whether a task fits, but none has been placed for too long."""

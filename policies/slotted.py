@@ -23,8 +23,8 @@ with ``best`` and ``rest`` so may they: ``best`` withholds what the best scored 
 tasks that could start now; ``rest`` withholds nothing from them. A task that is placed stays where
 it is. Of equal scores the lowest slot goes first, and a score of 0 is never placed.
 
-A task may begin at a step t only if t + its length is less than the horizon, so one that is as long
-as the horizon never starts.
+A task may begin at a step t only if t + its length is less than the horizon. One that is as long as
+the horizon could never start, so it ends the run with a PolicyError.
 
 The shares that the scores are made of count units and steps, as in the original code: the alignment
 of a task is Σ over the resources of (units that it asks for) × (units free in this step).
@@ -35,8 +35,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import floor, isfinite
-from typing import Literal, get_args
+from math import floor
+from typing import Final, Literal, get_args
 
 import numpy as np
 
@@ -44,6 +44,7 @@ from simkit.errors import ScenarioError
 from simkit.learning.slotted import Slotted
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Action, State, SystemInfo
+from simkit.scenario import Scenario
 from simkit.units import parse_duration
 
 Reserve = Literal["none", "best", "rest"]
@@ -60,8 +61,8 @@ class SlottedPolicy(ABC):
         step: length of a step, a duration or seconds; that of the scenario's `scheduling`.
         unit: amount of each resource in a unit; None: 1.
 
-    Raises ScenarioError, all problems at once, for numbers that are not positive; in `reset`, for a
-    cluster that is not one pool.
+    Raises ScenarioError, all problems at once, for arguments outside their ranges; in `reset`, for
+    a cluster that is not one pool. In a run: PolicyError for a task as long as the horizon.
     """
 
     slots: int = 10
@@ -70,11 +71,51 @@ class SlottedPolicy(ABC):
     unit: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
+        if problems := list(self._problems()):
+            raise ScenarioError(problems)
         # The capacity is that of the cluster, known in `reset`.
-        self._model = _model(self.slots, self.horizon, self.step, self.unit)
+        self._model = Slotted(
+            slots=self.slots, horizon=self.horizon, max_length=self.horizon,
+            step_s=parse_duration(self.step),
+        )  # fmt: skip
+
+    def _problems(self) -> Iterator[str]:
+        """Yield what is wrong with the arguments, a line each."""
+        yield from _wrong_step(self.step)
+        yield from _wrong_unit(self.unit)
+        yield from _wrong_counts(self, "slotted policy", slots=1, horizon=1)
+
+    def check_scenario(self, scenario: Scenario) -> list[str]:
+        """Return how the slots and the step of a scenario differ from the policy's, a line each."""
+        step_s = scenario.scheduling.step
+        stated = {
+            "slots": (self.slots, "admission", scenario.admission.slots),
+            "step": (self._model.step_s, "scheduling", step_s),
+        }
+        return [
+            f"slotted policy: {name} is {mine:.15g} and {section}.{name} "
+            f"{'not set' if theirs is None else format(theirs, '.15g')}; make them equal, with "
+            f"`{section}: {{{name}: {mine:.15g}}}`"
+            + ("" if theirs is None else f" or `args: {{{name}: {theirs:.15g}}}`")
+            for name, (mine, section, theirs) in stated.items()
+            if mine != theirs
+        ]
+
+    def check_cluster(self, info: SystemInfo) -> list[str]:
+        """Return why the policy cannot schedule a cluster, a line each."""
+        try:
+            self._tracker_of(info)
+        except ScenarioError as error:
+            return list(error.problems)
+        return []
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
-        unit = tuple(self.unit) if self.unit else (1.0,) * len(info.resources)
+        self.tracker = self._tracker_of(info)
+        self._rng = rng
+
+    def _tracker_of(self, info: SystemInfo) -> SlottedTracker:
+        """Return a tracker of a run that begins; raises ScenarioError for another cluster."""
+        unit = (1.0,) * len(info.resources) if self.unit is None else tuple(self.unit)
         if len(unit) != len(info.resources):
             raise ScenarioError(
                 f"slotted policy: unit is {self.unit}; give an amount for each of "
@@ -82,13 +123,16 @@ class SlottedPolicy(ABC):
             )
         has = info.capacity[0].tolist()
         capacity = tuple([floor(c / u + 1e-6) for c, u in zip(has, unit, strict=True)])
-        self.tracker = SlottedTracker(replace(self._model, capacity=capacity, unit=unit))
-        self.tracker.reset(info)
-        self._rng = rng
+        tracker = SlottedTracker(replace(self._model, capacity=capacity, unit=unit))
+        tracker.reset(info)
+        return tracker
 
     def schedule(self, state: State) -> Iterator[Action]:
         tracker = self.tracker
         tracker.update(state)
+        tracker.refuse_too_long(
+            f"slotted policy: {type(self).__name__}", "give a longer one, such as `horizon: 60`"
+        )
         while (slot := self.choose()) is not None:
             place = tracker.place(slot)
             if place is None:
@@ -104,23 +148,55 @@ class SlottedPolicy(ABC):
         """
 
 
-def _model(slots: int, horizon: int, step: str | float, unit: Sequence[float] | None) -> Slotted:
-    """Return the dimensions; raise ScenarioError, all problems at once, if they are wrong."""
-    problems: list[str] = []
+def _wrong_step(step: object) -> Iterator[str]:
     try:
-        step_s = parse_duration(step)
-    except ValueError as error:
-        problems.append(f"slotted policy: step: {error}")
-        step_s = 1.0
-    if unit is not None and not all(isfinite(amount) and amount > 0 for amount in unit):
-        problems.append(f"slotted policy: unit is {list(unit)}; its amounts must be positive")
-    try:
-        model = Slotted(slots=slots, horizon=horizon, max_length=horizon, step_s=step_s)
-    except ScenarioError as error:
-        problems += error.problems
-    if problems:
-        raise ScenarioError(problems)
-    return model
+        wrong = isinstance(step, bool) or not parse_duration(step) > 0  # type: ignore[arg-type]
+    except (ArithmeticError, TypeError, ValueError) as error:
+        yield f"slotted policy: step: {error}"
+        return
+    if wrong:
+        yield f"slotted policy: step is {step!r}; it must be a duration above 0, such as 1s"
+
+
+def _wrong_unit(unit: object) -> Iterator[str]:
+    if unit is None:
+        return
+    if not (isinstance(unit, Sequence) and not isinstance(unit, str) and all(map(_amount, unit))):
+        shown = list(unit) if isinstance(unit, tuple) else unit
+        yield (
+            f"slotted policy: unit is {shown!r}; it must be a list of positive amounts, one for "
+            "each resource, such as [1, 4]"
+        )
+
+
+def _amount(value: object) -> bool:
+    return _lies(value, 0, _LARGEST) and value != 0
+
+
+_LARGEST: Final = 1e15
+"""Amounts above this are refused."""
+
+
+def _lies(value: object, least: float, most: float) -> bool:
+    """Return whether a value is a number within bounds."""
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and least <= value <= most  # type: ignore[operator]
+
+
+def _wrong_counts(policy: object, label: str, **least: int) -> Iterator[str]:
+    """Yield the attributes, by name with their least values, that are no whole numbers so large."""
+    for name, bound in least.items():
+        value = getattr(policy, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < bound:
+            yield f"{label}: {name} is {value!r}; it must be a whole number, at least {bound}"
+
+
+def _wrong_numbers(policy: object, label: str, **most: float) -> Iterator[str]:
+    """Yield the attributes, by name with their largest values, that are no numbers from 0 to it."""
+    for name, bound in most.items():
+        value = getattr(policy, name)
+        if not _lies(value, 0, bound):
+            yield f"{label}: {name} is {value!r}; it must be a number from 0 to {bound:g}"
 
 
 @dataclass(eq=False)
@@ -136,12 +212,10 @@ class ScoredSlots(SlottedPolicy):
 
     reserve: Reserve = "none"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
         if self.reserve not in get_args(Reserve):
-            raise ScenarioError(
-                f"slotted policy: reserve is {self.reserve!r}; it is none, best or rest"
-            )
+            yield f"slotted policy: reserve is {self.reserve!r}; it is none, best or rest"
 
     @abstractmethod
     def score(self, length: int, size: Sequence[int], free: Sequence[int]) -> float:
@@ -211,11 +285,9 @@ class SlottedTetris(ScoredSlots):
     knob: float = 0.0005
     reserve: Reserve = field(default="none", kw_only=True)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        knob = self.knob
-        if not (isinstance(knob, (int, float)) and isfinite(knob) and 0 <= knob <= 1):
-            raise ScenarioError(f"slotted tetris: knob is {knob!r}; it must lie from 0 to 1")
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
+        yield from _wrong_numbers(self, "slotted tetris", knob=1)
 
     def score(self, length: int, size: Sequence[int], free: Sequence[int]) -> float:
         return self.knob * _alignment(size, free) + (1.0 - self.knob) * (1.0 / length)
@@ -243,26 +315,19 @@ class SlottedArea(SlottedPolicy):
     resource. With 0 for both numbers it is the shortest task first, with reservations.
 
     Args:
-        power: how much the size counts.
-        delay: how much a step until the start counts.
+        power: how much the size counts, 0 to 10.
+        delay: how much a step until the start counts, 0 to 10⁹.
         slots, horizon, step, unit: as for `SlottedPolicy`.
 
-    Raises ScenarioError, all problems at once, for numbers below 0.
+    Raises ScenarioError, all problems at once, for numbers outside their ranges.
     """
 
     power: float = 0.3
     delay: float = 4.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        wrong = [
-            f"slotted area: {name} is {value!r}; it must be a number, at least 0"
-            for name in ("power", "delay")
-            for value in (getattr(self, name),)
-            if not (isinstance(value, (int, float)) and isfinite(value) and value >= 0)
-        ]
-        if wrong:
-            raise ScenarioError(wrong)
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
+        yield from _wrong_numbers(self, "slotted area", power=10, delay=1e9)
 
     def choose(self) -> int | None:
         """Return the slot whose task has the least sum; of equals the lowest."""
@@ -306,16 +371,9 @@ class SlottedHeadroom(SlottedSJF):
     patience: int = 50
     reserve: Reserve = field(default="none", init=False)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        wrong = [
-            f"slotted headroom: {name} is {value!r}; it is a whole number, at least {least}"
-            for name, least in (("headroom", 0), ("long", 1), ("patience", 0))
-            for value in (getattr(self, name),)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least
-        ]
-        if wrong:
-            raise ScenarioError(wrong)
+    def _problems(self) -> Iterator[str]:
+        yield from super()._problems()
+        yield from _wrong_counts(self, "slotted headroom", headroom=0, long=1, patience=0)
 
     def schedule(self, state: State) -> Iterator[Action]:
         self._now = state.now

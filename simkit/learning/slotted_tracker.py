@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
+from simkit.errors import PolicyError
 from simkit.learning.slotted import Slotted, SlottedUnits, SlottedView, packed_view
 from simkit.learning.slotted_plan import SlottedPlan, SlottedTask
 from simkit.policy import Place, State, SystemInfo
@@ -257,6 +258,25 @@ class SlottedTracker:
             self._find_start(slot)
         start = self._starts[slot]
         return max(start - tick, 0) if start else -1
+
+    def refuse_too_long(self, who: str, remedy: str) -> None:
+        """Raise PolicyError for a task as long as the horizon or longer: it could never be placed.
+
+        Args:
+            who: plans, as the message has it.
+            remedy: besides leaving such jobs out.
+        """
+        lengths, horizon = self.view().length, self.model.horizon
+        if int(lengths.max()) < horizon:
+            return
+        slot = int(lengths.argmax())
+        task = self.task(slot)
+        assert task is not None
+        raise PolicyError(
+            f"{who}: a task submitted at {task.submit_time_s:g} s takes {int(lengths[slot])} steps "
+            f"and the horizon is {horizon}, so that {horizon - 1} can be placed at most; {remedy}, "
+            "or leave longer jobs out"
+        )
 
     def _find_start(self, slot: int) -> None:
         """Find the earliest start of the task in a slot."""

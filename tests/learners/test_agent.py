@@ -334,7 +334,7 @@ def test_a_job_beyond_the_horizon_is_told(
     """It fits at no step ahead: without a word the run would never end."""
     made = scenario(bundle(tmp_path / "a"))
     (tmp_path / "jobs.csv").write_text(f"{HEADER}\n1,0,8,1,1\n")
-    with pytest.raises(PolicyError, match="takes 8 steps and the agent plans 8 ahead"):
+    with pytest.raises(PolicyError, match="takes 8 steps and the horizon is 8"):
         simulate(made)
 
 

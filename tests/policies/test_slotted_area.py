@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import simkit
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
-from simkit.errors import ScenarioError
+from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.slotted import SlottedArea, SlottedSJF
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster
@@ -64,5 +65,30 @@ def test_what_can_start_soon_goes_first(simulate):
 
 def test_all_numbers_are_told_at_once():
     with pytest.raises(ScenarioError) as told:
-        SlottedArea(-1, float("nan"))
-    assert [text.split(":")[1].split()[0] for text in told.value.problems] == ["power", "delay"]
+        SlottedArea(-1, float("nan"), slots=0)
+    assert [text.split(":")[1].split()[0] for text in told.value.problems] == [
+        "slots", "power", "delay",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("numbers", "told"),
+    [
+        ({"power": 2000}, "power is 2000; it must be a number from 0 to 10"),  # once an overflow
+        ({"power": True}, "power is True"),
+        ({"delay": True}, "delay is True"),
+        ({"delay": 10**400}, "delay is 1000"),
+        ({"power": "a"}, "power is 'a'"),
+    ],
+)
+def test_numbers_outside_their_ranges_are_told(numbers, told):
+    with pytest.raises(ScenarioError, match=f"slotted area: {told}"):
+        SlottedArea(**numbers)
+
+
+def test_sofias_batches_need_a_longer_horizon():
+    area = {"name": "slotted-area"}
+    with pytest.raises(PolicyError, match=r"the horizon is 20, .*`horizon: 60`"):
+        simkit.simulate("sofia", overrides={"policy": area})
+    run = simkit.simulate("sofia", overrides={"policy": {**area, "args": {"horizon": 60}}})
+    assert set(run.jobs["status"]) == {"finished"}

@@ -28,6 +28,7 @@ from math import inf, isnan, log2, log10
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.errors import ScenarioError
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.lane import ChangingOrder, Order
 from simkit.policy.power_view import NO_SIGNALS
@@ -41,9 +42,15 @@ class RLScheduler:
 
     Args:
         backfilling: whether others may start while the picked job waits.
+
+    Raises ScenarioError if that is neither true nor false.
     """
 
     def __init__(self, backfilling: bool = True) -> None:
+        if not isinstance(backfilling, bool):
+            raise ScenarioError(
+                f"rlscheduler: backfilling is {backfilling!r}; it must be true or false"
+            )
         self.backfilling = backfilling
 
     def compose(

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import simkit
+from simkit.errors import ScenarioError
 from simkit.policies.changing_orders import HRRN
 from simkit.policies.orderings import FCFS, LJF, SAF, SJF
 from simkit.policies.rlscheduler import (
@@ -292,3 +293,9 @@ def test_as_the_loop(rows, order, backfilling, simulate, job_columns):
 
     expected = Loop(table, 4, score, backfilling).starts()
     assert starts(simulate, jobs, order, backfilling=backfilling) == expected
+
+
+@pytest.mark.parametrize("backfilling", [3, 1, "yes", None])
+def test_backfilling_is_true_or_false(backfilling):
+    with pytest.raises(ScenarioError, match=f"backfilling is {backfilling!r}; it must be true or"):
+        RLScheduler(backfilling)

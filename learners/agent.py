@@ -45,8 +45,8 @@ def load_agent(
     folder: Path,
     scenario: Scenario | None = None,
     *,
-    choose: Choose = "sample",
-    patience: int = PATIENCE,
+    choose: Choose | None = None,
+    patience: int | None = None,
 ) -> SlottedAgent | PoolAgent:
     """Return the agent of a bundle: of numbered slots, or one that picks jobs of a pool.
 
@@ -57,21 +57,23 @@ def load_agent(
         folder: that of the bundle.
         scenario: the scenario to run on; None: only the cluster is checked, as a run begins.
         choose: ``sample`` draws each action from the network's probabilities, as in training;
-            ``greedy`` takes the most probable one, which may never schedule some jobs.
+            ``greedy`` takes the most probable one, which may never schedule some jobs; None: sample.
         patience: after so many steps in which a task fitted and none was placed, the task that can
-            begin soonest is placed anyway, so that a run ends.
+            begin soonest is placed anyway, so that a run ends; None: `PATIENCE`.
 
     Raises RunError for a damaged bundle, ScenarioError, all problems at once, for wrong arguments
     and for a scenario that differs from the agent's training.
     """
-    if choose not in ("sample", "greedy"):
+    if choose not in (None, "sample", "greedy"):
         raise ScenarioError(f"agent: choose is {choose!r}; it must be sample or greedy")
-    if isinstance(patience, bool) or not isinstance(patience, int) or patience < 1:
+    if patience is not None and (
+        isinstance(patience, bool) or not isinstance(patience, int) or patience < 1
+    ):
         raise ScenarioError(
             f"agent: patience is {patience!r}; it must be a number of steps, at least 1"
         )
-    agent = _made(read_bundle(folder), choose, patience)
-    if isinstance(agent, PoolAgent) and (choose, patience) != ("sample", PATIENCE):
+    agent = _made(read_bundle(folder), choose or "sample", patience or PATIENCE)
+    if isinstance(agent, PoolAgent) and (choose, patience) != (None, None):
         raise ScenarioError(
             f"agent {agent.name}: choose and patience are for agents of numbered slots, this one "
             "picks the job with the highest score; leave them out"

@@ -191,9 +191,10 @@ def test_what_does_not_fit_together(
         load_agent(folder)
 
 
-def test_it_takes_no_arguments(tmp_path: Path) -> None:
+@pytest.mark.parametrize("args", [{"choose": "greedy"}, {"choose": "sample"}, {"patience": 200}])
+def test_it_takes_no_arguments(args: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="choose and patience are for agents of numbered slots"):
-        simkit.simulate(scenario(bundle(tmp_path / "a"), args={"choose": "greedy"}))
+        simkit.simulate(scenario(bundle(tmp_path / "a"), args=args))
 
 
 def test_other_clusters_and_steps_are_refused(tmp_path: Path) -> None:

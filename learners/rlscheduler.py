@@ -128,9 +128,19 @@ class RLSchedulerArguments(Section):
     @model_validator(mode="after")
     def _windows_grow(self) -> Self:
         if self.fewest_jobs > self.most_jobs:
-            text = f"is {self.fewest_jobs} and most_jobs {self.most_jobs}; exchange them"
-            raise BrokenRulesError([(("fewest_jobs",), text)])
+            raise BrokenRulesError([self._exceeding()])
         return self
+
+    def _exceeding(self) -> tuple[tuple[str], str]:
+        """Return the argument at fault for windows that shrink, and what is wrong with it."""
+        fewest, most = self.fewest_jobs, self.most_jobs
+        if "fewest_jobs" not in self.model_fields_set:
+            text = f"is {most} and fewest_jobs, by default, {fewest}; give at least {fewest}"
+            return ("most_jobs",), f"{text}, or fewest_jobs as well"
+        if "most_jobs" not in self.model_fields_set:
+            text = f"is {fewest} and most_jobs, by default, {most}; give at most {most}"
+            return ("fewest_jobs",), f"{text}, or most_jobs as well"
+        return ("fewest_jobs",), f"is {fewest} and most_jobs {most}; exchange them"
 
     @model_validator(mode="after")
     def _time_goes_on_with_easy(self) -> Self:

@@ -13,11 +13,12 @@ import pytest
 import simkit
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
+from simkit.learners.arguments import read_arguments
 from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.jobs import PoolJobs
 from simkit.learners.pool.simulation import Backfill, Rule, simulate
 from simkit.learners.pool.windows import WindowSource
-from simkit.learners.rlscheduler import RLSchedulerTraining, begin
+from simkit.learners.rlscheduler import RLSchedulerArguments, RLSchedulerTraining, begin
 from simkit.scenario import Scenario
 from simkit.workload import Workload
 
@@ -231,3 +232,27 @@ def test_jobs_must_be_gangs_of_processors() -> None:
     workload = Workload.from_jobs(columns, request=("cpu", "mem"))
     with pytest.raises(ScenarioError, match="not gangs of processors"):
         PoolJobs.of(workload, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"fewest_jobs": 9000},
+            "fewest_jobs: is 9000 and most_jobs, by default, 1024; give at most 1024, or most_jobs "
+            "as well",
+        ),
+        (
+            {"most_jobs": 9},
+            "most_jobs: is 9 and fewest_jobs, by default, 256; give at least 256, or fewest_jobs "
+            "as well",
+        ),
+        ({"fewest_jobs": 9, "most_jobs": 8}, "fewest_jobs: is 9 and most_jobs 8; exchange them"),
+    ],
+)
+def test_windows_that_shrink_are_told_by_what_was_given(
+    given: dict[str, int], message: str
+) -> None:
+    with pytest.raises(ScenarioError) as told:
+        read_arguments(RLSchedulerArguments, given)
+    assert str(told.value) == f"learn.arguments.{message}"

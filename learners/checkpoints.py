@@ -96,7 +96,11 @@ def _apart(parts: Parts) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
 
 
 def _of_any_length(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an identity without the number of iterations; no checkpoint depends on it."""
+    """Return an identity without the number of iterations.
+
+    A learner whose checkpoints depend on it, as by a schedule over the training, is not extendable:
+    its folder is refused before its checkpoint is read.
+    """
     arguments = identity.get("arguments")
     if not isinstance(arguments, dict):
         return dict(identity)

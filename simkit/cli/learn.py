@@ -98,7 +98,7 @@ def train(
                 watch=watch,
             )
     except KeyboardInterrupt:
-        echo(f"interrupted; {stands_at(folder)}: the same command resumes from there", err=True)
+        echo(f"interrupted; {stands_at(folder)}", err=True)
         raise typer.Exit(130) from None
     if as_json:
         print_json(_as_json(done))

@@ -111,6 +111,13 @@ class TrainingFolder:
             found = _resized(found, info)
         differing = _differences(found, info)
         if differing:
+            if not extendable and not _differences(_resized(found, info), info):
+                raise RunError(
+                    f"{self.folder}: holds this training with {found['iterations']:,} iterations, "
+                    f"and one with {info['learner']} cannot be extended, here to "
+                    f"{info['iterations']:,}: its schedules depend on the number of iterations; "
+                    "choose another folder with --output, or --force to delete that one"
+                )
             raise RunError(
                 f"{self.folder}: holds another training, which differs in "
                 f"{', '.join(differing)}; choose another folder with --output, or --force to "

@@ -163,19 +163,42 @@ def _check_criterion(criterion: str, training: Training) -> None:
         )
 
 
-def _check_held_out(criterion: str, found: Mapping[str, float], learner: str) -> None:
-    """Raise ScenarioError if the held-out metrics, if any, lack the criterion."""
-    if found and criterion not in found:
+def _check_held_out(learn: Learn, found: Mapping[str, float]) -> None:
+    """Raise ScenarioError if the held-out metrics lack the criterion, or what needs them."""
+    criterion = learn.criterion
+    if not found:
+        _refuse_what_compares(learn)
+        return
+    if criterion not in found:
         raise ScenarioError(
             f"learn.criterion: {criterion!r} is not among the held-out metrics of "
-            f"{learner}{did_you_mean(criterion, found)}"
+            f"{learn.learner}{did_you_mean(criterion, found)}"
         )
-    if found and not isfinite(found[criterion]):
+    if not isfinite(found[criterion]):
         raise ScenarioError(
             f"learn.criterion: the held-out {criterion} is {found[criterion]}: there is no job, or "
             "the weights have diverged; make sure that the held-out job sets hold jobs, or lower "
             "the learning rate"
         )
+
+
+def _refuse_what_compares(learn: Learn) -> None:
+    """Raise ScenarioError, all problems at once, for keys that need held-out metrics."""
+    given = {
+        "keep": "best" if learn.keep == "best" else None,
+        "patience": learn.patience,
+        "criterion": None
+        if learn.criterion == Learn.model_fields["criterion"].default
+        else learn.criterion,
+    }
+    problems = [
+        f"learn.{key}: is {value}, and {learn.learner} holds nothing out, so that no agents are "
+        "compared; leave it out, or hold out jobs"
+        for key, value in given.items()
+        if value is not None
+    ]
+    if problems:
+        raise ScenarioError(problems)
 
 
 def _identity(
@@ -313,7 +336,7 @@ class _Course:
         last = iteration >= self._training.iterations
         if always or last or iteration % self._learn.held_out_every == 0:
             found = _with_extra(self._learn.learner, self._training.held_out)
-            _check_held_out(self._learn.criterion, found, self._learn.learner)
+            _check_held_out(self._learn, found)
             row |= {HELD_OUT + name: value for name, value in _finite(found).items()}
         return row
 
@@ -380,9 +403,12 @@ def _finite(numbers: Mapping[str, float]) -> Row:
 
 
 def stands_at(folder: Path) -> str:
-    """Return how far the training in a folder is, as the message after an interruption."""
+    """Return how far the training in a folder is, and what the same command does, in words."""
     try:
         info = read_training(folder)
     except RunError:
-        return f"{folder} holds nothing yet"
-    return f"{folder} stands at iteration {info['iteration']:,} of {info['iterations']:,}"
+        return f"{folder} holds nothing yet: the same command starts anew"
+    stand = f"{folder} stands at iteration {info['iteration']:,} of {info['iterations']:,}"
+    if not TrainingFolder(folder).checkpoint:
+        return f"{stand}, without a checkpoint: the same command starts anew"
+    return f"{stand}: the same command resumes from there"

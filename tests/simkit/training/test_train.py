@@ -20,7 +20,7 @@ from simkit.cli import main
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.scenario import Scenario
 from simkit.scenario.yaml_document import load_scenario
-from simkit.training.train import train
+from simkit.training.train import stands_at, train
 
 LEARNER = '''
 """A learner of one number: a random walk whose generator is part of a checkpoint."""
@@ -308,6 +308,16 @@ def test_another_length_that_would_be_another_training_is_refused(
         train(scenario(iterations=iterations, **set_), tmp_path / "t")
 
 
+def test_a_learner_whose_trainings_cannot_be_extended_says_so(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    train(scenario(iterations=3), tmp_path / "t")
+    with pytest.raises(RunError, match=r"with 3 iterations, .* cannot be extended, here to 5"):
+        train(scenario(iterations=5), tmp_path / "t")
+    with pytest.raises(RunError, match="another training, which differs in"):
+        train(scenario(iterations=5, seed=1), tmp_path / "t")
+
+
 @pytest.mark.parametrize(
     ("learn", "text"),
     [
@@ -511,15 +521,33 @@ def test_ctrl_c_says_where_it_stands(
     settings = ("--set", "learn.arguments.fails_at=2", "--iterations", 5, "-o", "t")
     code, _, err = simkit("train", "s.yaml", "--learner", "walk.py:begin", *settings)
     assert code == 130
-    assert "the same command resumes from there" in err
+    assert "t stands at iteration 0 of 5, without a checkpoint: the same command starts anew" in err
+    simkit("train", "s.yaml", "--learner", "walk.py:begin", "--iterations", 5, "-o", "t", "--force")
+    assert stands_at(tmp_path / "t").endswith(
+        "iteration 5 of 5: the same command resumes from there"
+    )
+    assert stands_at(tmp_path / "u").endswith("u holds nothing yet: the same command starts anew")
 
 
-def test_the_best_agent_of_a_learner_that_judges_nothing_is_the_last(
+def test_the_agent_of_a_learner_that_holds_nothing_out_is_the_last(
     simkit: Callable[..., tuple[int, str, str]],
 ) -> None:
-    options = ("--learner", "walk.py:unjudged", "--iterations", 2, "--set", "learn.keep=best")
+    options = ("--learner", "walk.py:unjudged", "--iterations", 2)
     code, out, _ = simkit("train", "s.yaml", *options, "-o", "t")
     assert (code, "t/agent (of the last iteration)" in out) == (0, True)
+
+
+def test_what_compares_agents_needs_held_out_jobs(
+    tmp_path: Path, scenario: Callable[..., Scenario]
+) -> None:
+    made = scenario("unjudged", iterations=2, keep="best", patience=3, criterion="unfinished")
+    with pytest.raises(ScenarioError) as told:
+        train(made, tmp_path / "t")
+    assert [text.partition(", and ")[0] for text in told.value.problems] == [
+        "learn.keep: is best", "learn.patience: is 3", "learn.criterion: is unfinished",
+    ]  # fmt: skip
+    assert all("unjudged holds nothing out" in text for text in told.value.problems)
+    assert not (tmp_path / "t").exists()
 
 
 def test_ctrl_c_while_the_command_line_is_loaded_is_no_traceback() -> None:

@@ -57,7 +57,8 @@ def load_agent(
         folder: that of the bundle.
         scenario: the scenario to run on; None: only the cluster is checked, as a run begins.
         choose: ``sample`` draws each action from the network's probabilities, as in training;
-            ``greedy`` takes the most probable one, which may never schedule some jobs; None: sample.
+            ``greedy`` takes the most probable one, which may never schedule some jobs; None is
+            ``sample``.
         patience: after so many steps in which a task fitted and none was placed, the task that can
             begin soonest is placed anyway, so that a run ends; None: `PATIENCE`.
 

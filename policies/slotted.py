@@ -131,7 +131,7 @@ class SlottedPolicy(ABC):
         tracker = self.tracker
         tracker.update(state)
         tracker.refuse_too_long(
-            f"slotted policy: {type(self).__name__}", "give a longer one, such as `horizon: 60`"
+            f"slotted policy: {type(self).__name__}", "give a `horizon` above the longest job"
         )
         while (slot := self.choose()) is not None:
             place = tracker.place(slot)

@@ -156,7 +156,7 @@ def test_refuses_a_task_as_long_as_the_horizon(simulate):
         simulate(SlottedSJF(), long, POOL, rules=rules())
     assert str(told.value) == (
         "slotted policy: SlottedSJF: a task submitted at 2 s takes 20 steps and the horizon is 20, "
-        "so that 19 can be placed at most; give a longer one, such as `horizon: 60`, or leave "
+        "so that 19 can be placed at most; give a `horizon` above the longest job, or leave "
         "longer jobs out"
     )
     assert simulate(SlottedSJF(horizon=21), long, POOL, rules=rules()).starts == [0, 2]

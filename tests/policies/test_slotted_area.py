@@ -88,7 +88,7 @@ def test_numbers_outside_their_ranges_are_told(numbers, told):
 
 def test_sofias_batches_need_a_longer_horizon():
     area = {"name": "slotted-area"}
-    with pytest.raises(PolicyError, match=r"the horizon is 20, .*`horizon: 60`"):
+    with pytest.raises(PolicyError, match=r"the horizon is 20, .*give a `horizon` above"):
         simkit.simulate("sofia", overrides={"policy": area})
     run = simkit.simulate("sofia", overrides={"policy": {**area, "args": {"horizon": 60}}})
     assert set(run.jobs["status"]) == {"finished"}

@@ -12,7 +12,7 @@ import pytest
 from simkit.errors import RunError
 from simkit.learners.reproductions.rlscheduler import carry_out
 from simkit.learners.reproductions.rlscheduler.judge import OURS, THEIRS, standings
-from simkit.learners.reproductions.rlscheduler.page import TheirCells
+from simkit.learners.reproductions.rlscheduler.page import BARS, TheirCells
 from simkit.learners.reproductions.rlscheduler.study import (
     JOBS,
     LOGS,
@@ -161,3 +161,26 @@ def test_a_tiny_run_to_the_page(tmp_path) -> None:
     assert said[-1] == "writing the page"
     assert "judged with EASY" not in said[trained + 3 :]
     assert page.read_text("utf-8") == text
+
+
+def test_the_published_verdicts_are_those_of_the_table():
+    folder = Path(__file__).parents[3] / "docs" / "reproductions"
+    page = (folder / "rlscheduler.md").read_text("utf-8")
+    judged = pl.read_csv(folder / "rlscheduler.csv")
+    assert "40 of their 40 numbers equal" in page
+    for log in LOGS:
+        others = judged.filter((pl.col("log") == log.name) & (pl.col("windows") == "others"))
+        assert others.filter(candidate="fcfs")["first_row"].n_unique() == 100
+        rules, share, _ = BARS[log.name]
+        _, found = standings(judged, log.name, "others")
+        means = {one.name: one.mean for one in found}
+        bar = min(means[name] for name in rules)
+        for name in (name for name in means if name.startswith("scorer")):
+            (row,) = [
+                line.split(" | ")
+                for line in page.splitlines()
+                if line.startswith(f"| {log.name} | at most") and f" | {name} | " in line
+            ]
+            assert row[3] == f"{means[name]:.1f}"
+            assert float(row[4].split()[0]) == pytest.approx(means[name] / bar, abs=0.006)
+            assert row[7].startswith("yes") == (means[name] <= share * bar)

@@ -193,10 +193,16 @@ def test_joined_encoders_are_one_vector(begin_deeprm):
     joined.reset(simulation.info)
     state = next(simulation.decisions())
     tracker.update(state)
-    expected = np.concatenate([part.encode(state).reshape(-1) for part in alone])
+    columns = [
+        part.encode(state)[..., begin:end].reshape(-1)
+        for part in alone
+        for _, begin, end in part.schema.places()
+    ]
+    expected = np.concatenate(columns)
     assert joined.schema.shape == expected.shape
     assert np.array_equal(joined.encode(state), expected)
-    assert joined.schema.fields[0].name == "queue-table.tasks"
+    fields = [f"{part.schema.name}.{f.name}" for part in alone for f in part.schema.fields]
+    assert [field.name for field in joined.schema.fields] == fields
     assert joined.schema.parameters["queue-table"]["slots"] == 3
 
 

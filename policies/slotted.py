@@ -36,7 +36,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import floor
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import numpy as np
 
@@ -44,7 +44,6 @@ from simkit.errors import ScenarioError
 from simkit.learning.slotted import Slotted
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import Action, State, SystemInfo
-from simkit.scenario import Scenario
 from simkit.units import parse_duration
 
 Reserve = Literal["none", "best", "rest"]
@@ -85,8 +84,8 @@ class SlottedPolicy(ABC):
         yield from _wrong_unit(self.unit)
         yield from _wrong_counts(self, "slotted policy", slots=1, horizon=1)
 
-    def check_scenario(self, scenario: Scenario) -> list[str]:
-        """Return how the slots and the step of a scenario differ from the policy's, a line each."""
+    def check_scenario(self, scenario: Any) -> list[str]:
+        """Return how the slots and the step of a `Scenario` differ from the policy's, a line each."""
         step_s = scenario.scheduling.step
         stated = {
             "slots": (self.slots, "admission", scenario.admission.slots),

@@ -85,7 +85,7 @@ class SlottedPolicy(ABC):
         yield from _wrong_counts(self, "slotted policy", slots=1, horizon=1)
 
     def check_scenario(self, scenario: Any) -> list[str]:
-        """Return how the slots and the step of a `Scenario` differ from the policy's, a line each."""
+        """Return how slots and step of a `Scenario` differ from the policy's, a line each."""
         step_s = scenario.scheduling.step
         stated = {
             "slots": (self.slots, "admission", scenario.admission.slots),

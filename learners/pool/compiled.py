@@ -13,7 +13,7 @@ from simkit.learners.pool.scorer import job_features, job_score
 
 __all__ = [
     "AREA_P", "KEY", "LAST", "RATIO", "RATIO_P", "SCORER", "compiled", "expected_end",
-    "first_to_end", "put_by_expected_end", "score_of",
+    "first_to_end", "next_instant", "put_by_expected_end", "remember", "score_of",
 ]  # fmt: skip
 
 KEY: Final = 0
@@ -83,6 +83,26 @@ def _predicted(recent: Floats, user: int, requested: float) -> float:
             mean = (recent[user, 1] + recent[user, 0]) / 2
         predicted = min(mean, requested)
     return max(predicted, LEAST_S)
+
+
+@compiled
+def next_instant(to_come: Floats, running: Ints, start: Floats, run: Floats) -> float:
+    """Return when the next job comes or ends, in s; infinity if none does.
+
+    `to_come`: submissions that are to come, ascending.
+    """
+    now = to_come[0] if len(to_come) > 0 else np.inf
+    for job in running:
+        now = min(now, start[job] + run[job])
+    return now
+
+
+@compiled
+def remember(recent: Floats, user: int, run_s: float) -> None:
+    """Make a run time the last one of a user, if the user is known."""
+    if user >= 0:
+        recent[user, 1] = recent[user, 0]
+        recent[user, 0] = run_s
 
 
 @compiled

@@ -10,7 +10,9 @@ from simkit.learners.pool.compiled import (
     compiled,
     expected_end,
     first_to_end,
+    next_instant,
     put_by_expected_end,
+    remember,
     score_of,
 )
 
@@ -39,9 +41,7 @@ def start_times(
     recent = np.full((jobs + 1, LAST), np.nan)  # (users, 2) run times, the last one first
     free, to_come = float(size), 0
     while to_come < jobs or active > 0:
-        now = submit[to_come] if to_come < jobs else np.inf
-        for i in range(active):
-            now = min(now, start[running[i]] + run[running[i]])
+        now = next_instant(submit[to_come:], running[:active], start, run)
         while True:
             ended = first_to_end(running[:active], now, start, run, rank)
             if ended < 0:
@@ -50,9 +50,7 @@ def start_times(
             running[ended : active - 1] = running[ended + 1 : active]
             active -= 1
             free += processors[job]
-            if user[job] >= 0:
-                recent[user[job], 1] = recent[user[job], 0]
-                recent[user[job], 0] = now - start[job]
+            remember(recent, user[job], now - start[job])
         while to_come < jobs and submit[to_come] <= now:
             queue[waiting] = to_come
             waiting += 1

@@ -9,7 +9,9 @@ from simkit.learners.pool.compiled import (
     LAST,
     compiled,
     first_to_end,
+    next_instant,
     put_by_expected_end,
+    remember,
     score_of,
 )
 
@@ -38,9 +40,7 @@ def start_times(
     free, to_come, seen = float(size), 0, 0
     picked, shadow, by_submission = -1, np.inf, True
     while to_come < jobs or active > 0:
-        now = submit[to_come] if to_come < jobs else np.inf
-        for i in range(active):
-            now = min(now, start[running[i]] + run[running[i]])
+        now = next_instant(submit[to_come:], running[:active], start, run)
         # What ends at this instant is free; `held` of it is not known to be yet
         ended, known, held = 0, 0, 0.0
         while True:
@@ -54,9 +54,7 @@ def start_times(
             ended += 1
             free += processors[job]
             held += processors[job]
-            if user[job] >= 0:
-                recent[user[job], 1] = recent[user[job], 0]
-                recent[user[job], 0] = now - start[job]
+            remember(recent, user[job], now - start[job])
         while to_come < jobs and submit[to_come] <= now:
             queue[waiting] = to_come
             waiting += 1

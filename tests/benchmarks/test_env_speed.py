@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from core_speed import additions_s
 
 pytest.importorskip("gymnasium")
 
@@ -26,14 +27,6 @@ DECISIONS, WINDOWS = 5_000, 12
 BAR_PER_S = 30_000
 QUIET_S = 0.040
 """A million additions on a quiet core."""
-
-
-def additions_s() -> float:
-    """Return the processor time of a million additions."""
-    begin, total = time.process_time(), 0
-    for number in range(1_000_000):
-        total += number
-    return time.process_time() - begin
 
 
 def window(env: Any, actions: list[int]) -> dict[str, float]:

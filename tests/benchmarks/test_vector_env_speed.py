@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from core_speed import additions_s
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -26,14 +27,6 @@ REPLICAS, WINDOWS = 256, 12
 BAR_PER_S = 500_000
 QUIET_S = 0.037
 """A million additions on a quiet core."""
-
-
-def additions_s() -> float:
-    """Return the processor time of a million additions."""
-    begin, total = time.process_time(), 0
-    for number in range(1_000_000):
-        total += number
-    return time.process_time() - begin
 
 
 def of_many(envs: LockstepVectorEnv, rng: np.random.Generator) -> float:

@@ -43,23 +43,14 @@ def write_one_agent_page(found: OneAgentResults, place: Workplace) -> Path:
 
 
 def _as_rows(one: OneAgentAtLoad) -> Iterable[dict[str, object]]:
-    for family, (label, mean) in one.rules.items():
-        yield {
-            "load": one.load,
-            "candidate": family,
-            "seed": None,
-            "chosen": label,
-            "mean_slowdown": mean,
-        }
+    entries: list[tuple[str, int | None, str | None, float]] = [
+        (family, None, label, mean) for family, (label, mean) in one.rules.items()
+    ]
     for kind, means in one.seeds.items():
-        for seed, mean in enumerate(means):
-            yield {
-                "load": one.load,
-                "candidate": f"ppo-{kind}",
-                "seed": seed,
-                "chosen": None,
-                "mean_slowdown": mean,
-            }
+        entries += [(f"ppo-{kind}", seed, None, mean) for seed, mean in enumerate(means)]
+    names = ("candidate", "seed", "chosen", "mean_slowdown")
+    for entry in entries:
+        yield {"load": one.load, **dict(zip(names, entry, strict=True))}
 
 
 def _head(place: Workplace) -> str:

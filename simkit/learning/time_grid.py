@@ -24,7 +24,7 @@ _KNOWN_SIZES = 4096  # sizes whose pattern is remembered
 class TimeGrid:
     """Units held over the steps ahead, and the earliest steps at which more would fit."""
 
-    __slots__ = ("_bits", "_bytes", "_cells", "_field", "_held", "_highest", "_highest_bits",
+    __slots__ = ("_bits", "_bytes", "_cells", "_fields", "_held", "_highest", "_highest_bits",
                  "_highest_of_row", "_limits", "_occupied", "_patterns",
                  "_row", "_rows", "_shifts", "_shown", "capacity", "horizon")  # fmt: skip
 
@@ -40,8 +40,8 @@ class TimeGrid:
         """(R,) units in all."""
         self.horizon = horizon
         most = max(self.capacity)
-        self._field = next(kind for kind in _FIELDS if most < 1 << 8 * kind.itemsize - 1)
-        self._bits = width = 8 * self._field.itemsize  # of a field
+        field = next(kind for kind in _FIELDS if most < 1 << 8 * kind.itemsize - 1)
+        self._bits = width = 8 * field.itemsize  # of a field
         self._row = row = width * len(self.capacity)  # bits of a step
         # n ones, a step apart: times a step's fields, these in the first n steps
         self._rows = [sum(1 << step * row for step in range(n)) for n in range(horizon + 1)]
@@ -57,8 +57,9 @@ class TimeGrid:
         shape = horizon, len(self.capacity)
         self._occupied: Ints = np.zeros(shape, np.int64) if occupied is None else occupied
         self._cells = self._occupied.reshape(-1)  # the same
-        self._bytes = horizon * row // 8  # of all fields
-        self._patterns: dict[tuple[int, ...], int] = {}
+        self._fields = np.zeros(len(self._cells), field)
+        self._bytes = self._fields.view(np.uint8).data  # the same, for a number's bytes
+        self._patterns: dict[tuple[int, ...], tuple[int, int]] = {}
 
     def _pack(self, amounts: Sequence[int]) -> int:
         """Return (R,) numbers as the fields of a step."""
@@ -75,8 +76,8 @@ class TimeGrid:
         held = self._held
         if held != self._shown:
             self._shown = held
-            cells = np.frombuffer(held.to_bytes(self._bytes, "little"), self._field)
-            self._cells[:] = cells
+            self._bytes[:] = held.to_bytes(len(self._bytes), "little")
+            self._cells[:] = self._fields
 
     def clear(self) -> None:
         """Hold nothing."""
@@ -84,18 +85,19 @@ class TimeGrid:
 
     def advance(self, steps: int) -> None:
         """Let time go on: the first rows leave, and as many empty rows are added at the end."""
-        self._held >>= self._row * min(steps, self.horizon)
+        self._held >>= self._row * steps
 
     def take(self, start: int, length: int, size: tuple[int, ...]) -> None:
         """Hold (R,) units from a step on, at most the capacity; ignore steps past the horizon."""
         length = min(length, self.horizon - start)
         if length <= 0:
             return
+        pattern, fields = self._patterns.get(size) or self._pattern(size)
         steps = self._rows[length] << start * self._row
-        if self._too_much(size) & steps * self._highest_of_row:
+        if self._held + pattern & steps * self._highest_of_row:
             self._take_what_is_left(start, length, size)
         else:
-            self._held += steps * self._pack(size)
+            self._held += steps * fields
 
     def _take_what_is_left(self, start: int, length: int, size: Sequence[int]) -> None:
         one = (1 << self._bits) - 1
@@ -105,18 +107,18 @@ class TimeGrid:
                 held = self._held >> place & one
                 self._held += min(amount, most - held) << place
 
-    def _too_much(self, size: tuple[int, ...]) -> int:
-        """Return a grid with the highest bit set in every field without room for (R,) units."""
-        return self._held + (self._patterns.get(size) or self._pattern(size)) & self._highest
+    def _pattern(self, size: tuple[int, ...]) -> tuple[int, int]:
+        """Return (pattern, fields) of (R,) units, and remember them.
 
-    def _pattern(self, size: tuple[int, ...]) -> int:
-        """Return the number that `_too_much` adds to the grid, and remember it; never 0."""
+        Pattern + what is held has the highest bit set in every field without room for the units;
+        the fields are those of a step that holds them.
+        """
         if len(self._patterns) >= _KNOWN_SIZES:
             self._patterns.clear()
         # capacity + 1 stands for everything above it, which does not fit anywhere
         asked = [min(n, most + 1) for n, most in zip(size, self.capacity, strict=True)]
-        pattern = self._limits + self._rows[-1] * self._pack(asked)
-        self._patterns[size] = pattern
+        fields = self._pack(asked)
+        pattern = self._patterns[size] = self._limits + self._rows[-1] * fields, fields
         return pattern
 
     def free_now(self) -> tuple[int, ...]:
@@ -143,7 +145,7 @@ class TimeGrid:
         """
         if latest < 0:
             return -1, self.horizon
-        pattern = self._patterns.get(size) or self._pattern(size)
+        pattern, _ = self._patterns.get(size) or self._pattern(size)
         full = self._held + pattern & self._highest
         if not full:
             return 0, latest

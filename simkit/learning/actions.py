@@ -94,10 +94,10 @@ class SlotActions(Actions):
                 f"action {action} is not one of 0 … {void}: one for each slot, and {void} to let "
                 "time go on"
             )
-        return None if action == void else self._tracker.place(int(action))
+        return None if action == void else self._tracker.place(action)
 
     def mask(self, state: State) -> Mask:
-        return np.frombuffer(self._tracker.possible(), np.int8)
+        return self._tracker.possible()
 
     def mask_now(self, state: State) -> Mask:
         """Return (M + 1,): 1 for slots whose task may start now, and for the void action."""

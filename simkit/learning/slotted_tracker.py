@@ -15,6 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
+import numpy as np
+import numpy.typing as npt
+
 from simkit.errors import PolicyError
 from simkit.learning.slotted import Slotted, SlottedUnits, SlottedView, packed_view
 from simkit.learning.slotted_plan import SlottedPlan, SlottedTask
@@ -113,6 +116,7 @@ class SlottedTracker:
         self._starts = [0] * model.slots
         self._known_until = [_FOREVER] * model.slots
         self._possible = bytearray([*[0] * model.slots, 1])  # 1 where there is a start
+        self._mask = np.frombuffer(self._possible, np.int8)  # the same
         self._possible_until = 0  # the last tick up to which that is known
         self._view = view
         self._nothing = (0,) * model.resources
@@ -287,15 +291,14 @@ class SlottedTracker:
         self._starts[slot] = first + tick if there else 0
         self._known_until[slot] = tick + known
 
-    def possible(self) -> bytearray:
+    def possible(self) -> npt.NDArray[np.int8]:
         """Return (M + 1,), fresh: 1 for slots whose task may be placed, and for the void action."""
         tick = self._plan.tick
-        if tick > self._possible_until:
-            for slot, until in enumerate(self._known_until):
-                if tick > until:
-                    self._find_start(slot)
-            self._possible_until = min(self._known_until)
-        return bytearray(self._possible)
+        while tick > self._possible_until:
+            self._possible_until = until = min(self._known_until)
+            if tick > until:
+                self._find_start(self._known_until.index(until))
+        return self._mask.copy()
 
     def waited(self, slot: int) -> int:
         """Return the whole steps since a slot's task was submitted; 0 if it is empty."""

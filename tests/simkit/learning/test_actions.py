@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from simkit.errors import PolicyError
@@ -21,8 +23,8 @@ class Tracker:
 
     model = Slotted(slots=3)
 
-    def possible(self) -> bytearray:
-        return bytearray([0, 1, 1, 1])
+    def possible(self) -> npt.NDArray[np.int8]:
+        return np.array([0, 1, 1, 1], np.int8)
 
     def place(self, slot: int) -> Place | None:
         return (None, Place(TASK, ((0, 1),)), Place(TASK, ((0, 1),), 2.0))[slot]

@@ -22,8 +22,6 @@ from simkit.learning.slotted import Slotted, SlottedView
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.policy import State
 
-_ONE = np.float32(1)
-
 
 def deeprm_image(view: SlottedView, model: Slotted) -> Numbers:
     """Return (…, H, W) float32: the image of each replica; 20 x 224 with DeepRM's dimensions.
@@ -45,9 +43,7 @@ def deeprm_compact(view: SlottedView, model: Slotted) -> Numbers:
     All are shares, at most 1: of the capacity, of ``max_length``, of ``backlog_shown`` and of
     ``memory``.
     """
-    schema = compact_schema(model)
-    counts = np.empty((*view.backlog.shape, *schema.shape), np.float32)
-    return _Compact(counts, model).shares(view)
+    return _shares(view, _divisors(model))
 
 
 @lru_cache(maxsize=32)
@@ -125,32 +121,21 @@ class _Image:
         self._since[...] = (view.since_arrival / self._memory)[..., None]
 
 
-class _Compact:
-    """An array of vectors of steps, units and counts, and their divisors."""
-
-    def __init__(self, counts: Numbers, model: Slotted) -> None:
-        count, lead = model.resources, counts.shape[:-1]
-        end = model.horizon * count
-        self._occupied = counts[..., :end].reshape(*lead, model.horizon, count)
-        slots = counts[..., end:-2].reshape(*lead, model.slots, 1 + count)
-        self._lengths, self._sizes = slots[..., 0], slots[..., 1:]
-        self._backlog, self._since = counts[..., -2], counts[..., -1]
-        self._counts = counts
-        self._whole = _divisors(model)
-
-    def shares(self, view: SlottedView) -> Numbers:
-        """Return a fresh array."""
-        if view.packed is not None:  # in the same order
-            shares: Numbers = view.packed.astype(np.float32)
-            np.divide(shares, self._whole, shares)
-            return np.minimum(shares, _ONE, out=shares)
-        self._occupied[...] = view.occupied
-        self._lengths[...] = view.length
-        self._sizes[...] = view.size
-        self._backlog[...] = view.backlog
-        self._since[...] = view.since_arrival
-        shares = self._counts / self._whole
-        return np.minimum(shares, _ONE, out=shares)
+def _shares(view: SlottedView, whole: Numbers) -> Numbers:
+    """Return a fresh array: steps, units and counts as shares of (K,) `whole`, at most 1."""
+    if view.packed is not None:  # in the same order
+        counts: Numbers = view.packed.astype(np.float32)
+    else:
+        shown, resources = view.occupied, view.size.shape[-1]
+        counts = np.empty((*view.backlog.shape, len(whole)), np.float32)
+        end = shown.shape[-2] * resources
+        counts[..., :end].reshape(shown.shape)[...] = shown
+        slots = counts[..., end:-2].reshape(*view.length.shape, 1 + resources)
+        slots[..., 0], slots[..., 1:] = view.length, view.size
+        counts[..., -2], counts[..., -1] = view.backlog, view.since_arrival
+    np.minimum(counts, whole, out=counts)
+    counts /= whole
+    return counts
 
 
 @lru_cache(maxsize=32)
@@ -185,11 +170,11 @@ class DeeprmCompact(SlotEncoder):
     def __init__(self, tracker: SlottedTracker) -> None:
         super().__init__(tracker)
         self.schema = compact_schema(tracker.model)
-        self._compact = _Compact(np.empty(self.schema.shape, np.float32), tracker.model)
+        self._whole = _divisors(tracker.model)
 
     def encode(self, state: State) -> Numbers:
         """Return (K,) float32."""
-        return self._compact.shares(self.tracker.view())
+        return _shares(self.tracker.view(), self._whole)
 
 
 def _dimensions(model: Slotted) -> dict[str, object]:

@@ -181,12 +181,8 @@ class InSystemReward(JobReward):
     def costs_per_s(self, workload: Workload) -> Floats:
         """Return (J,): the cost of each job in the system, per second; at least 0."""
 
-    def rate(self) -> float:
-        """Return the cost per second now."""
-        return self._rate.value
-
     def _reward_per_s(self) -> float:
-        return -self.rate() if self._jobs else 0.0
+        return -self._rate.value
 
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
         self._advance(time_s)
@@ -320,8 +316,8 @@ class MakespanReward(InSystemReward):
         """Return (J,) zeros: the cost does not depend on which jobs are there."""
         return np.zeros(len(workload))
 
-    def rate(self) -> float:
-        return 1.0 / self.time_unit_s
+    def _reward_per_s(self) -> float:
+        return -1.0 / self.time_unit_s if self._jobs else 0.0
 
 
 def job_run_time_s(workload: Workload) -> Floats:

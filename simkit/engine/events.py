@@ -7,8 +7,8 @@ comes first. No other file knows this queue.
 
 A replay spends most of its time here, so two things are leaner than SimPy makes them: allocations
 stand in SimPy's queue themselves, those that end together as one entry and without a separate
-event; and arrivals are a generator that its one alarm resumes directly. See
-docs/decisions/0009-lean-completions.md.
+event; and arrivals, like the ticks of a clock, are a generator that its one alarm resumes directly.
+See docs/decisions/0009-lean-completions.md.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ class EventLoop(simpy.Environment):
         self, time_s: float, rank: Rank, callback: Callable[[Any], None], subject: Any = None
     ) -> None:
         """Call back at a time, if the run goes on until then."""
-        self.again(BackgroundOccurrence(self, callback, subject), time_s, rank, callback)
+        self._background += 1
+        event = BackgroundOccurrence(self, callback, subject)
+        heappush(self._queue, (time_s, rank, next(self._eid), event))  # type: ignore[misc]
 
     def stop_after(self, time_s: float, error: Callable[[], SimkitError]) -> None:
         """Raise an error instead of anything that would happen later than a time.
@@ -116,13 +118,26 @@ class EventLoop(simpy.Environment):
         self.in_background(time_s + TIME_GRID, Rank.LIMIT, stop)
         self._limits += 1
 
-    def again(
-        self, past: BackgroundOccurrence, time_s: float, rank: Rank, callback: Callable[[Any], None]
-    ) -> None:
-        """Reuse a past occurrence for another time: cheaper than a new one at every step."""
-        self._background += 1
-        past.callbacks = [callback]
-        heappush(self._queue, (time_s, rank, next(self._eid), past))  # type: ignore[misc]
+    def at_every(self, step_s: float, begin_s: float, tick: Callable[[], None]) -> None:
+        """Call back at a time and at every step from then on, as a wake-up in the background."""
+        alarm = BackgroundOccurrence.__new__(BackgroundOccurrence)  # one event, set again and again
+        ticks = self._ticks(alarm, step_s, begin_s, tick)
+        next(ticks)
+        ticks.send([ticks.send])
+
+    def _ticks(
+        self, alarm: BackgroundOccurrence, step_s: float, due_s: float, tick: Callable[[], None]
+    ) -> Generator[None, Any, None]:
+        """Tick; first sent what resumes it, then resumed by the alarm that it sets."""
+        resume = yield
+        queue, numbers, rank = self._queue, self._eid, int(Rank.WAKE)
+        while True:
+            self._background += 1
+            alarm.callbacks = resume
+            heappush(queue, (due_s, rank, next(numbers), alarm))  # type: ignore[misc]
+            yield
+            tick()
+            due_s += step_s
 
     def at_each(
         self,

@@ -19,7 +19,7 @@ from math import inf, nan
 from typing import Any, Literal
 
 from simkit.engine.admission import AdmissionRule
-from simkit.engine.events import BackgroundOccurrence, Event, Rank
+from simkit.engine.events import Event, Rank
 from simkit.engine.execution import Execution
 from simkit.engine.observer import Observer
 from simkit.engine.outages import MachineFailures, Outages
@@ -102,11 +102,9 @@ class StepClock:
     def __init__(
         self, system: System, step_s: float, begin_s: float, tick: Callable[[], None]
     ) -> None:
-        self._system, self._tick = system, tick
-        self._step, self._due = step_s, -(-begin_s // step_s) * step_s
+        self._system = system
         self._last_starts = self._idle_steps = 0
-        self._again = system.events.again
-        system.events.in_background(self._due, Rank.WAKE, self._ring)
+        system.events.at_every(step_s, -(-begin_s // step_s) * step_s, tick)
         system.events.worth_waiting.append(self._worth_waiting)
 
     def _worth_waiting(self) -> bool:
@@ -114,11 +112,6 @@ class StepClock:
         self._idle_steps = self._idle_steps + 1 if starts == self._last_starts else 0
         self._last_starts = starts
         return self._idle_steps <= PATIENCE and self._system.anyone_waits()
-
-    def _ring(self, past: BackgroundOccurrence) -> None:
-        self._due += self._step
-        self._again(past, self._due, Rank.WAKE, self._ring)
-        self._tick()
 
 
 class Simulation:

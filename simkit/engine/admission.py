@@ -173,7 +173,7 @@ class Admission:
 
     def _slot_for_newcomers(self) -> bool:
         slots = self.rule.slots
-        return slots is None or (len(self._queue) < slots and not self._backlog)
+        return slots is None or (len(self._queue.tasks) < slots and not self._backlog)
 
     def _place_left(self, backlog: int) -> bool:
         """Return whether a newcomer finds a slot, or a place that those held back will leave."""

@@ -277,12 +277,13 @@ class Simulation:
             state.now = now
             if periodic:
                 self._ticked = False
-            if limited:
+            if limited and held:
                 admission.refill()
             self.decisions_made = made = made + 1
             known, over = len(arrived), len(ended)
             yield state
-            del arrived[:known], ended[:over]
+            if known or over:
+                del arrived[:known], ended[:over]
             if arrived:  # what came back during the decision, and waits, is news at the next
                 arrived[:] = [task for task in arrived if task.waiting]
             if keeps:

@@ -75,7 +75,9 @@ def critical_path_s(
         run_time_s: (T,) how long each task runs.
     """
     path = run_time_s
-    child = np.repeat(np.arange(len(first_parent) - 1), np.diff(first_parent))
+    child = parent  # none, as nearly always
+    if len(parent):
+        child = np.repeat(np.arange(len(first_parent) - 1), np.diff(first_parent))
     while len(child):
         longer = run_time_s.copy()
         np.maximum.at(longer, child, run_time_s[child] + path[parent])

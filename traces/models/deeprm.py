@@ -180,7 +180,7 @@ class DeepRMModel(LoadModel):
             numbers: (S, T, DRAWN) from 0 to 1: set by set, step by step.
         """
         rate = self.arrival_rate()
-        arrives, is_short, how_long, dominant, large, small = np.moveaxis(numbers, -1, 0)
+        arrives, is_short, how_long, dominant, large, small = numbers.transpose(2, 0, 1)
         short, long = spread(how_long, self.short_steps), spread(how_long, self.long_steps)
         length = np.where(is_short < self.short_share, short, long)
         of_dominant, of_other = spread(large, self._dominant), spread(small, self._other)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,7 +24,7 @@ from simkit.cli.options import (
 
 if TYPE_CHECKING:
     from simkit.analysis.intervals import Interval
-    from simkit.training.evaluate import Evaluation
+    from simkit.training.evaluate import Evaluation, Judged
     from simkit.training.train import Trained
 
 
@@ -213,7 +214,7 @@ def evaluate(
     """Judge agents and heuristics on the same held-out job sets, with confidence intervals.
 
     Jobs that never ended count with their value so far. The reference is the best heuristic;
-    differences from it are paired, set by set.
+    differences and ratios are against it, paired set by set.
     """
     from simkit.cli.text import print_json
     from simkit.experiment.interrupt import terminated_like_interrupted
@@ -264,36 +265,53 @@ def evaluate(
 
 
 def _print_evaluation(found: Evaluation) -> None:
-    """Print a row for each candidate, then notes on the columns."""
+    """Print each candidate's means, how it does against the reference, and notes on the columns."""
     from simkit.cli.tables import print_table
     from simkit.cli.text import quantity, say
     from simkit.text import counted
 
-    heads = ["Candidate", "mean of sets", "low", "high", "of all jobs", "difference",
-             "low", "high", "wins", "ties", "unfinished", "rejected"]  # fmt: skip
+    heads = ["Candidate", "mean of sets", "low", "high", "of all jobs", "unfinished", "rejected"]
     rows = []
     for one in found.candidates:
-        apart: tuple[float | None, ...] = (one.difference, *_bounds(one.difference_interval))
         means = (one.set_mean, *_bounds(one.interval), one.pooled_mean)
-        against = one.label != found.reference
-        rows.append([
-            one.label,
-            *(quantity(number, found.unit) for number in (*means, *apart)),
-            f"{one.wins:,}" if against else "-",
-            f"{one.ties:,}" if against else "-",
-            f"{one.unfinished:,}",
-            f"{one.rejected:,}",
-        ])  # fmt: skip
+        numbers = (quantity(number, found.unit) for number in means)
+        rows.append([one.label, *numbers, f"{one.unfinished:,}", f"{one.rejected:,}"])
     print_table(heads, rows)
+    others = [one for one in found.candidates if one.label != found.reference]
+    if others:
+        echo()
+        _print_against(found.reference, others, found.unit)
     empty = f"; {found.empty_sets} more without a job are left out" if found.empty_sets else ""
     first = found.candidates[0]
     say("Metric", found.metric)
     say("Job sets", f"{found.sets:,} with {counted(first.submitted, 'job')}{empty}")
     say("Reference", f"{found.reference}; differences and wins are against it, set by set")
+    if any(one.log_ratio is not None for one in others):
+        say("Log ratio", "mean over the sets of ln(candidate / reference); 0.01 is 1 % more")
     interval = first.interval
     say("Interval", f"{interval.level:.0%}, {interval.method}")
     if any(one.unfinished for one in found.candidates):
         say("Note", "unfinished jobs count with their value up to the end of the run")
+
+
+def _print_against(reference: str, others: Sequence[Judged], unit: str) -> None:
+    """Print how each candidate does against the reference, set by set."""
+    from simkit.cli.tables import print_table
+    from simkit.cli.text import quantity
+
+    heads = [f"Against {reference}", "difference", "low", "high", "log ratio", "low", "high",
+             "wins", "ties", "losses"]  # fmt: skip
+    rows = []
+    for one in others:
+        differences = (one.difference, *_bounds(one.difference_interval))
+        ratios = (one.log_ratio, *_bounds(one.log_ratio_interval))
+        rows.append([
+            one.label,
+            *(quantity(number, unit) for number in differences),
+            *(quantity(number, "1") for number in ratios),
+            *(f"{number:,}" for number in (one.wins, one.ties, one.losses)),
+        ])  # fmt: skip
+    print_table(heads, rows)
 
 
 def _bounds(interval: Interval | None) -> tuple[float | None, float | None]:

@@ -60,9 +60,16 @@ class Judged:
     difference: float | None
     """This candidate's `set_mean` minus the reference's; None for the reference itself."""
     difference_interval: Interval | None
+    log_ratio: float | None
+    """Mean over the job sets of ln(this candidate's mean / the reference's); None for the reference
+    itself, and if a mean is not above 0. A few sets with large values dominate the difference; here
+    each set counts alike."""
+    log_ratio_interval: Interval | None
     wins: int
     """Sets in which it is better than the reference."""
     ties: int
+    losses: int
+    """Sets in which it is worse."""
     submitted: int
     unfinished: int
     """Jobs that did not finish, including rejected and killed ones; they count in the means."""
@@ -78,9 +85,9 @@ class Evaluation:
     metric: str
     unit: str
     sets: int
-    """PlannedRun sets in which there are jobs."""
+    """Job sets in which there are jobs."""
     empty_sets: int
-    """PlannedRun sets without a job; they are in no mean."""
+    """Job sets without a job; they are in no mean."""
     reference: str
     """The best heuristic on these sets, or the best candidate if there is no heuristic. Choosing it
     on the same sets favours it."""
@@ -267,6 +274,13 @@ def _judged(
     def interval(values: Floats, weights: Floats) -> Interval:
         return set_interval(values, weights, level=bootstrap[0], resamples=bootstrap[1])
 
+    def over_sets(values: Floats | None) -> tuple[float | None, Interval | None]:
+        if is_reference or values is None:
+            return None, None
+        return _mean(values, one), interval(values, one)
+
+    difference, difference_interval = over_sets(apart)
+    log_ratio, log_ratio_interval = over_sets(_log_ratios(mine, other))
     total = {
         key: sum(row[key] for row in rows)
         for key in ("submitted", "unfinished", "rejected", "killed")
@@ -278,12 +292,23 @@ def _judged(
         interval=interval(mine, one),
         pooled_mean=_mean(sums, counts),
         pooled_interval=interval(sums, counts),
-        difference=None if is_reference else _mean(apart, one),
-        difference_interval=None if is_reference else interval(apart, one),
+        difference=difference,
+        difference_interval=difference_interval,
+        log_ratio=log_ratio,
+        log_ratio_interval=log_ratio_interval,
         wins=int(better.sum()),
         ties=int((apart == 0).sum()),
+        losses=int(((apart != 0) & ~better).sum()),
         **total,
     )
+
+
+def _log_ratios(mine: Floats, other: Floats) -> Floats | None:
+    """Return ln(mine / other) of each set; None if a value is not above 0."""
+    if not ((mine > 0).all() and (other > 0).all()):
+        return None
+    ratios: Floats = np.log(mine / other)
+    return ratios
 
 
 def _mean(sums: Floats, counts: Floats) -> float | None:

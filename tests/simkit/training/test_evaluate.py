@@ -80,6 +80,21 @@ def test_means_and_differences_are_those_of_the_runs(scenario: Scenario) -> None
     assert by_label[best].difference is None
 
 
+def test_the_log_ratio_is_paired_set_by_set(scenario: Scenario) -> None:
+    found = evaluate(
+        scenario, [policy_candidate("sjf"), policy_candidate("fcfs")], sets=6, workers=1
+    )
+    rows = found.frame().select("label", mean=pl.col("sum") / pl.col("jobs"))
+    means = {name: rows.filter(label=name)["mean"].to_numpy() for name in ("sjf", "fcfs")}
+    (one,) = (c for c in found.candidates if c.label != found.reference)
+    ratios = np.log(means[one.label] / means[found.reference])
+    assert one.log_ratio == pytest.approx(ratios.mean())
+    assert one.log_ratio_interval == set_interval(ratios, np.ones(6))
+    apart = means[one.label] - means[found.reference]
+    assert (one.wins, one.losses) == ((apart < 0).sum(), (apart > 0).sum())
+    assert judged(found)[found.reference].log_ratio is None
+
+
 def test_jobs_that_never_end_count_with_their_slowdown_so_far(
     tmp_path: Path, scenario: Scenario
 ) -> None:

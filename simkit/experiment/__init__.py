@@ -183,12 +183,14 @@ def carry_out(
 
 
 def replay(experiment: Experiment, tables: Collection[str]) -> Run:
-    """Run an experiment in memory for some of a recorder's tables alone: no metrics, no digest.
+    """Run an experiment in memory for some of a recorder's tables alone.
+
+    There are no metrics, no digest and no hashes of the inputs.
 
     Raises PolicyError if the policy breaks a rule or fails.
     """
     workload, cluster = experiment.trace.workload, experiment.cluster
-    info = first_info(experiment.scenario, experiment.trace, cluster, experiment.site)
+    info = first_info(experiment.scenario, experiment.trace, cluster, experiment.site, hashed=False)
     store = MemoryWriter(info, digested=False)
     _simulate(experiment, Recorder(workload, cluster.resources, store, tables), None)
     store.close_tables()

@@ -27,13 +27,19 @@ _PACKAGES = ("numpy", "polars", "pyarrow", "pydantic", "scipy", "simpy")
 
 
 def first_info(
-    scenario: Scenario, trace: Trace, cluster: Cluster, site: Site | None = None
+    scenario: Scenario,
+    trace: Trace,
+    cluster: Cluster,
+    site: Site | None = None,
+    *,
+    hashed: bool = True,
 ) -> dict[str, Any]:
-    """Return what is known before the simulation."""
-    power = () if site is None else site.inputs
+    """Return what is known before the simulation.
+
+    Unless `hashed`, no input file is read for its SHA-256: `inputs` and the portable form of the
+    scenario are left out.
+    """
     reports = {} if site is None else site.reports
-    inputs = _inputs([*trace.inputs, *cluster.inputs, *power, *_own_files(scenario)])
-    hashes = {entry["path"]: entry["sha256"] for entry in inputs}
     return {
         "format": FORMAT,
         "status": "incomplete",
@@ -41,8 +47,7 @@ def first_info(
         "name": scenario.name,
         "scenario": scenario.model_dump(mode="json"),
         "scenario_sha256": scenario_hash(scenario),
-        PORTABLE: portable_form(scenario, hashes),
-        "inputs": inputs,
+        **(_hashed_inputs(scenario, trace, cluster, site) if hashed else {}),
         "trace": _rows(trace.report),
         "tables": {
             name: _rows(report)
@@ -56,6 +61,16 @@ def first_info(
         "versions": versions(),
         "jobs": len(trace.workload),
     }
+
+
+def _hashed_inputs(
+    scenario: Scenario, trace: Trace, cluster: Cluster, site: Site | None
+) -> dict[str, Any]:
+    """Return the input files with their SHA-256, and the scenario with these in place of paths."""
+    power = () if site is None else site.inputs
+    inputs = _inputs([*trace.inputs, *cluster.inputs, *power, *_own_files(scenario)])
+    hashes = {entry["path"]: entry["sha256"] for entry in inputs}
+    return {PORTABLE: portable_form(scenario, hashes), "inputs": inputs}
 
 
 def _inputs(paths: Iterable[Path]) -> list[dict[str, Any]]:

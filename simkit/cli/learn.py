@@ -196,6 +196,16 @@ def evaluate(
         str | None,
         typer.Option("--seeds", help="Seeds as job sets: 0..9 or 0,3,7.", show_default=False),
     ] = None,
+    windows: Annotated[
+        str | None,
+        typer.Option(
+            "--windows",
+            metavar="A..B",
+            help="Windows of the trace as job sets, both ends included: with workload.window.jobs "
+            "0..9, window 2 is jobs 20..29.",
+            show_default=False,
+        ),
+    ] = None,
     metric: Annotated[
         str,
         typer.Option("--metric", "-m", help="A metric of jobs: slowdown, …; or a makespan."),
@@ -225,6 +235,7 @@ def evaluate(
     from simkit.training.evaluate import evaluate as judge_all
     from simkit.training.evaluate import write_evaluation
     from simkit.training.held_out import held_out, parse_seeds
+    from simkit.training.windows import parse_windows
 
     laid_over = overrides(settings, seed)
     loaded = load_scenario(
@@ -232,9 +243,10 @@ def evaluate(
     )
     candidates = [*map(agent_candidate, agent or ()), *map(policy_candidate, policy or ())]
     chosen = parse_seeds(seeds) if seeds is not None else None
+    spans = parse_windows(windows) if windows is not None else None
     if output is not None:
         check_place(output)
-    runs = len(candidates) * len(held_out(loaded, sets=sets, seeds=chosen))
+    runs = len(candidates) * len(held_out(loaded, sets=sets, seeds=chosen, windows=spans))
     try:
         with (
             terminated_like_interrupted(),
@@ -245,6 +257,7 @@ def evaluate(
                 candidates,
                 sets=sets,
                 seeds=chosen,
+                windows=spans,
                 metric=metric,
                 level=level,
                 workers=workers,

@@ -41,6 +41,7 @@ from simkit.training.judge import (
     judged_metric,
     tables_judged,
 )
+from simkit.training.windows import TRACES
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,8 @@ class Evaluation:
     on the same sets favours it."""
     candidates: tuple[Judged, ...]
     rows: tuple[Mapping[str, Any], ...]
-    """One for each candidate and job set: label, set, seed, sum, jobs, submitted, …."""
+    """One for each candidate and job set: label, set (of windows: the number of the window), seed,
+    sum, jobs, submitted, …."""
 
     def frame(self) -> pl.DataFrame:
         """Return `rows` as a frame."""
@@ -110,6 +112,7 @@ def evaluate(
     *,
     sets: int | None = None,
     seeds: Sequence[int] | None = None,
+    windows: Sequence[int] | None = None,
     metric: str = "slowdown",
     level: float = 0.95,
     resamples: int = 2000,
@@ -125,6 +128,9 @@ def evaluate(
         candidates: at least one.
         sets: how many held-out job sets; see `simkit.training.held_out`.
         seeds: seeds that serve as job sets instead.
+        windows: windows of the scenario's trace that serve as job sets instead, such as
+            ``range(202, 522)``: with ``workload.window: {jobs: 0..9}``, window k holds jobs 10 k to
+            10 k + 9, and its seed is the scenario's + k.
         metric: of single jobs: slowdown, bounded_slowdown, wait_time_s, turnaround_time_s, …; or
             of the whole job set: makespan_s, cloudsimpy_makespan.
         level: of confidence, between 0 and 1.
@@ -147,17 +153,21 @@ def evaluate(
     chosen = judged_metric(metric)
     scenarios = [_with_policy(scenario, candidate, allow_code) for candidate in candidates]
     labels = labelled(candidates, [policy_label(one) for one in scenarios])
-    where = held_out(scenario, sets=sets, seeds=seeds)
+    where = held_out(scenario, sets=sets, seeds=seeds, windows=windows)
+    numbers = range(len(where)) if windows is None else windows
     jobs: list[PlannedRun] = [
         ({"label": label, "set": number, **overrides}, applied(one, overrides), "")
         for label, one in zip(labels, (s.model_dump(mode="json") for s in scenarios), strict=True)
-        for number, overrides in enumerate(where)
+        for number, overrides in zip(numbers, where, strict=True)
     ]
     if executor is None:
         executor = InProcess() if workers == 1 else LocalProcesses(workers)
-    with suppress(NoJobsError):  # of this one set
-        prepare(Scenario.model_validate(jobs[0][1]))  # report an error that concerns all runs once
-    rows = _run(jobs, chosen, scenario.metrics.tau, executor, on_end)
+    try:
+        with suppress(NoJobsError):  # of this one set; an error that concerns all is told once
+            prepare(Scenario.model_validate(jobs[0][1]), memory=TRACES)
+        rows = _run(jobs, chosen, scenario.metrics.tau, executor, on_end)
+    finally:
+        TRACES.forget()
     _refuse_equal_sets(rows, len(where))
     kinds = [candidate.kind for candidate in candidates]
     return _evaluation(scenario.name, chosen, labels, kinds, rows, (level, resamples))
@@ -192,7 +202,7 @@ def judge_job(job: PlannedRun, *, metric: str, tau: float) -> SweepOutcome:
     assignment, data, _ = job
     try:
         chosen = judged_metric(metric)
-        run = replay(prepare(Scenario.model_validate(data)), tables_judged(chosen))
+        run = replay(prepare(Scenario.model_validate(data), memory=TRACES), tables_judged(chosen))
         return SweepOutcome(assignment, Path(), "done", metrics=judge(run, chosen, tau))
     except NoJobsError:
         return SweepOutcome(assignment, Path(), "done", metrics=NOTHING_JUDGED)
@@ -205,8 +215,8 @@ def _refuse_equal_sets(rows: Sequence[Mapping[str, Any]], sets: int) -> None:
     if sets > 1 and rows[0]["submitted"] and len({row["workload"] for row in rows}) == 1:
         raise ScenarioError(
             f"evaluate: the {sets} job sets are the same, as the workload is not drawn at random; "
-            "evaluate one with --sets 1, or give the workload `resample: {}`, so that "
-            "seeds differ"
+            "evaluate one with --sets 1, judge windows of it with --windows, or give the workload "
+            "`resample: {}`, so that seeds differ"
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
+from simkit.training.windows import window_overrides
 
 ORIGINAL_SETS: Final = 100
 """Known job sets of the original DeepRM code."""
@@ -17,7 +18,11 @@ _RANGE = re.compile(r"(\d+)\.\.(\d+)")
 
 
 def held_out(
-    scenario: Scenario, *, sets: int | None = None, seeds: Sequence[int] | None = None
+    scenario: Scenario,
+    *,
+    sets: int | None = None,
+    seeds: Sequence[int] | None = None,
+    windows: Sequence[int] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the overrides of each job set, dotted key → value.
 
@@ -26,17 +31,25 @@ def held_out(
             code; with any other, those that its seeds draw.
         sets: how many: original sets 0, 1, …, or seeds 0, 1, ….
         seeds: the seeds, for any workload.
+        windows: the windows of a recorded trace; see `window_overrides`.
 
-    Raises ScenarioError for wrong numbers.
+    Raises ScenarioError for wrong numbers, and TraceError if windows are those of a trace that
+    cannot be read.
     """
-    if sets is not None and seeds is not None:
-        raise ScenarioError("evaluate: sets and seeds are both given; leave one of them out")
+    choices = {"sets": sets, "seeds": seeds, "windows": windows}
+    given = [name for name, value in choices.items() if value is not None]
+    if len(given) > 1:
+        raise ScenarioError(
+            f"evaluate: {' and '.join(given[:2])} are both given; leave one of them out"
+        )
     if sets is not None and sets < 1:
         raise ScenarioError(f"evaluate: {sets} job sets; it must be at least 1")
     if seeds is not None:
         if not seeds or len(set(seeds)) < len(seeds):
             raise ScenarioError("evaluate: seeds must not be empty, and each must occur once")
         return [{"seed": seed} for seed in seeds]
+    if windows is not None:
+        return window_overrides(scenario, windows)
     if scenario.workload.type != "deeprm":
         return [{"seed": seed} for seed in range(SEEDS if sets is None else sets)]
     count = ORIGINAL_SETS if sets is None else sets
@@ -61,9 +74,9 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def applied(scenario: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a copy of a scenario's JSON with overrides of one or two levels."""
+    """Return a copy of a scenario's JSON with overrides, dotted key → value."""
     made = dict(scenario)
     for key, value in overrides.items():
-        section, _, name = key.partition(".")
-        made[section] = {**made[section], name: value} if name else value
+        section, _, rest = key.partition(".")
+        made[section] = applied(made[section], {rest: value}) if rest else value
     return made

@@ -17,6 +17,7 @@ from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.results.job_metrics import cloudsimpy_makespan
+from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
 from simkit.seeds import stream
 from simkit.traces.task_table import read_task_table
@@ -316,6 +317,29 @@ CHUNKS = (0, 9, 10, 11, 17, 18, 19)
 
 def test_makespans_of_some_chunks(table, oracle, simulate):
     assert makespans_differ(CHUNKS, table, oracle, simulate) == []
+
+
+def test_makespans_of_windows_are_those_of_chunks(table, oracle, monkeypatch):
+    """`evaluate` on windows of the bundled scenario gives the same as CloudSimPy, chunk by chunk."""
+    windows = (*CHUNKS, 100, 200, 201)
+    monkeypatch.setenv("SIMKIT_DATA", str(DATA))
+    rules = {"fitness": "first-fit", "compat": "cloudsimpy"}
+    candidates = [
+        Candidate("policy", rules, "firstfit"),
+        Candidate("policy", {**rules, "fitness": "tetris"}, "tetris"),
+        Candidate("policy", {**rules, "order": "sjf"}, "sjf"),
+        Candidate("policy", {**rules, "order": "ljf"}, "ljf"),
+    ]
+    found = evaluate(
+        load_scenario(scenario_path("deepjs-chunk")),
+        candidates,
+        windows=windows,
+        metric="cloudsimpy_makespan",
+        workers=1,
+    ).frame()
+    reference = oracle("makespans_0_202.csv").filter(pl.col("chunk").is_in(windows))
+    expected = reference.filter(pl.col("policy").is_in(NAMES)).select("policy", "chunk", "makespan")
+    assert sorted(found.select("label", "set", "sum").rows()) == sorted(expected.rows())
 
 
 @pytest.mark.slow

@@ -24,8 +24,9 @@ Most policies need less than a whole class. The bases are in separate modules:
 - `simkit.policy.fitness`: what scores highest is placed next.
 - `simkit.policy.greedy`: places until nothing fits; the base of `fitness`.
 - `simkit.policy.estimates`: where a task's `estimate_s` comes from.
+- `simkit.policy.what_if`: what would happen under another policy.
 
-The names in `__all__` and in these five modules are public. The other modules hold their
+The names in `__all__` and in these six modules are public. The other modules hold their
 implementation.
 """
 

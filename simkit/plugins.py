@@ -292,7 +292,10 @@ def lines_of_author(error: BaseException, owner: object) -> list[str]:
 
 
 def _files_of(owner: object) -> set[str]:
-    """Return the files outside simkit that define an object, its base classes and its parts."""
+    """Return the files outside simkit that define an object, its base classes and its parts.
+
+    Parts in a list count if they are plug-ins, such as the candidates of a lookahead.
+    """
     owner = owner.func if isinstance(owner, partial) else owner
     parts = (
         [owner] if isinstance(owner, type) else [owner, *getattr(owner, "__dict__", {}).values()]
@@ -304,7 +307,9 @@ def _files_of(owner: object) -> set[str]:
         }
     loaded = (sys.modules.get(name) for name in modules if not f"{name}.".startswith("simkit."))
     files = {getattr(module, "__file__", None) for module in loaded}
-    return {file for file in files if file is not None}
+    own = {file for file in files if file is not None}
+    listed = (each for part in parts if isinstance(part, list) for each in part)
+    return own.union(*[_files_of(each) for each in listed if hasattr(each, "reset")])
 
 
 def _check_arguments(

@@ -89,6 +89,7 @@ SECTIONS: tuple[Part, ...] = (
     ("policy: of an installed package", "policy", policy.NamedPolicy, None),
     ("policy: a trained agent", "policy", policy.AgentPolicy, None),
     ("policy: a model of another library", "policy", policy.ModelPolicy, None),
+    ("policy: a lookahead", "policy", policy.LookaheadPolicy, None),
     ("processes", "processes", process.ProcessSection, None),
     ("admission", "admission", top.AdmissionSection, None),
     ("scheduling", "scheduling", top.Scheduling, None),
@@ -161,6 +162,7 @@ WORDS: tuple[tuple[Any, str], ...] = (
     (references.FiniteJson, "any value"),
     (logs.WorkloadSection, "section"),
     (top.PolicySection, "section"),
+    (policy.PlainPolicy, "section"),
 )
 """Types that have a name of their own."""
 PLAIN = {int: "whole number", float: "number", str: "text", bool: "true or false"}

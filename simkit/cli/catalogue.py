@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from simkit.cli.echo import echo
 from simkit.cli.options import AsJson
 
@@ -19,8 +21,10 @@ def policies(as_json: AsJson = False) -> None:
     """List the orders, backfilling and placement rules, policies and estimators by name."""
     from simkit import plugins
     from simkit.cli.text import print_json, print_plugins
+    from simkit.scenario.policy import LookaheadPolicy
 
     found = {key: plugins.names("simkit.policies", kind) for kind, key in KINDS.items()}
+    found["policy.objective"] = list(get_args(LookaheadPolicy.model_fields["objective"].annotation))
     found["estimates"] = plugins.names("simkit.predictors")
     readers = plugins.names("simkit.readers")
     found["workload.type"] = [name for name in readers if "." not in name]  # others are dotted

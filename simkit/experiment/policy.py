@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -25,6 +26,7 @@ from simkit.scenario.policy import (
     AgentPolicy,
     ComposedPolicy,
     FittedPolicy,
+    LookaheadPolicy,
     ModelPolicy,
     NamedPolicy,
     PolicySection,
@@ -46,6 +48,8 @@ def build_policy(scenario: Scenario) -> Policy:
         return _composed(section)
     if isinstance(section, FittedPolicy):
         return _fitted(section)
+    if isinstance(section, LookaheadPolicy):
+        return _looking_ahead(section, scenario)
     if isinstance(section, AgentPolicy):
         return _learned(section, scenario)
     if isinstance(section, ModelPolicy):
@@ -84,6 +88,34 @@ def _fitted(section: FittedPolicy) -> Policy:
         # Fairness depends on what was just placed, so it is a policy itself.
         return checked_policy(instantiate(place, factory, {**section.fitness.args, "order": order}))
     return FitnessPolicy(instantiate(place, factory, section.fitness.args), order)
+
+
+def _looking_ahead(section: LookaheadPolicy, scenario: Scenario) -> Policy:
+    """Return a policy that chooses among others, whose scenarios differ in the policy alone."""
+    candidates = []
+    for row, one in enumerate(_scenarios_of(section, scenario)):
+        with _in_candidate(row):
+            candidates.append(build_policy(one))
+    factory = plugins.find(POLICIES, "lookahead")
+    given = {"objective": section.objective}
+    own = {"policies": candidates, "every_s": scenario.scheduling.every}
+    policy: Policy = instantiate("policy.lookahead", factory, given, own)
+    return policy
+
+
+def _scenarios_of(section: LookaheadPolicy, scenario: Scenario) -> list[Scenario]:
+    return [scenario.model_copy(update={"policy": policy}) for policy in section.lookahead]
+
+
+@contextmanager
+def _in_candidate(row: int) -> Iterator[None]:
+    """Let problems of a policy begin with its place in a lookahead."""
+    try:
+        yield
+    except ScenarioError as error:
+        place = f"policy.lookahead.{row}"
+        problems = [text.replace("policy", place, 1) for text in at_key("policy", error.problems)]
+        raise ScenarioError(problems) from error
 
 
 def _learned(section: AgentPolicy, scenario: Scenario) -> Policy:
@@ -172,8 +204,16 @@ def _part(kind: str, choice: PluginChoice) -> Any:
 
 
 def policy_label(scenario: Scenario) -> str:
-    """Return ``fcfs+easy`` for a composed policy, the name of any other."""
+    """Return ``fcfs+easy`` for a composed policy, the name of any other.
+
+    A lookahead is ``lookahead(fcfs+easy,tetris)``, with its objective unless that is the makespan.
+    """
     section = scenario.policy
+    if isinstance(section, LookaheadPolicy):
+        parts = [policy_label(one) for one in _scenarios_of(section, scenario)]
+        if section.objective != "makespan":
+            parts.append(f"objective={section.objective}")
+        return f"lookahead({','.join(parts)})"
     if isinstance(section, FittedPolicy):
         parts = [_label(section.fitness.type, section.fitness.args)]
         if section.order.type != "fcfs":
@@ -242,6 +282,8 @@ def _chosen(section: PolicySection) -> str:
         return f"policy.backfill: {section.backfill.type}"
     if isinstance(section, FittedPolicy):
         return f"policy.fitness: {section.fitness.type}"
+    if isinstance(section, LookaheadPolicy):
+        return "policy.lookahead"
     if isinstance(section, AgentPolicy):
         return f"policy.agent: {agent_label(section.agent)}"
     if isinstance(section, ModelPolicy):

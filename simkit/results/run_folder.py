@@ -58,7 +58,9 @@ _TYPES: Final[dict[str, type | tuple[type, ...]]] = {
     "estimates": (dict, NoneType), "estimates.name": str,
     "power": dict, "power.epoch_s": (*_NUMBER, NoneType), "power.zone": (str, NoneType),
     "scenario": dict, "scenario.name": str, "scenario.policy": (dict, str, NoneType),
-    "scenario.policy.agent": str, "scenario.policy.model": str,
+    "scenario.policy.agent": str, "scenario.policy.model": str, "scenario.policy.lookahead": list,
+    "scenario.policy.lookahead.*": dict, "scenario.policy.lookahead.*.agent": str,
+    "scenario.policy.lookahead.*.model": str,
     "scenario.workload": (dict, NoneType), "scenario.workload.path": (str, NoneType),
     "scenario.cluster": (dict, NoneType), "scenario.cluster.maintenance": (list, NoneType),
     "scenario.cluster.maintenance.*": dict,
@@ -111,19 +113,7 @@ class Run:
     @property
     def policy(self) -> str:
         """The policy in a few words: ``fcfs + easy``, ``tetris``, or its name or path."""
-        policy = self.info.get("scenario", {}).get("policy") or {}
-        if not isinstance(policy, dict):
-            return str(policy)
-        if "agent" in policy:
-            return agent_label(policy["agent"])
-        if "model" in policy:
-            return Path(policy["model"]).stem
-        keys: tuple[str, ...] = ("path", "name", "fitness", "order", "backfill", "compat")
-        if "fitness" in policy and policy.get("order") == "fcfs":
-            keys = ("fitness", "compat")  # fcfs is the default order
-        parts = [policy.get(key) for key in keys]
-        words = [_part(p) for p in parts if p]
-        return " + ".join(word for word in words if word != "none") or "unknown"
+        return _policy_words(self.info.get("scenario", {}).get("policy") or {})
 
     @property
     def estimates(self) -> str:
@@ -447,6 +437,25 @@ class MemoryRun(Run):
         if table not in self._tables:
             raise RunError(f"there is no table {table!r}; the tables are {', '.join(self._tables)}")
         return self._tables[table].lazy()
+
+
+def _policy_words(policy: Any) -> str:
+    """Return a policy in a few words; a lookahead as ``lookahead(tetris, sjf + easy)``."""
+    if not isinstance(policy, dict):
+        return str(policy)
+    if "lookahead" in policy:
+        names = [_policy_words(each).rsplit("/", 1)[-1] for each in policy["lookahead"]]
+        return f"lookahead({', '.join(names)})"
+    if "agent" in policy:
+        return agent_label(policy["agent"])
+    if "model" in policy:
+        return Path(policy["model"]).stem
+    keys: tuple[str, ...] = ("path", "name", "fitness", "order", "backfill", "compat")
+    if "fitness" in policy and policy.get("order") == "fcfs":
+        keys = ("fitness", "compat")  # fcfs is the default order
+    parts = [policy.get(key) for key in keys]
+    words = [_part(p) for p in parts if p]
+    return " + ".join(word for word in words if word != "none") or "unknown"
 
 
 def _part(setting: Any) -> str:

@@ -1,4 +1,4 @@
-"""The scenario's `policy`: composed rules, a fitness, a custom class, or a trained agent or model.
+"""The scenario's `policy`: composed rules, a fitness, a custom class, an agent, a lookahead, ….
 
 A policy has no `type`: its keys tell its form.
 """
@@ -7,10 +7,17 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_serializer
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    Tag,
+    field_validator,
+    model_serializer,
+)
 
 from simkit.scenario.references import AgentFolder, Arguments, File, PluginChoice, PluginName
-from simkit.scenario.types import Section
+from simkit.scenario.types import BrokenRulesError, Many, Section
 
 _GROUP = "simkit.policies"
 
@@ -134,6 +141,7 @@ class ModelPolicy(Section):
     max_length, backlog_shown, memory, unit."""
 
 
+LOOKAHEAD = "{lookahead, objective}"
 _FORMS: dict[type[Section], str] = {
     ComposedPolicy: "{order, backfill, placement}",
     FittedPolicy: "{fitness, order, compat}",
@@ -142,7 +150,7 @@ _FORMS: dict[type[Section], str] = {
     AgentPolicy: "{agent, args}",
     ModelPolicy: "{model, algorithm, args}",
 }
-"""Model → its keys, which stand for the form in messages."""
+"""Model → its keys, which stand for the form in messages; a lookahead's is `LOOKAHEAD`."""
 _MODELS: dict[str, type[Section]] = {
     "path": FilePolicy, "name": NamedPolicy, "agent": AgentPolicy, "model": ModelPolicy,
     "fitness": FittedPolicy,
@@ -153,20 +161,64 @@ _MODELS: dict[str, type[Section]] = {
 def _form(value: object) -> str | None:
     """Return the form of a policy by its keys; without a telling key it is composed."""
     if isinstance(value, Section):
-        return _FORMS.get(type(value))
+        return _FORMS.get(type(value), LOOKAHEAD)
     keys = value if isinstance(value, dict) else ()
+    if "lookahead" in keys:
+        return LOOKAHEAD
     return _FORMS[next((model for key, model in _MODELS.items() if key in keys), ComposedPolicy)]
 
 
-PolicySection = Annotated[
+_Plain = (
     Annotated[ComposedPolicy, Tag(_FORMS[ComposedPolicy])]
     | Annotated[FittedPolicy, Tag(_FORMS[FittedPolicy])]
     | Annotated[FilePolicy, Tag(_FORMS[FilePolicy])]
     | Annotated[NamedPolicy, Tag(_FORMS[NamedPolicy])]
     | Annotated[AgentPolicy, Tag(_FORMS[AgentPolicy])]
-    | Annotated[ModelPolicy, Tag(_FORMS[ModelPolicy])],
-    Discriminator(_form),
-]
+    | Annotated[ModelPolicy, Tag(_FORMS[ModelPolicy])]
+)
+PlainPolicy = Annotated[_Plain, Discriminator(_form)]
+"""Every form of a policy but a lookahead, told apart by its keys."""
+
+
+class LookaheadPolicy(Section):
+    """Several policies: whenever tasks arrive, each is simulated ahead, and the best one acts."""
+
+    lookahead: Many[PlainPolicy]
+    """The policies to choose from, [{fitness: tetris}, {order: sjf, backfill: easy}]; the first
+    acts until another one is better."""
+    objective: Literal["makespan", "turnaround", "slowdown"] = "makespan"
+    """What the best one minimises: the last end, the mean turnaround or the mean bounded slowdown
+    of all jobs that have not ended, by their estimates."""
+
+    @field_validator("lookahead", mode="before")
+    @classmethod
+    def _is_not_nested(cls, policies: object) -> object:
+        rows = enumerate(policies if isinstance(policies, (list, tuple)) else ())
+        text = "looks ahead itself; list its policies in its place"
+        problems = [((row,), text) for row, policy in rows if _form(policy) == LOOKAHEAD]
+        if problems:
+            raise BrokenRulesError(problems)
+        return policies
+
+    @field_validator("lookahead")
+    @classmethod
+    def _can_be_played(cls, policies: tuple[PlainPolicy, ...]) -> tuple[PlainPolicy, ...]:
+        if not policies:
+            raise ValueError(
+                "has no policies; list those to choose from, such as [{fitness: tetris}, "
+                "{order: sjf, backfill: easy}]"
+            )
+        problems = [
+            ((row, "compat"), f"{policy.compat} cannot begin in the middle of a run; leave it out")
+            for row, policy in enumerate(policies)
+            if isinstance(policy, FittedPolicy) and policy.compat is not None
+        ]
+        if problems:
+            raise BrokenRulesError(problems)
+        return policies
+
+
+PolicySection = Annotated[_Plain | Annotated[LookaheadPolicy, Tag(LOOKAHEAD)], Discriminator(_form)]
 """Every form of a policy, told apart by its keys."""
 
 COMPAT_PERIODS = {"cloudsimpy": 1.0}

@@ -78,6 +78,10 @@ def test_problems_are_said(folder, write_run, tmp_path, monkeypatch):
         ({"order": "fcfs", "backfill": "none"}, "fcfs"),
         ({"order": {"type": "multifactor", "age": 1.0}, "backfill": "easy"}, "multifactor + easy"),
         ({"path": "my_policy.py:Mine"}, "my_policy.py:Mine"),
+        (
+            {"lookahead": [{"path": "/there/mine.py:Mine"}, {"order": "sjf", "backfill": "easy"}]},
+            "lookahead(mine.py:Mine, sjf + easy)",
+        ),
         (None, "unknown"),
     ],
 )

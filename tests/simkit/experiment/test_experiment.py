@@ -192,6 +192,11 @@ LABELS = [
     ({"order": "sjf", "backfill": "easy", "placement": "best-fit"}, "sjf+easy+best-fit"),
     ({"order": {"type": "multifactor", "age": 2.0}}, "multifactor(age=2.0)"),
     ({"name": "simkit.policies.orderings:FCFS"}, "FCFS"),
+    (
+        {"lookahead": [{"fitness": "tetris"}, {"order": "sjf", "backfill": "easy"}]},
+        "lookahead(tetris,sjf+easy)",
+    ),
+    ({"lookahead": [{}], "objective": "slowdown"}, "lookahead(fcfs,objective=slowdown)"),
 ]
 
 

@@ -31,13 +31,17 @@ multiples of 2⁻²⁰ s, so ends differ by less than 1e-6 s.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from math import ceil
 
 import numpy as np
 
 from simkit.arrays import Floats, Ints
 from simkit.errors import PolicyError, ScenarioError, did_you_mean
+from simkit.policies.packing import Balance
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
+from simkit.policy.cloudsimpy_ticks import ArrivalTicks, hold_ticks
+from simkit.policy.fitness import PairFitness
+from simkit.policy.pairs.machine_task_pairs import TaskColumns
+from simkit.policy.pairs.pair_table import PairTable
 from simkit.policy.task import Allocation, Task
 
 Placed = dict[int, dict[int, int]]
@@ -59,20 +63,36 @@ class CloudSimPy:
       probability 0.2. Of the machines on which it took a task the *last* one wins; if it took none,
       it draws one of all pairs.
 
+    These are not CloudSimPy's, but decide by its rules, an instance at a time; ties go to the first
+    machine, then to the first task:
+
+    - ``balance``: the pair that `simkit.policies.packing.Balance` scores highest.
+    - any pair fitness, such as an agent's. Times are ticks to it, and it sees the instances left
+      and the free amounts of the moment.
+
     A task that does not fit does not block others. There are no gangs, partitions or suspensions.
 
     Args:
-        fitness: the heuristic.
+        fitness: the heuristic, or a pair fitness.
+        draws: a pair fitness draws pairs, with probabilities in proportion to exp(score); else it
+            takes the best.
 
     Raises ScenarioError for another name. A run raises PolicyError for gangs of several instances,
     partitions that use only some machines, and decisions between ticks.
     """
 
-    def __init__(self, fitness: str = "first-fit") -> None:
-        if fitness not in _RULES:
-            known = did_you_mean(str(fitness), _RULES)
-            raise ScenarioError(f"cloudsimpy: there is no fitness {fitness!r}{known}")
+    def __init__(self, fitness: str | PairFitness = "first-fit", *, draws: bool = False) -> None:
         self.fitness = fitness
+        if fitness == "balance":
+            fitness = Balance()
+        if not isinstance(fitness, str):
+            self._scorer: PairFitness | None = fitness
+            self._rule = _by_score(fitness, draws=draws)
+            return
+        if fitness not in _RULES:
+            known = did_you_mean(fitness, [*_RULES, "balance"])
+            raise ScenarioError(f"cloudsimpy: there is no fitness {fitness!r}{known}")
+        self._scorer, self._rule = None, _RULES[fitness]
 
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         if any(partition.machines is not None for partition in info.partitions):
@@ -80,12 +100,13 @@ class CloudSimPy:
         self._rng = rng
         self._capacity = info.capacity
         self._free = info.capacity.copy()
-        self._begin_s = float(np.floor(info.first_submit_s))
+        self._ticks = ArrivalTicks(float(np.floor(info.first_submit_s)))
         self._seen_at: dict[int, float] = {}  # job → tick
-        self._last = (self._begin_s, False)  # previous job: submission, whether seen in time
         self._hidden: list[Task] = []
         self._tasks: list[Task] = []  # waiting tasks that have been seen, in order
         self._late: list[Allocation] = []  # these come free at the next tick
+        if (reset := getattr(self._scorer, "reset", None)) is not None:
+            reset(info, rng)
 
     def schedule(self, state: State) -> Iterator[Action]:
         now = state.now
@@ -98,9 +119,10 @@ class CloudSimPy:
         yield from self._release(state)
         if not self._tasks:
             return
-        room = _Tick(self._tasks, self._free, self._rng)
+        room = _Tick(self._tasks, self._free, self._capacity, self._rng)
         if room.anything():
-            _RULES[self.fitness](room)
+            self._show_work(state, room)
+            self._rule(room)
             for task, on in room.placed.items():
                 yield Place(self._tasks[task], tuple(on.items()))
             self._tasks = [task for task in self._tasks if task.waiting]
@@ -115,7 +137,7 @@ class CloudSimPy:
                 )
             seen_at = self._seen_at.get(task.job_index)
             if seen_at is None:
-                seen_at = self._seen_at[task.job_index] = self._tick(task.submit_time_s)
+                seen_at = self._seen_at[task.job_index] = self._ticks.next(task.submit_time_s)
                 if seen_at > state.now:
                     yield WakeAt(seen_at)
             self._hidden.append(task)
@@ -125,16 +147,16 @@ class CloudSimPy:
             waiting = {t.index: t for t in (*self._tasks, *seen) if t.waiting}
             self._tasks = [waiting[index] for index in sorted(waiting)]
 
-    def _tick(self, submit_s: float) -> float:
-        """Return the tick at which the next job is seen (rule 1)."""
-        before, was_in_time = self._last
-        tick = float(ceil(submit_s))
-        in_time = tick > submit_s or (
-            submit_s > before
-            and (before < submit_s - 1.0 or (before == submit_s - 1.0 and was_in_time))
-        )
-        self._last = (submit_s, in_time)
-        return tick if in_time else tick + 1.0
+    def _show_work(self, state: State, room: _Tick) -> None:
+        """Tell a fitness that looks at remaining work what remains, in ticks."""
+        if (weigh := getattr(self._scorer, "weigh", None)) is not None:
+            total = self._capacity.sum(axis=0)
+            left = np.array(room.left) * room.hold_ticks @ room.request
+            for allocation in (*state.running, *self._late):
+                task = allocation.task
+                end = allocation.start_time_s + float(hold_ticks(np.array(task.estimate_s)))
+                left += allocation.count * (end - state.now) * np.array(_requests(task))
+            weigh(left / total, float(room.hold_ticks.max()), total)
 
     def _release(self, state: State) -> Iterator[WakeAt]:
         """Take back what comes free at this tick (rule 2), in order of ends.
@@ -171,11 +193,16 @@ class _Tick:
     `free`, (M, R), changes with every placement.
     """
 
-    def __init__(self, tasks: Sequence[Task], free: Floats, rng: np.random.Generator) -> None:
+    def __init__(
+        self, tasks: Sequence[Task], free: Floats, capacity: Floats, rng: np.random.Generator
+    ) -> None:
+        self.tasks = tasks
         self.free = free
+        self.capacity = capacity
         self.rng = rng
         self.request = np.array([_requests(task) for task in tasks])  # (T, R)
         self.estimate_s = np.array([task.estimate_s for task in tasks])
+        self.hold_ticks = hold_ticks(self.estimate_s)
         self.left = [task.remaining for task in tasks]
         self.waiting = np.ones(len(tasks), np.bool_)
         self.placed: Placed = {}
@@ -280,6 +307,18 @@ def _nth(by_machine: Sequence[Ints], number: int) -> tuple[int, int]:
         number -= len(by_machine[machine])
         machine += 1
     return machine, int(by_machine[machine][number])
+
+
+def _by_score(fitness: PairFitness, *, draws: bool) -> Callable[[_Tick], None]:
+    def rule(room: _Tick) -> None:
+        facts = TaskColumns(room.tasks, room.free.shape[1])
+        facts.request, facts.estimate_s = room.request, room.hold_ticks
+        table = PairTable(fitness.scores, facts, room.free.copy(), room.capacity)
+        while (pair := table.draw(room.rng) if draws else table.best()) is not None:
+            table.place(*pair)
+            room.place(*pair, most=1)
+
+    return rule
 
 
 def _requests(task: Task) -> tuple[float, ...]:

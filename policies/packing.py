@@ -1,4 +1,4 @@
-"""Fitness by vector packing: how well a task's request suits what is free.
+"""Fitness by vector packing: how well a task's request suits what is free, and what remains.
 
 R. Panigrahy, K. Talwar, L. Uyeda and U. Wieder, "Heuristics for vector bin packing" (Microsoft
 Research, 2011). They fill one bin at a time with the item that suits it best; here tasks come in
@@ -7,7 +7,8 @@ capacity (of a resource of which it has none: 0), and every resource has the sam
 
 `Packer` and `Tetris` score pairs of a machine and a task by their alignment: the dot product of
 what is free and what an instance asks for, divided by the number of resources, from 0 to 1. It is
-large if a task asks for much of what there is much of.
+large if a task asks for much of what there is much of. `Balance` looks at the remaining work of all
+tasks instead.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from simkit.arrays import Floats, row_sums
 from simkit.errors import ScenarioError
 from simkit.policy import State, SystemInfo
 from simkit.policy.fitness import MachineFitness, MachineTaskPairs
+from simkit.policy.pairs.remaining_work import WorkFitness
 from simkit.policy.power_view import NO_SIGNALS
 from simkit.policy.task import Task
 
@@ -120,11 +122,9 @@ class Tetris(Packer):
         if not self.srtf or not state.queue:
             return
         columns, tasks = state.queue.columns(), state.queue.tasks
-        total = state.capacity.sum(axis=0)
-        size = len(tasks)
-        instances = np.fromiter((task.instances for task in tasks), np.float64, size)
+        total, size = state.capacity.sum(axis=0), len(tasks)
         jobs = np.fromiter((task.job_index for task in tasks), np.int64, size)
-        request = columns.demand.T / instances[:, None]
+        request = (columns.demand / columns.instances).T
         share = shares(request, np.broadcast_to(total, request.shape))
         work = columns.remaining * columns.estimate_s * share.mean(axis=1)
         _, job = np.unique(jobs, return_inverse=True)
@@ -139,3 +139,20 @@ class Tetris(Packer):
             return aligned
         short = self._shortness[self._index.searchsorted(pairs.index)]
         return (1.0 - self.srtf) * aligned + self.srtf * short
+
+
+class Balance(WorkFitness):
+    """What will take longest first, and what keeps the resource busy of which most work remains.
+
+        score = urgency + balance + 0.5 · cosine
+
+    with the terms of `simkit.policy.pairs.terms`: tasks that are long, or have many instances, are
+    urgent; of what is about as urgent, that which asks for the resource of which most work remains
+    goes first, on the machine whose free amounts have its shape. It is made for small makespans of
+    batches of bags.
+    """
+
+    def scores(self, pairs: MachineTaskPairs) -> Floats:
+        _, urgency, _, balance, cosine = self.urgency(pairs)
+        scores: Floats = urgency + balance + 0.5 * cosine
+        return scores

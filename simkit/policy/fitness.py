@@ -23,8 +23,8 @@ from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.greedy import FitSearch, GreedyPolicy
 from simkit.policy.instance_split import Split, instances_that_fit, split_by_score, split_in_order
 from simkit.policy.lane import ChangingOrder, Order
-from simkit.policy.machine_states import MachineStates
-from simkit.policy.machine_task_pairs import MachineTaskPairs, PairPlacer, Score
+from simkit.policy.pairs.machine_states import MachineStates
+from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, PairPlacer, Score
 from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.task import Placement, Task
 

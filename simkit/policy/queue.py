@@ -9,14 +9,15 @@ from simkit.arrays import Bools, Floats
 from simkit.policy.column_table import ColumnTable
 from simkit.policy.task import Task
 
-_FACTS = 10  # columns before the demands; in the order of `_row`
+_FACTS = 11  # columns before the demands; in the order of `_row`
 _REMAINING = 4  # the column of remaining instances
 
 
 def _row(task: Task) -> tuple[float, ...]:
     return (
         task.index, task.submit_time_s, task.estimate_s, task.requested_time_s, task.remaining,
-        task.user, task.queue, task.priority, task.partition, task.gang, *task.demand,
+        task.user, task.queue, task.priority, task.partition, task.gang, task.instances,
+        *task.demand,
     )  # fmt: skip
 
 
@@ -26,8 +27,8 @@ class QueueColumns:
     Read-only views of the queue's table: valid until the queue changes.
     """
 
-    __slots__ = ("demand", "estimate_s", "gang", "index", "partition", "priority", "queue",
-                 "remaining", "requested_time_s", "submit_time_s", "user")  # fmt: skip
+    __slots__ = ("demand", "estimate_s", "gang", "index", "instances", "partition", "priority",
+                 "queue", "remaining", "requested_time_s", "submit_time_s", "user")  # fmt: skip
 
     def __init__(self, table: Floats) -> None:
         self.index: Floats = table[0]
@@ -50,6 +51,8 @@ class QueueColumns:
         """Row of the task's partition in the cluster."""
         self.gang: Bools = table[9] > 0
         """Whether all instances start together."""
+        self.instances: Floats = table[10]
+        """Instances of the task, placed or not."""
         self.demand: Floats = table[_FACTS:]
         """(R, n) what all instances of a task request of each resource."""
 

@@ -13,7 +13,7 @@ from simkit.policies import packing as alignment
 from simkit.policies.orderings import SJF, FewestRemaining, LargestRequest
 from simkit.policy import SystemInfo
 from simkit.policy.fitness import FitnessPolicy
-from simkit.policy.machine_task_pairs import MachineTaskPairs, TaskColumns
+from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.task import Task
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Maintenance
@@ -213,6 +213,7 @@ def test_tetris_takes_the_remaining_work_of_the_whole_job():
                 remaining = np.array([float(t.remaining) for t in self])
                 estimate_s = np.array([t.estimate_s for t in self])
                 index = np.array([float(t.index) for t in self])
+                instances = np.array([float(t.instances) for t in self])
 
             return Columns
 

@@ -17,7 +17,7 @@ from simkit.policies import packing as alignment
 from simkit.policies.orderings import FewestRemaining, LargestRequest
 from simkit.policy import Place
 from simkit.policy.fitness import FitnessPolicy, MachineFitness, MachineTaskPairs
-from simkit.policy.machine_task_pairs import TaskColumns
+from simkit.policy.pairs.machine_task_pairs import TaskColumns
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster, Partition
 

@@ -1,0 +1,101 @@
+"""A chunk of jobs on some machines, as columns, and a lower bound on its makespan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.errors import ScenarioError
+from simkit.policy.cloudsimpy_ticks import ArrivalTicks, hold_ticks
+from simkit.workload import Workload
+
+__all__ = ["Chunk", "chunks"]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """T tasks of consecutive jobs, on M machines with R resources, by CloudSimPy's clock.
+
+    A tick is a second; the first job is submitted at tick 0.
+    """
+
+    seen: Floats
+    """(T,) the tick at which the scheduler first sees the task, ascending."""
+    hold: Floats
+    """(T,) ticks for which an instance holds its machine."""
+    run_s: Floats
+    """(T,) run time of an instance."""
+    request: Floats
+    """(T, R) what an instance asks for, in the digits that were read."""
+    instances: Ints
+    """(T,)"""
+    capacity: Floats
+    """(M, R)"""
+
+    @classmethod
+    def of(cls, workload: Workload, capacity: Floats) -> Chunk:
+        """Return all jobs of a workload.
+
+        Raises ScenarioError for gangs of several instances, parents of tasks, run times that differ
+        between instances, or an instance that fits on no machine.
+        """
+        stands = {
+            "a task is a gang of several instances; read the trace as bags": not (
+                workload.gang & (workload.instances > 1)
+            ).any(),
+            "tasks have parents; use a trace without": not len(workload.parent),
+            "instances of a task have different run times; read one for each task": not len(
+                workload.instance_run_time_s
+            ),
+        }
+        problems = [f"workload: {text}" for text, holds in stands.items() if not holds]
+        request = workload.request if workload.request_as_read is None else workload.request_as_read
+        if not np.all(request[:, None] <= capacity, axis=2).any(axis=1).all():
+            problems.append(
+                "workload: an instance asks for more than any machine has; take larger machines"
+            )
+        if problems:
+            raise ScenarioError(problems)
+        submit = workload.submit_time_s
+        begin_s = float(np.floor(submit[0])) if len(submit) else 0.0
+        ticks = ArrivalTicks(begin_s)
+        seen = np.array([ticks.next(each) for each in submit.tolist()]) - begin_s
+        return cls(
+            np.repeat(seen, np.diff(workload.first_task)),
+            hold_ticks(workload.run_time_s),
+            workload.run_time_s.copy(),
+            np.ascontiguousarray(request, np.float64),
+            workload.instances.astype(np.int64),
+            np.ascontiguousarray(capacity, np.float64),
+        )
+
+    @property
+    def total_instances(self) -> int:
+        """Instances of all tasks."""
+        return int(self.instances.sum())
+
+    def lower_bound(self) -> float:
+        """Return a number of ticks that no schedule's makespan can be below.
+
+        What is first seen at a tick T or later begins no sooner: so T plus the time of the longest
+        instance, and T plus the work of all of it over the cluster's capacity, of any resource,
+        are bounds, for each T.
+        """
+        if not len(self.seen):
+            return 0.0
+        work = (self.instances * self.hold)[:, None] * self.request / self.capacity.sum(axis=0)
+        to_come = work[::-1].cumsum(axis=0)[::-1].max(axis=1)
+        longest = np.maximum.accumulate(self.hold[::-1])[::-1]
+        first = np.searchsorted(self.seen, self.seen)  # what is seen together counts together
+        return float((self.seen + np.ceil(np.maximum(to_come, longest)[first] - 1e-9)).max())
+
+
+def chunks(workload: Workload, capacity: Floats, jobs: int = 10) -> Iterator[Chunk]:
+    """Yield chunks of so many consecutive jobs, from the first job on; the last may be smaller."""
+    for first in range(0, len(workload), jobs):
+        rows = np.arange(first, min(first + jobs, len(workload)))
+        submit = workload.submit_time_s[rows]
+        yield Chunk.of(workload.take(rows, submit_time_s=submit - submit[0]), capacity)

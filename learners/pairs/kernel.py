@@ -1,0 +1,452 @@
+"""The event loops of the fast model of a chunk, compiled by numba; `simkit.learners.pairs.model`.
+
+At every tick at which something comes free or is first seen, pairs are placed until none fits. What
+comes free is added up in order of ends, then of starts, instance by instance, as CloudSimPy does:
+where requests add up to exactly what a machine has, rounding decides whether the last one fits.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numba
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.policy.pairs import terms
+
+__all__ = ["PAPER", "TERMS", "Tasks", "Weights", "look_ahead", "play", "roll_out"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+PAPER: Final = 0
+TERMS: Final = 1
+"""Numbers of the feature sets."""
+
+
+def compiled(function: Function) -> Function:
+    """Return the function as machine code, made when it is first called."""
+    made: Function = numba.njit(function)
+    return made
+
+
+_urgency_terms: Any = compiled(terms.urgency_terms)
+_fit_terms: Any = compiled(terms.fit_terms)
+_GRID: Final = 2.0**20
+
+
+class Tasks(NamedTuple):
+    """A chunk's columns, as in `Chunk`."""
+
+    seen: Floats
+    hold: Floats
+    run_s: Floats
+    request: Floats
+    instances: Ints
+    capacity: Floats
+    share: Floats
+    """(T,) the largest share of one of the cluster's resources that an instance asks for."""
+    total: Floats
+    """(R,) the cluster's capacity."""
+
+
+class Weights(NamedTuple):
+    """A scorer's, as in `PairScorer`."""
+
+    features: int
+    shift: Floats
+    scale: Floats
+    widths: Ints
+    flat: Floats
+
+
+class Scratch(NamedTuple):
+    """Space to calculate in."""
+
+    before: Floats
+    after: Floats
+    asked: Floats
+    """(R,) the request as a share of the machine."""
+    spare: Floats
+    """(R,) what is free as a share of the machine."""
+    work: Floats
+    """(R,) remaining work."""
+
+
+@compiled
+def _scratch(weights: Weights, resources: int) -> Scratch:
+    widest = weights.widths.max()
+    return Scratch(
+        np.empty(widest), np.empty(widest), np.empty(resources), np.empty(resources),
+        np.empty(resources),
+    )  # fmt: skip
+
+
+@compiled
+def _terms(
+    out: Floats, asked: Floats, spare: Floats, hold: float, left: int, request: Floats,
+    free: Floats, capacity: Floats, share: float, work: Floats, longest: float,
+) -> None:  # fmt: skip
+    """Fill (F,) `out` with the terms of a pair; `asked` and `spare`, (R,), are scratch space."""
+    for k in range(len(work)):
+        largest = capacity[k] if capacity[k] > 0 else 1.0
+        asked[k], spare[k] = request[k] / largest, free[k] / largest
+    first = _urgency_terms(hold, left, asked, spare, share, work)
+    for k in range(len(first)):
+        out[k] = first[k]
+    second = _fit_terms(hold, left, asked, spare, work, longest)
+    for k in range(len(second)):
+        out[len(first) + k] = second[k]
+
+
+@compiled
+def _score(seen: Floats, before: Floats, after: Floats, widths: Ints, flat: Floats) -> float:
+    """Return the score of (F,) features; `before` and `after` are scratch space."""
+    total = 0.0
+    for k in range(len(seen)):
+        total += seen[k] * flat[k]
+    layers, place = len(widths) - 1, len(seen)
+    if layers == 0:
+        return total
+    for k in range(len(seen)):
+        before[k] = seen[k]
+    for layer in range(layers):
+        inputs, outputs = widths[layer], widths[layer + 1]
+        bias = place + inputs * outputs
+        for j in range(outputs):
+            after[j] = before[0] * flat[place + j]
+        for k in range(1, inputs):
+            for j in range(outputs):
+                after[j] += before[k] * flat[place + k * outputs + j]
+        for j in range(outputs):
+            after[j] += flat[bias + j]
+            before[j] = np.tanh(after[j]) if layer + 1 < layers else after[j]
+        place = bias + outputs
+    return total + before[0]  # type: ignore[no-any-return]
+
+
+@compiled
+def _fits(request: Floats, free: Floats) -> bool:
+    for k in range(len(free)):  # noqa: SIM110 - numba compiles loops
+        if request[k] > free[k]:
+            return False
+    return True
+
+
+@compiled
+def _give_back(heap: Any, now: float, tasks: Tasks, free: Floats) -> None:
+    """Free what comes free by now."""
+    while len(heap) > 0 and heap[0][0] <= now:
+        _, _, _, machine, task, count = heapq.heappop(heap)
+        for _ in range(count):
+            for k in range(free.shape[1]):
+                free[machine, k] += tasks.request[task, k]
+
+
+@compiled
+def _remaining_work(
+    heap: Any, now: float, tasks: Tasks, waiting: Ints, left: Ints, work: Floats
+) -> float:
+    """Fill (R,) `work`; return the longest time for which a waiting task holds a machine."""
+    longest = 0.0
+    work[:] = 0.0
+    for task in waiting:
+        longest = max(longest, tasks.hold[task])
+        for k in range(len(work)):
+            work[k] += left[task] * tasks.hold[task] * tasks.request[task, k]
+    for release, _, _, _, task, count in heap:
+        for k in range(len(work)):
+            work[k] += count * (release - now) * tasks.request[task, k]
+    for k in range(len(work)):
+        work[k] = np.round(work[k] / tasks.total[k] * _GRID) / _GRID
+    return longest
+
+
+@compiled
+def _waiting(known: int, left: Ints) -> Ints:
+    """Return the tasks among the `known` first of which instances are left."""
+    rows, count = np.empty(known, np.int64), 0
+    for task in range(known):
+        if left[task] > 0:
+            rows[count] = task
+            count += 1
+    return rows[:count]
+
+
+@compiled
+def _best(scores: Floats) -> int:
+    """Return the place of the highest of (M, N) scores, the first of equals; -1: none fits."""
+    best, place = -np.inf, -1
+    for m in range(scores.shape[0]):
+        for i in range(scores.shape[1]):
+            if scores[m, i] > best:
+                best, place = scores[m, i], m * scores.shape[1] + i
+    return place
+
+
+@compiled
+def _rescore(
+    scores: Floats, table: Floats, machine: int, column: int, tasks: Tasks, weights: Weights,
+    waiting: Ints, left: Ints, free: Floats, scratch: Scratch, longest: float,
+) -> None:  # fmt: skip
+    """Score the pairs of a machine and of a waiting task again, or all if the machine is -1.
+
+    `scores`, (M, N), are -inf where an instance does not fit; `table`, (M, N, F), has the features
+    as the network sees them. `column` is a place in `waiting`; the rest is as in `_play_on`.
+    """
+    hold, run_s, request, capacity = tasks.hold, tasks.run_s, tasks.request, tasks.capacity
+    share, work, shift, scale = tasks.share, scratch.work, weights.shift, weights.scale
+    before, after, asked, spare = scratch.before, scratch.after, scratch.asked, scratch.spare
+    widths, flat, paper = weights.widths, weights.flat, weights.features == PAPER
+    resources = free.shape[1]
+    for m in range(len(free)):
+        for i in range(len(waiting)):
+            if machine >= 0 and m != machine and i != column:
+                continue
+            task = waiting[i]
+            if left[task] == 0 or not _fits(request[task], free[m]):
+                scores[m, i] = -np.inf
+                continue
+            seen = table[m, i]
+            if paper:
+                for k in range(resources):
+                    seen[k], seen[resources + k] = free[m, k], request[task, k]
+                seen[2 * resources], seen[2 * resources + 1] = run_s[task], left[task]
+            else:
+                _terms(seen, asked, spare, hold[task], left[task], request[task], free[m],
+                       capacity[m], share[task], work, longest)  # fmt: skip
+            for k in range(len(seen)):
+                seen[k] = (seen[k] - shift[k]) / scale[k]
+            scores[m, i] = _score(seen, before, after, widths, flat)
+
+
+@compiled
+def _upcoming(heap: Any, come: int, known: int, tasks: Tasks) -> float:
+    """Return the next tick at which something comes free or is seen; infinity if nothing does."""
+    upcoming = heap[0][0] if len(heap) > 0 else np.inf
+    if come < known:
+        upcoming = min(upcoming, tasks.seen[come])
+    return upcoming
+
+
+@compiled
+def _start(
+    tasks: Tasks, now: float, task: int, machine: int, most: int, left: Ints, free: Floats,
+    heap: Any, starts: Ints,
+) -> int:  # fmt: skip
+    """Start up to `most` instances; return how many. `starts`, (1,), counts all starts."""
+    count = 0
+    while count < most and left[task] > 0 and _fits(tasks.request[task], free[machine]):
+        for k in range(free.shape[1]):
+            free[machine, k] -= tasks.request[task, k]
+        left[task] -= 1
+        count += 1
+    end = now + tasks.run_s[task]
+    heapq.heappush(heap, (now + tasks.hold[task], end, starts[0], machine, task, count))
+    starts[0] += 1
+    return count
+
+
+@compiled
+def _play_on(
+    tasks: Tasks, weights: Weights, left: Ints, free: Floats, heap: Any, starts: Ints, now: float,
+    until: float, known: int, most: int, placed: Any,
+) -> float:  # fmt: skip
+    """Play from a tick `now` to the last one before `until`; return the last tick by then.
+
+    It changes `left`, (T,) instances that wait, `free`, (M, R), `starts`, (1,) how often something
+    started, and `heap`, what runs: (tick of release, end, number of the start, machine, task,
+    instances). Only the first `known` tasks come. The pair that scores highest gets up to `most`
+    instances at a time; `placed` collects (tick, task, machine, instances).
+    """
+    scratch = _scratch(weights, free.shape[1])
+    last = now
+    while now < until:
+        last = now
+        _give_back(heap, now, tasks, free)
+        come = min(known, int(np.searchsorted(tasks.seen, now, side="right")))
+        waiting = _waiting(come, left)
+        if len(waiting) > 0:
+            longest = _remaining_work(heap, now, tasks, waiting, left, scratch.work)
+            scores = np.empty((len(free), len(waiting)))
+            table = np.empty((len(free), len(waiting), len(weights.shift)))
+            machine, column = -1, -1
+            while True:
+                _rescore(scores, table, machine, column, tasks, weights, waiting, left, free,
+                         scratch, longest)  # fmt: skip
+                place = _best(scores)
+                if place < 0:
+                    break
+                machine, column = place // len(waiting), place % len(waiting)
+                task = waiting[column]
+                count = _start(tasks, now, task, machine, most, left, free, heap, starts)
+                placed.append((now, task, machine, count))
+        now = _upcoming(heap, come, known, tasks)
+    return last
+
+
+@compiled
+def _nothing_runs() -> Any:
+    """Return an empty heap, of the types that numba infers."""
+    heap = [(0.0, 0.0, 0, 0, 0, 0)]
+    heap.pop()
+    return heap
+
+
+@compiled
+def _nothing_placed() -> Any:
+    placed = [(0.0, 0, 0, 0)]
+    placed.pop()
+    return placed
+
+
+@compiled
+def play(tasks: Tasks, weights: Weights, most: int) -> Any:
+    """Return the makespan, and what was placed: (tick, task, machine, instances)."""
+    placed = _nothing_placed()
+    span = _play_on(
+        tasks, weights, tasks.instances.copy(), tasks.capacity.copy(), _nothing_runs(),
+        np.zeros(1, np.int64), 0.0, np.inf, len(tasks.seen), most, placed,
+    )  # fmt: skip
+    return span, placed
+
+
+@compiled
+def look_ahead(tasks: Tasks, rules: Any, most: int) -> Any:
+    """Return the same by the lookahead over a tuple of rules, and how often each was chosen.
+
+    Whenever jobs are first seen, the tasks that are known are played to their end under each rule,
+    and the one with the smallest makespan decides until the next time; ties keep the present one.
+    """
+    left, free = tasks.instances.copy(), tasks.capacity.copy()
+    heap, starts, placed = _nothing_runs(), np.zeros(1, np.int64), _nothing_placed()
+    chosen, current, span = np.zeros(len(rules), np.int64), 0, 0.0
+    known = 0
+    while known < len(tasks.seen):
+        now = tasks.seen[known]
+        known = np.searchsorted(tasks.seen, now, side="right")
+        least, best = np.inf, current
+        for turn in range(len(rules)):
+            rule = (current + turn) % len(rules)  # the present one first
+            found = _play_on(
+                tasks, rules[rule], left.copy(), free.copy(), heap.copy(), starts.copy(), now,
+                np.inf, known, most, _nothing_placed(),
+            )  # fmt: skip
+            if found < least:
+                least, best = found, rule
+        current = best
+        chosen[current] += 1
+        until = tasks.seen[known] if known < len(tasks.seen) else np.inf
+        span = _play_on(
+            tasks, rules[current], left, free, heap, starts, now, until, known, most, placed
+        )
+    return span, placed, chosen
+
+
+@compiled
+def _drawn(scores: Floats, below: Floats, number: float) -> int:
+    """Return a place in (M, N) scores, with a probability in proportion to exp(score); -1: none.
+
+    `below`, (M · N,), is scratch space; `number` is drawn from [0, 1).
+    """
+    most, total, place = scores.max(), 0.0, 0
+    if most == -np.inf:
+        return -1
+    for m in range(scores.shape[0]):
+        for i in range(scores.shape[1]):
+            if scores[m, i] > -np.inf:
+                total += np.exp(scores[m, i] - most)
+            below[place] = total
+            place += 1
+    found, last = np.searchsorted(below[:place], number * total, side="right"), place - 1
+    while scores[last // scores.shape[1], last % scores.shape[1]] == -np.inf:
+        last -= 1
+    return last if found > last else int(found)
+
+
+@compiled
+def _grown(array: Any, size: int) -> Any:
+    """Return an array with room for `size` rows, with the old ones in front."""
+    if size <= len(array):
+        return array
+    wider = np.empty((max(size, 2 * len(array)), *array.shape[1:]), array.dtype)
+    wider[: len(array)] = array
+    return wider
+
+
+@compiled
+def _keep(
+    seen: Any, rows: int, row: Any, scores: Floats, table: Floats, machine: int, column: int
+) -> int:
+    """Add the pairs that were scored again to the `rows` of `seen`; return how many there are."""
+    for m in range(scores.shape[0]):
+        for i in range(scores.shape[1]):
+            if (machine < 0 or m == machine or i == column) and scores[m, i] > -np.inf:
+                for k in range(table.shape[2]):
+                    seen[rows, k] = table[m, i, k]
+                row[m, i] = rows
+                rows += 1
+    return rows
+
+
+@compiled
+def roll_out(tasks: Tasks, weights: Weights, rng: np.random.Generator) -> Any:
+    """Return what happens if each pair is drawn, one instance at a time.
+
+    Returns:
+        seen: (U, F) float32 features of pairs as the network sees them; shared by decisions that
+            see the same pair.
+        pairs: (P,) int32 rows of `seen`: the pairs that fit, decision by decision.
+        first: (D + 1,) where each decision's pairs begin.
+        chosen: (D,) which of them was drawn, from 0.
+        tick: (D,) when.
+        span: the makespan.
+    """
+    left, free = tasks.instances.copy(), tasks.capacity.copy()
+    heap, starts = _nothing_runs(), np.zeros(1, np.int64)
+    scratch = _scratch(weights, free.shape[1])
+    width, decisions = len(weights.shift), tasks.instances.sum()
+    seen = np.empty((4096, width), np.float32)
+    pairs = np.empty(16384, np.int32)
+    first = np.zeros(decisions + 1, np.int64)
+    chosen, tick = np.empty(decisions, np.int64), np.empty(decisions)
+    below = np.empty(len(free) * len(tasks.seen))
+    rows, made, now, last = 0, 0, 0.0, 0.0
+    while now < np.inf:
+        last = now
+        _give_back(heap, now, tasks, free)
+        come = int(np.searchsorted(tasks.seen, now, side="right"))
+        waiting = _waiting(come, left)
+        if len(waiting) > 0:
+            longest = _remaining_work(heap, now, tasks, waiting, left, scratch.work)
+            scores = np.empty((len(free), len(waiting)))
+            table = np.empty((len(free), len(waiting), width))
+            row = np.empty((len(free), len(waiting)), np.int32)
+            machine, column = -1, -1
+            while True:
+                _rescore(scores, table, machine, column, tasks, weights, waiting, left, free,
+                         scratch, longest)  # fmt: skip
+                seen = _grown(seen, rows + scores.size)
+                rows = _keep(seen, rows, row, scores, table, machine, column)
+                place = _drawn(scores, below, rng.random()) if scores.max() > -np.inf else -1
+                if place < 0:
+                    break
+                machine, column = place // len(waiting), place % len(waiting)
+                begin = first[made]
+                pairs = _grown(pairs, begin + scores.size)
+                end = begin
+                for m in range(len(free)):
+                    for i in range(len(waiting)):
+                        if scores[m, i] > -np.inf:
+                            if m == machine and i == column:
+                                chosen[made] = end - begin
+                            pairs[end] = row[m, i]
+                            end += 1
+                tick[made] = now
+                made += 1
+                first[made] = end
+                _start(tasks, now, waiting[column], machine, 1, left, free, heap, starts)
+        now = _upcoming(heap, come, len(tasks.seen), tasks)
+    return seen[:rows].copy(), pairs[: first[made]].copy(), first, chosen, tick, last

@@ -1,0 +1,139 @@
+"""A scorer of pairs of a machine and a task: a weighted sum of features, and tanh layers beside it.
+
+Two sets of features are known. ``paper`` is that of F. Li and B. Hu, "DeepJS: Job scheduling based
+on deep reinforcement learning in cloud data center" (ICBDC 2019): free amounts, request, run time
+and the instances left. ``terms`` is that of `simkit.policy.pairs.terms`, whose numbers do not depend on
+the units or the size of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final, Literal
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.policy.pairs.terms import FIT_TERMS, URGENCY_TERMS
+
+__all__ = ["RULES", "TERMS", "FeatureSet", "PairScorer", "paper_features"]
+
+FeatureSet = Literal["paper", "terms"]
+
+TERMS: Final = (*URGENCY_TERMS, *FIT_TERMS)
+"""Names of the features of the set ``terms``."""
+
+
+def paper_features(resources: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the features of the set ``paper``: 2 R + 2."""
+    return (
+        *(f"free_{name}" for name in resources),
+        *(f"request_{name}" for name in resources),
+        "run_time_s",
+        "instances_left",
+    )
+
+
+PAPER_SHIFT: Final = (0.0, 0.0, 0.65, 0.009, 74.0, 80.3)
+PAPER_SCALE: Final = (64.0, 1.0, 0.23, 0.005, 108.0, 643.5)
+"""DeepJS shows a feature x as (x - shift) / scale; made for machines of 64 cores and memory 1."""
+
+
+@dataclass(frozen=True)
+class PairScorer:
+    """The weights of a scorer of F features, with L tanh layers beside the weighted sum.
+
+    With features x and z = (x - shift) / scale the score is linear·z + network(z).
+    """
+
+    features: FeatureSet
+    shift: Floats
+    """(F,)"""
+    scale: Floats
+    """(F,) above 0."""
+    linear: Floats
+    """(F,)"""
+    layers: tuple[tuple[Floats, Floats], ...] = ()
+    """(in, out) weights and (out,) biases of each layer, the last with one output and no tanh.
+
+    None: the weighted sum alone."""
+
+    @classmethod
+    def by_terms(cls, weights: Mapping[str, float], hidden: Sequence[int] = ()) -> PairScorer:
+        """Return a weighted sum of terms by name; its network, if it has one, scores 0."""
+        width = len(TERMS)
+        linear = np.zeros(width)
+        for name, weight in weights.items():
+            linear[TERMS.index(name)] = weight
+        return cls("terms", np.zeros(width), np.ones(width), linear, _zeros(width, hidden))
+
+    @classmethod
+    def of_paper(cls, hidden: Sequence[int] = (3, 9, 6)) -> PairScorer:
+        """Return DeepJS's network for cpu and memory, with weights of 0."""
+        shift, scale = np.array(PAPER_SHIFT), np.array(PAPER_SCALE)
+        return cls("paper", shift, scale, np.zeros(len(shift)), _zeros(len(shift), hidden))
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Inputs of each layer, then the outputs of the last; F alone without a network."""
+        if not self.layers:
+            return (len(self.linear),)
+        return (*(len(weight) for weight, _ in self.layers), 1)
+
+    @property
+    def flat(self) -> Floats:
+        """(W,) the weights in a row: linear, then each layer's weights and biases."""
+        parts = [array.ravel() for layer in self.layers for array in layer]
+        return np.concatenate((self.linear, *parts))
+
+    def with_flat(self, flat: Floats) -> PairScorer:
+        """Return a scorer of the same shape with (W,) other weights, as float32 holds them."""
+        stored = np.asarray(flat, np.float64).astype(np.float32).astype(np.float64)
+        begin, layers = len(self.linear), []
+        for weight, bias in self.layers:
+            middle, end = begin + weight.size, begin + weight.size + bias.size
+            layers.append((stored[begin:middle].reshape(weight.shape), stored[middle:end]))
+            begin = end
+        return replace(self, linear=stored[: len(self.linear)], layers=tuple(layers))
+
+    def scores(self, features: Floats) -> Floats:
+        """Return (P,) scores of (P, F) features.
+
+        Equal rows have equal scores, to the bit: sums are formed one number after the other, not by
+        a matrix product, whose order depends on a row's place.
+        """
+        seen = (features - self.shift) / self.scale
+        total = _weighted(seen, self.linear[:, None])[:, 0]
+        for number, (weight, bias) in enumerate(self.layers):
+            seen = _weighted(seen, weight) + bias
+            if number + 1 < len(self.layers):
+                seen = np.tanh(seen)
+        return total + seen[:, 0] if self.layers else total
+
+
+def _zeros(inputs: int, hidden: Sequence[int]) -> tuple[tuple[Floats, Floats], ...]:
+    if not hidden:
+        return ()
+    return tuple((np.zeros(pair), np.zeros(pair[1])) for pair in pairwise((inputs, *hidden, 1)))
+
+
+def _weighted(seen: Floats, weight: Floats) -> Floats:
+    """Return (P, out) of (P, in) and (in, out)."""
+    total: Floats = seen[:, :1] * weight[0]
+    for k in range(1, len(weight)):
+        total = total + seen[:, k : k + 1] * weight[k]
+    return total
+
+
+RULES: Final[Mapping[str, PairScorer]] = {
+    "balance": PairScorer.by_terms({"urgency": 1.0, "balance": 1.0, "cosine": 0.5}),
+    "longest": PairScorer.by_terms({"log_time": 1.0, "imbalance_after": -0.001}),
+    "work": PairScorer.by_terms(
+        {"time": 1.0, "work": 1.0, "balance": 2.0, "imbalance_after": -0.001}
+    ),
+    "longest-cosine": PairScorer.by_terms({"time": 1.0, "cosine": 0.5}),
+    "work-cosine": PairScorer.by_terms({"time": 1.0, "work": 1.0, "cosine": 0.5}),
+}
+"""Simple rules as weighted sums of terms; the lookahead chooses among them."""

@@ -1,0 +1,112 @@
+"""Fitness that looks at the remaining work of all tasks, waiting and running."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs
+from simkit.policy.pairs.terms import fit_terms, on_grid, urgency_terms
+from simkit.policy.power_view import NO_SIGNALS
+from simkit.policy.state import State, SystemInfo
+from simkit.policy.task import Allocation
+
+__all__ = ["RunningWork", "WorkFitness"]
+
+
+class RunningWork:
+    """The resource-seconds that running tasks are expected to need yet; follows a run.
+
+    Only what started or ended since the last look is looked at. An expected end counts as it was
+    when the allocation was first seen.
+    """
+
+    def __init__(self, resources: int) -> None:
+        self._until: dict[Allocation, tuple[Floats, float]] = {}  # → amounts held, expected end
+        self._held: Floats = np.zeros(resources)
+        self._weighted: Floats = np.zeros(resources)  # Σ held · expected end
+
+    def update(self, state: State) -> Floats:
+        """Return (R,) resource-seconds from now on."""
+        for allocation in state.ended:
+            if (known := self._until.pop(allocation, None)) is not None:
+                self._add(*known, -1.0)
+        for allocation in state.running.newest():
+            if allocation in self._until:
+                break
+            known = np.array(allocation.held), allocation.expected_end_s
+            self._until[allocation] = known
+            self._add(*known, 1.0)
+        if not self._until:  # what rounding has left
+            self._held[:] = self._weighted[:] = 0.0
+        left: Floats = np.maximum(self._weighted - state.now * self._held, 0.0)
+        return left
+
+    def _add(self, held: Floats, end_s: float, sign: float) -> None:
+        self._held += sign * held
+        self._weighted += sign * end_s * held
+
+
+class WorkFitness(ABC):
+    """A pair fitness that knows the remaining work of all tasks at the decision's beginning.
+
+    A subclass scores pairs by their terms; see `simkit.policy.pairs.terms`. With `weigh` in place
+    of `begin`, a simulator with other rules of time can say what remains.
+    """
+
+    by_state = True
+    signals = NO_SIGNALS
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run."""
+        self._running = RunningWork(len(info.resources))
+
+    def begin(self, state: State) -> None:
+        """Take the remaining work of what waits and what runs."""
+        running, total = self._running.update(state), _positive(state.room.capacity.sum(axis=0))
+        columns = state.queue.columns()
+        waiting = columns.demand @ (columns.remaining * columns.estimate_s / columns.instances)
+        longest_s = float(columns.estimate_s.max(initial=0.0))
+        self.weigh((waiting + running) / total, longest_s, total)
+
+    def weigh(self, work_s: Floats, longest_s: float, total: Floats) -> None:
+        """Take what remains.
+
+        Args:
+            work_s: (R,) remaining work: resource-seconds over the cluster's capacity.
+            longest_s: the longest time for which a task that waits holds a machine.
+            total: (R,) the cluster's capacity, above 0.
+        """
+        self._work_s: Floats = on_grid(work_s)
+        self._longest_s, self._total = longest_s, total
+
+    def urgency(self, pairs: MachineTaskPairs) -> tuple[Any, ...]:
+        """Return the five `urgency_terms`, (P,) each."""
+        request, free = _shares(pairs)
+        share = (pairs.request / self._total).max(axis=1)
+        return urgency_terms(pairs.estimate_s, pairs.remaining, request, free, share, self._work_s)
+
+    def fit(self, pairs: MachineTaskPairs) -> tuple[Any, ...]:
+        """Return the eleven `fit_terms`, (P,) each."""
+        request, free = _shares(pairs)
+        return fit_terms(
+            pairs.estimate_s, pairs.remaining, request, free, self._work_s, self._longest_s
+        )
+
+    @abstractmethod
+    def scores(self, pairs: MachineTaskPairs) -> Floats:
+        """Return (P,) finite scores."""
+
+
+def _shares(pairs: MachineTaskPairs) -> tuple[Floats, Floats]:
+    """Return (R, P) what is asked for and what is free, as shares of the machine's capacity."""
+    capacity = _positive(pairs.capacity)
+    return (pairs.request / capacity).T, (pairs.free / capacity).T
+
+
+def _positive(amounts: Floats) -> Floats:
+    """Return amounts with 1 for those that are 0: nobody can ask for them."""
+    return np.where(amounts > 0, amounts, 1.0)

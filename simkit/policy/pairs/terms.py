@@ -1,0 +1,142 @@
+"""Terms of scores of a machine and a task: how urgent the task is, and how well the two match.
+
+They look at the remaining work of all tasks: the resource-seconds that waiting and running tasks
+still need, over what the cluster has. The largest of these times, and at least a second, is the
+*horizon*: no schedule can end sooner. A task that holds its machine for much of the horizon, or
+whose instances together need much of it, is urgent; one that asks for the resource of which most
+work remains keeps that resource busy.
+
+The functions calculate with numbers, where a compiler takes them, and with arrays, where NumPy
+does. Amounts are shares of the machine's capacity, with resources on the first axis: (R,) for one
+pair, (R, P) for P of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from simkit.arrays import Floats
+
+__all__ = ["FIT_TERMS", "URGENCY_TERMS", "fit_terms", "on_grid", "urgency_terms"]
+
+URGENCY_TERMS: Final = ("time", "urgency", "work", "balance", "cosine")
+"""Names of what `urgency_terms` returns."""
+FIT_TERMS: Final = (
+    "log_time", "relative_time", "log_left", "largest_share", "skew", "free_after",
+    "least_free_after", "imbalance_after", "balance_after", "work_skew", "log_horizon",
+)  # fmt: skip
+"""Names of what `fit_terms` returns."""
+
+_MOST = 3.0  # of a time as a share of the horizon
+_TINY = 1e-12
+_GRID = 2.0**20
+
+
+def on_grid(work_s: Any) -> Any:
+    """Return remaining work in multiples of 2⁻²⁰ s, so that it is the same in any order of sums."""
+    return np.round(work_s * _GRID) / _GRID
+
+
+def urgency_terms(
+    hold_s: Any, left: Any, request: Any, free: Any, cluster_share: Any, work_s: Floats
+) -> tuple[Any, Any, Any, Any, Any]:
+    """Return five terms of each pair.
+
+    ``time``: how long an instance holds its machine, over the horizon, at most 3. ``work``: the
+    same for all that is left of the task, if it had the cluster to itself. ``urgency``: the larger
+    of the two. ``balance``: how much of the request is of the resources of which most work remains;
+    with w and q the work and the request, each divided by its sum, Σ (R·w - 1)·q: from -1 to R - 1,
+    0 if the same remains of all. ``cosine``: of the angle between request and free amounts.
+
+    Args:
+        hold_s: time for which an instance holds its machine.
+        left: instances of the task that wait.
+        request: (R, …) what an instance asks for.
+        free: (R, …) what is free on the machine.
+        cluster_share: the largest share of one of the cluster's resources that an instance asks
+            for.
+        work_s: (R,) remaining work of each resource, in multiples as `on_grid` makes them:
+            resource-seconds over what the cluster has.
+    """
+    resources = len(work_s)
+    horizon, work = 1.0, 0.0
+    for k in range(resources):
+        horizon = max(horizon, work_s[k])
+        work += work_s[k]
+    asked, product, of_free, of_request = request[0], free[0] * request[0], free[0], request[0]
+    of_free, of_request = free[0] * free[0], request[0] * request[0]
+    for k in range(1, resources):
+        asked = asked + request[k]
+        product = product + free[k] * request[k]
+        of_free = of_free + free[k] * free[k]
+        of_request = of_request + request[k] * request[k]
+    asked, work = np.maximum(asked, _TINY), max(work, _TINY)
+    balance = (resources * work_s[0] / work - 1.0) * request[0] / asked
+    for k in range(1, resources):
+        balance = balance + (resources * work_s[k] / work - 1.0) * request[k] / asked
+    task_s = left * hold_s * cluster_share
+    return (
+        np.minimum(hold_s / horizon, _MOST),
+        np.minimum(np.maximum(hold_s, task_s) / horizon, _MOST),
+        np.minimum(task_s / horizon, _MOST),
+        balance,
+        product / np.maximum(np.sqrt(of_free * of_request), _TINY),
+    )
+
+
+def fit_terms(
+    hold_s: Any, left: Any, request: Any, free: Any, work_s: Floats, longest_s: float
+) -> tuple[Any, ...]:
+    """Return eleven further terms of each pair, about as large as 1.
+
+    Of the task: the logarithms of time and of instances left, its time beside the longest of those
+    that wait, the largest share that it asks for, and how far that is above the mean. Of the
+    machine with one instance more: the mean and the least share left free, the difference between
+    the largest and the least, and how much of what is left is of the resources of which most work
+    remains, as in ``balance``. Of the moment: how far the remaining work of the busiest resource is
+    above the mean, and the logarithm of the horizon.
+
+    Args:
+        hold_s: as in `urgency_terms`, and so what follows.
+        left: instances.
+        request: (R, …)
+        free: (R, …)
+        work_s: (R,)
+        longest_s: the longest time for which a task that waits holds a machine.
+    """
+    resources = len(work_s)
+    horizon, work = 1.0, 0.0
+    for k in range(resources):
+        horizon = max(horizon, work_s[k])
+        work += work_s[k]
+    work = max(work, _TINY)
+    after = free[0] - request[0]
+    asked, largest = request[0], request[0]
+    most, least, total, skew = after, after, after, work_s[0]
+    for k in range(1, resources):
+        after = free[k] - request[k]
+        asked = asked + request[k]
+        largest = np.maximum(largest, request[k])
+        most, least, total = np.maximum(most, after), np.minimum(least, after), total + after
+        skew = max(skew, work_s[k])
+    some = np.maximum(total, _TINY)
+    balance = (resources * work_s[0] / work - 1.0) * (free[0] - request[0]) / some
+    for k in range(1, resources):
+        term = (resources * work_s[k] / work - 1.0) * (free[k] - request[k])
+        balance = balance + term / some
+    no_more = 0.0 * largest  # so that a term of the moment has one number for each pair
+    return (
+        np.log(np.maximum(hold_s, 1.0)) / 7.0 + no_more,
+        hold_s / max(longest_s, _TINY) + no_more,
+        np.log(1.0 + left) / 7.0 + no_more,
+        np.log(np.maximum(largest, 1e-4)) / 5.0 + 1.0,
+        resources * largest / np.maximum(asked, _TINY) - 1.0,
+        total / resources,
+        least,
+        most - least,
+        balance,
+        resources * skew / work - 1.0 + no_more,
+        np.log(horizon) / 7.0 + no_more,
+    )

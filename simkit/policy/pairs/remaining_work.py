@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from heapq import heappop, heappush
+from itertools import takewhile
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -20,34 +23,58 @@ __all__ = ["RunningWork", "WorkFitness"]
 class RunningWork:
     """The resource-seconds that running tasks are expected to need yet; follows a run.
 
-    Only what started or ended since the last look is looked at. An expected end counts as it was
-    when the allocation was first seen.
+    What has outlived its estimate needs nothing more, unless its expected end is corrected. Only
+    what started, ended or became overdue since the last look is looked at; all that runs where
+    decisions without waiting tasks were left out, or allocations were split.
     """
 
     def __init__(self, resources: int) -> None:
-        self._until: dict[Allocation, tuple[Floats, float]] = {}  # → amounts held, expected end
-        self._held: Floats = np.zeros(resources)
+        self._until: dict[Allocation, float] = {}  # all that runs → the expected end that counts
+        self._ends: list[tuple[float, int, Allocation]] = []  # a heap; also of what has ended
+        self._newest = 0  # rank of the youngest of them; ranks begin with 1
+        self._held: Floats = np.zeros(resources)  # of what is not overdue
         self._weighted: Floats = np.zeros(resources)  # Σ held · expected end
 
     def update(self, state: State) -> Floats:
         """Return (R,) resource-seconds from now on."""
         for allocation in state.ended:
-            if (known := self._until.pop(allocation, None)) is not None:
-                self._add(*known, -1.0)
-        for allocation in state.running.newest():
+            self._forget(allocation)
+        fresh = list(takewhile(lambda a: a.rank > self._newest, state.running.newest()))
+        for allocation in reversed(fresh):  # oldest first, as they started
+            self._newest = allocation.rank
+            self._expect(allocation, state.now)
+        if len(self._until) > len(state.running):
+            for allocation in [each for each in self._until if each not in state.running]:
+                self._forget(allocation)
+        due: list[Allocation] = []
+        while self._ends and self._ends[0][0] <= state.now:
+            due.append(heappop(self._ends)[2])
+        for allocation in due:
             if allocation in self._until:
-                break
-            known = np.array(allocation.held), allocation.expected_end_s
-            self._until[allocation] = known
-            self._add(*known, 1.0)
+                self._forget(allocation)
+                self._expect(allocation, state.now)  # its end may have been corrected by now
         if not self._until:  # what rounding has left
             self._held[:] = self._weighted[:] = 0.0
         left: Floats = np.maximum(self._weighted - state.now * self._held, 0.0)
         return left
 
-    def _add(self, held: Floats, end_s: float, sign: float) -> None:
-        self._held += sign * held
-        self._weighted += sign * end_s * held
+    def _expect(self, allocation: Allocation, now: float) -> None:
+        end_s = self._until[allocation] = allocation.expected_end_s
+        if end_s >= now:
+            heappush(self._ends, (end_s, allocation.rank, allocation))
+            self._add(allocation, end_s, 1.0)
+        else:
+            self._until[allocation] = -inf
+
+    def _forget(self, allocation: Allocation) -> None:
+        end_s = self._until.pop(allocation, -inf)
+        if end_s > -inf:
+            self._add(allocation, end_s, -1.0)
+
+    def _add(self, allocation: Allocation, end_s: float, sign: float) -> None:
+        held = sign * np.array(allocation.held)
+        self._held += held
+        self._weighted += end_s * held
 
 
 class WorkFitness(ABC):

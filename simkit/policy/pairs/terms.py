@@ -65,17 +65,18 @@ def urgency_terms(
     for k in range(resources):
         horizon = max(horizon, work_s[k])
         work += work_s[k]
-    asked, product, of_free, of_request = request[0], free[0] * request[0], free[0], request[0]
+    asked, product = request[0], free[0] * request[0]
     of_free, of_request = free[0] * free[0], request[0] * request[0]
     for k in range(1, resources):
         asked = asked + request[k]
         product = product + free[k] * request[k]
         of_free = of_free + free[k] * free[k]
         of_request = of_request + request[k] * request[k]
+    even = 1.0 if work > 0.0 else 0.0  # where nothing remains, the same remains of all
     asked, work = np.maximum(asked, _TINY), max(work, _TINY)
-    balance = (resources * work_s[0] / work - 1.0) * request[0] / asked
+    balance = (resources * work_s[0] / work - even) * request[0] / asked
     for k in range(1, resources):
-        balance = balance + (resources * work_s[k] / work - 1.0) * request[k] / asked
+        balance = balance + (resources * work_s[k] / work - even) * request[k] / asked
     task_s = left * hold_s * cluster_share
     return (
         np.minimum(hold_s / horizon, _MOST),
@@ -111,6 +112,7 @@ def fit_terms(
     for k in range(resources):
         horizon = max(horizon, work_s[k])
         work += work_s[k]
+    even = 1.0 if work > 0.0 else 0.0
     work = max(work, _TINY)
     after = free[0] - request[0]
     asked, largest = request[0], request[0]
@@ -122,9 +124,9 @@ def fit_terms(
         most, least, total = np.maximum(most, after), np.minimum(least, after), total + after
         skew = max(skew, work_s[k])
     some = np.maximum(total, _TINY)
-    balance = (resources * work_s[0] / work - 1.0) * (free[0] - request[0]) / some
+    balance = (resources * work_s[0] / work - even) * (free[0] - request[0]) / some
     for k in range(1, resources):
-        term = (resources * work_s[k] / work - 1.0) * (free[k] - request[k])
+        term = (resources * work_s[k] / work - even) * (free[k] - request[k])
         balance = balance + term / some
     no_more = 0.0 * largest  # so that a term of the moment has one number for each pair
     return (
@@ -137,6 +139,6 @@ def fit_terms(
         least,
         most - least,
         balance,
-        resources * skew / work - 1.0 + no_more,
+        resources * skew / work - even + no_more,
         np.log(horizon) / 7.0 + no_more,
     )

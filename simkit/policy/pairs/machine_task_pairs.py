@@ -95,6 +95,17 @@ Score = Callable[[MachineTaskPairs], Floats]
 """From P pairs to (P,) scores."""
 
 
+def checked_scores(score: Score, pairs: MachineTaskPairs) -> Floats:
+    """Return (P,) scores; raises PolicyError unless each is a finite number."""
+    scores = np.asarray(score(pairs), dtype=np.float64)
+    if scores.shape != pairs.task.shape or not np.isfinite(scores).all():
+        raise PolicyError(
+            f"fitness: {_name(score)} gives {_fault(scores, pairs)}; a score is one finite number "
+            "for each pair"
+        )
+    return scores
+
+
 _BLOCK = 2048  # pairs prepared ahead, so that many are scored at a time
 _MOST_PAIRS = 2**18  # in one table, so that its columns stay small
 
@@ -244,14 +255,9 @@ class PairPlacer:
 
     def _ask(self, task: Ints, machine: Ints, free: Floats) -> Floats:
         capacity = self._capacity.take(machine, axis=0)
-        pairs = MachineTaskPairs(self._facts, task, machine, free, capacity)
-        scores = np.asarray(self._score(pairs), dtype=np.float64)
-        if scores.shape != task.shape or not np.isfinite(scores).all():
-            raise PolicyError(
-                f"fitness: {_name(self._score)} gives {_fault(scores, pairs)}; a score is one "
-                "finite number for each pair"
-            )
-        return scores
+        return checked_scores(
+            self._score, MachineTaskPairs(self._facts, task, machine, free, capacity)
+        )
 
     def _find_best(self, columns: Ints) -> None:
         table = self._scores[columns]

@@ -5,7 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, Score, TaskColumns
+from simkit.policy.pairs.machine_task_pairs import (
+    MachineTaskPairs,
+    Score,
+    TaskColumns,
+    checked_scores,
+)
 
 __all__ = ["PairTable"]
 
@@ -18,7 +23,7 @@ class PairTable:
     """
 
     def __init__(self, score: Score, facts: TaskColumns, free: Floats, capacity: Floats) -> None:
-        """Score all pairs.
+        """Score all pairs; raises PolicyError, as `place` does, for a score that is not finite.
 
         Args:
             score: from pairs to scores.
@@ -74,4 +79,4 @@ class PairTable:
             pairs = MachineTaskPairs(
                 facts, task, machine, self.free[machine], self._capacity[machine]
             )
-            self._scores[machine, task] = self._score(pairs)
+            self._scores[machine, task] = checked_scores(self._score, pairs)

@@ -39,13 +39,13 @@ from simkit.errors import PolicyError, ScenarioError, did_you_mean
 from simkit.policies.packing import Balance
 from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.cloudsimpy_ticks import ArrivalTicks, hold_ticks
-from simkit.policy.fitness import PairFitness
+from simkit.policy.fitness import PairFitness, Score
 from simkit.policy.pairs.machine_task_pairs import TaskColumns
 from simkit.policy.pairs.pair_table import PairTable
 from simkit.policy.task import Allocation, Task
 
-Placed = dict[int, dict[int, int]]
-"""Row of a task → machine → instances."""
+Placed = list[tuple[int, dict[int, int]]]
+"""(row of a task, machine → instances), in order; a task comes again after others had a turn."""
 
 _THRESHOLD = 0.8  # CloudSimPy's random fitness takes a pair if it draws more than this
 
@@ -67,8 +67,8 @@ class CloudSimPy:
     machine, then to the first task:
 
     - ``balance``: the pair that `simkit.policies.packing.Balance` scores highest.
-    - any pair fitness, such as an agent's. Times are ticks to it, and it sees the instances left
-      and the free amounts of the moment.
+    - any pair fitness, such as an agent's, or a function of `MachineTaskPairs`. Times are ticks to
+      it, and it sees the instances left and the free amounts of the moment.
 
     A task that does not fit does not block others. There are no gangs, partitions or suspensions.
 
@@ -81,13 +81,15 @@ class CloudSimPy:
     partitions that use only some machines, and decisions between ticks.
     """
 
-    def __init__(self, fitness: str | PairFitness = "first-fit", *, draws: bool = False) -> None:
+    def __init__(
+        self, fitness: str | PairFitness | Score = "first-fit", *, draws: bool = False
+    ) -> None:
         self.fitness = fitness
         if fitness == "balance":
             fitness = Balance()
         if not isinstance(fitness, str):
-            self._scorer: PairFitness | None = fitness
-            self._rule = _by_score(fitness, draws=draws)
+            self._scorer: PairFitness | Score | None = fitness
+            self._rule = _by_score(getattr(fitness, "scores", fitness), draws=draws)
             return
         if fitness not in _RULES:
             known = did_you_mean(fitness, [*_RULES, "balance"])
@@ -123,7 +125,7 @@ class CloudSimPy:
         if room.anything():
             self._show_work(state, room)
             self._rule(room)
-            for task, on in room.placed.items():
+            for task, on in room.placed:
                 yield Place(self._tasks[task], tuple(on.items()))
             self._tasks = [task for task in self._tasks if task.waiting]
 
@@ -151,6 +153,7 @@ class CloudSimPy:
         """Tell a fitness that looks at remaining work what remains, in ticks."""
         if (weigh := getattr(self._scorer, "weigh", None)) is not None:
             total = self._capacity.sum(axis=0)
+            total[total <= 0] = 1.0  # nobody asks for what there is none of
             left = np.array(room.left) * room.hold_ticks @ room.request
             for allocation in (*state.running, *self._late):
                 task = allocation.task
@@ -205,7 +208,7 @@ class _Tick:
         self.hold_ticks = hold_ticks(self.estimate_s)
         self.left = [task.remaining for task in tasks]
         self.waiting = np.ones(len(tasks), np.bool_)
-        self.placed: Placed = {}
+        self.placed: Placed = []
 
     def anything(self) -> bool:
         """Return whether anything could fit; False at most ticks with a long queue."""
@@ -227,7 +230,9 @@ class _Tick:
         self.free[machine] = row
         self.left[task] -= count
         self.waiting[task] = self.left[task] > 0
-        on = self.placed.setdefault(task, {})
+        if not self.placed or self.placed[-1][0] != task:
+            self.placed.append((task, {}))  # apart, as what started first also comes free first
+        on = self.placed[-1][1]
         on[machine] = on.get(machine, 0) + count
 
 
@@ -309,11 +314,11 @@ def _nth(by_machine: Sequence[Ints], number: int) -> tuple[int, int]:
     return machine, int(by_machine[machine][number])
 
 
-def _by_score(fitness: PairFitness, *, draws: bool) -> Callable[[_Tick], None]:
+def _by_score(score: Score, *, draws: bool) -> Callable[[_Tick], None]:
     def rule(room: _Tick) -> None:
         facts = TaskColumns(room.tasks, room.free.shape[1])
         facts.request, facts.estimate_s = room.request, room.hold_ticks
-        table = PairTable(fitness.scores, facts, room.free.copy(), room.capacity)
+        table = PairTable(score, facts, room.free.copy(), room.capacity)
         while (pair := table.draw(room.rng) if draws else table.best()) is not None:
             table.place(*pair)
             room.place(*pair, most=1)

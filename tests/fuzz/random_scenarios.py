@@ -20,8 +20,8 @@ ORDERS = (
 )  # fmt: skip
 VALUE_ORDERS = ("qos", "value", "value-density", "least-slack")
 FITNESSES = (
-    "best-fit", "cosine", "dot-product", "drf", "first-fit", "l2-norm", "packer", "random",
-    "spread", "stack", "tetris", "worst-fit",
+    "balance", "best-fit", "cosine", "dot-product", "drf", "first-fit", "l2-norm", "packer",
+    "random", "spread", "stack", "tetris", "worst-fit",
 )  # fmt: skip
 PLACEMENTS = ("best-fit", "first-fit", "random", "worst-fit")
 TASK_COLUMNS = {

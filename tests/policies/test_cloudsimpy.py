@@ -57,6 +57,17 @@ def bags(*rows):
     )
 
 
+def in_one_job(jobs):
+    """Return the same tasks as those of the first job, so that all are seen at the first tick."""
+    return replace(
+        jobs,
+        job_id=jobs.job_id[:1],
+        submit_time_s=jobs.submit_time_s[:1],
+        first_task=np.array([0, len(jobs.task_id)]),
+        **{name: getattr(jobs, name)[:1] for name in JOB_COLUMNS},
+    )
+
+
 def started(run):
     """Return (start, task, machine, count) of every allocation."""
     columns = ["start_time_s", "task_id", "machine_id", "count"]
@@ -139,6 +150,21 @@ def test_scores_use_the_amounts_that_were_read(simulate):
     assert [row[:2] for row in started(run)] == [(1, 1), (10, 0)]
 
 
+def test_what_started_first_comes_free_first(simulate):
+    """Amounts are added up instance by instance; in another order they would not give 1 again."""
+
+    def in_turn(pairs):
+        return pairs.remaining + np.array([0.0, 0.5, -9.0])[pairs.task]
+
+    assert 1 - 0.3 - 0.1 - 0.3 + 0.3 + 0.1 + 0.3 == 1
+    assert 1 - 0.3 - 0.1 - 0.3 + 0.3 + 0.3 + 0.1 < 1
+    jobs = in_one_job(bags((0, 2, 0.3, 0, 1), (0, 1, 0.1, 0, 1), (0, 1, 1, 0, 1)))
+    one = Cluster(("cpu", "mem"), ("a",), np.array([[1.0, 1.0]]))
+    run = simulate(CloudSimPy(in_turn), jobs, one, rules=EVERY_SECOND)
+    in_order = run["allocations"].select("start_time_s", "task_id").rows()
+    assert in_order == [(1, 0), (1, 1), (1, 0), (3, 2)]
+
+
 def test_the_table_keeps_the_digits_of_its_memory(table):
     """Every request is the decimal of the file, through chunks and the engine's tasks."""
     frame = pl.read_csv(DATA / "alibaba" / "cloudsimpy_jobs.csv.gz")
@@ -169,13 +195,7 @@ def test_random_is_the_original_draw_by_draw(seed, simulate):
         free[machine] = [f - a for f, a in zip(free[machine], waiting.pop(task), strict=True)]
         expected[task] = machine
     jobs = bags(*((0, 1, cpu, mem, 90) for cpu, mem in amounts))
-    one_job = replace(
-        jobs,
-        job_id=jobs.job_id[:1],
-        submit_time_s=jobs.submit_time_s[:1],
-        first_task=np.array([0, len(amounts)]),
-        **{name: getattr(jobs, name)[:1] for name in JOB_COLUMNS},
-    )  # all tasks are seen at the first tick
+    one_job = in_one_job(jobs)
     cluster = Cluster(("cpu", "mem"), tuple("abcd"), np.full((4, 2), 6.0))
     run = simulate(CloudSimPy("random"), one_job, cluster, rules=EVERY_SECOND, seed=seed)
     assert {row[1]: row[2] for row in started(run) if row[0] == 1} == expected

@@ -29,7 +29,7 @@ MACHINES = {
     "cosine": packing.Cosine,
     "l2": packing.L2Norm,
 }
-PAIRS = {"packer": alignment.Packer, "tetris": alignment.Tetris}
+PAIRS = {"packer": alignment.Packer, "tetris": alignment.Tetris, "balance": alignment.Balance}
 
 CAPACITY = np.array([[8.0, 16.0], [8.0, 16.0], [4.0, 64.0], [8.0, 16.0]])
 FREE = np.array([[4.0, 16.0], [8.0, 4.0], [4.0, 32.0], [2.0, 2.0]])

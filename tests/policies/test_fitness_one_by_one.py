@@ -48,6 +48,7 @@ MEMBERS = {
     "packer": alignment.Packer,
     "tetris": alignment.Tetris,
     "tetris, work alone": lambda: alignment.Tetris(srtf=1.0),
+    "balance": alignment.Balance,
     "custom": lambda: tightest,
     "custom, by state": Tightest,
 }

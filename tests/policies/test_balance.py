@@ -1,0 +1,159 @@
+"""Fitness `balance`: what it prefers, under its own rules and under CloudSimPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from simkit import simulate as run_scenario
+from simkit.engine.simulation import Rules
+from simkit.errors import ScenarioError
+from simkit.policies.cloudsimpy import CloudSimPy
+from simkit.policies.packing import Balance
+from simkit.policy import Policy
+from simkit.policy.fitness import FitnessPolicy
+from simkit.workload import JOB_COLUMNS, Workload
+from simkit.workload.cluster import Cluster
+
+Simulate = Callable[..., Any]
+Row = tuple[int, float, float, float]
+"""Instances, cpu, mem and run time."""
+
+ONE = Cluster(("cpu", "mem"), ("a",), np.array([[4.0, 4.0]]))
+TWO = Cluster(("cpu", "mem"), ("a", "b"), np.array([[4.0, 4.0]] * 2))
+SHAPES = Cluster(("cpu", "mem"), ("even", "cores"), np.array([[4.0, 4.0], [8.0, 2.0]]))
+EVERY_SECOND = Rules(every_s=1.0)
+POLICIES: dict[str, Callable[[], Policy]] = {
+    "own rules": lambda: FitnessPolicy(Balance()),
+    "CloudSimPy's": lambda: CloudSimPy("balance"),
+}
+
+
+def batch(*rows: Row) -> Workload:
+    """Return a job with one bag a row."""
+    count, cpu, mem, run = (np.array(column, float) for column in zip(*rows, strict=True))
+    return Workload(
+        resources=("cpu", "mem"),
+        job_id=np.zeros(1, int),
+        submit_time_s=np.zeros(1),
+        first_task=np.array([0, len(rows)]),
+        task_id=np.arange(len(rows)),
+        instances=count.astype(int),
+        request=np.column_stack((cpu, mem)),
+        run_time_s=run,
+        requested_time_s=run,
+        gang=np.zeros(len(rows), bool),
+    )
+
+
+def first_starts(policy: Policy, jobs: Workload, cluster: Cluster, simulate: Simulate) -> Any:
+    """Return (task, machine, count) of what starts at the first decision with tasks."""
+    run = simulate(policy, jobs, cluster, rules=EVERY_SECOND)
+    rows = run["allocations"].select("start_time_s", "task_id", "machine_id", "count").rows()
+    first = min(start for start, *_ in rows)
+    return sorted(tuple(rest) for start, *rest in rows if start == first)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    ("rows", "cluster", "expected"),
+    [
+        # The longest goes first, whatever its place.
+        ([(1, 3, 3, 5), (1, 3, 3, 9), (1, 3, 3, 7)], ONE, [(1, 0, 1)]),
+        # 40 instances of 3 s need 30 s of the cluster: more than one of 9 s holds it.
+        ([(1, 4, 4, 9), (40, 1, 1, 3)], ONE, [(1, 0, 4)]),
+        # Equally long ones; the short ones ask for memory, so what asks for more of it goes first.
+        ([(1, 3, 2, 20), (1, 2, 3, 20), *[(1, 0.1, 3, 4)] * 6], ONE, [(1, 0, 1)]),
+        # … and with short ones that ask for cores, the other one.
+        ([(1, 3, 2, 20), (1, 2, 3, 20), *[(1, 3, 0.1, 4)] * 6], ONE, [(0, 0, 1)]),
+        # Amounts count as shares of the machine: where there is less memory than cores, memory is
+        # the busier resource, and a larger part of what it asks for.
+        ([(1, 0.5, 0.5, 5)], SHAPES, [(0, 1, 1)]),
+        # The long one takes cores of the first machine. What asks for memory fits the rest's shape;
+        # what asks for cores fits the empty machine better.
+        ([(1, 3, 0, 50), (1, 0.5, 2, 5)], TWO, [(0, 0, 1), (1, 0, 1)]),
+        ([(1, 3, 0, 50), (1, 1, 0.1, 5)], TWO, [(0, 0, 1), (1, 1, 1)]),
+    ],
+)
+def test_what_it_prefers(
+    rows: list[Row], cluster: Cluster, expected: Any, policy: str, simulate: Simulate
+) -> None:
+    assert first_starts(POLICIES[policy](), batch(*rows), cluster, simulate) == expected
+
+
+def test_work_that_runs_counts(simulate: Simulate) -> None:
+    """Memory is the busiest resource because of what runs; so what asks for it goes first."""
+    # At 30 s, the first job still needs 4 · 70 of memory; those of 20 s come, and one has to wait.
+    rows = [(1, 0.1, 4, 100), (1, 3, 2, 20), (1, 2, 3, 20)]
+    jobs = batch(*rows)
+    apart = replace_jobs(jobs, first_task=[0, 1, 3], submit_time_s=[0.0, 30.0])
+    for policy in POLICIES.values():
+        run = simulate(policy(), apart, TWO, rules=EVERY_SECOND)
+        start = dict(run["allocations"].select("task_id", "start_time_s").rows())
+        assert start[2] < start[1]
+
+
+def replace_jobs(jobs: Workload, first_task: list[int], submit_time_s: list[float]) -> Workload:
+    """Return the same tasks, in other jobs."""
+    rows = np.arange(len(submit_time_s))
+    columns = {name: np.full(len(rows), -1) for name in JOB_COLUMNS}
+    return replace(
+        jobs, job_id=rows, first_task=np.array(first_task), submit_time_s=np.array(submit_time_s),
+        **columns,
+    )  # fmt: skip
+
+
+def test_a_resource_that_there_is_none_of(simulate: Simulate) -> None:
+    cluster = Cluster(("cpu", "mem"), ("a",), np.array([[4.0, 0.0]]))
+    for policy in POLICIES.values():
+        rows: list[Row] = [(1, 3, 0, 5), (1, 3, 0, 9)]
+        assert first_starts(policy(), batch(*rows), cluster, simulate) == [(1, 0, 1)]
+
+
+@pytest.fixture
+def scenario(tmp_path: Any) -> dict[str, Any]:
+    """Return a scenario of three jobs on one machine, the second of which is the longest."""
+    header = "job_id,task_id,submit_time,duration,instances_num,cpu,memory"
+    rows = "1,1,0,2,1,3,0.5\n2,1,0,9,1,3,0.5\n3,1,0,5,1,3,0.5\n"
+    (tmp_path / "jobs.csv").write_text(f"{header}\n{rows}")
+    return {
+        "workload": {"type": "tasks", "path": str(tmp_path / "jobs.csv")},
+        "cluster": {"machines": [{"count": 1, "cpu": 4, "mem": 1}]},
+        "policy": {"fitness": "balance"},
+        "estimates": "actual",
+    }
+
+
+@pytest.mark.parametrize(
+    ("more", "starts"),
+    [
+        # All at once: the longest first.
+        ({}, [14.0, 0.0, 9.0]),
+        # CloudSimPy sees the first job at 1 s, and the others with it.
+        ({"compat": "cloudsimpy"}, [15.0, 1.0, 10.0]),
+    ],
+)
+def test_in_a_scenario(scenario: dict[str, Any], more: dict[str, str], starts: list[float]) -> None:
+    if more:
+        scenario["scheduling"] = {"every": "1s"}
+    made = run_scenario({**scenario, "policy": {"fitness": "balance", **more}})
+    assert made.jobs.sort("job_id")["start_time_s"].to_list() == starts
+
+
+def test_it_takes_no_arguments(scenario: dict[str, Any]) -> None:
+    with pytest.raises(ScenarioError, match=r"fitness: 'balance' takes no argument 'srtf'"):
+        run_scenario({**scenario, "policy": {"fitness": {"type": "balance", "srtf": 0.5}}})
+
+
+def test_a_function_scores_under_cloudsimpys_rules(simulate: Simulate) -> None:
+    policy = CloudSimPy(lambda pairs: pairs.estimate_s)
+    assert first_starts(policy, batch((1, 3, 3, 5), (1, 3, 3, 9)), ONE, simulate) == [(1, 0, 1)]
+
+
+def test_the_order_of_submission_breaks_ties(simulate: Simulate) -> None:
+    for policy in POLICIES.values():
+        assert first_starts(policy(), batch(*[(1, 3, 3, 5)] * 3), ONE, simulate) == [(0, 0, 1)]

@@ -194,8 +194,9 @@ def test_only_learners_know_torch() -> None:
     assert {room_of(module) for module, _ in outside("torch")} <= {"learners"}
 
 
-def test_only_what_kernels_share_knows_numba() -> None:
-    assert {m for m, _ in outside("numba")} == {"simkit.learners.pool.compiled"}
+def test_only_compiled_event_loops_know_numba() -> None:
+    loops = {"simkit.learners.pairs.kernel", "simkit.learners.pool.compiled"}
+    assert {m for m, _ in outside("numba")} == loops
 
 
 def test_only_the_environments_know_gymnasium() -> None:

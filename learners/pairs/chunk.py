@@ -40,7 +40,7 @@ class Chunk:
         """Return all jobs of a workload.
 
         Raises ScenarioError for gangs of several instances, parents of tasks, run times that differ
-        between instances, or an instance that fits on no machine.
+        between instances or are below a second, or an instance that fits on no machine.
         """
         stands = {
             "a task is a gang of several instances; read the trace as bags": not (
@@ -50,9 +50,12 @@ class Chunk:
             "instances of a task have different run times; read one for each task": not len(
                 workload.instance_run_time_s
             ),
+            "a run time is below 1 s, and CloudSimPy has none; leave out such tasks": bool(
+                (workload.run_time_s >= 1.0).all()
+            ),
         }
         problems = [f"workload: {text}" for text, holds in stands.items() if not holds]
-        request = workload.request if workload.request_as_read is None else workload.request_as_read
+        request = workload.request_as_read if len(workload.request_as_read) else workload.request
         if not np.all(request[:, None] <= capacity, axis=2).any(axis=1).all():
             problems.append(
                 "workload: an instance asks for more than any machine has; take larger machines"
@@ -86,7 +89,9 @@ class Chunk:
         """
         if not len(self.seen):
             return 0.0
-        work = (self.instances * self.hold)[:, None] * self.request / self.capacity.sum(axis=0)
+        total = self.capacity.sum(axis=0)
+        total[total <= 0] = 1.0  # nobody asks for what there is none of
+        work = (self.instances * self.hold)[:, None] * self.request / total
         to_come = work[::-1].cumsum(axis=0)[::-1].max(axis=1)
         longest = np.maximum.accumulate(self.hold[::-1])[::-1]
         first = np.searchsorted(self.seen, self.seen)  # what is seen together counts together

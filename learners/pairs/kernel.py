@@ -232,6 +232,15 @@ def _upcoming(heap: Any, come: int, known: int, tasks: Tasks) -> float:
 
 
 @compiled
+def _makespan(last: float, left: Ints) -> float:
+    """Return the last tick at which something came free; infinity if something never started.
+
+    Only rounding does that: what an instance left behind is a little less than all of a machine.
+    """
+    return last if left.sum() == 0 else np.inf
+
+
+@compiled
 def _start(
     tasks: Tasks, now: float, task: int, machine: int, most: int, left: Ints, free: Floats,
     heap: Any, starts: Ints,
@@ -255,6 +264,8 @@ def _play_on(
     until: float, known: int, most: int, placed: Any,
 ) -> float:  # fmt: skip
     """Play from a tick `now` to the last one before `until`; return the last tick by then.
+
+    It returns infinity if tasks wait that will never fit.
 
     It changes `left`, (T,) instances that wait, `free`, (M, R), `starts`, (1,) how often something
     started, and `heap`, what runs: (tick of release, end, number of the start, machine, task,
@@ -284,7 +295,7 @@ def _play_on(
                 count = _start(tasks, now, task, machine, most, left, free, heap, starts)
                 placed.append((now, task, machine, count))
         now = _upcoming(heap, come, known, tasks)
-    return last
+    return _makespan(last, left[:known]) if now == np.inf else last
 
 
 @compiled
@@ -449,4 +460,5 @@ def roll_out(tasks: Tasks, weights: Weights, rng: np.random.Generator) -> Any:
                 first[made] = end
                 _start(tasks, now, waiting[column], machine, 1, left, free, heap, starts)
         now = _upcoming(heap, come, len(tasks.seen), tasks)
-    return seen[:rows].copy(), pairs[: first[made]].copy(), first, chosen, tick, last
+    seen, pairs = seen[:rows].copy(), pairs[: first[made]].copy()
+    return seen, pairs, first[: made + 1], chosen[:made], tick[:made], _makespan(last, left)

@@ -31,7 +31,8 @@ class Outcome:
     """How a chunk was scheduled."""
 
     makespan: float
-    """The tick at which the last instance's resources come free."""
+    """The tick at which the last instance's resources come free; infinity if rounding of free
+    amounts keeps an instance from ever fitting."""
     placed: Placed
     chosen: Ints | None = None
     """(rules,) how often the lookahead chose each; None: there was none."""

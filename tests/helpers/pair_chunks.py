@@ -1,0 +1,84 @@
+"""Small chunks of jobs, and what the engine makes of them under CloudSimPy's rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from math import floor
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Rules, Simulation
+from simkit.learners.pairs.scorer import PairScorer
+from simkit.policies.cloudsimpy import CloudSimPy
+from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs
+from simkit.policy.pairs.remaining_work import WorkFitness
+from simkit.results.job_metrics import cloudsimpy_makespan
+from simkit.results.run_writer import MemoryWriter
+from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
+
+Bag = tuple[int, float, float, float]
+"""Instances, cpu, mem and run time of a task."""
+Key = tuple[float, int, int]
+"""Tick, row of the task, machine."""
+
+
+def workload_of(jobs: Sequence[tuple[float, Sequence[Bag]]]) -> Workload:
+    """Return jobs of (submission, bags)."""
+    submit = [time for time, _ in jobs]
+    tasks = np.array([bag for _, bags in jobs for bag in bags], float).reshape(-1, 4)
+    return Workload(
+        resources=("cpu", "mem"),
+        job_id=np.arange(len(jobs)),
+        submit_time_s=np.array(submit, float),
+        first_task=np.cumsum([0, *(len(bags) for _, bags in jobs)]),
+        task_id=np.arange(len(tasks)),
+        instances=tasks[:, 0].astype(int),
+        request=tasks[:, 1:3].copy(),
+        run_time_s=tasks[:, 3].copy(),
+        requested_time_s=np.full(len(tasks), np.nan),
+        gang=np.zeros(len(tasks), bool),
+    )
+
+
+def engine_run(
+    policy: CloudSimPy, workload: Workload, capacity: Floats, seed: int = 0
+) -> tuple[float, Counter[Key]]:
+    """Return the engine's makespan, and how many instances start when and where."""
+    names = tuple(f"m{row}" for row in range(len(capacity)))
+    cluster, kept = Cluster(("cpu", "mem"), names, capacity), MemoryWriter({}, digested=False)
+    recorder = Recorder(workload, cluster.resources, kept)
+    simulation = Simulation(workload, cluster, recorder, rules=Rules(every_s=1.0), seed=seed)
+    simulation.run(policy, seed=seed)
+    kept.close_tables()
+    found, begin_s = kept.results().allocations, floor(workload.submit_time_s[0])
+    columns = found.select("start_time_s", "task_id", "machine_id", "count").rows()
+    placed = instances((start - begin_s, *rest) for start, *rest in columns)
+    return cloudsimpy_makespan(found, first_submit_s=float(begin_s)), placed
+
+
+def instances(placed: Iterable[Sequence[float]]) -> Counter[Key]:
+    """Return how many instances of (tick, task, machine, instances) start when and where."""
+    counts: Counter[Key] = Counter()
+    for tick, task, machine, count in placed:
+        counts[tick, int(task), int(machine)] += int(count)
+    return counts
+
+
+class Scored(WorkFitness):
+    """A pair fitness by the weights of a scorer."""
+
+    def __init__(self, scorer: PairScorer) -> None:
+        self._scorer = scorer
+
+    def scores(self, pairs: MachineTaskPairs) -> Floats:
+        """Return (P,) scores."""
+        if self._scorer.features == "terms":
+            return self._scorer.scores(np.column_stack([*self.urgency(pairs), *self.fit(pairs)]))
+        facts = pairs.facts
+        run_s = np.array([task.estimate_s for task in facts.tasks])  # `estimate_s` is in ticks
+        columns = (pairs.free, pairs.request, run_s[pairs.task], pairs.remaining)
+        return self._scorer.scores(np.column_stack(columns))

@@ -2,8 +2,8 @@
 
 Two sets of features are known. ``paper`` is that of F. Li and B. Hu, "DeepJS: Job scheduling based
 on deep reinforcement learning in cloud data center" (ICBDC 2019): free amounts, request, run time
-and the instances left. ``terms`` is that of `simkit.policy.pairs.terms`, whose numbers do not depend on
-the units or the size of the cluster.
+and the instances left. ``terms`` is that of `simkit.policy.pairs.terms`, whose numbers do not
+depend on the units or the size of the cluster.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import tanh
 from typing import Final, Literal
 
 import numpy as np
@@ -101,16 +102,21 @@ class PairScorer:
     def scores(self, features: Floats) -> Floats:
         """Return (P,) scores of (P, F) features.
 
-        Equal rows have equal scores, to the bit: sums are formed one number after the other, not by
-        a matrix product, whose order depends on a row's place.
+        Equal rows have equal scores, to the bit, and those of the compiled model: sums are formed
+        one number after the other, not by a matrix product, whose order depends on a row's place.
         """
         seen = (features - self.shift) / self.scale
         total = _weighted(seen, self.linear[:, None])[:, 0]
         for number, (weight, bias) in enumerate(self.layers):
             seen = _weighted(seen, weight) + bias
             if number + 1 < len(self.layers):
-                seen = np.tanh(seen)
+                seen = _tanh(seen).astype(np.float64)
         return total + seen[:, 0] if self.layers else total
+
+
+_tanh: Final = np.frompyfunc(tanh, 1, 1)
+"""That of the C library, as numba's; NumPy's differs from it in the last bit, and this would decide
+which of two machines gets a task if rounding is all that tells their free amounts apart."""
 
 
 def _zeros(inputs: int, hidden: Sequence[int]) -> tuple[tuple[Floats, Floats], ...]:

@@ -89,7 +89,8 @@ class CloudSimPy:
             fitness = Balance()
         if not isinstance(fitness, str):
             self._scorer: PairFitness | Score | None = fitness
-            self._rule = _by_score(getattr(fitness, "scores", fitness), draws=draws)
+            score: Score = getattr(fitness, "scores", None) or fitness  # type: ignore[assignment]
+            self._rule = _by_score(score, draws=draws)
             return
         if fitness not in _RULES:
             known = did_you_mean(fitness, [*_RULES, "balance"])

@@ -110,7 +110,7 @@ class PairScorer:
         for number, (weight, bias) in enumerate(self.layers):
             seen = _weighted(seen, weight) + bias
             if number + 1 < len(self.layers):
-                seen = _tanh(seen).astype(np.float64)
+                seen = np.asarray(_tanh(seen), np.float64)
         return total + seen[:, 0] if self.layers else total
 
 

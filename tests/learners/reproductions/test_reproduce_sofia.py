@@ -146,6 +146,11 @@ def test_the_result_quotes_the_learning_curves(published: dict[str, list[Trainin
         assert re.search(rf"{100 * found.mean:.0f} % of {words} \({low} to {high} %", text)
         assert max(found.shares) < 1
         assert found.ends_better == len(natural) == 3
+    found = saving(natural, published["proximal"])
+    assert found.bounds is not None
+    low, high = (f"{100 * bound:.0f}" for bound in found.bounds)
+    assert f"{100 * found.mean:.0f} % of its samples ({low} to {high} %)" in text
+    assert min(found.shares) > 1
     page = (DOCS / "sofia.md").read_text("utf-8")
     costs = re.findall(r"^\| natural.* \| ([\d.]+) \| [\d.]+ \|$", page, re.MULTILINE)
     assert f"{costs[0]} times, with Fisher products" in text
@@ -157,7 +162,7 @@ def test_the_result_quotes_the_judged_table() -> None:
     rows = pl.read_csv(DOCS / "sofia-judged.csv").to_dicts()
     judged = {(row["rate"], row["label"]): row for row in rows}
     agent, greedy = METHODS["natural"].label, METHODS["natural"].label + GREEDY
-    text, best = " ".join(RESULT.split()), "Tetris 0.00002, reserving best"
+    text, best = " ".join(RESULT.split()), "Small and soon first"
     here = {label: row for (rate, label), row in judged.items() if rate == 0.7}
     value = {label: row["slowdown"] for label, row in here.items()}
     cut = {label: row["slowdown_at_cut"] for label, row in here.items()}
@@ -166,7 +171,15 @@ def test_the_result_quotes_the_judged_table() -> None:
     above, below = 100 * (mine / value[REFERENCE] - 1), 100 * (1 - mine / value["SJF"])
     assert f"{mine:.2f} against {value[REFERENCE]:.2f}, {above:.0f} % above" in text
     assert f"{apart[0]:.2f} to {apart[1]:.2f} over batches" in text
-    assert f"{best}, has {value[best]:.2f}" in text
+    ppo, recipe = value[METHODS["proximal"].label], here[METHODS["ppo"].label + GREEDY]
+    assert f"{ppo:.2f} with PPO and {mine:.2f} with the natural gradient" in text
+    low, high = recipe["less_reserving_sjf_low"], recipe["less_reserving_sjf_high"]
+    assert low < 0 < high
+    said = f"greedy it has {recipe['slowdown']:.2f}, and the difference is {low:.2f} to {high:.2f}"
+    assert said in text
+    rule = here[best]
+    low, high = -rule["less_reserving_sjf_high"], -rule["less_reserving_sjf_low"]
+    assert f"has {rule['slowdown']:.2f}, and is below SJF by {low:.2f} to {high:.2f}" in text
     assert f"{below:.0f} % below its {value['SJF']:.2f}" in text
     flattered = [label for label in here if cut[label] < value[label]]
     assert f"flatters {len(flattered)} of {len(here)}" in text

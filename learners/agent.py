@@ -23,6 +23,8 @@ from simkit.learners.common.inference import (
     plain_network,
 )
 from simkit.learners.description import Actions, AgentDescription
+from simkit.learners.pairs.agent import PairAgent
+from simkit.learners.pairs.description import PairDescription
 from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.description import PoolDescription
 from simkit.learning.actions import SlotActions, slot_actions_as_json
@@ -34,6 +36,7 @@ from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
 from simkit.scenario.error_messages import problems_of
 from simkit.scenario.overrides import dotted
+from simkit.scenario.types import Section
 
 PATIENCE: Final = 200
 """Default number of steps without a start after which a task is placed anyway."""
@@ -47,20 +50,23 @@ def load_agent(
     *,
     choose: Choose | None = None,
     patience: int | None = None,
-) -> SlottedAgent | PoolAgent:
-    """Return the agent of a bundle: of numbered slots, or one that picks jobs of a pool.
+    compat: str | None = None,
+) -> SlottedAgent | PoolAgent | PairAgent:
+    """Return the agent of a bundle: of numbered slots, of jobs of a pool, or of machine–task pairs.
 
     A pool's agent takes neither `choose` nor `patience`: it picks what it scores highest, and
-    starts whatever the rules that it was trained by let it.
+    starts whatever the rules that it was trained by let it. One of pairs knows no patience: it
+    places until nothing fits.
 
     Args:
         folder: that of the bundle.
         scenario: the scenario to run on; None: only the cluster is checked, as a run begins.
         choose: ``sample`` draws each action from the network's probabilities, as in training;
-            ``greedy`` takes the most probable one, which may never schedule some jobs; None is
-            ``sample``.
+            ``greedy`` takes the most probable one, which of slots may never schedule some jobs;
+            None is ``sample`` for slots and ``greedy`` for pairs.
         patience: after so many steps in which a task fitted and none was placed, the task that can
             begin soonest is placed anyway, so that a run ends; None: `PATIENCE`.
+        compat: another simulator whose rules of time an agent of pairs takes on.
 
     Raises RunError for a damaged bundle, ScenarioError, all problems at once, for wrong arguments
     and for a scenario that differs from the agent's training.
@@ -73,32 +79,49 @@ def load_agent(
         raise ScenarioError(
             f"agent: patience is {patience!r}; it must be a number of steps, at least 1"
         )
-    agent = _made(read_bundle(folder), choose or "sample", patience or PATIENCE)
+    agent = _made(read_bundle(folder), choose, patience, compat)
     if isinstance(agent, PoolAgent) and (choose, patience) != (None, None):
         raise ScenarioError(
             f"agent {agent.name}: choose and patience are for agents of numbered slots, this one "
             "picks the job with the highest score; leave them out"
+        )
+    if isinstance(agent, PairAgent) and patience is not None:
+        raise ScenarioError(
+            f"agent {agent.name}: patience is for agents of numbered slots, this one places until "
+            "nothing fits; leave it out"
+        )
+    if not isinstance(agent, PairAgent) and compat is not None:
+        raise ScenarioError(
+            f"agent {agent.name}: compat is for agents of machine–task pairs; leave it out"
         )
     if scenario is not None and (problems := agent.differences(scenario)):
         raise ScenarioError([f"agent {agent.name}: {text}" for text in problems])
     return agent
 
 
-def _made(bundle: Bundle, choose: Choose, patience: int) -> SlottedAgent | PoolAgent:
+def _made(
+    bundle: Bundle, choose: Choose | None, patience: int | None, compat: str | None
+) -> SlottedAgent | PoolAgent | PairAgent:
     """Return the agent; raises RunError if the description is malformed."""
     where, remedy = bundle.folder / DESCRIPTION, "restore the bundle or train the agent again"
-    of_pool = bundle.description["actions"].get("type") == "jobs"
+    kind = bundle.description["actions"].get("type")
+    described: dict[object, type[Section]] = {"jobs": PoolDescription, "pairs": PairDescription}
+    stated = described.get(kind, AgentDescription)
     try:
-        if of_pool:
+        if kind == "jobs":
             return PoolAgent.of(bundle, PoolDescription.read(bundle.description))
-        described = AgentDescription.read(bundle.description)
-        return SlottedAgent(bundle, described, choose=choose, patience=patience)
+        if kind == "pairs":
+            of_pairs = PairDescription.read(bundle.description)
+            return PairAgent.of(bundle, of_pairs, choose=choose or "greedy", compat=compat)
+        return SlottedAgent(
+            bundle, AgentDescription.read(bundle.description),
+            choose=choose or "sample", patience=patience or PATIENCE,
+        )  # fmt: skip
     except SimkitError:
         raise
     except ValidationError as error:
         problems = [
-            f"{dotted(problem.path)} {problem.text}"
-            for problem in problems_of(error, PoolDescription if of_pool else AgentDescription)
+            f"{dotted(problem.path)} {problem.text}" for problem in problems_of(error, stated)
         ]
         raise RunError(
             "\n".join(f"{where}: is not as simkit wrote it ({text}); {remedy}" for text in problems)

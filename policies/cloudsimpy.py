@@ -67,8 +67,9 @@ class CloudSimPy:
     machine, then to the first task:
 
     - ``balance``: the pair that `simkit.policies.packing.Balance` scores highest.
-    - any pair fitness, such as an agent's, or a function of `MachineTaskPairs`. Times are ticks to
-      it, and it sees the instances left and the free amounts of the moment.
+    - any pair fitness, such as an agent's, or a function of `MachineTaskPairs`. It sees ticks in
+      place of the time for which an instance holds its machine, and the instances left and the free
+      amounts of the moment.
 
     A task that does not fit does not block others. There are no gangs, partitions or suspensions.
 
@@ -318,7 +319,7 @@ def _nth(by_machine: Sequence[Ints], number: int) -> tuple[int, int]:
 def _by_score(score: Score, *, draws: bool) -> Callable[[_Tick], None]:
     def rule(room: _Tick) -> None:
         facts = TaskColumns(room.tasks, room.free.shape[1])
-        facts.request, facts.estimate_s = room.request, room.hold_ticks
+        facts.request, facts.hold_s = room.request, room.hold_ticks
         table = PairTable(score, facts, room.free.copy(), room.capacity)
         while (pair := table.draw(room.rng) if draws else table.best()) is not None:
             table.place(*pair)

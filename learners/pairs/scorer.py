@@ -12,14 +12,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import tanh
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from simkit.arrays import Floats
+from simkit.errors import RunError
 from simkit.policy.pairs.terms import FIT_TERMS, URGENCY_TERMS
 
-__all__ = ["RULES", "TERMS", "FeatureSet", "PairScorer", "paper_features"]
+__all__ = ["RULES", "TERMS", "FeatureSet", "PairScorer", "feature_names"]
 
 FeatureSet = Literal["paper", "terms"]
 
@@ -27,8 +29,10 @@ TERMS: Final = (*URGENCY_TERMS, *FIT_TERMS)
 """Names of the features of the set ``terms``."""
 
 
-def paper_features(resources: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the features of the set ``paper``: 2 R + 2."""
+def feature_names(features: FeatureSet, resources: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the features of a set, in order; of ``paper`` 2 R + 2."""
+    if features == "terms":
+        return TERMS
     return (
         *(f"free_{name}" for name in resources),
         *(f"request_{name}" for name in resources),
@@ -65,16 +69,25 @@ class PairScorer:
     def by_terms(cls, weights: Mapping[str, float], hidden: Sequence[int] = ()) -> PairScorer:
         """Return a weighted sum of terms by name; its network, if it has one, scores 0."""
         width = len(TERMS)
-        linear = np.zeros(width)
+        layers = (width, *hidden, 1) if hidden else (width,)
+        blank = cls.blank("terms", np.zeros(width), np.ones(width), layers)
         for name, weight in weights.items():
-            linear[TERMS.index(name)] = weight
-        return cls("terms", np.zeros(width), np.ones(width), linear, _zeros(width, hidden))
+            blank.linear[TERMS.index(name)] = weight
+        return blank
 
     @classmethod
     def of_paper(cls, hidden: Sequence[int] = (3, 9, 6)) -> PairScorer:
         """Return DeepJS's network for cpu and memory, with weights of 0."""
         shift, scale = np.array(PAPER_SHIFT), np.array(PAPER_SCALE)
-        return cls("paper", shift, scale, np.zeros(len(shift)), _zeros(len(shift), hidden))
+        return cls.blank("paper", shift, scale, (len(shift), *hidden, 1))
+
+    @classmethod
+    def blank(
+        cls, features: FeatureSet, shift: Floats, scale: Floats, widths: Sequence[int]
+    ) -> PairScorer:
+        """Return a scorer with weights of 0; `widths` as below."""
+        layers = tuple((np.zeros(pair), np.zeros(pair[1])) for pair in pairwise(widths))
+        return cls(features, shift, scale, np.zeros(len(shift)), layers)
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -84,10 +97,28 @@ class PairScorer:
         return (*(len(weight) for weight, _ in self.layers), 1)
 
     @property
+    def weights(self) -> dict[str, Floats]:
+        """The arrays by name, as in a bundle: ``linear``, ``layers.0.weight``, …."""
+        named = {"linear": self.linear}
+        for number, (weight, bias) in enumerate(self.layers):
+            named |= {f"layers.{number}.weight": weight, f"layers.{number}.bias": bias}
+        return named
+
+    def with_named(self, weights: Mapping[str, npt.NDArray[Any]], where: str) -> PairScorer:
+        """Return a scorer of the same shape with other weights by name.
+
+        Raises RunError if names or shapes are not those of this scorer.
+        """
+        wanted = {name: array.shape for name, array in self.weights.items()}
+        found = {name: array.shape for name, array in weights.items()}
+        if found != wanted:
+            raise RunError(f"{where}: the weights are {found}, and should be {wanted}; train again")
+        return self.with_flat(np.concatenate([weights[name].ravel() for name in wanted]))
+
+    @property
     def flat(self) -> Floats:
         """(W,) the weights in a row: linear, then each layer's weights and biases."""
-        parts = [array.ravel() for layer in self.layers for array in layer]
-        return np.concatenate((self.linear, *parts))
+        return np.concatenate([array.ravel() for array in self.weights.values()])
 
     def with_flat(self, flat: Floats) -> PairScorer:
         """Return a scorer of the same shape with (W,) other weights, as float32 holds them."""
@@ -117,12 +148,6 @@ class PairScorer:
 _tanh: Final = np.frompyfunc(tanh, 1, 1)
 """That of the C library, as numba's; NumPy's differs from it in the last bit, and this would decide
 which of two machines gets a task if rounding is all that tells their free amounts apart."""
-
-
-def _zeros(inputs: int, hidden: Sequence[int]) -> tuple[tuple[Floats, Floats], ...]:
-    if not hidden:
-        return ()
-    return tuple((np.zeros(pair), np.zeros(pair[1])) for pair in pairwise((inputs, *hidden, 1)))
 
 
 def _weighted(seen: Floats, weight: Floats) -> Floats:

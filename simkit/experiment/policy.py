@@ -121,6 +121,8 @@ def _in_candidate(row: int) -> Iterator[None]:
 def _learned(section: AgentPolicy, scenario: Scenario) -> Policy:
     """Return an agent; it refuses a scenario that it was not trained for."""
     load = partial(plugins.find("simkit.tools", "agent.load"), Path(section.agent), scenario)
+    if section.compat is not None:
+        load = partial(load, compat=section.compat)
     label = agent_label(section.agent)
     return checked_policy(instantiate(f"policy: agent {label!r}", load, section.args), label)
 
@@ -220,7 +222,8 @@ def policy_label(scenario: Scenario) -> str:
             parts.append(_label(section.order.type, section.order.args))
         return "+".join([*parts, section.compat] if section.compat else parts)
     if isinstance(section, AgentPolicy):
-        return _label(agent_label(section.agent), section.args)
+        label = _label(agent_label(section.agent), section.args)
+        return f"{label}+{section.compat}" if section.compat else label
     if isinstance(section, ModelPolicy):
         return _label(Path(section.model).stem, section.args)
     if not isinstance(section, ComposedPolicy):

@@ -127,6 +127,8 @@ class AgentPolicy(Section):
     """What `simkit train` wrote, or the name of a bundled agent, such as deeprm-70."""
     args: Arguments = Field(default_factory=dict)
     """Keyword arguments for it, such as {choose: greedy}."""
+    compat: Literal["cloudsimpy"] | None = None
+    """Takes on the time rules of another simulator; for agents of machine–task pairs."""
 
 
 class ModelPolicy(Section):
@@ -147,7 +149,7 @@ _FORMS: dict[type[Section], str] = {
     FittedPolicy: "{fitness, order, compat}",
     FilePolicy: "{path, args}",
     NamedPolicy: "{name, args}",
-    AgentPolicy: "{agent, args}",
+    AgentPolicy: "{agent, args, compat}",
     ModelPolicy: "{model, algorithm, args}",
 }
 """Model → its keys, which stand for the form in messages; a lookahead's is `LOOKAHEAD`."""
@@ -211,7 +213,7 @@ class LookaheadPolicy(Section):
         problems = [
             ((row, "compat"), f"{policy.compat} cannot begin in the middle of a run; leave it out")
             for row, policy in enumerate(policies)
-            if isinstance(policy, FittedPolicy) and policy.compat is not None
+            if isinstance(policy, FittedPolicy | AgentPolicy) and policy.compat is not None
         ]
         if problems:
             raise BrokenRulesError(problems)

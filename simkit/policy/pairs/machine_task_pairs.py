@@ -15,7 +15,7 @@ from simkit.policy.task import Placement, Task
 class TaskColumns:
     """What a decision knows of its tasks, as columns; (T,) unless said otherwise."""
 
-    __slots__ = ("estimate_s", "gang", "index", "instances", "remaining", "request",
+    __slots__ = ("estimate_s", "gang", "hold_s", "index", "instances", "remaining", "request",
                  "requested_time_s", "submit_time_s", "tasks", "user")  # fmt: skip
 
     def __init__(self, tasks: Sequence[Task], resources: int) -> None:
@@ -29,6 +29,9 @@ class TaskColumns:
         table = np.array(rows, dtype=np.float64).reshape(len(tasks), 8 + resources)
         self.index, self.remaining, self.instances, self.estimate_s = table.T[:4]
         self.requested_time_s, self.submit_time_s, self.user, gang = table.T[4:8]
+        self.hold_s = self.estimate_s
+        """Time for which an instance holds its machine; longer than it runs where a simulator
+        counts ticks."""
         self.gang: Bools = gang > 0
         self.request: Floats = table[:, 8:].copy()  # rows next to each other are read faster
         """(T, R)"""
@@ -70,6 +73,12 @@ class MachineTaskPairs:
     def estimate_s(self) -> Floats:
         """(P,) estimated run time of an instance."""
         column: Floats = self.facts.estimate_s[self.task]
+        return column
+
+    @property
+    def hold_s(self) -> Floats:
+        """(P,) time for which an instance holds its machine."""
+        column: Floats = self.facts.hold_s[self.task]
         return column
 
     @property

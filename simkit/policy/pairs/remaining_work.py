@@ -114,13 +114,13 @@ class WorkFitness(ABC):
         """Return the five `urgency_terms`, (P,) each."""
         request, free = _shares(pairs)
         share = (pairs.request / self._total).max(axis=1)
-        return urgency_terms(pairs.estimate_s, pairs.remaining, request, free, share, self._work_s)
+        return urgency_terms(pairs.hold_s, pairs.remaining, request, free, share, self._work_s)
 
     def fit(self, pairs: MachineTaskPairs) -> tuple[Any, ...]:
         """Return the eleven `fit_terms`, (P,) each."""
         request, free = _shares(pairs)
         return fit_terms(
-            pairs.estimate_s, pairs.remaining, request, free, self._work_s, self._longest_s
+            pairs.hold_s, pairs.remaining, request, free, self._work_s, self._longest_s
         )
 
     @abstractmethod

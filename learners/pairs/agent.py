@@ -1,0 +1,175 @@
+"""A trained scorer of pairs as a policy: the pair that it scores highest is placed next.
+
+policy: {agent: trainings/mine}
+policy: {agent: trainings/mine, compat: cloudsimpy, args: {choose: sample}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from simkit import plugins
+from simkit.arrays import Floats
+from simkit.errors import PolicyError, RunError
+from simkit.learners.bundle import Bundle
+from simkit.learners.pairs.description import PairDescription
+from simkit.learners.pairs.scorer import PairScorer, feature_names
+from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.fitness import FitnessPolicy
+from simkit.policy.greedy import FitSearch, GreedyPolicy
+from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
+from simkit.policy.pairs.pair_table import PairTable
+from simkit.policy.pairs.remaining_work import WorkFitness
+from simkit.policy.power_view import NO_SIGNALS
+from simkit.policy.task import Task
+from simkit.scenario import Scenario
+from simkit.scenario.bundled import DESCRIPTION, agent_label
+
+__all__ = ["PairAgent", "ScorerFitness"]
+
+Choose = Literal["sample", "greedy"]
+
+
+class ScorerFitness(WorkFitness):
+    """A scorer as a pair fitness."""
+
+    def __init__(self, scorer: PairScorer) -> None:
+        self.scorer = scorer
+
+    def begin(self, state: State) -> None:
+        if self.scorer.features == "terms":  # the others do not look at remaining work
+            super().begin(state)
+
+    def features(self, pairs: MachineTaskPairs) -> Floats:
+        """Return (P, F) features, as they are before shift and scale."""
+        if self.scorer.features == "paper":
+            columns = (pairs.estimate_s, pairs.remaining)
+            return np.column_stack((pairs.free, pairs.request, *columns))
+        return np.column_stack((*self.urgency(pairs), *self.fit(pairs)))
+
+    def scores(self, pairs: MachineTaskPairs) -> Floats:
+        return self.scorer.scores(self.features(pairs))
+
+
+class _DrawnPairs(GreedyPolicy):
+    """Draws pairs with probabilities in proportion to exp(score), one instance at a time."""
+
+    signals = NO_SIGNALS
+
+    def __init__(self, fitness: ScorerFitness, name: str) -> None:
+        super().__init__()
+        self._fitness, self._name = fitness, name
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        super().reset(info, rng)
+        self._fitness.reset(info, rng)
+        self._rng = rng
+
+    def choose(self, state: State, search: FitSearch) -> Iterator[Place]:
+        tasks = [task for task, _ in search.snapshot()]
+        if state.constrained or any(task.gang and task.instances > 1 for task in tasks):
+            raise PolicyError(
+                f"agent {self._name}: it draws pairs for bags alone, where nothing is known ahead; "
+                "use choose: greedy"
+            )
+        if not tasks:
+            return
+        self._fitness.begin(state)
+        free, capacity = state.room.free().copy(), state.room.capacity
+        table = PairTable(self._fitness.scores, TaskColumns(tasks, free.shape[1]), free, capacity)
+        placed: dict[int, dict[int, int]] = {}
+        while (pair := table.draw(self._rng)) is not None:
+            machine, task = pair
+            table.place(machine, task)
+            on = placed.setdefault(task, {})
+            on[machine] = on.get(machine, 0) + 1
+        for task, counts in placed.items():
+            yield Place(tasks[task], tuple(counts.items()))
+
+
+class PairAgent:
+    """A scorer of machine–task pairs; a `Policy` for any number of machines.
+
+    Under simkit's own rules instances left are those at the beginning of a decision; under
+    CloudSimPy's, which decide an instance at a time, those of the moment.
+
+    Attributes:
+        name: of the bundle.
+        scorer: its weights.
+    """
+
+    def __init__(
+        self, scorer: PairScorer, resources: tuple[str, ...], *, choose: Choose = "greedy",
+        compat: str | None = None, name: str = "scorer",
+    ) -> None:  # fmt: skip
+        """Build it.
+
+        Args:
+            scorer: the weights.
+            resources: of the cluster it was trained on.
+            choose: take the pair with the highest score, or draw one.
+            compat: another simulator whose rules decide when and how pairs are placed.
+            name: for messages.
+        """
+        self.name, self.scorer, self._resources = name, scorer, resources
+        fitness = ScorerFitness(scorer)
+        if compat is not None:
+            make: Any = plugins.find("simkit.policies", compat, kind="compat")
+            self._policy: Any = make(fitness, draws=choose == "sample")
+        elif choose == "sample":
+            self._policy = _DrawnPairs(fitness, name)
+        else:
+            self._policy = FitnessPolicy(fitness)
+
+    signals = NO_SIGNALS
+
+    @classmethod
+    def of(
+        cls, bundle: Bundle, described: PairDescription, *, choose: Choose, compat: str | None
+    ) -> PairAgent:
+        """Return the agent of a bundle; raises RunError if its parts do not fit together."""
+        where, seen = bundle.folder / DESCRIPTION, described.observation
+        known = feature_names(seen.set, described.resources)
+        if seen.features != known or not len(seen.shift) == len(seen.scale) == len(known):
+            raise RunError(
+                f"{where}: observation.features are not those of this simkit, {', '.join(known)}; "
+                "train it again"
+            )
+        blank = PairScorer.blank(
+            seen.set, np.array(seen.shift), np.array(seen.scale), described.architecture.layers
+        )
+        return cls(
+            blank.with_named(bundle.weights, str(where)), described.resources,
+            choose=choose, compat=compat, name=agent_label(bundle.folder),
+        )  # fmt: skip
+
+    def differences(self, scenario: Scenario) -> list[str]:
+        """Return how a scenario differs from what the agent can do, a line each."""
+        if scenario.scheduling.step is None:
+            return []
+        return ["scheduling.step is set, and it knows no slotted time; leave it out"]
+
+    def check_cluster(self, info: SystemInfo) -> list[str]:
+        """Return why the agent cannot schedule a cluster, a line each."""
+        if self.scorer.features == "terms" or self._resources == info.resources:
+            return []
+        return [
+            f"agent {self.name}: the cluster's resources are {', '.join(info.resources)}, in its "
+            f"training they were {', '.join(self._resources)}; name them so, in this order"
+        ]
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        self._policy.reset(info, rng)
+
+    def schedule(self, state: State) -> Iterable[Action]:
+        """Place pairs until none fits."""
+        actions: Iterable[Action] = self._policy.schedule(state)
+        return actions
+
+    def why(self, state: State, task: Task) -> str:
+        """Say what a waiting task waits for."""
+        why = getattr(self._policy, "why", None)
+        return "nothing that scores higher lets it start" if why is None else str(why(state, task))

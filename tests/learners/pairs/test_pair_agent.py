@@ -1,0 +1,155 @@
+"""Agents of machine–task pairs: bundles, both ways to choose, own rules and CloudSimPy's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("safetensors")
+
+from simkit import simulate
+from simkit.errors import RunError, ScenarioError
+from simkit.learners.agent import load_agent
+from simkit.learners.bundle import hash_bundle, write_bundle
+from simkit.learners.pairs.agent import PairAgent
+from simkit.learners.pairs.chunk import Chunk
+from simkit.learners.pairs.description import describe
+from simkit.learners.pairs.model import play, roll_out
+from simkit.learners.pairs.scorer import RULES, PairScorer
+from simkit.seeds import stream
+from simkit.traces.task_table import read_task_table
+
+ROWS = [
+    # job, submit, run, instances, cpu, mem
+    (1, 0, 7.5, 9, 1.0, 0.10),
+    (1, 0, 1.0, 5, 0.5, 0.30),
+    (2, 3, 20.0, 4, 2.0, 0.05),
+    (3, 3, 4.25, 12, 1.5, 0.20),
+    (4, 9, 2.0, 7, 3.0, 0.15),
+]
+
+
+def drawn(features: str, seed: int) -> PairScorer:
+    """Return a scorer with weights that are drawn."""
+    blank = PairScorer.of_paper() if features == "paper" else PairScorer.by_terms({}, hidden=(4,))
+    return blank.with_flat(np.random.default_rng(seed).normal(0.0, 0.5, len(blank.flat)))
+
+
+def bundle(folder: Path, scorer: PairScorer) -> Path:
+    """Write an agent."""
+    weights = {name: array.astype(np.float32) for name, array in scorer.weights.items()}
+    write_bundle(folder, weights, describe(scorer, ("cpu", "mem")))
+    return folder
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    header = "job_id,task_id,submit_time,duration,instances_num,cpu,memory"
+    lines = [
+        f"{job},{task},{submit},{run},{count},{cpu},{mem}"
+        for task, (job, submit, run, count, cpu, mem) in enumerate(ROWS)
+    ]
+    (tmp_path / "jobs.csv").write_text("\n".join([header, *lines, ""]))
+    return tmp_path / "jobs.csv"
+
+
+def scenario(table: Path, policy: dict[str, Any], machines: int = 3) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "workload": {"type": "tasks", "path": str(table), "submit": "last"},
+        "cluster": {"machines": [{"count": machines, "cpu": 4, "mem": 1}]},
+        "policy": policy,
+        "estimates": "actual",
+    }
+    return {**made, "scheduling": {"every": "1s"}} if "compat" in policy else made
+
+
+def chunk(table: Path, machines: int = 3) -> Chunk:
+    workload = read_task_table(table, submit="last").workload
+    return Chunk.of(workload, np.array([[4.0, 1.0]] * machines))
+
+
+def placements(run: Any) -> list[tuple[float, int, int]]:
+    """Return (start, task, machine) of every instance."""
+    rows = run.allocations.select("start_time_s", "task_id", "machine_id", "count").rows()
+    return sorted((start, task, machine) for start, task, machine, n in rows for _ in range(n))
+
+
+@pytest.mark.parametrize("features", ["paper", "terms"])
+def test_the_fast_model_and_the_agent_place_alike(
+    features: str, table: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("numba")
+    scorer = drawn(features, 3)
+    agent = str(bundle(tmp_path / "agent", scorer))
+    found = simulate(scenario(table, {"agent": agent, "compat": "cloudsimpy"}))
+    expected = play(chunk(table), scorer)
+    assert placements(found) == sorted(
+        (tick, task, machine) for tick, task, machine, n in expected.placed for _ in range(n)
+    )
+    assert found.metrics["cloudsimpy_makespan"]["value"] == expected.makespan
+
+
+@pytest.mark.parametrize("features", ["paper", "terms"])
+def test_drawn_pairs_are_those_of_the_fast_model(
+    features: str, table: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("numba")
+    scorer = drawn(features, 4)
+    policy = {
+        "agent": str(bundle(tmp_path / "agent", scorer)),
+        "compat": "cloudsimpy",
+        "args": {"choose": "sample"},
+    }
+    found = simulate({**scenario(table, policy), "seed": 5})
+    trajectory = roll_out(chunk(table), scorer, stream(5, "policy"))
+    assert found.metrics["cloudsimpy_makespan"]["value"] == trajectory.makespan
+    starts = sorted(start for start, _, _ in placements(found))
+    assert starts == sorted(trajectory.tick.tolist())
+
+
+@pytest.mark.parametrize("machines", [1, 5, 50, 1313])
+@pytest.mark.parametrize("choose", ["greedy", "sample"])
+def test_any_number_of_machines(machines: int, choose: str, table: Path, tmp_path: Path) -> None:
+    agent = str(bundle(tmp_path / "agent", drawn("terms", 1)))
+    policy = {"agent": agent, "args": {"choose": choose}}
+    found = simulate(scenario(table, policy, machines))
+    assert found.jobs["end_time_s"].null_count() == 0
+    assert len(placements(found)) == sum(row[3] for row in ROWS)
+    assert found.digest == simulate(scenario(table, policy, machines)).digest
+
+
+def test_the_weights_of_a_rule_are_the_rule(table: Path, tmp_path: Path) -> None:
+    agent = str(bundle(tmp_path / "agent", RULES["balance"]))
+    found = simulate(scenario(table, {"agent": agent}))
+    assert placements(found) == placements(simulate(scenario(table, {"fitness": "balance"})))
+
+
+def test_a_bundle_reads_as_it_was_written(tmp_path: Path) -> None:
+    scorer = drawn("terms", 2)
+    agent = load_agent(bundle(tmp_path / "agent", scorer))
+    assert isinstance(agent, PairAgent)
+    assert np.array_equal(agent.scorer.flat, scorer.flat)
+    assert agent.scorer.widths == (16, 4, 1)
+
+
+def test_what_does_not_fit_is_refused(table: Path, tmp_path: Path) -> None:
+    folder = bundle(tmp_path / "agent", drawn("paper", 0))
+    with pytest.raises(ScenarioError, match="patience is for agents of numbered slots"):
+        load_agent(folder, patience=3)
+    other = scenario(table, {"agent": str(folder)})
+    other["cluster"] = {"machines": [{"cpu": 4, "mem": 1, "gpu": 1}]}
+    with pytest.raises(ScenarioError, match="in its training they were cpu, mem"):
+        simulate(other)
+    with pytest.raises(ScenarioError, match="compat is for agents of machine–task pairs"):
+        simulate(scenario(table, {"agent": "deeprm-70", "compat": "cloudsimpy"}))
+    path = folder / "agent.json"
+    stated = json.loads(path.read_text())
+    stated["architecture"]["layers"] = [6, 3, 1]
+    path.write_text(json.dumps(stated))
+    hash_bundle(folder)
+    with pytest.raises(RunError, match=r"the weights are .*, and should be"):
+        load_agent(folder)

@@ -21,6 +21,7 @@ sys.path.insert(0, str(DOCS))
 from generate_cli import commands  # noqa: E402 - the modules beside this one
 from generate_learners import (  # noqa: E402
     deeprm_arguments,
+    fitness_arguments,
     ppo_arguments,
     rlscheduler_arguments,
     sofia_arguments,
@@ -36,6 +37,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "commands": commands,
     "tables": tables,
     "deeprm_arguments": deeprm_arguments,
+    "fitness_arguments": fitness_arguments,
     "ppo_arguments": ppo_arguments,
     "rlscheduler_arguments": rlscheduler_arguments,
     "sofia_arguments": sofia_arguments,

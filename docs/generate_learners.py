@@ -46,6 +46,13 @@ def rlscheduler_arguments() -> str:
     return _table(RLSchedulerArguments)
 
 
+def fitness_arguments() -> str:
+    """Return the table of the learner fitness's arguments."""
+    from simkit.learners.fitness import FitnessArguments
+
+    return _table(FitnessArguments)
+
+
 def _table(arguments: type[BaseModel]) -> str:
     hints = get_type_hints(arguments, include_extras=True)
     about = attribute_docstrings(arguments)

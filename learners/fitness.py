@@ -1,0 +1,171 @@
+"""A fitness of machine–task pairs for small makespans, trained by an evolution strategy on chunks.
+
+After F. Li and B. Hu, "DeepJS: Job scheduling based on deep reinforcement learning in cloud data
+center" (ICBDC 2019): one scorer for every pair that fits, trained on chunks of ten jobs of a cloud
+trace, by the rules of its simulator, CloudSimPy. What differs: the features know the remaining work
+of all tasks and do not depend on units, the search begins at a rule, and weights are searched by
+CMA-ES (N. Hansen, "The CMA evolution strategy: a tutorial", 2016) instead of REINFORCE, since a
+makespan depends on a few of thousands of decisions. All candidates of an iteration schedule the
+same chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from simkit.arrays import Floats
+from simkit.errors import ScenarioError
+from simkit.learners.arguments import Positive, attempt, read_arguments
+from simkit.learners.bundle import safetensors
+from simkit.learners.common.evolution import CMAEvolution
+from simkit.learners.common.training import SeededTraining, Stateful
+from simkit.learners.pairs.chunk import Chunk
+from simkit.learners.pairs.chunk_source import ChunkSource
+from simkit.learners.pairs.description import describe
+from simkit.learners.pairs.model import play, require_numba
+from simkit.learners.pairs.scorer import RULES, PairScorer
+from simkit.scenario import Scenario
+from simkit.scenario.types import Count, Section
+from simkit.training import Training
+
+
+class FitnessArguments(Section):
+    """The keys of `learn.arguments`."""
+
+    iterations: Count = 100
+    """Generations of the search."""
+    candidates: Annotated[int, Field(ge=4)] = 24
+    """Scorers of a generation."""
+    jobs: Count = 10
+    """Jobs of a chunk; each is scheduled on an empty cluster."""
+    chunks: Count = 30
+    """Chunks of a generation; all of its candidates schedule the same ones."""
+    start: Literal["balance", "longest", "work", "longest-cosine", "work-cosine"] = "balance"
+    """The rule that the search begins at, and that makespans are compared with."""
+    spread: Positive = 0.1
+    """First standard deviation of the weights."""
+    units: Annotated[int, Field(ge=0, le=64)] = 8
+    """Units tanh(·) beside the weighted sum."""
+    together: Count = 8
+    """Instances that a pair gets at a time in training; more are quicker, and a little worse."""
+    held_out_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    """The last chunks are not trained on, and evaluate the scorer; 0: nothing is held out."""
+
+
+def begin(
+    scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
+) -> Training:
+    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+
+    Raises ScenarioError, all problems at once, for a scenario that is not bags of tasks on
+    machines, arguments out of their range, or a device other than the processor; PluginError
+    without safetensors, cma or numba.
+    """
+    safetensors()
+    require_numba()
+    problems: list[str] = []
+    if device != "cpu":
+        problems.append(f"device: is {device}; this learner calculates on the cpu")
+    chosen = attempt(lambda: read_arguments(FitnessArguments, arguments), problems)
+    told = chosen or FitnessArguments()
+    source = attempt(lambda: ChunkSource.of(scenario, told.jobs, told.held_out_share), problems)
+    if problems or chosen is None or source is None:
+        raise ScenarioError(problems)
+    return FitnessTraining(scenario, source, chosen, seed)
+
+
+class FitnessTraining(SeededTraining):
+    """A training under way."""
+
+    learner = "fitness"
+    extendable = True
+    less_is_better = ("makespan_ratio",)
+
+    def __init__(
+        self, scenario: Scenario, source: ChunkSource, arguments: FitnessArguments, seed: int
+    ) -> None:
+        super().__init__(scenario, arguments, seed, ("chunks",))
+        self.chosen, self.source = arguments, source
+        # Agent
+        rule = RULES[arguments.start]
+        hidden = (arguments.units,) if arguments.units else ()
+        blank = PairScorer.by_terms({}, hidden)
+        start = np.concatenate((rule.linear, np.zeros(len(blank.flat) - len(rule.linear))))
+        if hidden:  # so that units differ; they score 0 until the search weighs them
+            first = slice(len(rule.linear), len(rule.linear) + blank.layers[0][0].size)
+            start[first] = self.stream("weights").normal(0.0, 0.5, first.stop - first.start)
+        self.shape = blank
+        self.search = CMAEvolution(
+            start, spread=arguments.spread, seed=seed, candidates=arguments.candidates
+        )
+        # What the rule makes of each chunk, as far as it was asked
+        self._by_rule: dict[int, float] = {}
+
+    @property
+    def scorer(self) -> PairScorer:
+        """What the search has found so far."""
+        return self.shape.with_flat(self.search.mean)
+
+    def parts(self) -> Mapping[str, Stateful]:
+        return {"search": self.search}
+
+    def iterate(self) -> Mapping[str, float]:
+        """Return numbers to log.
+
+        ``return``: minus the mean logarithm of a makespan's ratio to the rule's, over chunks and
+        candidates; ``makespan``: mean, in ticks; ``makespan_ratio``: geometric mean of that ratio;
+        ``decisions``: instances that were placed.
+        """
+        # Draw: the same chunks for all candidates
+        numbers = self.source.draw(self.generators["chunks"], self.chosen.chunks)
+        rule = np.array([self._span_by_rule(number) for number in numbers])
+        drawn = [self.source.trained[number] for number in numbers]
+        # Score
+        candidates = self.search.ask()
+        spans = np.array([self._spans(self.shape.with_flat(one), drawn) for one in candidates])
+        scores = -np.log(spans / rule).mean(axis=1)  # (candidates, chunks) -> (candidates,)
+        # Search on
+        self.search.tell(scores)
+        instances = sum(chunk.total_instances for chunk in drawn)
+        return {
+            "return": float(scores.mean()),
+            "makespan": float(spans.mean()),
+            "makespan_ratio": float(np.exp(-scores.mean())),
+            "decisions": float(len(candidates) * instances),
+        }
+
+    def _spans(self, scorer: PairScorer, drawn: Sequence[Chunk]) -> Floats:
+        """Return (chunks,) makespans."""
+        together = self.chosen.together
+        return np.array([play(chunk, scorer, together).makespan for chunk in drawn])
+
+    def _span_by_rule(self, number: int) -> float:
+        if number not in self._by_rule:
+            (span,) = self._spans(RULES[self.chosen.start], [self.source.trained[number]])
+            self._by_rule[number] = float(span)
+        return self._by_rule[number]
+
+    def held_out(self) -> Mapping[str, float]:
+        """Return numbers of held-out chunks, if there are any, an instance placed at a time.
+
+        ``makespan``: mean, in ticks; ``makespan_ratio``: geometric mean of the ratio to the rule's.
+        """
+        unseen, rule = self.source.held_out, RULES[self.chosen.start]
+        if not unseen:
+            return {}
+        spans = np.array([play(chunk, self.scorer).makespan for chunk in unseen])
+        others = np.array([play(chunk, rule).makespan for chunk in unseen])
+        return {
+            "makespan": float(spans.mean()),
+            "makespan_ratio": float(np.exp(np.log(spans / others).mean())),
+        }
+
+    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
+        weights = {name: a.astype(np.float32) for name, a in self.scorer.weights.items()}
+        how = describe(self.scorer, self.source.resources)
+        self.write_weights(folder, weights, how, curve_end)

@@ -31,6 +31,7 @@ CHANGES = {
     "fitness": {
         "cluster": {"machines": [{"count": 5, "cpu": 64, "mem": 1.0}]},
         "workload.instances": False,
+        "learn.criterion": "makespan_ratio",
     }
 }
 """Learner → what else must change in that scenario."""

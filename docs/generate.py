@@ -20,6 +20,7 @@ sys.path.insert(0, str(DOCS))
 
 from generate_cli import commands  # noqa: E402 - the modules beside this one
 from generate_learners import (  # noqa: E402
+    deepjs_arguments,
     deeprm_arguments,
     fitness_arguments,
     ppo_arguments,
@@ -36,6 +37,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "ready": ready,
     "commands": commands,
     "tables": tables,
+    "deepjs_arguments": deepjs_arguments,
     "deeprm_arguments": deeprm_arguments,
     "fitness_arguments": fitness_arguments,
     "ppo_arguments": ppo_arguments,

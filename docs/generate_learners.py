@@ -46,6 +46,13 @@ def rlscheduler_arguments() -> str:
     return _table(RLSchedulerArguments)
 
 
+def deepjs_arguments() -> str:
+    """Return the table of the learner deepjs's arguments."""
+    from simkit.learners.deepjs import DeepJSArguments
+
+    return _table(DeepJSArguments)
+
+
 def fitness_arguments() -> str:
     """Return the table of the learner fitness's arguments."""
     from simkit.learners.fitness import FitnessArguments

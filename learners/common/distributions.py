@@ -8,7 +8,7 @@ from torch import Tensor
 
 from simkit.arrays import Ints
 
-__all__ = ["entropy", "log_probability", "masked_log_softmax", "sample"]
+__all__ = ["entropy", "log_probability", "masked_log_softmax", "ragged_log_softmax", "sample"]
 
 
 def masked_log_softmax(logits: Tensor, allowed: Tensor | None = None) -> Tensor:
@@ -26,6 +26,24 @@ def masked_log_softmax(logits: Tensor, allowed: Tensor | None = None) -> Tensor:
     if allowed is not None:
         logits = logits.masked_fill(~allowed, -torch.inf)
     return torch.log_softmax(logits, dim=-1)
+
+
+def ragged_log_softmax(logits: Tensor, decision: Tensor, decisions: int) -> Tensor:
+    """Return the log-probabilities of softmaxes over unequally many options.
+
+    Args:
+        logits: (P,) finite numbers, of all options of all decisions.
+        decision: (P,) int64, to which of D decisions each option belongs.
+        decisions: D.
+
+    Returns:
+        (P,)
+    """
+    most = logits.new_full((decisions,), -torch.inf)
+    most = most.scatter_reduce(0, decision, logits.detach(), "amax")
+    shifted = logits - most[decision]
+    total = logits.new_zeros(decisions).index_add(0, decision, shifted.exp())
+    return shifted - total.log()[decision]
 
 
 def log_probability(log_probabilities: Tensor, actions: Tensor) -> Tensor:

@@ -67,6 +67,7 @@ class _PlainPerceptron:
         for layer, (before, after) in enumerate(pairwise(shape.layers)):
             sizes |= {f"layers.{layer}.weight": (before, after), f"layers.{layer}.bias": (after,)}
         _refuse_misfits(weights, sizes, "perceptron")
+        self._is_tanh = shape.activation == "tanh"
         self._layers = [
             (weights[f"layers.{layer}.weight"], weights[f"layers.{layer}.bias"])
             for layer in range(len(shape.layers) - 1)
@@ -76,7 +77,8 @@ class _PlainPerceptron:
         *hidden, (weight, bias) = self._layers
         flow = seen
         for into, shift in hidden:
-            flow = np.maximum(flow @ into + shift, 0)
+            inside = flow @ into + shift
+            flow = np.tanh(inside) if self._is_tanh else np.maximum(inside, 0)
         result: Array = flow @ weight + bias
         return result
 

@@ -57,6 +57,7 @@ class Perceptron(nn.Module):
         if first is None:
             first = Dense(*pairs[0])
         self.layers = nn.ModuleList([first, *(Dense(a, b) for a, b in pairs[1:])])
+        self._activation = {"relu": torch.relu, "tanh": torch.tanh}[shape.activation]
         self.summary_size = shape.layers[-2]
         _almost_zero(self.last)
 
@@ -74,7 +75,7 @@ class Perceptron(nn.Module):
         """Return the outputs, and the units of the last hidden layer."""
         flow = seen
         for layer in self.layers[:-1]:
-            flow = torch.relu(layer(flow))
+            flow = self._activation(layer(flow))
         return self.layers[-1](flow), flow
 
 

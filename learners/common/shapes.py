@@ -14,12 +14,12 @@ Width = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class PerceptronShape(Section):
-    """Layers with max(0, ·) between them."""
+    """Layers with max(0, ·) or tanh between them."""
 
     type: Literal["perceptron"]
     layers: Annotated[tuple[Width, ...], Field(min_length=2)]
     """Sizes, inputs first and outputs last."""
-    activation: Literal["relu"]
+    activation: Literal["relu", "tanh"]
 
     @property
     def inputs(self) -> int:

@@ -25,17 +25,22 @@ LEARNERS = (DOCS / "reference" / "learners.md").read_text("utf-8")
 CONTRACT = (DOCS / "reference" / "learners-contract.md").read_text("utf-8")
 OBSERVATIONS = (DOCS / "reference" / "observations.md").read_text("utf-8")
 SMALL = {"job_sets": 2, "rollouts": 2, "held_out_sets": 1}
-SCENARIOS = {"fitness": "cloud-quickstart", "ppo": "deeprm", "rlscheduler": "quickstart"}
+SCENARIOS = {
+    "deepjs": "cloud-quickstart", "fitness": "cloud-quickstart", "ppo": "deeprm",
+    "rlscheduler": "quickstart",
+}  # fmt: skip
 """Learner → the bundled scenario to train on, where it is not called like the learner."""
+_MACHINES = {
+    "cluster": {"machines": [{"count": 5, "cpu": 64, "mem": 1.0}]},
+    "workload.instances": False,
+}
 CHANGES = {
-    "fitness": {
-        "cluster": {"machines": [{"count": 5, "cpu": 64, "mem": 1.0}]},
-        "workload.instances": False,
-        "learn.criterion": "makespan_ratio",
-    }
+    "deepjs": _MACHINES | {"learn.criterion": "makespan"},
+    "fitness": _MACHINES | {"learn.criterion": "makespan_ratio"},
 }
 """Learner → what else must change in that scenario."""
 ARGUMENTS = {
+    "deepjs": {"rollouts": 2, "held_out_share": 0.2},
     "fitness": {"candidates": 4, "chunks": 1, "units": 0},
     "ppo": SMALL,
     "rlscheduler": {"candidates": 4, "windows": 1, "fewest_jobs": 20, "most_jobs": 20},
@@ -72,7 +77,7 @@ def test_every_column_of_the_metrics_is_told(trained):
 
 def test_every_key_of_a_bundle_is_told(trained):
     found = json.loads((trained.agent / "agent.json").read_text("utf-8"))
-    slotted = {"rlscheduler": set(), "fitness": {"resources"}}.get(
+    slotted = {"rlscheduler": set(), "fitness": {"resources"}, "deepjs": {"resources"}}.get(
         found["learner"], {"slotted", "resources"}
     )
     assert set(found) | {"slotted", "resources"} == told("key of `agent.json`")

@@ -1,0 +1,153 @@
+"""The learner deepjs: its advantages by hand, repeatable, resumable, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("numba")
+pytest.importorskip("safetensors")
+pytest.importorskip("torch")
+
+import torch
+
+from simkit.errors import RunError, ScenarioError
+from simkit.learners.agent import load_agent
+from simkit.learners.common.distributions import ragged_log_softmax
+from simkit.learners.deepjs import DeepJSTraining, advantages, begin
+from simkit.learners.pairs.agent import PairAgent
+from simkit.learners.pairs.model import Trajectory, play
+from simkit.scenario import Scenario
+
+SMALL = {"iterations": 4, "jobs": 5, "repeats": 2, "rollouts": 3, "batch": 20}
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(1)
+    lines = ["job_id,task_id,submit_time,duration,instances_num,cpu,memory"]
+    for task in range(60):
+        run, count = rng.choice([3.0, 8.5, 40.0]), rng.integers(1, 12)
+        lines.append(f"{task // 3},{task},{5 * (task // 3)},{run},{count},1,{0.1 * (task % 4 + 1)}")
+    path = tmp_path_factory.mktemp("deepjs") / "jobs.csv"
+    path.write_text("\n".join([*lines, ""]))
+    return path
+
+
+def scenario(table: Path, **changes: Any) -> Scenario:
+    plain: dict[str, Any] = {
+        "workload": {"type": "tasks", "path": str(table), "submit": "last"},
+        "cluster": {"machines": [{"count": 2, "cpu": 8, "mem": 1}]},
+        "estimates": "actual",
+    }
+    return Scenario.model_validate({**plain, **changes})
+
+
+def training(table: Path, seed: int = 0, **arguments: Any) -> DeepJSTraining:
+    made = begin(scenario(table), {**SMALL, **arguments}, seed=seed)
+    assert isinstance(made, DeepJSTraining)
+    return made
+
+
+def rollout(tick: list[float], span: float) -> Trajectory:
+    none: Any = np.zeros(0)
+    return Trajectory(none, none, none, np.zeros(len(tick), np.int64), np.array(tick), span)
+
+
+def plain_advantages(rollouts: list[Trajectory]) -> list[list[float]]:
+    """Return the same node by node: lists of (reward, is a decision), as the program keeps them."""
+    walks = []
+    for one in rollouts:
+        nodes: list[tuple[float, bool]] = []
+        for tick in range(int(one.makespan)):
+            nodes += [(0.0, True)] * int((one.tick == tick).sum()) + [(-1.0, False)]
+        walks.append(nodes)
+    longest = max(map(len, walks))
+    to_go = np.zeros((len(walks), longest))
+    for row, nodes in enumerate(walks):
+        for at in range(len(nodes)):
+            to_go[row, at] = sum(reward for reward, _ in nodes[at:])
+    apart = [to_go[row, : len(n)] - to_go.mean(axis=0)[: len(n)] for row, n in enumerate(walks)]
+    everything = np.concatenate(apart)
+    scaled = [(each - everything.mean()) / everything.std() for each in apart]
+    return [
+        [float(value) for value, (_, decides) in zip(each, nodes, strict=True) if decides]
+        for each, nodes in zip(scaled, walks, strict=True)
+    ]
+
+
+def test_advantages_are_those_of_a_plain_walk() -> None:
+    some = [rollout([1, 1, 1, 4, 4], 9), rollout([1, 1, 3, 4, 6], 12), rollout([1, 1, 1, 2, 4], 7)]
+    for found, expected in zip(advantages(some), plain_advantages(some), strict=True):
+        assert found == pytest.approx(expected)
+
+
+def test_by_tick_what_ends_sooner_is_better_throughout() -> None:
+    soon, late = advantages([rollout([1, 1, 4], 6), rollout([1, 2, 4], 9)], by_tick=True)
+    assert (soon > 0).all()
+    assert (late < 0).all()
+
+
+def test_a_ragged_softmax_is_one_softmax_after_another() -> None:
+    logits = torch.tensor([1.0, 2.0, -3.0, 900.0, 0.0, 0.5])
+    found = ragged_log_softmax(logits, torch.tensor([0, 0, 0, 1, 2, 2]), 3)
+    parts = [torch.log_softmax(part, 0) for part in (logits[:3], logits[3:4], logits[4:])]
+    assert torch.allclose(found, torch.cat(parts))
+
+
+def test_resumed_is_as_not_interrupted(table: Path, tmp_path: Path) -> None:
+    whole = training(table)
+    expected = [dict(whole.step()) for _ in range(4)]
+    first = training(table)
+    found = [dict(first.step()) for _ in range(3)]
+    first.save(tmp_path)
+    second = training(table)
+    second.load(tmp_path)
+    found += [dict(second.step())]
+    assert found == expected
+    assert [row["chunk"] for row in found] == [0, 0, 1, 1]
+    assert ["makespan_greedy" in row for row in found] == [True, False, True, False]
+    assert second.scorer.flat.tobytes() == whole.scorer.flat.tobytes()
+
+
+def test_the_seed_decides(table: Path) -> None:
+    one, same, other = training(table, 1), training(table, 1), training(table, 2)
+    for each in (one, same, other):
+        each.step()
+    assert one.scorer.flat.tobytes() == same.scorer.flat.tobytes()
+    assert one.scorer.flat.tobytes() != other.scorer.flat.tobytes()
+
+
+def test_it_learns_to_end_sooner(table: Path) -> None:
+    """On one chunk, drawn pairs; the mean of the last iterations is below that of the first."""
+    made = training(
+        table, iterations=40, repeats=40, rollouts=12, jobs=20, learning_rate=0.02, hidden=(6,)
+    )
+    spans = [made.step()["makespan"] for _ in range(40)]
+    assert np.mean(spans[-5:]) < np.mean(spans[:5])
+
+
+def test_the_network_and_the_scorer_say_the_same(table: Path, tmp_path: Path) -> None:
+    made = training(table, hidden=(3, 9, 18, 9))
+    made.step()
+    raw = np.random.default_rng(0).normal(0.0, 20.0, (50, 6))
+    seen = torch.from_numpy(((raw - made.blank.shift) / made.blank.scale).astype(np.float32))
+    with torch.inference_mode():
+        said = made.network(seen)[:, 0].numpy()
+    assert made.scorer.scores(raw) == pytest.approx(said, abs=1e-5)
+    made.write_agent(tmp_path / "agent", {"iteration": 1})
+    agent = load_agent(tmp_path / "agent")
+    assert isinstance(agent, PairAgent)
+    chunk = made.source.trained[0]
+    assert play(chunk, agent.scorer).placed == play(chunk, made.scorer).placed
+
+
+def test_what_it_does_not_know_is_refused(table: Path, tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match=r"learn.arguments.batch: "):
+        training(table, batch=0)
+    training(table).save(tmp_path)
+    with pytest.raises(RunError, match="arguments.baseline"):
+        training(table, baseline="tick").load(tmp_path)

@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from simkit.arrays import Floats
-from simkit.errors import ScenarioError
+from simkit.errors import RunError, ScenarioError
 from simkit.learners.arguments import Positive, prepared
 from simkit.learners.common.distributions import ragged_log_softmax
 from simkit.learners.common.networks import Perceptron, seeded
@@ -127,10 +127,16 @@ class DeepJSTraining(TorchTraining):
         # Rollout: N trajectories of D decisions each
         number = (self.iteration - 1) // self.chosen.repeats % len(self.source.trained)
         chunk, scorer = self.source.trained[number], self.scorer
-        is_new = (self.iteration - 1) % self.chosen.repeats == 0
+        passed, place = divmod(self.iteration - 1, self.chosen.repeats)
+        is_new = place == 0 and passed < len(self.source.trained)
         greedy = {"makespan_greedy": play(chunk, scorer).makespan} if is_new else {}
         rng = self.generators["pairs"]
         rollouts = [roll_out(chunk, scorer, rng) for _ in range(self.chosen.rollouts)]
+        if any(np.isinf(rollout.makespan) for rollout in rollouts):
+            raise RunError(
+                f"deepjs: chunk {number}: rounding of what comes free keeps an instance that asks "
+                "for all of a machine from ever fitting; leave its jobs out with workload.window"
+            )
         # Update: one step a batch, one rollout after another
         by_tick = self.chosen.baseline == "tick"
         for rollout, advantage in zip(rollouts, advantages(rollouts, by_tick=by_tick), strict=True):

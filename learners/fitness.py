@@ -12,6 +12,7 @@ same chunks.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -51,7 +52,7 @@ class FitnessArguments(Section):
     """First standard deviation of the weights."""
     units: Annotated[int, Field(ge=0, le=64)] = 8
     """Units tanh(·) beside the weighted sum."""
-    together: Count = 8
+    instances_at_a_time: Count = 8
     """Instances that a pair gets at a time in training; more are quicker, and a little worse."""
     held_out_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """The last chunks are not trained on, and evaluate the scorer; 0: nothing is held out."""
@@ -128,21 +129,21 @@ class FitnessTraining(SeededTraining):
         # Score
         candidates = self.search.ask()
         spans = np.array([self._spans(self.shape.with_flat(one), drawn) for one in candidates])
-        scores = -np.log(spans / rule).mean(axis=1)  # (candidates, chunks) -> (candidates,)
+        scores = -np.log(_ratios(spans, rule)).mean(axis=1)  # (candidates, chunks) -> (candidates,)
         # Search on
         self.search.tell(scores)
         instances = sum(chunk.total_instances for chunk in drawn)
         return {
             "return": float(scores.mean()),
-            "makespan": float(spans.mean()),
+            "makespan": _finite_mean(spans),
             "makespan_ratio": float(np.exp(-scores.mean())),
             "decisions": float(len(candidates) * instances),
         }
 
     def _spans(self, scorer: PairScorer, drawn: Sequence[Chunk]) -> Floats:
         """Return (chunks,) makespans."""
-        together = self.chosen.together
-        return np.array([play(chunk, scorer, together).makespan for chunk in drawn])
+        most = self.chosen.instances_at_a_time
+        return np.array([play(chunk, scorer, most).makespan for chunk in drawn])
 
     def _span_by_rule(self, number: int) -> float:
         if number not in self._by_rule:
@@ -155,17 +156,40 @@ class FitnessTraining(SeededTraining):
 
         ``makespan``: mean, in ticks; ``makespan_ratio``: geometric mean of the ratio to the rule's.
         """
-        unseen, rule = self.source.held_out, RULES[self.chosen.start]
+        unseen = self.source.held_out
         if not unseen:
             return {}
         spans = np.array([play(chunk, self.scorer).makespan for chunk in unseen])
-        others = np.array([play(chunk, rule).makespan for chunk in unseen])
         return {
-            "makespan": float(spans.mean()),
-            "makespan_ratio": float(np.exp(np.log(spans / others).mean())),
+            "makespan": _finite_mean(spans),
+            "makespan_ratio": float(np.exp(np.log(_ratios(spans, self._held_out_by_rule)).mean())),
         }
+
+    @cached_property
+    def _held_out_by_rule(self) -> Floats:
+        """(chunks,) the rule's makespans of held-out chunks."""
+        rule = RULES[self.chosen.start]
+        return np.array([play(chunk, rule).makespan for chunk in self.source.held_out])
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         weights = {name: a.astype(np.float32) for name, a in self.scorer.weights.items()}
         how = describe(self.scorer, self.source.resources)
         self.write_weights(folder, weights, how, curve_end)
+
+
+_WORST: float = 10.0
+"""Counts as the ratio of a makespan without an end: rounding kept an instance from ever fitting."""
+
+
+def _ratios(spans: Floats, rule: Floats) -> Floats:
+    """Return makespans over the rule's, from 1 / 10 to 10; 1 where neither has an end."""
+    both = np.broadcast_to(np.isinf(rule), spans.shape) & np.isinf(spans)
+    known = np.where(np.isinf(rule), 1.0, rule)
+    ratios = np.where(np.isinf(rule), 0.0, spans / known)
+    return np.where(both, 1.0, np.clip(ratios, 1.0 / _WORST, _WORST))
+
+
+def _finite_mean(spans: Floats) -> float:
+    """Return the mean of the makespans that have an end; NaN if none has."""
+    ended = spans[np.isfinite(spans)]
+    return float(ended.mean()) if len(ended) else float("nan")

@@ -82,6 +82,9 @@ class CloudSimPy:
     partitions that use only some machines, and decisions between ticks.
     """
 
+    begins_with_run = True
+    """Whether it must see a run from its beginning on, to know when jobs are seen."""
+
     def __init__(
         self, fitness: str | PairFitness | Score = "first-fit", *, draws: bool = False
     ) -> None:
@@ -90,6 +93,7 @@ class CloudSimPy:
             fitness = Balance()
         if not isinstance(fitness, str):
             self._scorer: PairFitness | Score | None = fitness
+            _refuse_unknown(fitness)
             score: Score = getattr(fitness, "scores", None) or fitness  # type: ignore[assignment]
             self._rule = _by_score(score, draws=draws)
             return
@@ -314,6 +318,18 @@ def _nth(by_machine: Sequence[Ints], number: int) -> tuple[int, int]:
         number -= len(by_machine[machine])
         machine += 1
     return machine, int(by_machine[machine][number])
+
+
+def _refuse_unknown(fitness: object) -> None:
+    """Raise ScenarioError for what is no pair fitness, or looks at the state by simkit's rules."""
+    name = type(fitness).__name__
+    if not callable(getattr(fitness, "scores", fitness)):
+        raise ScenarioError(f"cloudsimpy: {name} is no pair fitness; give one, or a function")
+    if hasattr(fitness, "begin") and not hasattr(fitness, "weigh"):
+        raise ScenarioError(
+            f"cloudsimpy: {name} looks at the state before it scores, and CloudSimPy's differs "
+            "from simkit's; give a fitness of pairs alone, or one that has weigh"
+        )
 
 
 def _by_score(score: Score, *, draws: bool) -> Callable[[_Tick], None]:

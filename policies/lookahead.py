@@ -54,6 +54,8 @@ class Lookahead:
         objective: str = "makespan",
         every_s: float | None = None,
     ) -> None:
+        if not isinstance(policies, Sequence):
+            raise ScenarioError(f"lookahead: {policies!r} is no list; give a list of policies")
         self.policies = list(policies)
         self.objective = objective
         self.every_s = every_s
@@ -206,6 +208,8 @@ def _wrong_arguments(policies: Sequence[Any], objective: object) -> Iterator[str
             yield f"{what} is no policy; a policy has reset(info, rng) and schedule(state)"
         elif isinstance(policy, Lookahead):
             yield f"{what} looks ahead itself; list its candidates in its place"
+        elif getattr(policy, "begins_with_run", False):
+            yield f"{what} cannot begin in the middle of a run; leave it out"
         elif reason := _why_no_copy(policy):
             yield f"{what} cannot be copied ({reason}); it needs copies, one of which plays ahead"
     if not (isinstance(objective, str) and objective in OBJECTIVES):

@@ -126,6 +126,11 @@ class PairAgent:
 
     signals = NO_SIGNALS
 
+    @property
+    def begins_with_run(self) -> bool:
+        """Whether it must see a run from its beginning on: under another simulator's rules."""
+        return getattr(self._policy, "begins_with_run", False)
+
     @classmethod
     def of(
         cls, bundle: Bundle, described: PairDescription, *, choose: Choose, compat: str | None
@@ -154,6 +159,12 @@ class PairAgent:
 
     def check_cluster(self, info: SystemInfo) -> list[str]:
         """Return why the agent cannot schedule a cluster, a line each."""
+        apart = any(partition.machines is not None for partition in info.partitions)
+        if apart and isinstance(self._policy, _DrawnPairs):
+            return [
+                f"agent {self.name}: it draws pairs of all machines, and a partition has only "
+                "some; use choose: greedy"
+            ]
         if self.scorer.features == "terms" or self._resources == info.resources:
             return []
         return [

@@ -103,4 +103,5 @@ def chunks(workload: Workload, capacity: Floats, jobs: int = 10) -> Iterator[Chu
     for first in range(0, len(workload), jobs):
         rows = np.arange(first, min(first + jobs, len(workload)))
         submit = workload.submit_time_s[rows]
-        yield Chunk.of(workload.take(rows, submit_time_s=submit - submit[0]), capacity)
+        whole = float(np.floor(submit[0]))  # ticks are whole seconds of the trace's clock
+        yield Chunk.of(workload.take(rows, submit_time_s=submit - whole), capacity)

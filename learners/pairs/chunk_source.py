@@ -17,7 +17,10 @@ __all__ = ["ChunkSource"]
 
 @dataclass(frozen=True)
 class ChunkSource:
-    """Consecutive jobs of a trace, so many in each chunk, each on an empty cluster."""
+    """Consecutive jobs of a trace, so many in each chunk, each on an empty cluster.
+
+    Run times are the true ones, whatever the scenario's estimates.
+    """
 
     trained: tuple[Chunk, ...]
     """The first chunks, in order."""
@@ -44,6 +47,11 @@ class ChunkSource:
             "cluster: must be machines, or processors, and nothing else": (
                 keys <= {"machines", "processors"}
             ),
+            "walltime: must be ignore": scenario.walltime == "ignore",
+            "admission: slots and backlog must be left out": (
+                scenario.admission.slots is None and scenario.admission.backlog is None
+            ),
+            "scheduling: step must be left out": scenario.scheduling.step is None,
             "power: is not known to this learner; leave it out": scenario.power is None,
             "processes: are not known to this learner; leave them out": not scenario.processes,
             f"cluster: its resources are {', '.join(cluster.resources)}, those of the trace "

@@ -79,7 +79,8 @@ class PairScorer:
     def of_paper(cls, hidden: Sequence[int] = (3, 9, 6)) -> PairScorer:
         """Return DeepJS's network for cpu and memory, with weights of 0."""
         shift, scale = np.array(PAPER_SHIFT), np.array(PAPER_SCALE)
-        return cls.blank("paper", shift, scale, (len(shift), *hidden, 1))
+        widths = (len(shift), *hidden, 1) if hidden else (len(shift),)
+        return cls.blank("paper", shift, scale, widths)
 
     @classmethod
     def blank(

@@ -447,7 +447,8 @@ def _policy_words(policy: Any) -> str:
         names = [_policy_words(each).rsplit("/", 1)[-1] for each in policy["lookahead"]]
         return f"lookahead({', '.join(names)})"
     if "agent" in policy:
-        return agent_label(policy["agent"])
+        label = agent_label(policy["agent"])
+        return f"{label} + {policy['compat']}" if policy.get("compat") else label
     if "model" in policy:
         return Path(policy["model"]).stem
     keys: tuple[str, ...] = ("path", "name", "fitness", "order", "backfill", "compat")

@@ -78,7 +78,5 @@ class Scored(WorkFitness):
         """Return (P,) scores."""
         if self._scorer.features == "terms":
             return self._scorer.scores(np.column_stack([*self.urgency(pairs), *self.fit(pairs)]))
-        facts = pairs.facts
-        run_s = np.array([task.estimate_s for task in facts.tasks])  # `estimate_s` is in ticks
-        columns = (pairs.free, pairs.request, run_s[pairs.task], pairs.remaining)
+        columns = (pairs.free, pairs.request, pairs.estimate_s, pairs.remaining)
         return self._scorer.scores(np.column_stack(columns))

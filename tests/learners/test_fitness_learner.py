@@ -16,7 +16,7 @@ pytest.importorskip("safetensors")
 import simkit
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.fitness import FitnessTraining, begin
+from simkit.learners.fitness import FitnessTraining, _ratios, begin
 from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.chunk import Chunk
 from simkit.learners.pairs.model import play
@@ -84,8 +84,8 @@ def test_the_seed_decides(table: Path) -> None:
 def test_other_trainings_are_not_resumed(table: Path, tmp_path: Path) -> None:
     training(table).save(tmp_path)
     training(table, iterations=9).load(tmp_path)
-    with pytest.raises(RunError, match="arguments.together"):
-        training(table, together=1).load(tmp_path)
+    with pytest.raises(RunError, match="arguments.instances_at_a_time"):
+        training(table, instances_at_a_time=1).load(tmp_path)
 
 
 @pytest.mark.parametrize("start", ["balance", "longest"])
@@ -119,6 +119,12 @@ def test_the_agent_does_what_was_trained(table: Path, tmp_path: Path) -> None:
     assert run.metrics["cloudsimpy_makespan"]["value"] == whole.makespan
 
 
+def test_a_makespan_without_an_end_is_bad_but_a_number() -> None:
+    rule = np.array([10.0, np.inf, np.inf, 8.0])
+    spans = np.array([[5.0, np.inf, 3.0, np.inf], [1000.0, np.inf, np.inf, 8.0]])
+    assert _ratios(spans, rule).tolist() == [[0.5, 1.0, 0.1, 10.0], [10.0, 1.0, 1.0, 1.0]]
+
+
 def test_what_it_does_not_know_is_refused(table: Path) -> None:
     with pytest.raises(ScenarioError) as problems:
         begin(scenario(table), {"candidates": 1, "rate": 2}, seed=0, device="cuda")
@@ -130,6 +136,8 @@ def test_what_it_does_not_know_is_refused(table: Path) -> None:
             "cluster": {"processors": 8}}  # fmt: skip
     with pytest.raises(ScenarioError, match="a task is a gang of several instances"):
         begin(Scenario.model_validate(pool), SMALL, seed=0)
+    with pytest.raises(ScenarioError, match="scheduling: step must be left out"):
+        begin(scenario(table, scheduling={"step": "1s"}), SMALL, seed=0)
     wrong = scenario(table, cluster={"machines": [{"cpu": 8, "mem": 1, "gpu": 1}]})
     with pytest.raises(ScenarioError, match="name the same ones in the same order"):
         begin(wrong, SMALL, seed=0)

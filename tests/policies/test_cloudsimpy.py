@@ -16,6 +16,7 @@ from simkit import simulate as run_scenario
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
 from simkit.policies.cloudsimpy import CloudSimPy
+from simkit.policies.packing import Tetris
 from simkit.results.job_metrics import cloudsimpy_makespan
 from simkit.scenario.bundled import scenario_path
 from simkit.scenario.yaml_document import load_scenario
@@ -282,6 +283,10 @@ def test_evaluate_compares_makespans_by_its_clock(chunk):
 def test_what_cloudsimpy_does_not_know_is_refused(simulate):
     with pytest.raises(ScenarioError, match=r"no fitness 'tetriss'; did you mean 'tetris'\?"):
         CloudSimPy("tetriss")
+    with pytest.raises(ScenarioError, match="Tetris looks at the state before it scores"):
+        CloudSimPy(Tetris())
+    with pytest.raises(ScenarioError, match="int is no pair fitness"):
+        CloudSimPy(5)
     with pytest.raises(PolicyError, match="set scheduling: {every: 1s}"):
         simulate(CloudSimPy(), bags((0.5, 1, 1, 1, 1)), TWO)
     gangs = bags((0, 2, 1, 1, 1)).with_columns(gang=np.ones(1, bool))

@@ -13,6 +13,7 @@ import simkit
 from simkit.engine.admission import AdmissionRule
 from simkit.engine.simulation import Rules
 from simkit.errors import PolicyError, ScenarioError
+from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.policies.conservative import Conservative
 from simkit.policies.easy import Easy
 from simkit.policies.fitness import BestFit
@@ -234,6 +235,10 @@ def test_arguments_that_are_refused():
     )
     with pytest.raises(ScenarioError, match="there is no candidate; give a list of policies"):
         Lookahead([])
+    with pytest.raises(ScenarioError, match="is no list; give a list of policies"):
+        Lookahead(OrderedPolicy(FCFS()))
+    with pytest.raises(ScenarioError, match="candidate 0, CloudSimPy, cannot begin in the middle"):
+        Lookahead([CloudSimPy()])
     locked = OrderedPolicy(FCFS())
     locked.lock = threading.Lock()
     with pytest.raises(ScenarioError, match="candidate 0, OrderedPolicy, cannot be copied"):

@@ -19,7 +19,7 @@ from simkit.arrays import Floats
 from simkit.errors import PluginError
 from simkit.learners.pairs.chunk import Chunk, chunks
 from simkit.learners.pairs.model import Outcome, look_ahead, play, roll_out
-from simkit.learners.pairs.scorer import RULES, TERMS, PairScorer, paper_features
+from simkit.learners.pairs.scorer import RULES, TERMS, PairScorer, feature_names
 from simkit.policies.cloudsimpy import CloudSimPy
 from simkit.policy.pairs.pair_table import PairTable
 from simkit.seeds import stream
@@ -257,7 +257,7 @@ class Pairs:
 
     def __init__(self, free: Any, capacity: Any, request: Any, hold: Any, left: Any) -> None:
         self.free, self.capacity, self.request = free, capacity, request
-        self.estimate_s, self.remaining = hold, left
+        self.hold_s, self.remaining = hold, left
 
 
 def brute_force(chunk: Chunk, rules: Sequence[PairScorer], most: int) -> tuple[Outcome, list[int]]:
@@ -359,7 +359,7 @@ def test_a_scorer_is_a_sum_and_a_network_beside_it() -> None:
 def test_flat_weights_there_and_back() -> None:
     scorer = PairScorer.of_paper()
     assert scorer.widths == (6, 3, 9, 6, 1)
-    assert paper_features(("cpu", "mem"))[2:4] == ("request_cpu", "request_mem")
+    assert feature_names("paper", ("cpu", "mem"))[2:4] == ("request_cpu", "request_mem")
     flat = np.arange(len(scorer.flat)) / 8
     again = scorer.with_flat(flat)
     assert again.flat.tolist() == flat.tolist()

@@ -146,6 +146,11 @@ def test_what_does_not_fit_is_refused(table: Path, tmp_path: Path) -> None:
         simulate(other)
     with pytest.raises(ScenarioError, match="compat is for agents of machine–task pairs"):
         simulate(scenario(table, {"agent": "deeprm-70", "compat": "cloudsimpy"}))
+    apart = scenario(table, {"agent": str(folder), "args": {"choose": "sample"}})
+    groups = [{"name": name, "cpu": 4, "mem": 1} for name in "ab"]
+    apart["cluster"] = {"machines": groups, "partitions": [{"name": "p", "machines": ["a"]}]}
+    with pytest.raises(ScenarioError, match="a partition has only some"):
+        simulate(apart)
     path = folder / "agent.json"
     stated = json.loads(path.read_text())
     stated["architecture"]["layers"] = [6, 3, 1]

@@ -261,7 +261,7 @@ WHOLE = "must be a whole number, not 'x'"
         ("slotted.unit", "x", "slotted.unit must be a list, not 'x'"),
         ("resources", None, "resources must be a list, not null"),
         ("actions.mask", "no", "actions.mask unknown value 'no'"),
-        ("actions.type", "pairs", "actions.type unknown value 'pairs'"),
+        ("actions.type", "cells", "actions.type unknown value 'cells'"),
         ("architecture.type", "recurrent", "architecture.type unknown value 'recurrent'"),
         ("architecture.layers", [3, "x"], f"architecture.layers.1 {WHOLE}"),
         # what is not known would be ignored, and what is missing would be guessed

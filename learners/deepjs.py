@@ -125,18 +125,14 @@ class DeepJSTraining(TorchTraining):
         ``decisions``: instances that were placed.
         """
         # Rollout: N trajectories of D decisions each
-        number = (self.iteration - 1) // self.chosen.repeats % len(self.source.trained)
-        chunk, scorer = self.source.trained[number], self.scorer
         passed, place = divmod(self.iteration - 1, self.chosen.repeats)
-        is_new = place == 0 and passed < len(self.source.trained)
+        number = passed % len(self.source.trained)
+        chunk, scorer = self.source.trained[number], self.scorer
+        is_new = place == 0 and passed == number
         greedy = {"makespan_greedy": play(chunk, scorer).makespan} if is_new else {}
         rng = self.generators["pairs"]
         rollouts = [roll_out(chunk, scorer, rng) for _ in range(self.chosen.rollouts)]
-        if any(np.isinf(rollout.makespan) for rollout in rollouts):
-            raise RunError(
-                f"deepjs: chunk {number}: rounding of what comes free keeps an instance that asks "
-                "for all of a machine from ever fitting; leave its jobs out with workload.window"
-            )
+        _check_ends([rollout.makespan for rollout in rollouts], f"chunk {number}")
         # Update: one step a batch, one rollout after another
         by_tick = self.chosen.baseline == "tick"
         for rollout, advantage in zip(rollouts, advantages(rollouts, by_tick=by_tick), strict=True):
@@ -169,12 +165,23 @@ class DeepJSTraining(TorchTraining):
         unseen, scorer = self.source.held_out, self.scorer
         if not unseen:
             return {}
-        return {"makespan": float(np.mean([play(chunk, scorer).makespan for chunk in unseen]))}
+        spans = [play(chunk, scorer).makespan for chunk in unseen]
+        _check_ends(spans, "a held-out chunk")
+        return {"makespan": float(np.mean(spans))}
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         scorer = self.scorer
         weights = {name: a.astype(np.float32) for name, a in scorer.weights.items()}
         self.write_weights(folder, weights, describe(scorer, self.source.resources), curve_end)
+
+
+def _check_ends(makespans: Sequence[float], chunk: str) -> None:
+    """Raise RunError if a schedule has no end."""
+    if np.isinf(makespans).any():
+        raise RunError(
+            f"deepjs: {chunk}: rounding of released amounts keeps an instance that asks for all of "
+            "a machine from ever fitting; leave its jobs out with workload.window"
+        )
 
 
 def advantages(rollouts: Sequence[Trajectory], *, by_tick: bool = False) -> list[Floats]:

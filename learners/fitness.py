@@ -119,8 +119,8 @@ class FitnessTraining(SeededTraining):
         """Return numbers to log.
 
         ``return``: minus the mean logarithm of a makespan's ratio to the rule's, over chunks and
-        candidates; ``makespan``: mean, in ticks; ``makespan_ratio``: geometric mean of that ratio;
-        ``decisions``: instances that were placed.
+        candidates; ``makespan_ratio``: geometric mean of that ratio; ``makespan``: mean, in ticks,
+        if all schedules end; ``unfinished``: those that do not; ``decisions``: instances placed.
         """
         # Draw: the same chunks for all candidates
         numbers = self.source.draw(self.generators["chunks"], self.chosen.chunks)
@@ -135,8 +135,8 @@ class FitnessTraining(SeededTraining):
         instances = sum(chunk.total_instances for chunk in drawn)
         return {
             "return": float(scores.mean()),
-            "makespan": _finite_mean(spans),
             "makespan_ratio": float(np.exp(-scores.mean())),
+            **_makespans(spans),
             "decisions": float(len(candidates) * instances),
         }
 
@@ -154,15 +154,16 @@ class FitnessTraining(SeededTraining):
     def held_out(self) -> Mapping[str, float]:
         """Return numbers of held-out chunks, if there are any, an instance placed at a time.
 
-        ``makespan``: mean, in ticks; ``makespan_ratio``: geometric mean of the ratio to the rule's.
+        ``makespan_ratio``: geometric mean of the ratio to the rule's; ``makespan`` and
+        ``unfinished`` as above.
         """
         unseen = self.source.held_out
         if not unseen:
             return {}
         spans = np.array([play(chunk, self.scorer).makespan for chunk in unseen])
         return {
-            "makespan": _finite_mean(spans),
             "makespan_ratio": float(np.exp(np.log(_ratios(spans, self._held_out_by_rule)).mean())),
+            **_makespans(spans),
         }
 
     @cached_property
@@ -189,7 +190,7 @@ def _ratios(spans: Floats, rule: Floats) -> Floats:
     return np.where(both, 1.0, np.clip(ratios, 1.0 / _WORST, _WORST))
 
 
-def _finite_mean(spans: Floats) -> float:
-    """Return the mean of the makespans that have an end; NaN if none has."""
-    ended = spans[np.isfinite(spans)]
-    return float(ended.mean()) if len(ended) else float("nan")
+def _makespans(spans: Floats) -> Mapping[str, float]:
+    """Return how many schedules have no end, and the mean makespan if all have one."""
+    endless = int(np.isinf(spans).sum())
+    return {"unfinished": endless} | ({} if endless else {"makespan": float(spans.mean())})

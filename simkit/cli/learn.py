@@ -243,10 +243,10 @@ def evaluate(
     )
     candidates = [*map(agent_candidate, agent or ()), *map(policy_candidate, policy or ())]
     chosen = parse_seeds(seeds) if seeds is not None else None
-    spans = parse_windows(windows) if windows is not None else None
+    numbers = parse_windows(windows) if windows is not None else None
     if output is not None:
         check_place(output)
-    runs = len(candidates) * len(held_out(loaded, sets=sets, seeds=chosen, windows=spans))
+    runs = len(candidates) * len(held_out(loaded, sets=sets, seeds=chosen, windows=numbers))
     try:
         with (
             terminated_like_interrupted(),
@@ -257,7 +257,7 @@ def evaluate(
                 candidates,
                 sets=sets,
                 seeds=chosen,
-                windows=spans,
+                windows=numbers,
                 metric=metric,
                 level=level,
                 workers=workers,

@@ -17,7 +17,7 @@ import torch
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.common.distributions import ragged_log_softmax
-from simkit.learners.deepjs import DeepJSTraining, advantages, begin
+from simkit.learners.deepjs import DeepJSTraining, _check_ends, advantages, begin
 from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.model import Trajectory, play
 from simkit.scenario import Scenario
@@ -143,6 +143,12 @@ def test_the_network_and_the_scorer_say_the_same(table: Path, tmp_path: Path) ->
     assert isinstance(agent, PairAgent)
     chunk = made.source.trained[0]
     assert play(chunk, agent.scorer).placed == play(chunk, made.scorer).placed
+
+
+def test_schedules_without_an_end_are_refused() -> None:
+    _check_ends([3.0, 4.0], "chunk 7")
+    with pytest.raises(RunError, match=r"chunk 7: rounding .* leave its jobs out"):
+        _check_ends([3.0, float("inf")], "chunk 7")
 
 
 def test_what_it_does_not_know_is_refused(table: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ pytest.importorskip("safetensors")
 import simkit
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.fitness import FitnessTraining, _ratios, begin
+from simkit.learners.fitness import FitnessTraining, _makespans, _ratios, begin
 from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.chunk import Chunk
 from simkit.learners.pairs.model import play
@@ -123,6 +123,8 @@ def test_a_makespan_without_an_end_is_bad_but_a_number() -> None:
     rule = np.array([10.0, np.inf, np.inf, 8.0])
     spans = np.array([[5.0, np.inf, 3.0, np.inf], [1000.0, np.inf, np.inf, 8.0]])
     assert _ratios(spans, rule).tolist() == [[0.5, 1.0, 0.1, 10.0], [10.0, 1.0, 1.0, 1.0]]
+    assert _makespans(spans) == {"unfinished": 4}
+    assert _makespans(spans[:, :1]) == {"unfinished": 0, "makespan": 502.5}
 
 
 def test_what_it_does_not_know_is_refused(table: Path) -> None:

@@ -32,7 +32,7 @@ from simkit.learners.pairs.description import describe
 from simkit.learners.pairs.model import Trajectory, play, require_numba, roll_out
 from simkit.learners.pairs.scorer import PairScorer
 from simkit.scenario import Scenario
-from simkit.scenario.types import Count, Section
+from simkit.scenario.types import Count, Many, Section
 from simkit.training import Training
 
 RESOURCES: Final = ("cpu", "mem")
@@ -50,7 +50,7 @@ class DeepJSArguments(Section):
     """Iterations in a row on the same chunk."""
     rollouts: Count = 12
     """Times that the chunk is played in an iteration; the baseline is their mean."""
-    hidden: tuple[Width, ...] = (3, 9, 6)
+    hidden: Many[Width] = (3, 9, 6)
     """Units of the hidden layers, tanh each: 3, 9, 6 as in the paper, or 3, 9, 18, 9 as in its
     program."""
     learning_rate: Positive = 0.001

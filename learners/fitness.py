@@ -1,12 +1,13 @@
-"""A fitness of machine–task pairs for small makespans, trained by an evolution strategy on chunks.
+"""A fitness of machine–task pairs, for small makespans, trained by an evolution strategy on chunks.
 
 After F. Li and B. Hu, "DeepJS: Job scheduling based on deep reinforcement learning in cloud data
 center" (ICBDC 2019): one scorer for every pair that fits, trained on chunks of ten jobs of a cloud
 trace, by the rules of its simulator, CloudSimPy. What differs: the features know the remaining work
 of all tasks and do not depend on units, the search begins at a rule, and weights are searched by
 CMA-ES (N. Hansen, "The CMA evolution strategy: a tutorial", 2016) instead of REINFORCE, since a
-makespan depends on a few of thousands of decisions. All candidates of an iteration schedule the
-same chunks.
+makespan depends on a few of thousands of decisions. Chunks overlap, so that a short trace has many;
+the agent is the average of the last generations; other objectives and numbers of machines are
+arguments. All candidates of an iteration schedule the same chunks.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from simkit.learners.pairs.chunk import Chunk
 from simkit.learners.pairs.chunk_source import ChunkSource
 from simkit.learners.pairs.description import describe
 from simkit.learners.pairs.model import play, require_numba
+from simkit.learners.pairs.objectives import Objective
 from simkit.learners.pairs.scorer import RULES, PairScorer
 from simkit.scenario import Scenario
-from simkit.scenario.types import Count, Section
+from simkit.scenario.types import Count, Many, Section
 from simkit.training import Training
 
 
@@ -44,12 +46,21 @@ class FitnessArguments(Section):
     """Scorers of a generation."""
     jobs: Count = 10
     """Jobs of a chunk; each is scheduled on an empty cluster."""
+    apart: Count = 1
+    """Jobs from the beginning of a chunk to that of the next one that may be drawn."""
+    machines: Many[Count] = ()
+    """Numbers of machines to train on, those of the cluster over and over; none: its own."""
+    objective: Objective = "makespan"
+    """What is made small: also ``turnaround`` and ``slowdown``, means over jobs, or
+    ``weighted-turnaround``, in which jobs count by their instances."""
     chunks: Count = 30
     """Chunks of a generation; all of its candidates schedule the same ones."""
     start: Literal["balance", "longest", "work", "longest-cosine", "work-cosine"] = "balance"
-    """The rule that the search begins at, and that makespans are compared with."""
+    """The rule that the search begins at, and that costs are compared with."""
     spread: Positive = 0.1
     """First standard deviation of the weights."""
+    averaged: Count = 20
+    """Generations, the last ones, over whose means the agent's weights are the average."""
     units: Annotated[int, Field(ge=0, le=64)] = 8
     """Units tanh(·) beside the weighted sum."""
     instances_at_a_time: Count = 8
@@ -74,7 +85,12 @@ def begin(
         problems.append(f"device: is {device}; this learner calculates on the cpu")
     chosen = attempt(lambda: read_arguments(FitnessArguments, arguments), problems)
     told = chosen or FitnessArguments()
-    source = attempt(lambda: ChunkSource.of(scenario, told.jobs, told.held_out_share), problems)
+    source = attempt(
+        lambda: ChunkSource.of(
+            scenario, told.jobs, told.held_out_share, apart=told.apart, machines=told.machines
+        ),
+        problems,
+    )
     if problems or chosen is None or source is None:
         raise ScenarioError(problems)
     return FitnessTraining(scenario, source, chosen, seed)
@@ -85,7 +101,7 @@ class FitnessTraining(SeededTraining):
 
     learner = "fitness"
     extendable = True
-    less_is_better = ("makespan_ratio",)
+    less_is_better = ("cost_ratio",)
 
     def __init__(
         self, scenario: Scenario, source: ChunkSource, arguments: FitnessArguments, seed: int
@@ -102,8 +118,9 @@ class FitnessTraining(SeededTraining):
             start[first] = self.stream("weights").normal(0.0, 0.5, first.stop - first.start)
         self.shape = blank
         self.search = CMAEvolution(
-            start, spread=arguments.spread, seed=seed, candidates=arguments.candidates
-        )
+            start, spread=arguments.spread, seed=seed, candidates=arguments.candidates,
+            averaged=arguments.averaged,
+        )  # fmt: skip
         # What the rule makes of each chunk, as far as it was asked
         self._by_rule: dict[int, float] = {}
 
@@ -118,59 +135,62 @@ class FitnessTraining(SeededTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``return``: minus the mean logarithm of a makespan's ratio to the rule's, over chunks and
-        candidates; ``makespan_ratio``: geometric mean of that ratio; ``makespan``: mean, in ticks,
-        if all schedules end; ``unfinished``: those that do not; ``decisions``: instances placed.
+        ``return``: minus the mean logarithm of a cost's ratio to the rule's, over chunks and
+        candidates; ``cost_ratio``: geometric mean of that ratio; ``cost``: mean of what the
+        objective says, if all schedules end; ``unfinished``: those that do not; ``decisions``:
+        instances placed.
         """
         # Draw: the same chunks for all candidates
         numbers = self.source.draw(self.generators["chunks"], self.chosen.chunks)
-        rule = np.array([self._span_by_rule(number) for number in numbers])
+        rule = np.array([self._cost_by_rule(number) for number in numbers])
         drawn = [self.source.trained[number] for number in numbers]
         # Score
         candidates = self.search.ask()
-        spans = np.array([self._spans(self.shape.with_flat(one), drawn) for one in candidates])
-        scores = -np.log(_ratios(spans, rule)).mean(axis=1)  # (candidates, chunks) -> (candidates,)
+        costs = np.array([self._costs(self.shape.with_flat(one), drawn) for one in candidates])
+        scores = -np.log(_ratios(costs, rule)).mean(axis=1)  # (candidates, chunks) -> (candidates,)
         # Search on
         self.search.tell(scores)
         instances = sum(chunk.total_instances for chunk in drawn)
         return {
             "return": float(scores.mean()),
-            "makespan_ratio": float(np.exp(-scores.mean())),
-            **_makespans(spans),
+            "cost_ratio": float(np.exp(-scores.mean())),
+            **_mean_cost(costs),
             "decisions": float(len(candidates) * instances),
         }
 
-    def _spans(self, scorer: PairScorer, drawn: Sequence[Chunk]) -> Floats:
-        """Return (chunks,) makespans."""
-        most = self.chosen.instances_at_a_time
-        return np.array([play(chunk, scorer, most).makespan for chunk in drawn])
+    def _costs(
+        self, scorer: PairScorer, drawn: Sequence[Chunk], instances_at_a_time: int | None = None
+    ) -> Floats:
+        """Return (chunks,) costs."""
+        most = instances_at_a_time or self.chosen.instances_at_a_time
+        goal = self.chosen.objective
+        return np.array([play(chunk, scorer, most).cost(chunk, goal) for chunk in drawn])
 
-    def _span_by_rule(self, number: int) -> float:
+    def _cost_by_rule(self, number: int) -> float:
         if number not in self._by_rule:
-            (span,) = self._spans(RULES[self.chosen.start], [self.source.trained[number]])
-            self._by_rule[number] = float(span)
+            (cost,) = self._costs(RULES[self.chosen.start], [self.source.trained[number]])
+            self._by_rule[number] = float(cost)
         return self._by_rule[number]
 
     def held_out(self) -> Mapping[str, float]:
         """Return numbers of held-out chunks, if there are any, an instance placed at a time.
 
-        ``makespan_ratio``: geometric mean of the ratio to the rule's; ``makespan`` and
-        ``unfinished`` as above.
+        ``cost_ratio``: geometric mean of the ratio to the rule's; ``cost`` and ``unfinished`` as
+        above.
         """
         unseen = self.source.held_out
         if not unseen:
             return {}
-        spans = np.array([play(chunk, self.scorer).makespan for chunk in unseen])
+        costs = self._costs(self.scorer, unseen, 1)
         return {
-            "makespan_ratio": float(np.exp(np.log(_ratios(spans, self._held_out_by_rule)).mean())),
-            **_makespans(spans),
+            "cost_ratio": float(np.exp(np.log(_ratios(costs, self._held_out_by_rule)).mean())),
+            **_mean_cost(costs),
         }
 
     @cached_property
     def _held_out_by_rule(self) -> Floats:
-        """(chunks,) the rule's makespans of held-out chunks."""
-        rule = RULES[self.chosen.start]
-        return np.array([play(chunk, rule).makespan for chunk in self.source.held_out])
+        """(chunks,) the rule's costs of held-out chunks."""
+        return self._costs(RULES[self.chosen.start], self.source.held_out, 1)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         weights = {name: a.astype(np.float32) for name, a in self.scorer.weights.items()}
@@ -179,18 +199,18 @@ class FitnessTraining(SeededTraining):
 
 
 _WORST: float = 10.0
-"""Counts as the ratio of a makespan without an end: rounding kept an instance from ever fitting."""
+"""Counts as the ratio of a schedule without an end: rounding kept an instance from ever fitting."""
 
 
-def _ratios(spans: Floats, rule: Floats) -> Floats:
-    """Return makespans over the rule's, from 1 / 10 to 10; 1 where neither has an end."""
-    both = np.broadcast_to(np.isinf(rule), spans.shape) & np.isinf(spans)
+def _ratios(costs: Floats, rule: Floats) -> Floats:
+    """Return costs over the rule's, from 1 / 10 to 10; 1 where neither has an end."""
+    both = np.broadcast_to(np.isinf(rule), costs.shape) & np.isinf(costs)
     known = np.where(np.isinf(rule), 1.0, rule)
-    ratios = np.where(np.isinf(rule), 0.0, spans / known)
+    ratios = np.where(np.isinf(rule), 0.0, costs / known)
     return np.where(both, 1.0, np.clip(ratios, 1.0 / _WORST, _WORST))
 
 
-def _makespans(spans: Floats) -> Mapping[str, float]:
-    """Return how many schedules have no end, and the mean makespan if all have one."""
-    endless = int(np.isinf(spans).sum())
-    return {"unfinished": endless} | ({} if endless else {"makespan": float(spans.mean())})
+def _mean_cost(costs: Floats) -> Mapping[str, float]:
+    """Return how many schedules have no end, and the mean cost if all have one."""
+    endless = int(np.isinf(costs).sum())
+    return {"unfinished": endless} | ({} if endless else {"cost": float(costs.mean())})

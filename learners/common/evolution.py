@@ -11,6 +11,7 @@ the workload (common random numbers), so that luck does not decide between them.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -98,8 +99,9 @@ class CMAEvolution:
     """
 
     def __init__(
-        self, start: npt.ArrayLike, *, spread: float, seed: int, candidates: int | None = None
-    ) -> None:
+        self, start: npt.ArrayLike, *, spread: float, seed: int, candidates: int | None = None,
+        averaged: int = 1,
+    ) -> None:  # fmt: skip
         """Begin at (P,) weights.
 
         Args:
@@ -107,7 +109,10 @@ class CMAEvolution:
             spread: first standard deviation of a candidate's weights about the mean.
             seed: of all that is drawn, from 0.
             candidates: K; None: 4 + 3 log P.
+            averaged: generations, the last ones, over whose means `mean` is the average. Where each
+                generation is scored on other instances of the workload, one mean owes much to luck.
         """
+        self._averaged = averaged
         self._start, self._spread, self._seed = np.array(start, np.float64), spread, seed
         self._options = {} if candidates is None else {"popsize": candidates}
         self._begin()
@@ -128,10 +133,11 @@ class CMAEvolution:
         self._search = cma.CMAEvolutionStrategy(self._start, self._spread, options)
         self._asked: Sequence[Floats] = ()
         self._told: list[list[float]] = []
+        self._means: deque[Floats] = deque([self._start], maxlen=self._averaged)
 
     @property
     def mean(self) -> Floats:
-        mean: Floats = np.array(self._search.mean)
+        mean: Floats = np.mean(self._means, axis=0)
         return mean
 
     def ask(self) -> Floats:
@@ -142,6 +148,7 @@ class CMAEvolution:
         told = np.asarray(scores, np.float64).tolist()
         self._told.append(told)
         self._search.tell(self._asked, [-score for score in told])
+        self._means.append(np.array(self._search.mean))
 
     def state(self) -> dict[str, Any]:
         return {"told": np.array(self._told)}

@@ -34,6 +34,8 @@ class Chunk:
     """(T,)"""
     capacity: Floats
     """(M, R)"""
+    job: Ints
+    """(T,) the number of the task's job, ascending from 0; every number has a task."""
 
     @classmethod
     def of(cls, workload: Workload, capacity: Floats) -> Chunk:
@@ -73,6 +75,7 @@ class Chunk:
             np.ascontiguousarray(request, np.float64),
             workload.instances.astype(np.int64),
             np.ascontiguousarray(capacity, np.float64),
+            _jobs_of_tasks(workload),
         )
 
     @property
@@ -98,9 +101,29 @@ class Chunk:
         return float((self.seen + np.ceil(np.maximum(to_come, longest)[first] - 1e-9)).max())
 
 
-def chunks(workload: Workload, capacity: Floats, jobs: int = 10) -> Iterator[Chunk]:
-    """Yield chunks of so many consecutive jobs, from the first job on; the last may be smaller."""
-    for first in range(0, len(workload), jobs):
+def _jobs_of_tasks(workload: Workload) -> Ints:
+    """Return (T,) the number of each task's job, among those that have tasks."""
+    tasks = np.diff(workload.first_task)
+    tasks = tasks[tasks > 0]
+    return np.repeat(np.arange(len(tasks)), tasks)
+
+
+def chunks(
+    workload: Workload, capacity: Floats, jobs: int = 10, apart: int | None = None
+) -> Iterator[Chunk]:
+    """Yield chunks of so many consecutive jobs, from the first job on.
+
+    Args:
+        workload: the jobs.
+        capacity: (M, R) of the machines.
+        jobs: of each chunk; the last one may have fewer.
+        apart: jobs from the beginning of a chunk to that of the next; chunks that would only repeat
+            the end of the one before are left out. None: as many as `jobs`.
+    """
+    apart = jobs if apart is None else apart
+    for first in range(0, max(len(workload) - jobs, 0) + apart, apart):
+        if first >= len(workload):
+            return
         rows = np.arange(first, min(first + jobs, len(workload)))
         submit = workload.submit_time_s[rows]
         whole = float(np.floor(submit[0]))  # ticks are whole seconds of the trace's clock

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 
+from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.experiment.cluster import build_cluster
 from simkit.experiment.workload import read_trace
@@ -23,19 +26,25 @@ class ChunkSource:
     """
 
     trained: tuple[Chunk, ...]
-    """The first chunks, in order."""
+    """Those of the first jobs, in order, each on every number of machines."""
     held_out: tuple[Chunk, ...]
-    """The last ones; they are never trained on."""
+    """Those of the last jobs, on the scenario's machines; nothing of them is trained on."""
     resources: tuple[str, ...]
 
     @classmethod
-    def of(cls, scenario: Scenario, jobs: int, held_out_share: float) -> ChunkSource:
+    def of(
+        cls, scenario: Scenario, jobs: int, held_out_share: float, *,
+        apart: int | None = None, machines: Sequence[int] = (),
+    ) -> ChunkSource:  # fmt: skip
         """Return the chunks of a scenario.
 
         Args:
             scenario: its trace and its cluster.
             jobs: of each chunk; the last one may have fewer.
-            held_out_share: of the chunks, in [0, 1), rounded down.
+            held_out_share: of the chunks one after the other, in [0, 1), rounded down.
+            apart: jobs from the beginning of a chunk to train on to that of the next; None: `jobs`.
+            machines: how many to train on: the first ones of the cluster, or all of them, over and
+                over; none: the cluster as it is.
 
         Raises ScenarioError, all problems at once, for what the fast model of a chunk does not
         know, and for a trace of which no chunk is left to train on.
@@ -62,11 +71,19 @@ class ChunkSource:
         problems = [text for text, holds in stands.items() if not holds]
         if problems:
             raise ScenarioError(problems)
-        found = tuple(chunks(workload, cluster.capacity, jobs))
-        cut = len(found) - int(len(found) * held_out_share)
+        in_row = ceil(len(workload) / jobs)
+        cut = (in_row - int(in_row * held_out_share)) * jobs
         if not cut:
             raise ScenarioError("workload: has no jobs to train on; give a longer trace or window")
-        return cls(found[:cut], found[cut:], tuple(workload.resources))
+        rows = np.arange(len(workload))
+        counts = machines or (len(cluster.capacity),)
+        trained = [
+            replace(chunk, capacity=_repeated(cluster.capacity, count))
+            for chunk in chunks(workload.take(rows[:cut]), cluster.capacity, jobs, apart)
+            for count in counts
+        ]
+        held_out = chunks(workload.take(rows[cut:]), cluster.capacity, jobs)
+        return cls(tuple(trained), tuple(held_out), tuple(workload.resources))
 
     def draw(self, rng: np.random.Generator, count: int) -> list[int]:
         """Return the numbers of so many different chunks to train on, or of all if there are fewer.
@@ -75,3 +92,8 @@ class ChunkSource:
         """
         chosen = rng.choice(len(self.trained), min(count, len(self.trained)), replace=False)
         return sorted(chosen.tolist())
+
+
+def _repeated(capacity: Floats, count: int) -> Floats:
+    """Return (count, R) of (M, R): the first rows, or all of them, over and over."""
+    return np.ascontiguousarray(capacity[np.arange(count) % len(capacity)])

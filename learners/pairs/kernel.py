@@ -413,6 +413,7 @@ def roll_out(tasks: Tasks, weights: Weights, rng: np.random.Generator) -> Any:
         first: (D + 1,) where each decision's pairs begin.
         chosen: (D,) which of them was drawn, from 0.
         tick: (D,) when.
+        placed: (D,) the row of the task of which an instance was placed.
         span: the makespan.
     """
     left, free = tasks.instances.copy(), tasks.capacity.copy()
@@ -423,6 +424,7 @@ def roll_out(tasks: Tasks, weights: Weights, rng: np.random.Generator) -> Any:
     pairs = np.empty(16384, np.int32)
     first = np.zeros(decisions + 1, np.int64)
     chosen, tick = np.empty(decisions, np.int64), np.empty(decisions)
+    placed = np.empty(decisions, np.int64)
     below = np.empty(len(free) * len(tasks.seen))
     rows, made, now, last = 0, 0, 0.0, 0.0
     while now < np.inf:
@@ -455,10 +457,11 @@ def roll_out(tasks: Tasks, weights: Weights, rng: np.random.Generator) -> Any:
                                 chosen[made] = end - begin
                             pairs[end] = row[m, i]
                             end += 1
-                tick[made] = now
+                tick[made], placed[made] = now, waiting[column]
                 made += 1
                 first[made] = end
                 _start(tasks, now, waiting[column], machine, 1, left, free, heap, starts)
         now = _upcoming(heap, come, len(tasks.seen), tasks)
     seen, pairs = seen[:rows].copy(), pairs[: first[made]].copy()
-    return seen, pairs, first[: made + 1], chosen[:made], tick[:made], _makespan(last, left)
+    span = _makespan(last, left)
+    return seen, pairs, first[: made + 1], chosen[:made], tick[:made], placed[:made], span

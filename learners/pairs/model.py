@@ -18,6 +18,7 @@ import numpy.typing as npt
 from simkit.arrays import Floats, Ints
 from simkit.errors import PluginError
 from simkit.learners.pairs.chunk import Chunk
+from simkit.learners.pairs.objectives import Objective, cost, job_ends
 from simkit.learners.pairs.scorer import PairScorer
 
 __all__ = ["Outcome", "Trajectory", "look_ahead", "play", "require_numba", "roll_out"]
@@ -37,6 +38,14 @@ class Outcome:
     chosen: Ints | None = None
     """(rules,) how often the lookahead chose each; None: there was none."""
 
+    def cost(self, chunk: Chunk, objective: Objective) -> float:
+        """Return what the schedule costs; infinity if it has no end."""
+        if objective == "makespan":
+            return self.makespan
+        tick, task, _, _ = np.array(self.placed).T
+        ends = job_ends(chunk, tick, task.astype(np.int64))
+        return cost(chunk, objective, self.makespan, ends)
+
 
 @dataclass(frozen=True)
 class Trajectory:
@@ -52,6 +61,8 @@ class Trajectory:
     """(D,) which of its pairs was drawn, from 0."""
     tick: Floats
     """(D,) when."""
+    task: Ints
+    """(D,) the row of the task of which an instance was placed."""
     makespan: float
 
 

@@ -131,7 +131,7 @@ def test_it_learns_to_end_sooner(table: Path) -> None:
 
 
 def test_the_network_and_the_scorer_say_the_same(table: Path, tmp_path: Path) -> None:
-    made = training(table, hidden=(3, 9, 18, 9))
+    made = training(table, hidden=[3, 9, 18, 9])
     made.step()
     raw = np.random.default_rng(0).normal(0.0, 20.0, (50, 6))
     seen = torch.from_numpy(((raw - made.blank.shift) / made.blank.scale).astype(np.float32))

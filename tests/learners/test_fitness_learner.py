@@ -16,7 +16,7 @@ pytest.importorskip("safetensors")
 import simkit
 from simkit.errors import PluginError, RunError, ScenarioError
 from simkit.learners.agent import load_agent
-from simkit.learners.fitness import FitnessTraining, _makespans, _ratios, begin
+from simkit.learners.fitness import FitnessTraining, _mean_cost, _ratios, begin
 from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.chunk import Chunk
 from simkit.learners.pairs.model import play
@@ -91,7 +91,7 @@ def test_other_trainings_are_not_resumed(table: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("start", ["balance", "longest"])
 def test_it_begins_at_the_rule(start: str, table: Path) -> None:
     made = training(table, start=start)
-    assert made.held_out()["makespan_ratio"] == 1.0
+    assert made.held_out()["cost_ratio"] == 1.0
     chunk = made.source.trained[0]
     assert play(chunk, made.scorer).placed == play(chunk, RULES[start]).placed
 
@@ -102,7 +102,7 @@ def test_it_learns_from_the_longest_first(table: Path) -> None:
     )
     for _ in range(10):
         made.step()
-    assert made.held_out()["makespan_ratio"] < 1.0
+    assert made.held_out()["cost_ratio"] < 1.0
 
 
 def test_the_agent_does_what_was_trained(table: Path, tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_a_makespan_without_an_end_is_bad_but_a_number() -> None:
     rule = np.array([10.0, np.inf, np.inf, 8.0])
     spans = np.array([[5.0, np.inf, 3.0, np.inf], [1000.0, np.inf, np.inf, 8.0]])
     assert _ratios(spans, rule).tolist() == [[0.5, 1.0, 0.1, 10.0], [10.0, 1.0, 1.0, 1.0]]
-    assert _makespans(spans) == {"unfinished": 4}
-    assert _makespans(spans[:, :1]) == {"unfinished": 0, "makespan": 502.5}
+    assert _mean_cost(spans) == {"unfinished": 4}
+    assert _mean_cost(spans[:, :1]) == {"unfinished": 0, "cost": 502.5}
 
 
 def test_what_it_does_not_know_is_refused(table: Path) -> None:

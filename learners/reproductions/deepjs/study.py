@@ -1,0 +1,140 @@
+"""The trace, the chunks and the trainings of the comparison with DeepJS.
+
+F. Li and B. Hu, "DeepJS: Job scheduling based on deep reinforcement learning in cloud data center"
+(ICBDC 2019). Its 5,216 jobs are cut into chunks of ten; agents are trained on the first 200 chunks
+and judged on the last 320.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from simkit.errors import RunError
+from simkit.scenario import Scenario
+
+JOBS: Final = 10
+"""Jobs of a chunk."""
+MACHINES: Final = 5
+"""Of 64 cores and memory 1."""
+CHUNKS: Final = 522
+"""In all; the last one has six jobs."""
+
+Network = Literal["paper", "program"]
+NETWORKS: Final[dict[Network, tuple[int, ...]]] = {"paper": (3, 9, 6), "program": (3, 9, 18, 9)}
+"""Hidden units of the network of the paper's table 1, and of every launch script of its program."""
+
+
+@dataclass(frozen=True)
+class DeepJSSetting:
+    """How much to train and to judge."""
+
+    trained: int
+    """Chunks to train on, from the first one on."""
+    judged: tuple[int, int]
+    """First and last chunk that judges."""
+    seeds: int
+    """Trainings of each kind, except those of the program's network."""
+    program_seeds: int
+    repeats: int
+    """Iterations of DeepJS's training on a chunk, of 12 rollouts each."""
+    alone: int
+    """Iterations of the trainings on one chunk alone."""
+    generations: int
+    """Of the learner `fitness`."""
+    draws: int
+    """Times that actions are drawn for each chunk that judges."""
+
+
+FULL = DeepJSSetting(200, (200, CHUNKS - 1), 3, 1, 10, 100, 300, 3)
+QUICK = DeepJSSetting(10, (200, 239), 1, 0, 2, 5, 5, 1)
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A training."""
+
+    kind: str
+    """What it is, but for the seed; the name of its folder begins with it."""
+    learner: str
+    seed: int
+    machines: int
+    chunks: tuple[int, int]
+    """First and last chunk to train on."""
+    network: Network | None = None
+    """Of `deepjs`."""
+    iterations: int = 1
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        return f"{self.kind}-seed{self.seed}"
+
+
+def agents(setting: DeepJSSetting) -> Iterator[Agent]:
+    """Yield the trainings."""
+    whole, full = (0, setting.trained - 1), setting.trained * setting.repeats
+    for seed in range(setting.seeds):
+        yield Agent("deepjs-paper", "deepjs", seed, MACHINES, whole, "paper", full)
+        yield Agent("fitness", "fitness", seed, MACHINES, whole, None, setting.generations)
+        yield Agent("deepjs-ten-machines", "deepjs", seed, 2 * MACHINES, whole, "paper", full)
+        for chunk in ALONE:
+            yield Agent(f"deepjs-chunk-{chunk}", "deepjs", seed, MACHINES, (chunk, chunk), "paper",
+                        setting.alone)  # fmt: skip
+    for seed in range(setting.program_seeds):
+        yield Agent("deepjs-program", "deepjs", seed, MACHINES, whole, "program", full)
+
+
+ALONE: Final = (5, 6)
+"""Chunks on which agents are trained alone, as in the paper's figure 5(b)."""
+
+
+def table_path() -> Path:
+    """Return the table of the paper's jobs; raises RunError if it is not there."""
+    folder = os.environ.get("SIMKIT_DATA")
+    path = Path(folder or "", "alibaba", "cloudsimpy_jobs.csv.gz")
+    if not (folder and path.is_file()):
+        raise RunError(
+            f"reproduce deepjs: there is no table {path}; set SIMKIT_DATA to the folder that "
+            "holds alibaba/cloudsimpy_jobs.csv.gz"
+        )
+    return path
+
+
+def cluster_scenario(chunks: tuple[int, int], machines: int = MACHINES) -> dict[str, Any]:
+    """Return the sections of a scenario with the jobs of some chunks under CloudSimPy's rules."""
+    first, last = chunks
+    return {
+        "workload": {
+            "type": "tasks",
+            "path": str(table_path()),
+            "submit": "last",
+            "window": {"jobs": f"{first * JOBS}..{last * JOBS + JOBS - 1}"},
+        },
+        "cluster": {"machines": [{"count": machines, "cpu": 64, "mem": 1.0}]},
+        "policy": {"fitness": "balance", "compat": "cloudsimpy"},
+        "scheduling": {"every": "1s"},
+        "estimates": "actual",
+    }
+
+
+def scenario_of(agent: Agent, setting: DeepJSSetting) -> Scenario:
+    """Return the scenario of a training."""
+    arguments: dict[str, Any] = {"held_out_share": 0.0}
+    if agent.network is not None:
+        arguments |= {"hidden": list(NETWORKS[agent.network]), "repeats": setting.repeats}
+    return Scenario.model_validate(
+        {
+            "name": agent.name,
+            "seed": agent.seed,
+            **cluster_scenario(agent.chunks, agent.machines),
+            "learn": {
+                "learner": agent.learner,
+                "iterations": agent.iterations,
+                "arguments": arguments,
+            },
+        }
+    )

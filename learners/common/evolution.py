@@ -109,8 +109,9 @@ class CMAEvolution:
             spread: first standard deviation of a candidate's weights about the mean.
             seed: of all that is drawn, from 0.
             candidates: K; None: 4 + 3 log P.
-            averaged: generations, the last ones, over whose means `mean` is the average. Where each
-                generation is scored on other instances of the workload, one mean owes much to luck.
+            averaged: generations, the last ones and at most half of all, over whose means `mean` is
+                the average. Where each generation is scored on other instances of the workload, a
+                single one owes much to luck.
         """
         self._averaged = averaged
         self._start, self._spread, self._seed = np.array(start, np.float64), spread, seed
@@ -137,7 +138,8 @@ class CMAEvolution:
 
     @property
     def mean(self) -> Floats:
-        mean: Floats = np.mean(self._means, axis=0)
+        last = list(self._means)[-max(1, len(self._told) // 2) :]
+        mean: Floats = np.mean(last, axis=0)
         return mean
 
     def ask(self) -> Floats:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from simkit.arrays import Floats, Ints
 from simkit.errors import PluginError
 from simkit.learners.pairs.chunk import Chunk
-from simkit.learners.pairs.objectives import Objective, cost, job_ends
+from simkit.learners.pairs.objectives import Objective, cost, cost_to_go, job_ends
 from simkit.learners.pairs.scorer import PairScorer
 
 __all__ = ["Outcome", "Trajectory", "look_ahead", "play", "require_numba", "roll_out"]
@@ -64,6 +64,15 @@ class Trajectory:
     task: Ints
     """(D,) the row of the task of which an instance was placed."""
     makespan: float
+
+    def cost(self, chunk: Chunk, objective: Objective) -> float:
+        """Return what the schedule costs; infinity if it has no end."""
+        return cost(chunk, objective, self.makespan, job_ends(chunk, self.tick, self.task))
+
+    def cost_to_go(self, chunk: Chunk, objective: Objective) -> Floats:
+        """Return (makespan,) what builds up from each tick on."""
+        ends = job_ends(chunk, self.tick, self.task)
+        return cost_to_go(chunk, objective, self.makespan, ends)
 
 
 def play(chunk: Chunk, scorer: PairScorer, most: int = 1) -> Outcome:

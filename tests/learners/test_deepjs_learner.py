@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 
 import torch
 
+from simkit.arrays import Floats
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.common.distributions import ragged_log_softmax
@@ -54,7 +55,13 @@ def training(table: Path, seed: int = 0, **arguments: Any) -> DeepJSTraining:
 
 def rollout(tick: list[float], span: float) -> Trajectory:
     none: Any = np.zeros(0)
-    return Trajectory(none, none, none, np.zeros(len(tick), np.int64), np.array(tick), span)
+    first = np.zeros(len(tick), np.int64)
+    return Trajectory(none, none, none, first, np.array(tick), first, span)
+
+
+def left(rollouts: list[Trajectory]) -> list[Floats]:
+    """Return the ticks that are left from each tick on."""
+    return [one.makespan - np.arange(one.makespan) for one in rollouts]
 
 
 def plain_advantages(rollouts: list[Trajectory]) -> list[list[float]]:
@@ -81,12 +88,13 @@ def plain_advantages(rollouts: list[Trajectory]) -> list[list[float]]:
 
 def test_advantages_are_those_of_a_plain_walk() -> None:
     some = [rollout([1, 1, 1, 4, 4], 9), rollout([1, 1, 3, 4, 6], 12), rollout([1, 1, 1, 2, 4], 7)]
-    for found, expected in zip(advantages(some), plain_advantages(some), strict=True):
+    for found, expected in zip(advantages(some, left(some)), plain_advantages(some), strict=True):
         assert found == pytest.approx(expected)
 
 
 def test_by_tick_what_ends_sooner_is_better_throughout() -> None:
-    soon, late = advantages([rollout([1, 1, 4], 6), rollout([1, 2, 4], 9)], by_tick=True)
+    some = [rollout([1, 1, 4], 6), rollout([1, 2, 4], 9)]
+    soon, late = advantages(some, left(some), by_tick=True)
     assert (soon > 0).all()
     assert (late < 0).all()
 
@@ -109,7 +117,7 @@ def test_resumed_is_as_not_interrupted(table: Path, tmp_path: Path) -> None:
     found += [dict(second.step())]
     assert found == expected
     assert [row["chunk"] for row in found] == [0, 0, 1, 1]
-    assert ["makespan_greedy" in row for row in found] == [True, False, True, False]
+    assert ["cost_greedy" in row for row in found] == [True, False, True, False]
     assert second.scorer.flat.tobytes() == whole.scorer.flat.tobytes()
 
 
@@ -126,7 +134,7 @@ def test_it_learns_to_end_sooner(table: Path) -> None:
     made = training(
         table, iterations=40, repeats=40, rollouts=12, jobs=20, learning_rate=0.02, hidden=(6,)
     )
-    spans = [made.step()["makespan"] for _ in range(40)]
+    spans = [made.step()["cost"] for _ in range(40)]
     assert np.mean(spans[-5:]) < np.mean(spans[:5])
 
 

@@ -98,7 +98,14 @@ def test_it_begins_at_the_rule(start: str, table: Path) -> None:
 
 def test_it_learns_from_the_longest_first(table: Path) -> None:
     made = training(
-        table, start="longest", iterations=10, candidates=8, chunks=9, spread=0.3, units=0
+        table,
+        start="longest",
+        iterations=10,
+        candidates=8,
+        chunks=9,
+        spread=0.3,
+        units=0,
+        averaged=1,
     )
     for _ in range(10):
         made.step()

@@ -1,0 +1,1 @@
+"""`simkit reproduce deepjs`: the published table and figures, and better schedulers beside them."""

@@ -1,0 +1,314 @@
+"""Makespans of every scheduler on the chunks that judge, and how alike agents score the same pairs.
+
+Chunks are played in the fast model, which places what the engine places under CloudSimPy's rules;
+Tetris, which is no sum of terms, runs in the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+import polars as pl
+from scipy.stats import pearsonr, spearmanr
+
+from simkit.analysis.intervals import Interval, set_interval
+from simkit.arrays import Floats
+from simkit.learners.bundle import read_bundle
+from simkit.learners.pairs.chunk import Chunk, chunks
+from simkit.learners.pairs.model import look_ahead, play, roll_out
+from simkit.learners.pairs.scorer import RULES, PairScorer
+from simkit.learners.reproductions.common import digest_of, keep, weights_hash
+from simkit.learners.reproductions.deepjs.study import (
+    ALONE,
+    JOBS,
+    MACHINES,
+    NETWORKS,
+    Agent,
+    DeepJSSetting,
+    agents,
+    cluster_scenario,
+    table_path,
+)
+from simkit.scenario import Scenario
+from simkit.seeds import stream
+from simkit.traces.task_table import read_task_table
+from simkit.training.candidates import Candidate
+from simkit.training.evaluate import evaluate
+from simkit.training.reproduction import Workplace
+
+FIRST_FIT: Final = "first-fit"
+TETRIS: Final = "Tetris"
+BALANCE: Final = "balance"
+BOUND: Final = "lower bound"
+
+SIMPLE: Final[Mapping[str, PairScorer]] = {
+    FIRST_FIT: PairScorer.by_terms({}),
+    "shortest first": PairScorer.by_terms({"log_time": -1.0}),
+    "longest first": PairScorer.by_terms({"log_time": 1.0}),
+    "longest first, cosine": RULES["longest-cosine"],
+    BALANCE: RULES["balance"],
+}
+"""Label → a rule."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A scheduler beside others, on some chunks; with several seeds or draws, means over them."""
+
+    label: str
+    runs: int
+    """Seeds times draws."""
+    makespan: float
+    """Mean over chunks, in ticks."""
+    over_bound: float
+    """Geometric mean of the ratio to the lower bound."""
+    log_ratio: float
+    """Mean logarithm of the ratio to the balance rule's makespan."""
+    interval: Interval
+    """Of that, over chunks."""
+    against: Mapping[str, tuple[float, float, float]]
+    """First-fit or Tetris → on how many chunks the makespan is larger, equal and smaller."""
+
+
+@cache
+def all_chunks(machines: int = MACHINES) -> tuple[Chunk, ...]:
+    """Return all chunks of the table."""
+    workload = read_task_table(table_path(), submit="last").workload
+    return tuple(chunks(workload, np.array([[64.0, 1.0]] * machines), JOBS))
+
+
+def scorer_of(place: Workplace, agent: Agent) -> PairScorer:
+    """Return the weights of a complete training."""
+    folder = place.work / "trainings" / agent.name / "agent"
+    bundle = read_bundle(folder)
+    if agent.network is not None:
+        blank = PairScorer.of_paper(NETWORKS[agent.network])
+    else:
+        blank = PairScorer.by_terms({}, bundle.description["architecture"]["layers"][1:-1])
+    return blank.with_named(bundle.weights, str(folder))
+
+
+def judge(place: Workplace, setting: DeepJSSetting) -> pl.DataFrame:
+    """Return a row a chunk, scheduler, seed and draw: `chunk`, `label`, `seed`, `draw`, `makespan`.
+
+    What was judged before is read, not played again.
+    """
+    folder = place.work / "judged"
+    folder.mkdir(exist_ok=True)
+    tables = []
+    for label, seed, told, make in _contests(place, setting):
+        name = label.replace(" ", "-").replace(",", "")
+        path = folder / f"{name}-{seed}-{digest_of([setting.judged, told])}.parquet"
+        if not path.exists():
+            keep(path, _rows(label, seed, setting, make()).write_parquet)
+            place.say(f"judged {label}" + (f", seed {seed}" if seed is not None else ""))
+        tables.append(pl.read_parquet(path))
+    return pl.concat(tables)
+
+
+Contest = tuple[str, int | None, object, Callable[[], list[list[float]]]]
+"""Label, seed of the training, what else its result depends on, and its makespans by draw."""
+
+
+def _contests(place: Workplace, setting: DeepJSSetting) -> Iterator[Contest]:
+    first, last = setting.judged
+    judged = all_chunks()[first : last + 1]
+
+    def greedy(scorer: PairScorer) -> list[list[float]]:
+        return [[play(chunk, scorer).makespan for chunk in judged]]
+
+    def drawn(scorer: PairScorer) -> list[list[float]]:
+        streams = [stream(draw, "reproduce.deepjs.pairs") for draw in range(setting.draws)]
+        return [[roll_out(chunk, scorer, rng).makespan for chunk in judged] for rng in streams]
+
+    def ahead(rules: Sequence[PairScorer]) -> list[list[float]]:
+        return [[look_ahead(chunk, rules).makespan for chunk in judged]]
+
+    yield BOUND, None, None, lambda: [[chunk.lower_bound() for chunk in judged]]
+    yield TETRIS, None, None, lambda: [_tetris(range(first, last + 1), place.workers)]
+    yield "random", None, setting.draws, lambda: drawn(PairScorer.of_paper())
+    for label, rule in SIMPLE.items():
+        yield label, None, rule.flat.tolist(), lambda rule=rule: greedy(rule)
+    rules = list(RULES.values())
+    yield "lookahead of rules", None, None, lambda: ahead(rules)
+    for agent in agents(setting):
+        if agent.machines != MACHINES or agent.chunks[0] == agent.chunks[1]:
+            continue
+        scorer, hashed = (
+            scorer_of(place, agent),
+            weights_hash(place.work / "trainings" / agent.name),
+        )
+        told, seed = [hashed, setting.draws], agent.seed
+        yield agent.kind, seed, hashed, lambda one=scorer: greedy(one)
+        if agent.learner == "deepjs":
+            yield f"{agent.kind}, drawn", seed, told, lambda one=scorer: drawn(one)
+        else:
+            yield (
+                "lookahead of rules and fitness",
+                seed,
+                hashed,
+                lambda one=scorer: ahead([*rules, one]),
+            )
+
+
+def _tetris(windows: Sequence[int], workers: int) -> list[float]:
+    scenario = Scenario.model_validate(cluster_scenario((0, 0)))
+    tetris = Candidate("policy", {"fitness": "tetris", "compat": "cloudsimpy"}, TETRIS)
+    found = evaluate(
+        scenario, [tetris], windows=windows, metric="cloudsimpy_makespan", workers=workers
+    )
+    rows = sorted(found.rows, key=lambda row: row["set"])
+    return [float(row["sum"]) / float(row["count"]) for row in rows]
+
+
+def _rows(
+    label: str, seed: int | None, setting: DeepJSSetting, makespans: list[list[float]]
+) -> pl.DataFrame:
+    first, last = setting.judged
+    parts = [
+        pl.DataFrame({"chunk": np.arange(first, last + 1), "makespan": np.array(some, float)})
+        .with_columns(
+            pl.lit(label).alias("label"),
+            pl.lit(seed, pl.Int64).alias("seed"),
+            pl.lit(draw, pl.Int64).alias("draw"),
+        )
+        for draw, some in enumerate(makespans)
+    ]  # fmt: skip
+    return pl.concat(parts)
+
+
+def matrix(judged: pl.DataFrame, label: str, seed: int | None = None) -> Floats:
+    """Return (runs, chunks) makespans of a scheduler, of one training or of all."""
+    rows = judged.filter(pl.col("label") == label)
+    if seed is not None:
+        rows = rows.filter(pl.col("seed") == seed)
+    parts = rows.sort("seed", "draw", "chunk").partition_by("seed", "draw", maintain_order=True)
+    return np.stack([part["makespan"].to_numpy() for part in parts])
+
+
+def standings(judged: pl.DataFrame, span: tuple[int, int]) -> list[Standing]:
+    """Return everyone on the chunks from the first to the last of `span`, best last."""
+    judged = judged.filter(pl.col("chunk").is_between(*span))
+    labels = [label for label in judged["label"].unique(maintain_order=True) if label != BOUND]
+    found = [standing(judged, label) for label in labels]
+    return sorted(found, key=lambda one: -one.makespan)
+
+
+def standing(judged: pl.DataFrame, label: str, seed: int | None = None) -> Standing:
+    """Return one scheduler, over its trainings or for one of them."""
+    mine = matrix(judged, label, seed)
+    bound, balance = matrix(judged, BOUND)[0], matrix(judged, BALANCE)[0]
+    ratios = np.log(mine / balance).mean(axis=0)
+    against = {}
+    for other in (FIRST_FIT, TETRIS):
+        apart = mine - matrix(judged, other)[0]
+        counts = ((apart > 0).sum(), (apart == 0).sum(), (apart < 0).sum())
+        worse, equal, better = (float(count) / len(mine) for count in counts)
+        against[other] = (worse, equal, better)
+    return Standing(
+        label,
+        len(mine),
+        float(mine.mean()),
+        float(np.exp(np.log(mine / bound).mean())),
+        float(ratios.mean()),
+        set_interval(ratios, np.ones(len(ratios))),
+        against,
+    )
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How alike two agents score the same pairs."""
+
+    label: str
+    seed: int
+    pearson: float
+    p_value: float
+    spearman: float
+    scores: Floats
+    """(2, P) their scores."""
+
+
+PAIRS: Final = 2000
+"""Of a trajectory; drawn at random among its different ones."""
+
+
+def likenesses(place: Workplace, setting: DeepJSSetting) -> list[Likeness]:
+    """Return the correlations of the paper's figure 5, seed by seed, and others beside them.
+
+    Pairs are those that the first agent of two meets when it draws its way through a chunk that
+    neither was trained on.
+    """
+    known = {(agent.kind, agent.seed): agent for agent in agents(setting)}
+    five, ten = "deepjs-paper", "deepjs-ten-machines"
+    one, other = (f"deepjs-chunk-{chunk}" for chunk in ALONE)
+    found = []
+    for seed in range(setting.seeds):
+        following = (seed + 1) % setting.seeds
+        contests = [
+            ("5 and 10 machines", (five, seed), (ten, seed)),
+            ("5 machines, two seeds", (five, seed), (five, following)),
+            ("chunk 5 and chunk 6", (one, seed), (other, seed)),
+            ("chunk 5, two seeds", (one, seed), (one, following)),
+        ]
+        for label, first, second in contests:
+            if first != second:
+                pair = (scorer_of(place, known[first]), scorer_of(place, known[second]))
+                found.append(_likeness(label, seed, *pair, all_chunks()[setting.judged[0]]))
+        blank = PairScorer.of_paper(NETWORKS["paper"])
+        rng = stream(seed, "reproduce.deepjs.untrained")
+        untrained = blank.with_flat(rng.normal(0.0, 0.5, len(blank.flat)))
+        mine = scorer_of(place, known[five, seed])
+        chunk = all_chunks()[setting.judged[0]]
+        found.append(_likeness("5 machines and untrained", seed, mine, untrained, chunk))
+    return found
+
+
+def _likeness(label: str, seed: int, one: PairScorer, other: PairScorer, chunk: Chunk) -> Likeness:
+    rng = stream(seed, "reproduce.deepjs.likeness")
+    met = roll_out(chunk, one, rng)
+    seen = np.unique(met.seen, axis=0)
+    some = rng.choice(len(seen), min(PAIRS, len(seen)), replace=False)
+    # features as they are before shift and scale
+    features = seen[some].astype(np.float64) * one.scale + one.shift
+    scores = np.stack([one.scores(features), other.scores(features)])
+    pearson = pearsonr(*scores)
+    return Likeness(
+        label, seed, float(pearson.statistic), float(pearson.pvalue),
+        float(spearmanr(*scores).statistic), scores,
+    )  # fmt: skip
+
+
+def sliding(place: Workplace, setting: DeepJSSetting) -> pl.DataFrame:
+    """Return a row a chunk and seed of the trainings: `chunk`, `seed`, `makespan`, before training.
+
+    Of the seed -1, a row a chunk and rule: `label` is the rule's, and `deepjs-paper` otherwise.
+    """
+    parts = []
+    for agent in agents(setting):
+        if agent.kind == "deepjs-paper":
+            table = pl.read_parquet(place.work / "trainings" / agent.name / "metrics.parquet")
+            first = table.filter(pl.col("cost_greedy").is_not_null())
+            parts.append(
+                first.select(pl.col("chunk").cast(pl.Int64), makespan="cost_greedy").with_columns(
+                    pl.lit(agent.kind).alias("label"), pl.lit(agent.seed).alias("seed")
+                )
+            )
+    some = all_chunks()[: setting.trained]
+    rules = {FIRST_FIT: SIMPLE[FIRST_FIT], "longest first": SIMPLE["longest first"]}
+    for label, rule in rules.items():
+        spans = [play(chunk, rule).makespan for chunk in some]
+        parts.append(_without_training(label, spans))
+    rng = stream(0, "reproduce.deepjs.sliding")
+    spans = [roll_out(chunk, PairScorer.of_paper(), rng).makespan for chunk in some]
+    parts.append(_without_training("random", spans))
+    return pl.concat(parts)
+
+
+def _without_training(label: str, spans: Sequence[float]) -> pl.DataFrame:
+    frame = pl.DataFrame({"chunk": np.arange(len(spans)), "makespan": np.array(spans, float)})
+    return frame.with_columns(pl.lit(label).alias("label"), pl.lit(-1).cast(pl.Int32).alias("seed"))

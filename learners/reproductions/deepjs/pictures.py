@@ -1,0 +1,103 @@
+"""The pictures of the DeepJS page: figures 4 to 7 of the paper, made again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from simkit.analysis.plot_style import COLOURS, SOFT
+from simkit.arrays import Floats
+from simkit.learners.reproductions.common import empty_figure
+from simkit.learners.reproductions.deepjs.judge import (
+    BALANCE,
+    FIRST_FIT,
+    TETRIS,
+    Likeness,
+    matrix,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def draw_sliding(record: pl.DataFrame, last: int) -> Figure:
+    """Draw figure 4: makespans of others less those of the agents, before they train on a chunk."""
+    record = record.filter(pl.col("chunk") <= last)
+    trained = record.filter(pl.col("seed") >= 0).sort("seed", "chunk")
+    mine = np.stack([
+        part["makespan"].to_numpy() for part in trained.partition_by("seed", maintain_order=True)
+    ])  # fmt: skip
+    figure = empty_figure(10.4, 3.8)
+    axes = figure.subplots()
+    for colour, label in zip(COLOURS[1:], (FIRST_FIT, "random", "longest first"), strict=False):
+        other = record.filter(pl.col("label") == label).sort("chunk")["makespan"].to_numpy()
+        apart = other - mine.mean(axis=0)
+        axes.plot(apart, color=colour, linewidth=1.2, label=f"{label} less DeepJS")
+    axes.axhline(0.0, color=SOFT, linewidth=0.9)
+    axes.set_yscale("symlog", linthresh=20)
+    axes.set_xlabel("chunk, in the order of training")
+    axes.set_ylabel("ticks of makespan")
+    axes.legend(fontsize=8.5, ncols=3)
+    return figure
+
+
+def draw_likenesses(found: Sequence[Likeness]) -> Figure:
+    """Draw figure 5: the scores of two agents for the same pairs, of the first seed."""
+    some = [one for one in found if one.seed == 0 and " and " in one.label]
+    figure = empty_figure(3.5 * len(some), 3.6)
+    for axes, one in zip(np.atleast_1d(figure.subplots(1, len(some))), some, strict=True):
+        axes.scatter(*one.scores, s=5, alpha=0.35, color=COLOURS[0], linewidths=0)
+        axes.set_title(f"{one.label}: {one.pearson:.2f}", fontsize=9.5)
+        axes.set_xlabel("score of the first")
+        axes.set_ylabel("score of the second")
+    return figure
+
+
+def draw_test(judged: pl.DataFrame, labels: Sequence[str], span: tuple[int, int]) -> Figure:
+    """Draw figures 6 and 7: what first-fit and Tetris take longer on chunks not trained on."""
+    judged = judged.filter(pl.col("chunk").is_between(*span))
+    figure = empty_figure(10.4, 7.0)
+    top, bottom = figure.subfigures(2, 1)
+    axes = top.subplots()
+    agent = labels[0]
+    for colour, other in zip(COLOURS[1:], (FIRST_FIT, TETRIS), strict=False):
+        apart = _apart(judged, other, agent)
+        axes.plot(np.arange(span[0], span[1] + 1), apart, color=colour, linewidth=0.9,
+                  label=f"{other} less {agent}")  # fmt: skip
+    axes.axhline(0.0, color=SOFT, linewidth=0.9)
+    axes.set_yscale("symlog", linthresh=20)
+    axes.set_xlabel("chunk")
+    axes.set_ylabel("ticks of makespan")
+    axes.legend(fontsize=8.5)
+    left, right = bottom.subplots(1, 2)
+    rows = [(other, label) for other in (FIRST_FIT, TETRIS) for label in labels]
+    values = [_apart(judged, *row) for row in rows]
+    names = [f"{other} less {label}" for other, label in rows]
+    place = np.arange(len(rows))[::-1]
+    left.barh(place, [one.mean() for one in values], xerr=[one.std() for one in values],
+              color=COLOURS[0], error_kw={"linewidth": 0.9, "ecolor": SOFT})  # fmt: skip
+    left.set_yticks(place, names)
+    left.set_xlabel("ticks: mean and standard deviation over chunks")
+    _boxes(right, values, place)
+    return figure
+
+
+def _boxes(axes: Any, values: Sequence[Floats], place: Floats) -> None:
+    axes.boxplot(values, positions=place, orientation="horizontal", widths=0.6, whis=(0, 100),
+                 manage_ticks=False)  # fmt: skip
+    axes.set_yticks(place, [""] * len(place))
+    axes.set_xscale("symlog", linthresh=20)
+    axes.set_xlabel("ticks: least, quartiles, median, most")
+
+
+def _apart(judged: pl.DataFrame, other: str, mine: str) -> Floats:
+    """Return (chunks,) makespans of one less the mean of another's over its runs."""
+    apart: Floats = matrix(judged, other)[0] - matrix(judged, mine).mean(axis=0)
+    return apart
+
+
+LABELS = ("deepjs-paper", BALANCE, "fitness")
+"""Whose differences are drawn."""

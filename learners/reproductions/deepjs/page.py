@@ -1,0 +1,295 @@
+"""The page of `simkit reproduce deepjs`: table 2 and figures 4 to 7, and what is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from simkit.analysis.plot_style import save_picture
+from simkit.learners.reproductions.common import markdown, wall_time_s
+from simkit.learners.reproductions.deepjs.judge import (
+    BALANCE,
+    BOUND,
+    FIRST_FIT,
+    TETRIS,
+    Likeness,
+    Standing,
+    matrix,
+    standing,
+    standings,
+)
+from simkit.learners.reproductions.deepjs.pictures import (
+    LABELS,
+    draw_likenesses,
+    draw_sliding,
+    draw_test,
+)
+from simkit.learners.reproductions.deepjs.study import (
+    CHUNKS,
+    DeepJSSetting,
+    agents,
+    scenario_of,
+)
+from simkit.results.run_info import versions
+from simkit.text import counted
+from simkit.training.reproduction import Workplace
+
+NAME: Final = "deepjs"
+PUBLISHED: Final = {FIRST_FIT: (45, 36, 239), TETRIS: (44, 37, 239)}
+"""Table 2: on how many of 320 chunks DeepJS's makespan is larger, equal and smaller."""
+CORRELATIONS: Final = {"5 and 10 machines": 0.74, "chunk 5 and chunk 6": 0.55}
+"""Figure 5."""
+RESULT: Final = """\
+(to be written)"""
+"""Written by hand from the full version; a test holds its numbers to the committed tables."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What the page is made of."""
+
+    setting: DeepJSSetting
+    judged: pl.DataFrame
+    record: pl.DataFrame
+    likenesses: Sequence[Likeness]
+    commit: str
+
+
+def spans(setting: DeepJSSetting) -> tuple[tuple[int, int], ...]:
+    """Return the chunks that are averaged: the paper's 320, as far as they are judged."""
+    first, last = setting.judged
+    whole = last - first + 1
+    return ((first, last - 2), (first + 2, last)) if whole == CHUNKS - 200 else ((first, last),)
+
+
+def write_page(place: Workplace, results: Results) -> Path:
+    """Write deepjs.md, its pictures and its tables; return the page."""
+    folder, setting = place.pages, results.setting
+    span = spans(setting)[0]
+    results.judged.sort("label", "seed", "draw", "chunk").write_csv(folder / f"{NAME}-judged.csv")
+    pl.DataFrame([
+        {"pair": one.label, "seed": one.seed, "pearson": one.pearson, "p_value": one.p_value,
+         "spearman": one.spearman} for one in results.likenesses
+    ]).write_csv(folder / f"{NAME}-correlations.csv", float_precision=6)  # fmt: skip
+    results.record.write_csv(folder / f"{NAME}-sliding.csv")
+    last = min(99, setting.trained - 1)
+    save_picture(folder / f"{NAME}-figure4.svg", lambda: draw_sliding(results.record, last))
+    save_picture(folder / f"{NAME}-figure5.svg", lambda: draw_likenesses(results.likenesses))
+    save_picture(folder / f"{NAME}-figure6.svg", lambda: draw_test(results.judged, LABELS, span))
+    page = folder / f"{NAME}.md"
+    parts = (_head(place), _tables(results), _sliding(results), _fitness(results),
+             _setting(place, results))  # fmt: skip
+    page.write_text("\n".join(parts), "utf-8")
+    return page
+
+
+def _head(place: Workplace) -> str:
+    option = " --quick" if place.quick else ""
+    small = "**A small version:** it shows the steps; its numbers decide nothing.\n\n"
+    result = "Conclusions are drawn from the full version only." if place.quick else RESULT
+    return f"""# DeepJS: a learned fitness of machines and tasks
+
+**Question.** Does DeepJS schedule chunks of ten jobs of a cloud trace to smaller makespans than
+first-fit and Tetris, on as many chunks as published? Does it beat simple rules, and how far is it
+from what is possible?
+
+**Reference.** F. Li and B. Hu, "DeepJS: Job scheduling based on deep reinforcement learning in
+cloud data center" (ICBDC 2019), and its public program, which was read and run.
+
+**Command.** It writes this page, its pictures and its tables; an interrupted run goes on. FOLDER
+holds `alibaba/cloudsimpy_jobs.csv.gz`.
+
+```text
+SIMKIT_DATA=FOLDER simkit reproduce deepjs{option}
+```
+
+{small if place.quick else ""}## Result
+
+{result}
+"""
+
+
+def _tables(results: Results) -> str:
+    parts = [f"""## Table 2, and what is possible
+
+On the paper's 320 chunks the makespan of a scheduler is larger than, equal to and smaller than that
+of first-fit and of Tetris on so many chunks; with several trainings or draws, the mean. *Drawn*
+agents draw each pair by the softmax of its scores, as the program does in training and in use; the
+others take the pair with the highest score, as the paper says.
+
+{_published(results)}"""]  # fmt: skip
+    for span in spans(results.setting):
+        first, last = span
+        judged = results.judged.filter(pl.col("chunk").is_between(*span))
+        bound = float(matrix(judged, BOUND)[0].mean())
+        parts.append(f"""Everyone on chunks {first} to {last}. The lower bound has a mean of
+{bound:,.2f} ticks; *over it* is the geometric mean of the ratio. *Less balance* is the mean
+logarithm of the ratio to the rule `balance`, in hundredths, with an interval of 95 % over chunks.
+
+{_everyone(standings(results.judged, span))}
+""")
+    parts.append(f"""Single trainings, on chunks {spans(results.setting)[-1][0]} to
+{spans(results.setting)[-1][1]}:
+
+{_trainings(results)}
+
+![Makespans of first-fit and Tetris less those of others](deepjs-figure6.svg)
+
+Above, as in figure 6, chunk by chunk; below, as in figure 7, means, standard deviations and
+quartiles. A few chunks with long jobs dominate the means. All makespans:
+[deepjs-judged.csv](deepjs-judged.csv).
+""")
+    return "\n".join(parts)
+
+
+def _published(results: Results) -> str:
+    rows = [("", *(f"larger / equal / smaller than {other}" for other in PUBLISHED))]
+    rows.append(("---", "---:", "---:"))
+    rows.append(("published", *("/".join(map(str, one)) for one in PUBLISHED.values())))
+    judged = results.judged.filter(pl.col("chunk").is_between(*spans(results.setting)[0]))
+    for label in judged["label"].unique(maintain_order=True):
+        if label not in (BOUND, FIRST_FIT, TETRIS):
+            one = standing(judged, label)
+            rows.append((label, *(_counts(one.against[other]) for other in PUBLISHED)))
+    return markdown(rows) + "\n"
+
+
+def _counts(counts: Sequence[float]) -> str:
+    return "/".join(f"{count:.1f}".removesuffix(".0") for count in counts)
+
+
+def _everyone(found: Sequence[Standing]) -> str:
+    rows = [
+        ("", "runs", "mean makespan", "over it", "less balance", "smaller than first-fit"),
+        ("---", "---:", "---:", "---:", "---:", "---:"),
+    ]
+    rows += [
+        (one.label, str(one.runs), f"{one.makespan:,.2f}", f"{100 * (one.over_bound - 1):.2f} %",
+         _ratio(one), f"{one.against[FIRST_FIT][2]:.1f}".removesuffix(".0"))
+        for one in found
+    ]  # fmt: skip
+    return markdown(rows)
+
+
+def _ratio(one: Standing) -> str:
+    low, high = one.interval.low, one.interval.high
+    if one.label == BALANCE or low is None or high is None:
+        return f"{100 * one.log_ratio:+.2f}"
+    return f"{100 * one.log_ratio:+.2f} [{100 * low:+.2f}, {100 * high:+.2f}]"
+
+
+def _trainings(results: Results) -> str:
+    span = spans(results.setting)[-1]
+    judged = results.judged.filter(pl.col("chunk").is_between(*span))
+    rows = [
+        ("", "seed", "mean makespan", "less balance", "against first-fit", "against Tetris"),
+        ("---", "---:", "---:", "---:", "---:", "---:"),
+    ]
+    trained = judged.filter(pl.col("seed").is_not_null())
+    for label, seed in trained.select("label", "seed").unique(maintain_order=True).rows():
+        one = standing(judged, label, seed)
+        rows.append((
+            label, str(seed), f"{one.makespan:,.2f}", _ratio(one),
+            *(_counts(one.against[other]) for other in PUBLISHED),
+        ))  # fmt: skip
+    return markdown(rows)
+
+
+def _sliding(results: Results) -> str:
+    record = results.record
+    trained = record.filter(pl.col("seed") >= 0)
+    mine = trained.group_by("chunk").agg(pl.col("makespan").mean()).sort("chunk")["makespan"]
+    rows: list[tuple[str, ...]] = [("chunks", "DeepJS"), ("---", "---:")]
+    others = [
+        label for label in record["label"].unique(maintain_order=True) if "deepjs" not in label
+    ]
+    rows = [("chunks", "DeepJS", *others), ("---", *["---:"] * (len(others) + 1))]
+    half = len(mine) // 2
+    for begin, end in ((0, half), (half, len(mine))):
+        values = [float(mine[begin:end].to_numpy().mean())]
+        for label in others:
+            other = record.filter(pl.col("label") == label).sort("chunk")["makespan"]
+            values.append(float(other[begin:end].to_numpy().mean()))
+        rows.append((f"{begin} to {end - 1}", *(f"{value:,.1f}" for value in values)))
+    return f"""## Figure 4: the sliding record
+
+Each chunk is played, greedily, before it is trained on. Mean makespans, over seeds:
+
+{markdown(rows)}
+
+![Makespans of others less those of DeepJS while it trains](deepjs-figure4.svg)
+
+The first chunks up to number {min(99, len(mine) - 1)}; all are in
+[deepjs-sliding.csv](deepjs-sliding.csv).
+"""
+
+
+def _fitness(results: Results) -> str:
+    rows = [("agents", "published", "Pearson, by seed", "largest p", "Spearman, by seed"),
+            ("---", "---:", "---:", "---:", "---:")]  # fmt: skip
+    for label in dict.fromkeys(one.label for one in results.likenesses):
+        some = [one for one in results.likenesses if one.label == label]
+        published = CORRELATIONS.get(label)
+        rows.append((
+            label,
+            "" if published is None else f"{published:.2f}",
+            ", ".join(f"{one.pearson:.2f}" for one in some),
+            f"{max(one.p_value for one in some):.1g}",
+            ", ".join(f"{one.spearman:.2f}" for one in some),
+        ))  # fmt: skip
+    return f"""## Figure 5: do agents agree?
+
+Two agents score the same pairs: up to 2,000 different ones that the first agent meets when it draws
+its way through chunk {results.setting.judged[0]}, on which neither was trained.
+
+{markdown(rows)}
+
+![Scores of two agents for the same pairs](deepjs-figure5.svg)
+
+*Two seeds* are trainings that differ in the seed alone, *untrained* is a network with weights drawn
+at random. Pairs of a trajectory are not independent, so p values are too small.
+"""
+
+
+def _setting(place: Workplace, results: Results) -> str:
+    setting = results.setting
+    rows = [
+        ("training", "trainings", "iterations", "mean wall time"),
+        ("---", "---:", "---:", "---:"),
+    ]
+    some = list(agents(setting))
+    for kind in dict.fromkeys(agent.kind for agent in some):
+        mine = [agent for agent in some if agent.kind == kind]
+        seconds = np.mean([wall_time_s(place.work / "trainings" / agent.name) for agent in mine])
+        rows.append((kind, str(len(mine)), f"{mine[0].iterations:,}", f"{seconds / 60:.1f} min"))
+    example = scenario_of(next(agent for agent in some if agent.learner == "fitness"), setting)
+    arguments = {} if example.learn is None else example.learn.arguments
+    told = ", ".join(f"`{key}: {value}`" for key, value in arguments.items())
+    return f"""## Setting
+
+{counted(CHUNKS, "chunk")} of ten jobs of the program's table, each alone on {5} machines of 64 cores and
+memory 1, by the rules of CloudSimPy: the scheduler wakes every second and sees a job one tick late,
+and a makespan is the tick at which the last instance comes free. Chunks 0 to {setting.trained - 1}
+train, chunks {setting.judged[0]} to {setting.judged[1]} judge. *deepjs-paper* is the network of the
+paper's table 1 (6-3-9-6-1), *deepjs-program* that of its program (6-3-9-18-9-1);
+{setting.repeats} iterations of 12 rollouts on each chunk, one after the other. *deepjs-ten-machines*
+differs from the first in the number of machines, *deepjs-chunk-5* and *-6* are trained on one chunk
+alone. *fitness* is the learner of that name, with {told}. The lookahead plays what is known to its
+end under each of five rules, whenever jobs are first seen, and follows the best; *rules and fitness*
+has the agent as the sixth.
+
+{markdown(rows)}
+
+Wall times are those of one process on a machine that did other work besides. Commit
+{results.commit}, {_versions()}.
+"""
+
+
+def _versions() -> str:
+    known = versions()
+    return ", ".join(f"{name} {known[name]}" for name in ("simkit", "python", "numpy"))

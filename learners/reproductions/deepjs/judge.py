@@ -162,7 +162,7 @@ def _tetris(windows: Sequence[int], workers: int) -> list[float]:
         scenario, [tetris], windows=windows, metric="cloudsimpy_makespan", workers=workers
     )
     rows = sorted(found.rows, key=lambda row: row["set"])
-    return [float(row["sum"]) / float(row["count"]) for row in rows]
+    return [float(row["sum"]) for row in rows]  # of one number a window
 
 
 def _rows(
@@ -249,8 +249,9 @@ def likenesses(place: Workplace, setting: DeepJSSetting) -> list[Likeness]:
     found = []
     for seed in range(setting.seeds):
         following = (seed + 1) % setting.seeds
+        seeds_of_ten = max(setting.ten_machines_seeds, 1)
         contests = [
-            ("5 and 10 machines", (five, seed), (ten, seed)),
+            ("5 and 10 machines", (five, seed), (ten, seed % seeds_of_ten)),
             ("5 machines, two seeds", (five, seed), (five, following)),
             ("chunk 5 and chunk 6", (one, seed), (other, seed)),
             ("chunk 5, two seeds", (one, seed), (one, following)),

@@ -35,7 +35,7 @@ class Chunk:
     capacity: Floats
     """(M, R)"""
     job: Ints
-    """(T,) the number of the task's job, ascending from 0; every number has a task."""
+    """(T,) the number of the task's job, ascending from 0."""
 
     @classmethod
     def of(cls, workload: Workload, capacity: Floats) -> Chunk:
@@ -75,7 +75,7 @@ class Chunk:
             np.ascontiguousarray(request, np.float64),
             workload.instances.astype(np.int64),
             np.ascontiguousarray(capacity, np.float64),
-            _jobs_of_tasks(workload),
+            np.repeat(np.arange(len(workload)), np.diff(workload.first_task)),
         )
 
     @property
@@ -99,13 +99,6 @@ class Chunk:
         longest = np.maximum.accumulate(self.hold[::-1])[::-1]
         first = np.searchsorted(self.seen, self.seen)  # what is seen together counts together
         return float((self.seen + np.ceil(np.maximum(to_come, longest)[first] - 1e-9)).max())
-
-
-def _jobs_of_tasks(workload: Workload) -> Ints:
-    """Return (T,) the number of each task's job, among those that have tasks."""
-    tasks = np.diff(workload.first_task)
-    tasks = tasks[tasks > 0]
-    return np.repeat(np.arange(len(tasks)), tasks)
 
 
 def chunks(

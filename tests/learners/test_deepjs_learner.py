@@ -21,6 +21,7 @@ from simkit.learners.common.distributions import ragged_log_softmax
 from simkit.learners.deepjs import DeepJSTraining, _check_ends, advantages, begin
 from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.model import Trajectory, play
+from simkit.learners.pairs.scorer import RULES
 from simkit.scenario import Scenario
 
 SMALL = {"iterations": 4, "jobs": 5, "repeats": 2, "rollouts": 3, "batch": 20}
@@ -165,3 +166,57 @@ def test_what_it_does_not_know_is_refused(table: Path, tmp_path: Path) -> None:
     training(table).save(tmp_path)
     with pytest.raises(RunError, match="arguments.baseline"):
         training(table, baseline="tick").load(tmp_path)
+
+
+BEYOND = [
+    {"features": "terms", "hidden": [4]},
+    {"features": "terms", "hidden": [4], "start": "balance"},
+    {"update": "ppo", "epochs": 3},
+    {"features": "terms", "start": "longest", "update": "ppo", "objective": "slowdown"},
+    {"objective": "weighted-turnaround", "baseline": "tick", "machines": [1, 3]},
+]
+
+
+@pytest.mark.parametrize("arguments", BEYOND)
+def test_what_goes_beyond_the_paper_is_resumed_and_acts(
+    arguments: dict[str, Any], table: Path, tmp_path: Path
+) -> None:
+    whole = training(table, **arguments)
+    expected = [dict(whole.step()) for _ in range(4)]
+    first = training(table, **arguments)
+    found = [dict(first.step()) for _ in range(2)]
+    first.save(tmp_path)
+    second = training(table, **arguments)
+    second.load(tmp_path)
+    found += [dict(second.step()) for _ in range(2)]
+    assert found == expected
+    second.write_agent(tmp_path / "agent", {"iteration": 4})
+    agent = load_agent(tmp_path / "agent")
+    assert isinstance(agent, PairAgent)
+    assert agent.scorer.flat.tobytes() == whole.scorer.flat.tobytes()
+
+
+def test_it_begins_at_a_rule(table: Path) -> None:
+    made = training(table, features="terms", start="balance", sharpness=64.0)
+    found, rule = made.scorer, RULES["balance"].linear
+    np.testing.assert_array_equal(found.linear, 64.0 * rule)
+    beside = made.scorer.scores(np.eye(len(rule))) - 64.0 * rule
+    assert np.abs(beside).max() < 1.0  # its network hardly speaks
+
+
+def test_ppo_without_further_epochs_steps_as_reinforce(table: Path) -> None:
+    """The first step of each has the same gradient: at a ratio of 1 nothing is clipped."""
+    one, other = (
+        training(table, update=update, rollouts=1, batch=10_000, baseline="tick")
+        for update in ("reinforce", "ppo")
+    )
+    assert [dict(one.step())] == [dict(other.step())]
+    np.testing.assert_allclose(one.scorer.flat, other.scorer.flat, atol=1e-6)
+
+
+def test_parts_that_do_not_fit_are_refused_at_once(table: Path) -> None:
+    with pytest.raises(ScenarioError) as problems:
+        training(table, start="balance", epochs=2)
+    text = str(problems.value)
+    assert "start: is balance, which the paper's features cannot say" in text
+    assert "epochs: is 2, and REINFORCE learns from a rollout once" in text

@@ -1,0 +1,137 @@
+"""The comparison with DeepJS: its trainings, its counts by hand, and a tiny run to the page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+pytest.importorskip("cma")
+pytest.importorskip("matplotlib")
+pytest.importorskip("numba")
+pytest.importorskip("torch")
+
+from simkit.errors import RunError
+from simkit.learners.reproductions.deepjs import carry_out
+from simkit.learners.reproductions.deepjs.judge import (
+    BALANCE,
+    BOUND,
+    FIRST_FIT,
+    TETRIS,
+    standing,
+    standings,
+)
+from simkit.learners.reproductions.deepjs.page import spans
+from simkit.learners.reproductions.deepjs.study import (
+    FULL,
+    QUICK,
+    DeepJSSetting,
+    agents,
+    scenario_of,
+)
+from simkit.training.reproduction import Workplace
+
+TINY = DeepJSSetting(
+    trained=7,
+    judged=(200, 203),
+    seeds=2,
+    ten_machines_seeds=1,
+    program_seeds=1,
+    repeats=1,
+    alone=1,
+    generations=1,
+    draws=2,
+)
+
+
+def test_no_agent_is_trained_on_what_judges() -> None:
+    for setting in (FULL, QUICK):
+        assert all(agent.chunks[1] < setting.judged[0] for agent in agents(setting))
+
+
+def test_every_training_has_a_name_of_its_own() -> None:
+    names = [agent.name for agent in agents(FULL)]
+    assert len(set(names)) == len(names)
+    assert [name for name in names if name.startswith("deepjs-paper")] == [
+        "deepjs-paper-seed0", "deepjs-paper-seed1", "deepjs-paper-seed2",
+    ]  # fmt: skip
+
+
+def test_the_papers_320_chunks_are_read_in_two_ways() -> None:
+    assert spans(FULL) == ((200, 519), (202, 521))
+    assert spans(QUICK) == ((200, 239),)
+
+
+def judged(**makespans: list[list[float]]) -> pl.DataFrame:
+    """Return a table of schedulers, a list of makespans for each draw."""
+    rows = [
+        {"label": label.replace("_", " "), "seed": 0 if len(draws) > 1 else None, "draw": draw,
+         "chunk": chunk, "makespan": value}
+        for label, draws in makespans.items()
+        for draw, values in enumerate(draws)
+        for chunk, value in enumerate(values)
+    ]  # fmt: skip
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+TABLE = judged(
+    lower_bound=[[4.0, 8.0, 10.0]],
+    Tetris=[[9.0, 9.0, 9.0]],
+    balance=[[4.0, 8.0, 20.0]],
+    agent=[[8.0, 8.0, 20.0], [4.0, 16.0, 10.0]],
+    **{"first-fit": [[8.0, 12.0, 15.0]]},
+)
+
+
+def test_a_standing_by_hand() -> None:
+    found = standing(TABLE, "agent")
+    assert found.runs == 2
+    assert found.makespan == 11.0
+    assert found.against[FIRST_FIT] == (1.0, 0.5, 1.5)
+    assert found.against[TETRIS] == (1.0, 0.0, 2.0)
+    # to the bound 2, 1, 2 and 1, 2, 1; to balance 2, 1, 1 and 1, 2, 1/2
+    assert found.over_bound == pytest.approx(2**0.5)
+    assert found.log_ratio == pytest.approx(np.log(2) / 6)
+
+
+def test_the_best_is_last_and_the_bound_is_no_scheduler() -> None:
+    labels = [one.label for one in standings(TABLE, (0, 2))]
+    assert labels[-1] == BALANCE
+    assert BOUND not in labels
+
+
+def test_without_the_table_it_says_where_it_belongs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SIMKIT_DATA", raising=False)
+    with pytest.raises(RunError, match="set SIMKIT_DATA to the folder"):
+        scenario_of(next(agents(TINY)), TINY)
+
+
+SHARED = Path(__file__).parents[4] / "shared"
+DATA = Path(os.environ.get("SIMKIT_DATA", SHARED / "data"))
+
+
+@pytest.mark.skipif(
+    not (DATA / "alibaba" / "cloudsimpy_jobs.csv.gz").is_file(), reason="no table; set SIMKIT_DATA"
+)
+def test_a_tiny_run_to_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SIMKIT_DATA", str(DATA))
+    pages, work = tmp_path / "pages", tmp_path / "work"
+    pages.mkdir()
+    work.mkdir()
+    said: list[str] = []
+    page = carry_out(Workplace(pages, work, True, 1, said.append), TINY)
+    text = page.read_text("utf-8")
+    assert "45/36/239" in text
+    assert "0.74" in text
+    for name in ("figure4.svg", "figure5.svg", "figure6.svg", "judged.csv", "sliding.csv"):
+        assert (pages / f"deepjs-{name}").is_file()
+    found = pl.read_csv(pages / "deepjs-judged.csv")
+    bound = found.filter(pl.col("label") == BOUND)["makespan"]
+    for (label,), rows in found.group_by("label"):
+        assert (rows["makespan"].to_numpy().reshape(-1, 4) >= bound.to_numpy()).all(), label
+    said.clear()
+    carry_out(Workplace(pages, work, True, 1, said.append), TINY)
+    assert [text for text in said if text.startswith("judged")] == []

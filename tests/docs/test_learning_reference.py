@@ -35,8 +35,8 @@ _MACHINES = {
     "workload.instances": False,
 }
 CHANGES = {
-    "deepjs": _MACHINES | {"learn.criterion": "makespan"},
-    "fitness": _MACHINES | {"learn.criterion": "makespan_ratio"},
+    "deepjs": _MACHINES | {"learn.criterion": "cost"},
+    "fitness": _MACHINES | {"learn.criterion": "cost_ratio"},
 }
 """Learner → what else must change in that scenario."""
 ARGUMENTS = {

@@ -45,7 +45,8 @@ def cost_to_go(chunk: Chunk, objective: Objective, makespan: float, job_end: Flo
     """Return (makespan,) what builds up from each tick on, in the unit of `cost`."""
     ticks = np.arange(int(makespan))
     if objective == "makespan":
-        return makespan - ticks
+        left: Floats = makespan - ticks.astype(np.float64)
+        return left
     ahead = job_end[:, None] - np.maximum(ticks, _job_seen(chunk)[:, None])
     total: Floats = _weights(chunk, objective) @ np.maximum(ahead, 0.0)
     return total

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 import numpy as np
@@ -100,23 +100,38 @@ def judge(place: Workplace, setting: DeepJSSetting) -> pl.DataFrame:
     folder = place.work / "judged"
     folder.mkdir(exist_ok=True)
     tables = []
-    for label, seed, told, make in _contests(place, setting):
-        name = label.replace(" ", "-").replace(",", "")
-        path = folder / f"{name}-{seed}-{digest_of([setting.judged, told])}.parquet"
+    for one in _contests(place, setting):
+        name = one.label.replace(" ", "-").replace(",", "")
+        path = folder / f"{name}-{one.seed}-{digest_of([setting.judged, one.told])}.parquet"
         if not path.exists():
-            keep(path, _rows(label, seed, setting, make()).write_parquet)
-            place.say(f"judged {label}" + (f", seed {seed}" if seed is not None else ""))
+            keep(path, _rows(one, setting.judged).write_parquet)
+            place.say(
+                f"judged {one.label}" + (f", seed {one.seed}" if one.seed is not None else "")
+            )
         tables.append(pl.read_parquet(path))
     return pl.concat(tables)
 
 
-Contest = tuple[str, int | None, object, Callable[[], list[list[float]]]]
-"""Label, seed of the training, what else its result depends on, and its makespans by draw."""
+@dataclass(frozen=True)
+class Contest:
+    """A scheduler that is judged."""
+
+    label: str
+    seed: int | None
+    """Of its training."""
+    told: object
+    """What else its makespans depend on."""
+    play: Callable[[], list[list[float]]]
+    """Returns its makespans of the chunks that judge, for each draw."""
 
 
 def _contests(place: Workplace, setting: DeepJSSetting) -> Iterator[Contest]:
     first, last = setting.judged
     judged = all_chunks()[first : last + 1]
+    rules = list(RULES.values())
+
+    def bound() -> list[list[float]]:
+        return [[chunk.lower_bound() for chunk in judged]]
 
     def greedy(scorer: PairScorer) -> list[list[float]]:
         return [[play(chunk, scorer).makespan for chunk in judged]]
@@ -125,34 +140,29 @@ def _contests(place: Workplace, setting: DeepJSSetting) -> Iterator[Contest]:
         streams = [stream(draw, "reproduce.deepjs.pairs") for draw in range(setting.draws)]
         return [[roll_out(chunk, scorer, rng).makespan for chunk in judged] for rng in streams]
 
-    def ahead(rules: Sequence[PairScorer]) -> list[list[float]]:
-        return [[look_ahead(chunk, rules).makespan for chunk in judged]]
+    def ahead(*further: PairScorer) -> list[list[float]]:
+        return [[look_ahead(chunk, [*rules, *further]).makespan for chunk in judged]]
 
-    yield BOUND, None, None, lambda: [[chunk.lower_bound() for chunk in judged]]
-    yield TETRIS, None, None, lambda: [_tetris(range(first, last + 1), place.workers)]
-    yield "random", None, setting.draws, lambda: drawn(PairScorer.of_paper())
+    def tetris() -> list[list[float]]:
+        return [_tetris(range(first, last + 1), place.workers)]
+
+    yield Contest(BOUND, None, None, bound)
+    yield Contest(TETRIS, None, None, tetris)
+    yield Contest("random", None, setting.draws, partial(drawn, PairScorer.of_paper()))
     for label, rule in SIMPLE.items():
-        yield label, None, rule.flat.tolist(), lambda rule=rule: greedy(rule)
-    rules = list(RULES.values())
-    yield "lookahead of rules", None, None, lambda: ahead(rules)
+        yield Contest(label, None, rule.flat.tolist(), partial(greedy, rule))
+    yield Contest("lookahead of rules", None, None, ahead)
     for agent in agents(setting):
         if agent.machines != MACHINES or agent.chunks[0] == agent.chunks[1]:
             continue
-        scorer, hashed = (
-            scorer_of(place, agent),
-            weights_hash(place.work / "trainings" / agent.name),
-        )
-        told, seed = [hashed, setting.draws], agent.seed
-        yield agent.kind, seed, hashed, lambda one=scorer: greedy(one)
+        one, seed = scorer_of(place, agent), agent.seed
+        hashed = weights_hash(place.work / "trainings" / agent.name)
+        yield Contest(agent.kind, seed, hashed, partial(greedy, one))
         if agent.learner == "deepjs":
-            yield f"{agent.kind}, drawn", seed, told, lambda one=scorer: drawn(one)
+            told = [hashed, setting.draws]
+            yield Contest(f"{agent.kind}, drawn", seed, told, partial(drawn, one))
         else:
-            yield (
-                "lookahead of rules and fitness",
-                seed,
-                hashed,
-                lambda one=scorer: ahead([*rules, one]),
-            )
+            yield Contest("lookahead of rules and fitness", seed, hashed, partial(ahead, one))
 
 
 def _tetris(windows: Sequence[int], workers: int) -> list[float]:
@@ -165,19 +175,16 @@ def _tetris(windows: Sequence[int], workers: int) -> list[float]:
     return [float(row["sum"]) for row in rows]  # of one number a window
 
 
-def _rows(
-    label: str, seed: int | None, setting: DeepJSSetting, makespans: list[list[float]]
-) -> pl.DataFrame:
-    first, last = setting.judged
+def _rows(one: Contest, judged: tuple[int, int]) -> pl.DataFrame:
+    chunk = np.arange(judged[0], judged[1] + 1)
     parts = [
-        pl.DataFrame({"chunk": np.arange(first, last + 1), "makespan": np.array(some, float)})
-        .with_columns(
-            pl.lit(label).alias("label"),
-            pl.lit(seed, pl.Int64).alias("seed"),
+        pl.DataFrame({"chunk": chunk, "makespan": np.array(makespans, float)}).with_columns(
+            pl.lit(one.label).alias("label"),
+            pl.lit(one.seed, pl.Int64).alias("seed"),
             pl.lit(draw, pl.Int64).alias("draw"),
         )
-        for draw, some in enumerate(makespans)
-    ]  # fmt: skip
+        for draw, makespans in enumerate(one.play())
+    ]
     return pl.concat(parts)
 
 

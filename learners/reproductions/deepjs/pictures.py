@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from simkit.analysis.plot_style import COLOURS, SOFT
-from simkit.arrays import Floats
+from simkit.arrays import Floats, Ints
 from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.deepjs.judge import (
     BALANCE,
@@ -60,7 +60,7 @@ def draw_test(judged: pl.DataFrame, labels: Sequence[str], span: tuple[int, int]
     """Draw figures 6 and 7: what first-fit and Tetris take longer on chunks not trained on."""
     judged = judged.filter(pl.col("chunk").is_between(*span))
     figure = empty_figure(10.4, 7.0)
-    top, bottom = figure.subfigures(2, 1)
+    top, bottom = np.asarray(figure.subfigures(2, 1)).tolist()
     axes = top.subplots()
     agent = labels[0]
     for colour, other in zip(COLOURS[1:], (FIRST_FIT, TETRIS), strict=False):
@@ -85,7 +85,7 @@ def draw_test(judged: pl.DataFrame, labels: Sequence[str], span: tuple[int, int]
     return figure
 
 
-def _boxes(axes: Any, values: Sequence[Floats], place: Floats) -> None:
+def _boxes(axes: Any, values: Sequence[Floats], place: Ints) -> None:
     axes.boxplot(values, positions=place, orientation="horizontal", widths=0.6, whis=(0, 100),
                  manage_ticks=False)  # fmt: skip
     axes.set_yticks(place, [""] * len(place))

@@ -128,7 +128,7 @@ others take the pair with the highest score, as the paper says.
         judged = results.judged.filter(pl.col("chunk").is_between(*span))
         bound = float(matrix(judged, BOUND)[0].mean())
         parts.append(f"""Everyone on chunks {first} to {last}. The lower bound has a mean of
-{bound:,.2f} ticks; *over it* is the geometric mean of the ratio. *Less balance* is the mean
+{bound:,.2f} ticks; *over the bound* is the geometric mean of the ratio to it, less 1. *Less balance* is the mean
 logarithm of the ratio to the rule `balance`, in hundredths, with an interval of 95 % over chunks.
 
 {_everyone(standings(results.judged, span))}
@@ -165,7 +165,7 @@ def _counts(counts: Sequence[float]) -> str:
 
 def _everyone(found: Sequence[Standing]) -> str:
     rows = [
-        ("", "runs", "mean makespan", "over it", "less balance", "smaller than first-fit"),
+        ("", "runs", "mean makespan", "over the bound", "less balance", "smaller than first-fit"),
         ("---", "---:", "---:", "---:", "---:", "---:"),
     ]
     rows += [

@@ -24,7 +24,7 @@ from simkit.learners.reproductions.deepjs.judge import (
     standing,
     standings,
 )
-from simkit.learners.reproductions.deepjs.page import spans
+from simkit.learners.reproductions.deepjs.page import PUBLISHED, RESULT, spans
 from simkit.learners.reproductions.deepjs.study import (
     FULL,
     QUICK,
@@ -134,3 +134,66 @@ def test_a_tiny_run_to_the_page(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     said.clear()
     carry_out(Workplace(pages, work, True, 1, said.append), TINY)
     assert [text for text in said if text.startswith("judged")] == []
+
+
+PAGES = Path(__file__).resolve().parents[3] / "docs" / "reproductions"
+
+
+def test_the_result_is_on_the_page() -> None:
+    assert RESULT in (PAGES / "deepjs.md").read_text("utf-8")
+
+
+def test_the_result_quotes_the_judged_table() -> None:
+    text = " ".join(RESULT.split())
+    table = pl.read_csv(PAGES / "deepjs-judged.csv")
+    found = {one.label: one for one in standings(table, (200, 519))}
+    paper, drawn = found["deepjs-paper"], found["deepjs-paper, drawn"]
+    lost, _, won = paper.against[FIRST_FIT]
+    assert f"first-fit on {lost:.0f} chunks and a smaller one on {won:.1f}, greedily" in text
+    lost, _, won = drawn.against[FIRST_FIT]
+    assert f"{lost:.1f} and {won:.1f} if pairs are drawn" in text
+    for label in ("deepjs-paper", "deepjs-paper, drawn"):
+        for seed in range(3):
+            one = standing(table.filter(pl.col("chunk") < 520), label, seed)
+            for other, published in PUBLISHED.items():
+                assert one.against[other][0] <= published[0]
+                assert one.against[other][2] >= published[2]
+    assert f"has {found['random'].against[FIRST_FIT][2]:.1f} smaller ones" in text
+    assert f"a rule of one line, {found['longest first'].against[FIRST_FIT][2]:.0f}" in text
+    mean = {label: f"{one.makespan:,.2f}" for label, one in found.items()}
+    assert (
+        f"network is {mean['deepjs-paper']} greedily, *longest first* {mean['longest first']}, "
+        f"*balance* {mean[BALANCE]}; first-fit {mean[FIRST_FIT]}"
+    ) in text
+    longest = paper.log_ratio - found["longest first"].log_ratio
+    above, below = 100 * (np.exp(paper.log_ratio) - 1), 100 * (1 - np.exp(longest))
+    assert f"{above:.2f} % above *balance*, geometric mean, and {below:.2f} % below" in text
+    over = {label: f"{100 * (one.over_bound - 1):.2f} %" for label, one in found.items()}
+    ahead, learned = "lookahead of rules", "lookahead of rules and fitness"
+    assert f"at most {over[BALANCE]} above the optimum" in text
+    assert f"five rules {over[ahead]}, and with a learned sixth {over[learned]}" in text
+    fitness = found["fitness"]
+    low, high = fitness.interval.low, fitness.interval.high
+    assert low is not None
+    assert high is not None
+    apart = found[BALANCE].makespan - fitness.makespan
+    wins = fitness.against[FIRST_FIT][2]
+    assert f"it has {mean['fitness']}, {apart:.2f} ticks below *balance*, and {wins:.1f}" in text
+    interval = f"{100 * fitness.log_ratio:.2f} % [{100 * low:+.2f}, {100 * high:+.2f}]"
+    assert interval in text
+    assert f"lookahead: {mean[learned]} against {mean[ahead]}, with every seed" in text
+    first = table.filter(pl.col("chunk") < 520)
+    for seed in range(3):
+        assert standing(first, learned, seed).makespan < found[ahead].makespan
+
+
+def test_the_result_quotes_the_correlations() -> None:
+    text = " ".join(RESULT.split())
+    table = pl.read_csv(PAGES / "deepjs-correlations.csv")
+    for pair, words in (
+        ("5 and 10 machines", "of 5 and 10 machines correlate at "),
+        ("chunk 5 and chunk 6", "of chunk 5 and chunk 6 at "),
+        ("5 machines and untrained", "with a trained one at "),
+    ):
+        one, two, three = table.filter(pl.col("pair") == pair).sort("seed")["pearson"]
+        assert f"{words}{one:.2f}, {two:.2f} and {three:.2f}" in text

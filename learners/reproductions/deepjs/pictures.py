@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -22,6 +22,13 @@ from simkit.learners.reproductions.deepjs.judge import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+LABELS = ("deepjs-paper", BALANCE, "fitness")
+"""Whose differences are drawn."""
+SHOWN = 500
+"""Pairs of figure 5 that are drawn."""
+_ABOVE: Final[dict[str, Any]] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
+_MARKS: Final = (-1000, -100, 0, 100, 1000)
+
 
 def draw_sliding(record: pl.DataFrame, last: int) -> Figure:
     """Draw figure 4: makespans of others less those of the agents, before they train on a chunk."""
@@ -37,10 +44,10 @@ def draw_sliding(record: pl.DataFrame, last: int) -> Figure:
         apart = other - mine.mean(axis=0)
         axes.plot(apart, color=colour, linewidth=1.2, label=f"{label} less DeepJS")
     axes.axhline(0.0, color=SOFT, linewidth=0.9)
-    axes.set_yscale("symlog", linthresh=20)
+    _log_of_ticks(axes.set_yscale, axes.yaxis)
     axes.set_xlabel("chunk, in the order of training")
     axes.set_ylabel("ticks of makespan")
-    axes.legend(fontsize=8.5, ncols=3)
+    axes.legend(fontsize=8.5, ncols=3, **_ABOVE)
     return figure
 
 
@@ -49,7 +56,7 @@ def draw_likenesses(found: Sequence[Likeness]) -> Figure:
     some = [one for one in found if one.seed == 0 and " and " in one.label]
     figure = empty_figure(3.5 * len(some), 3.6)
     for axes, one in zip(np.atleast_1d(figure.subplots(1, len(some))), some, strict=True):
-        axes.scatter(*one.scores, s=5, alpha=0.35, color=COLOURS[0], linewidths=0)
+        axes.scatter(*one.scores[:, :SHOWN], s=6, alpha=0.4, color=COLOURS[0], linewidths=0)
         axes.set_title(f"{one.label}: {one.pearson:.2f}", fontsize=9.5)
         axes.set_xlabel("score of the first")
         axes.set_ylabel("score of the second")
@@ -68,10 +75,10 @@ def draw_test(judged: pl.DataFrame, labels: Sequence[str], span: tuple[int, int]
         axes.plot(np.arange(span[0], span[1] + 1), apart, color=colour, linewidth=0.9,
                   label=f"{other} less {agent}")  # fmt: skip
     axes.axhline(0.0, color=SOFT, linewidth=0.9)
-    axes.set_yscale("symlog", linthresh=20)
+    _log_of_ticks(axes.set_yscale, axes.yaxis)
     axes.set_xlabel("chunk")
     axes.set_ylabel("ticks of makespan")
-    axes.legend(fontsize=8.5)
+    axes.legend(fontsize=8.5, ncols=2, **_ABOVE)
     left, right = bottom.subplots(1, 2)
     rows = [(other, label) for other in (FIRST_FIT, TETRIS) for label in labels]
     values = [_apart(judged, *row) for row in rows]
@@ -89,7 +96,7 @@ def _boxes(axes: Any, values: Sequence[Floats], place: Ints) -> None:
     axes.boxplot(values, positions=place, orientation="horizontal", widths=0.6, whis=(0, 100),
                  manage_ticks=False)  # fmt: skip
     axes.set_yticks(place, [""] * len(place))
-    axes.set_xscale("symlog", linthresh=20)
+    _log_of_ticks(axes.set_xscale, axes.xaxis)
     axes.set_xlabel("ticks: least, quartiles, median, most")
 
 
@@ -99,5 +106,8 @@ def _apart(judged: pl.DataFrame, other: str, mine: str) -> Floats:
     return apart
 
 
-LABELS = ("deepjs-paper", BALANCE, "fitness")
-"""Whose differences are drawn."""
+def _log_of_ticks(set_scale: Any, axis: Any) -> None:
+    """Make an axis of differences logarithmic beyond 20 ticks, either way."""
+    set_scale("symlog", linthresh=20)
+    axis.set_ticks(_MARKS, [f"{mark:,}" for mark in _MARKS])
+    axis.minorticks_off()

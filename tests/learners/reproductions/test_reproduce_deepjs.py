@@ -145,7 +145,7 @@ def test_the_result_is_on_the_page() -> None:
 
 def test_the_result_quotes_the_judged_table() -> None:
     text = " ".join(RESULT.split())
-    table = pl.read_csv(PAGES / "deepjs-judged.csv")
+    table = pl.read_csv(PAGES / "deepjs-judged.csv", infer_schema_length=None)
     found = {one.label: one for one in standings(table, (200, 519))}
     paper, drawn = found["deepjs-paper"], found["deepjs-paper, drawn"]
     lost, _, won = paper.against[FIRST_FIT]

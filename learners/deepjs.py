@@ -6,7 +6,7 @@ gets an instance, and every second costs 1 until the chunk is done. Training sli
 a chunk is played before it is trained on, so that the first iteration of each chunk judges the
 agent on jobs that it has never seen. The details that the paper leaves open are those of its public
 program. Arguments go beyond the paper: more features, a start at a simple rule, PPO's update, other
-objectives. The learner `fitness` finds better schedules in less time.
+objectives. The learner `fitness` finds better schedules.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def test_the_result_quotes_the_judged_table() -> None:
     assert f"it has {mean['fitness']}, {apart:.2f} ticks below *balance*, and {wins:.1f}" in text
     interval = f"{100 * fitness.log_ratio:.2f} % [{100 * low:+.2f}, {100 * high:+.2f}]"
     assert interval in text
-    assert f"lookahead: {mean[learned]} against {mean[ahead]}, with every seed" in text
+    assert f"rule was tried: {mean[learned]} against {mean[ahead]}, with every seed" in text
     first = table.filter(pl.col("chunk") < 520)
     for seed in range(3):
         assert standing(first, learned, seed).makespan < found[ahead].makespan

@@ -32,7 +32,7 @@ from simkit.learners.pairs.chunk_source import ChunkSource
 from simkit.learners.pairs.description import describe
 from simkit.learners.pairs.model import Trajectory, play, require_numba, roll_out
 from simkit.learners.pairs.objectives import Objective
-from simkit.learners.pairs.scorer import RULES, TERMS, FeatureSet, PairScorer
+from simkit.learners.pairs.scorer import RULES, TERMS, FeatureSet, PairScorer, RuleName
 from simkit.scenario import Scenario
 from simkit.scenario.types import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
@@ -45,22 +45,21 @@ class DeepJSArguments(Section):
     """The keys of `learn.arguments`."""
 
     iterations: Count = 2000
-    """Iterations in all: chunks times `repeats`; after the last chunk comes the first again."""
+    """Iterations in all: `repeats` for each chunk and number of machines; after the last chunk comes
+    the first again."""
     jobs: Count = 10
     """Jobs of a chunk; each is scheduled on an empty cluster."""
     repeats: Count = 10
     """Iterations in a row on the same chunk."""
     rollouts: Count = 12
     """Times that the chunk is played in an iteration; the baseline is their mean."""
-    hidden: Many[Width] = (3, 9, 6)
+    hidden: Annotated[Many[Width], Field(min_length=1)] = (3, 9, 6)
     """Units of the hidden layers, tanh each: 3, 9, 6 as in the paper, or 3, 9, 18, 9 as in its
     program."""
     features: FeatureSet = "paper"
     """What is seen of a pair: as in the paper, or ``terms``, which know the remaining work."""
-    start: Literal["nothing", "balance", "longest", "work", "longest-cosine", "work-cosine"] = (
-        "nothing"
-    )
-    """The rule that the agent is at first; for ``terms`` alone."""
+    start: RuleName | None = None
+    """The rule that the agent is at first, with ``terms`` alone; null: none."""
     sharpness: Positive = 30.0
     """What the rule's scores are multiplied by; the larger, the more rarely another pair is drawn
     than the rule's."""
@@ -78,8 +77,8 @@ class DeepJSArguments(Section):
     """What a return is compared with: the mean return at the same number of decisions and ticks, as
     in the paper, or at the same tick."""
     objective: Objective = "makespan"
-    """What is made small: also ``turnaround`` and ``slowdown``, means over jobs, or
-    ``weighted-turnaround``, in which jobs count by their instances."""
+    """What is minimised: the makespan of a chunk, the mean ``turnaround`` or ``slowdown`` of its
+    jobs, or ``weighted-turnaround``, a mean in which jobs count by their instances."""
     machines: Many[Count] = ()
     """Numbers of machines to train on, those of the cluster over and over; none: its own."""
     held_out_share: Annotated[float, Field(ge=0, lt=1)] = 0.0
@@ -88,12 +87,19 @@ class DeepJSArguments(Section):
     @model_validator(mode="after")
     def _parts_fit(self) -> Self:
         broken: list[tuple[tuple[str], str]] = []
-        if self.start != "nothing" and self.features == "paper":
+        given = self.model_fields_set
+        if self.start is not None and self.features == "paper":
             text = f"is {self.start}, which the paper's features cannot say"
             broken.append((("start",), f"{text}; write features: terms, or leave start out"))
         if self.epochs > 1 and self.update == "reinforce":
             text = f"is {self.epochs}, and REINFORCE learns from a rollout once"
             broken.append((("epochs",), f"{text}; write 1, or update: ppo"))
+        if "sharpness" in given and self.start is None:
+            broken.append(
+                (("sharpness",), "is for a start at a rule; write start, or leave it out")
+            )
+        if "clip" in given and self.update == "reinforce":
+            broken.append((("clip",), "is for PPO; write update: ppo, or leave it out"))
         if broken:
             raise BrokenRulesError(broken)
         return self
@@ -167,11 +173,12 @@ class DeepJSTraining(TorchTraining):
         passed, place = divmod(self.iteration - 1, self.chosen.repeats)
         number = passed % len(self.source.trained)
         chunk, scorer, goal = self.source.trained[number], self.scorer, self.chosen.objective
-        is_new = place == 0 and passed == number
+        kinds = max(len(self.chosen.machines), 1)  # so often a chunk comes, one after the other
+        is_new = place == 0 and passed == number and number % kinds == 0
         greedy = {"cost_greedy": play(chunk, scorer).cost(chunk, goal)} if is_new else {}
         rng = self.generators["pairs"]
         rollouts = [roll_out(chunk, scorer, rng) for _ in range(self.chosen.rollouts)]
-        _check_ends([rollout.makespan for rollout in rollouts], f"chunk {number}")
+        _check_ends([rollout.makespan for rollout in rollouts], f"chunk {number // kinds}")
         # Update: one step a batch, one rollout after another
         ahead = [rollout.cost_to_go(chunk, goal) for rollout in rollouts]
         better = advantages(rollouts, ahead, by_tick=self.chosen.baseline == "tick")
@@ -181,9 +188,9 @@ class DeepJSTraining(TorchTraining):
             for rollout, advantage, old in zip(rollouts, better, before, strict=True):
                 self._learn_from(rollout, advantage, old)
         # Logging
-        costs = [rollout.cost(chunk, goal) for rollout in rollouts]
-        cost, made = float(np.mean(costs)), float(sum(len(one.chosen) for one in rollouts))
-        return {"chunk": number, "return": -cost, "cost": cost, "decisions": made, **greedy}
+        cost = float(np.mean([one[0] for one in ahead]))  # all of it is ahead of the first tick
+        told = {"chunk": number // kinds, "return": -cost, "cost": cost}
+        return {**told, "decisions": float(sum(len(one.chosen) for one in rollouts)), **greedy}
 
     def _learn_from(self, rollout: Trajectory, advantage: Floats, before: Tensor | None) -> None:
         """Make a step of the optimiser for each batch of a rollout.
@@ -256,7 +263,7 @@ class _WithSum(Perceptron):
 
 def _first_sum(arguments: DeepJSArguments) -> Floats:
     """Return (F,) first weights of the terms."""
-    if arguments.start == "nothing":
+    if arguments.start is None:
         return np.zeros(len(TERMS))
     return arguments.sharpness * RULES[arguments.start].linear
 

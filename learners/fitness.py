@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -31,7 +31,7 @@ from simkit.learners.pairs.chunk_source import ChunkSource
 from simkit.learners.pairs.description import describe
 from simkit.learners.pairs.model import play, require_numba
 from simkit.learners.pairs.objectives import Objective
-from simkit.learners.pairs.scorer import RULES, PairScorer
+from simkit.learners.pairs.scorer import RULES, PairScorer, RuleName
 from simkit.scenario import Scenario
 from simkit.scenario.types import Count, Many, Section
 from simkit.training import Training
@@ -51,11 +51,11 @@ class FitnessArguments(Section):
     machines: Many[Count] = ()
     """Numbers of machines to train on, those of the cluster over and over; none: its own."""
     objective: Objective = "makespan"
-    """What is made small: also ``turnaround`` and ``slowdown``, means over jobs, or
-    ``weighted-turnaround``, in which jobs count by their instances."""
+    """What is minimised: the makespan of a chunk, the mean ``turnaround`` or ``slowdown`` of its
+    jobs, or ``weighted-turnaround``, a mean in which jobs count by their instances."""
     chunks: Count = 30
     """Chunks of a generation; all of its candidates schedule the same ones."""
-    start: Literal["balance", "longest", "work", "longest-cosine", "work-cosine"] = "balance"
+    start: RuleName = "balance"
     """The rule that the search begins at, and that costs are compared with."""
     spread: Positive = 0.1
     """First standard deviation of the weights."""

@@ -58,7 +58,7 @@ class Chunk:
         }
         problems = [f"workload: {text}" for text, holds in stands.items() if not holds]
         request = workload.request_as_read if len(workload.request_as_read) else workload.request
-        if not np.all(request[:, None] <= capacity, axis=2).any(axis=1).all():
+        if not has_room(request, capacity):
             problems.append(
                 "workload: an instance asks for more than any machine has; take larger machines"
             )
@@ -99,6 +99,11 @@ class Chunk:
         longest = np.maximum.accumulate(self.hold[::-1])[::-1]
         first = np.searchsorted(self.seen, self.seen)  # what is seen together counts together
         return float((self.seen + np.ceil(np.maximum(to_come, longest)[first] - 1e-9)).max())
+
+
+def has_room(request: Floats, capacity: Floats) -> bool:
+    """Return whether each of (T, R) requests fits on one of (M, R) empty machines."""
+    return bool(np.all(request[:, None] <= capacity, axis=2).any(axis=1).all())
 
 
 def chunks(

@@ -12,7 +12,7 @@ from simkit.arrays import Floats
 from simkit.errors import ScenarioError
 from simkit.experiment.cluster import build_cluster
 from simkit.experiment.workload import read_trace
-from simkit.learners.pairs.chunk import Chunk, chunks
+from simkit.learners.pairs.chunk import Chunk, chunks, has_room
 from simkit.scenario import Scenario
 
 __all__ = ["ChunkSource"]
@@ -69,6 +69,14 @@ class ChunkSource:
             ),
         }
         problems = [text for text, holds in stands.items() if not holds]
+        problems += [
+            f"learn.arguments.machines: an instance asks for more than any of {count} has; give "
+            "more, or name the larger machines first"
+            for count in machines
+            if cluster.resources == workload.resources
+            and has_room(workload.request, cluster.capacity)
+            and not has_room(workload.request, _repeated(cluster.capacity, count))
+        ]
         if problems:
             raise ScenarioError(problems)
         in_row = ceil(len(workload) / jobs)

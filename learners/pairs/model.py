@@ -40,7 +40,7 @@ class Outcome:
 
     def cost(self, chunk: Chunk, objective: Objective) -> float:
         """Return what the schedule costs; infinity if it has no end."""
-        if objective == "makespan":
+        if objective == "makespan" or np.isinf(self.makespan):
             return self.makespan
         tick, task, _, _ = np.array(self.placed).T
         ends = job_ends(chunk, tick, task.astype(np.int64))
@@ -65,12 +65,8 @@ class Trajectory:
     """(D,) the row of the task of which an instance was placed."""
     makespan: float
 
-    def cost(self, chunk: Chunk, objective: Objective) -> float:
-        """Return what the schedule costs; infinity if it has no end."""
-        return cost(chunk, objective, self.makespan, job_ends(chunk, self.tick, self.task))
-
     def cost_to_go(self, chunk: Chunk, objective: Objective) -> Floats:
-        """Return (makespan,) what builds up from each tick on."""
+        """Return (makespan,) what builds up from each tick on; the first is the whole cost."""
         ends = job_ends(chunk, self.tick, self.task)
         return cost_to_go(chunk, objective, self.makespan, ends)
 

@@ -30,7 +30,7 @@ def cost(chunk: Chunk, objective: Objective, makespan: float, job_end: Floats) -
         objective: ``makespan``, in ticks; ``turnaround``, the mean over jobs of the ticks from
             being seen to the end; ``weighted-turnaround``, the same with jobs weighted by their
             instances; ``slowdown``, the mean of the turnaround over the ticks of the job's longest
-            instance, of which there are at least `BOUND`.
+            instance, but no fewer than `BOUND`. Unlike a bounded slowdown it may be below 1.
         makespan: its last tick.
         job_end: (J,) that of each job; see `job_ends`.
     """

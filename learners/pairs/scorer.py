@@ -21,9 +21,10 @@ from simkit.arrays import Floats
 from simkit.errors import RunError
 from simkit.policy.pairs.terms import FIT_TERMS, URGENCY_TERMS
 
-__all__ = ["RULES", "TERMS", "FeatureSet", "PairScorer", "feature_names"]
+__all__ = ["RULES", "TERMS", "FeatureSet", "PairScorer", "RuleName", "feature_names"]
 
 FeatureSet = Literal["paper", "terms"]
+RuleName = Literal["balance", "longest", "work", "longest-cosine", "work-cosine"]
 
 TERMS: Final = (*URGENCY_TERMS, *FIT_TERMS)
 """Names of the features of the set ``terms``."""
@@ -159,7 +160,7 @@ def _weighted(seen: Floats, weight: Floats) -> Floats:
     return total
 
 
-RULES: Final[Mapping[str, PairScorer]] = {
+RULES: Final[Mapping[RuleName, PairScorer]] = {
     "balance": PairScorer.by_terms({"urgency": 1.0, "balance": 1.0, "cosine": 0.5}),
     "longest": PairScorer.by_terms({"log_time": 1.0, "imbalance_after": -0.001}),
     "work": PairScorer.by_terms(

@@ -1,13 +1,13 @@
 """Makespans of every scheduler on the chunks that judge, and how alike agents score the same pairs.
 
 Chunks are played in the fast model, which places what the engine places under CloudSimPy's rules;
-Tetris, which is no sum of terms, runs in the engine.
+Tetris, which is not a sum of terms, runs in the engine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Final
 
@@ -18,6 +18,7 @@ from scipy.stats import pearsonr, spearmanr
 from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
 from simkit.learners.bundle import read_bundle
+from simkit.learners.deepjs import DeepJSTraining, begin
 from simkit.learners.pairs.chunk import Chunk, chunks
 from simkit.learners.pairs.model import look_ahead, play, roll_out
 from simkit.learners.pairs.scorer import RULES, PairScorer
@@ -31,6 +32,7 @@ from simkit.learners.reproductions.deepjs.study import (
     DeepJSSetting,
     agents,
     cluster_scenario,
+    scenario_of,
     table_path,
 )
 from simkit.scenario import Scenario
@@ -43,12 +45,13 @@ from simkit.training.reproduction import Workplace
 FIRST_FIT: Final = "first-fit"
 TETRIS: Final = "Tetris"
 BALANCE: Final = "balance"
+LONGEST: Final = "longest first"
 BOUND: Final = "lower bound"
 
 SIMPLE: Final[Mapping[str, PairScorer]] = {
     FIRST_FIT: PairScorer.by_terms({}),
     "shortest first": PairScorer.by_terms({"log_time": -1.0}),
-    "longest first": PairScorer.by_terms({"log_time": 1.0}),
+    LONGEST: PairScorer.by_terms({"log_time": 1.0}),
     "longest first, cosine": RULES["longest-cosine"],
     BALANCE: RULES["balance"],
 }
@@ -75,10 +78,10 @@ class Standing:
 
 
 @cache
-def all_chunks(machines: int = MACHINES) -> tuple[Chunk, ...]:
+def all_chunks() -> tuple[Chunk, ...]:
     """Return all chunks of the table."""
     workload = read_task_table(table_path(), submit="last").workload
-    return tuple(chunks(workload, np.array([[64.0, 1.0]] * machines), JOBS))
+    return tuple(chunks(workload, np.array([[64.0, 1.0]] * MACHINES), JOBS))
 
 
 def scorer_of(place: Workplace, agent: Agent) -> PairScorer:
@@ -253,27 +256,32 @@ def likenesses(place: Workplace, setting: DeepJSSetting) -> list[Likeness]:
     known = {(agent.kind, agent.seed): agent for agent in agents(setting)}
     five, ten = "deepjs-paper", "deepjs-ten-machines"
     one, other = (f"deepjs-chunk-{chunk}" for chunk in ALONE)
+    chunk = all_chunks()[setting.judged[0]]
     found = []
     for seed in range(setting.seeds):
-        following = (seed + 1) % setting.seeds
-        seeds_of_ten = max(setting.ten_machines_seeds, 1)
-        contests = [
-            ("5 and 10 machines", (five, seed), (ten, seed % seeds_of_ten)),
-            ("5 machines, two seeds", (five, seed), (five, following)),
-            ("chunk 5 and chunk 6", (one, seed), (other, seed)),
-            ("chunk 5, two seeds", (one, seed), (one, following)),
-        ]
-        for label, first, second in contests:
-            if first != second:
-                pair = (scorer_of(place, known[first]), scorer_of(place, known[second]))
-                found.append(_likeness(label, seed, *pair, all_chunks()[setting.judged[0]]))
-        blank = PairScorer.of_paper(NETWORKS["paper"])
-        rng = stream(seed, "reproduce.deepjs.untrained")
-        untrained = blank.with_flat(rng.normal(0.0, 0.5, len(blank.flat)))
-        mine = scorer_of(place, known[five, seed])
-        chunk = all_chunks()[setting.judged[0]]
+        following, mine = (seed + 1) % setting.seeds, scorer_of(place, known[five, seed])
+        contests = {
+            "5 and 10 machines": ((five, seed), (ten, seed % setting.ten_machines_seeds)),
+            "5 machines, two seeds": ((five, seed), (five, following)),
+            "chunk 5 and chunk 6": ((one, seed), (other, seed)),
+            "chunk 5, two seeds": ((one, seed), (one, following)),
+        }
+        for label, pair in contests.items():
+            if pair[0] != pair[1]:
+                first, second = (scorer_of(place, known[each]) for each in pair)
+                found.append(_likeness(label, seed, first, second, chunk))
+        untrained = _first_scorer(replace(known[five, seed], seed=seed + setting.seeds), setting)
         found.append(_likeness("5 machines and untrained", seed, mine, untrained, chunk))
     return found
+
+
+def _first_scorer(agent: Agent, setting: DeepJSSetting) -> PairScorer:
+    """Return the network that a training of DeepJS begins with."""
+    scenario = scenario_of(agent, setting)
+    assert scenario.learn is not None
+    training = begin(scenario, scenario.learn.all_arguments, seed=scenario.seed)
+    assert isinstance(training, DeepJSTraining)
+    return training.scorer
 
 
 def _likeness(label: str, seed: int, one: PairScorer, other: PairScorer, chunk: Chunk) -> Likeness:
@@ -292,31 +300,28 @@ def _likeness(label: str, seed: int, one: PairScorer, other: PairScorer, chunk: 
 
 
 def sliding(place: Workplace, setting: DeepJSSetting) -> pl.DataFrame:
-    """Return a row a chunk and seed of the trainings: `chunk`, `seed`, `makespan`, before training.
+    """Return makespans of the chunks to train on: `chunk`, `label`, `seed`, `makespan`.
 
-    Of the seed -1, a row a chunk and rule: `label` is the rule's, and `deepjs-paper` otherwise.
+    Those of the agents are from before they trained on the chunk; of others the seed is null, and
+    random choice has the mean of its draws.
     """
-    parts = []
+    folder, parts = place.work / "trainings", []
     for agent in agents(setting):
         if agent.kind == "deepjs-paper":
-            table = pl.read_parquet(place.work / "trainings" / agent.name / "metrics.parquet")
-            first = table.filter(pl.col("cost_greedy").is_not_null())
-            parts.append(
-                first.select(pl.col("chunk").cast(pl.Int64), makespan="cost_greedy").with_columns(
-                    pl.lit(agent.kind).alias("label"), pl.lit(agent.seed).alias("seed")
-                )
-            )
+            table = pl.read_parquet(folder / agent.name / "metrics.parquet")
+            before = table.drop_nulls("cost_greedy")["cost_greedy"].to_numpy()
+            parts.append(_record(agent.kind, agent.seed, before))
     some = all_chunks()[: setting.trained]
-    rules = {FIRST_FIT: SIMPLE[FIRST_FIT], "longest first": SIMPLE["longest first"]}
-    for label, rule in rules.items():
-        spans = [play(chunk, rule).makespan for chunk in some]
-        parts.append(_without_training(label, spans))
-    rng = stream(0, "reproduce.deepjs.sliding")
-    spans = [roll_out(chunk, PairScorer.of_paper(), rng).makespan for chunk in some]
-    parts.append(_without_training("random", spans))
+    for label in (FIRST_FIT, LONGEST):
+        parts.append(_record(label, None, [play(one, SIMPLE[label]).makespan for one in some]))
+    rng, blank = stream(0, "reproduce.deepjs.sliding"), PairScorer.of_paper()
+    drawn = [[roll_out(one, blank, rng).makespan for one in some] for _ in range(setting.draws)]
+    parts.append(_record("random", None, np.mean(drawn, axis=0)))
     return pl.concat(parts)
 
 
-def _without_training(label: str, spans: Sequence[float]) -> pl.DataFrame:
-    frame = pl.DataFrame({"chunk": np.arange(len(spans)), "makespan": np.array(spans, float)})
-    return frame.with_columns(pl.lit(label).alias("label"), pl.lit(-1).cast(pl.Int32).alias("seed"))
+def _record(label: str, seed: int | None, makespans: Sequence[float] | Floats) -> pl.DataFrame:
+    columns = {"chunk": np.arange(len(makespans)), "makespan": np.asarray(makespans, np.float64)}
+    return pl.DataFrame(columns).with_columns(
+        pl.lit(label).alias("label"), pl.lit(seed, pl.Int64).alias("seed")
+    )

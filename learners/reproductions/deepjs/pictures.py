@@ -14,6 +14,7 @@ from simkit.learners.reproductions.common import empty_figure
 from simkit.learners.reproductions.deepjs.judge import (
     BALANCE,
     FIRST_FIT,
+    LONGEST,
     TETRIS,
     Likeness,
     matrix,
@@ -33,13 +34,13 @@ _MARKS: Final = (-1000, -100, 0, 100, 1000)
 def draw_sliding(record: pl.DataFrame, last: int) -> Figure:
     """Draw figure 4: makespans of others less those of the agents, before they train on a chunk."""
     record = record.filter(pl.col("chunk") <= last)
-    trained = record.filter(pl.col("seed") >= 0).sort("seed", "chunk")
+    trained = record.filter(pl.col("seed").is_not_null()).sort("seed", "chunk")
     mine = np.stack([
         part["makespan"].to_numpy() for part in trained.partition_by("seed", maintain_order=True)
     ])  # fmt: skip
     figure = empty_figure(10.4, 3.8)
     axes = figure.subplots()
-    for colour, label in zip(COLOURS[1:], (FIRST_FIT, "random", "longest first"), strict=False):
+    for colour, label in zip(COLOURS[1:], (FIRST_FIT, "random", LONGEST), strict=False):
         other = record.filter(pl.col("label") == label).sort("chunk")["makespan"].to_numpy()
         apart = other - mine.mean(axis=0)
         axes.plot(apart, color=colour, linewidth=1.2, label=f"{label} less DeepJS")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from simkit.errors import ScenarioError
 from simkit.learners.pairs.chunk_source import ChunkSource
 from simkit.scenario import Scenario
 
@@ -57,3 +58,14 @@ def test_draws_are_different_chunks(scenario: Scenario) -> None:
     drawn = source.draw(np.random.default_rng(0), 10)
     assert drawn == sorted(set(drawn))
     assert source.draw(np.random.default_rng(0), 100) == list(range(19))
+
+
+def test_machines_too_small_for_an_instance_are_refused(scenario: Scenario) -> None:
+    small = {"count": 1, "cpu": 0.5, "mem": 1}
+    cluster = {"machines": [small, {"count": 1, "cpu": 8, "mem": 1}]}
+    changed = Scenario.model_validate(
+        {**scenario.model_dump(exclude_unset=True), "cluster": cluster}
+    )
+    with pytest.raises(ScenarioError, match="more than any of 1 has"):
+        ChunkSource.of(changed, 5, 0.0, machines=(1, 2))
+    assert len(ChunkSource.of(changed, 5, 0.0, machines=(2,)).trained) == 5

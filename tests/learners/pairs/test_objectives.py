@@ -9,7 +9,7 @@ pytest.importorskip("numba")
 
 from simkit.arrays import Floats
 from simkit.learners.pairs.chunk import Chunk
-from simkit.learners.pairs.model import play, roll_out
+from simkit.learners.pairs.model import Outcome, play, roll_out
 from simkit.learners.pairs.objectives import Objective, cost, cost_to_go, job_ends
 from simkit.learners.pairs.scorer import RULES, PairScorer
 from tests.helpers.pair_chunks import workload_of
@@ -45,7 +45,7 @@ def test_costs_build_up_tick_by_tick(objective: Objective) -> None:
         expected.append(1.0 if objective == "makespan" else float(weights(objective) @ open_jobs))
     found = drawn.cost_to_go(CHUNK, objective)
     np.testing.assert_allclose(found, np.cumsum(expected[::-1])[::-1])
-    assert drawn.cost(CHUNK, objective) == pytest.approx(sum(expected))
+    assert cost(CHUNK, objective, drawn.makespan, ends) == pytest.approx(sum(expected))
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -62,3 +62,4 @@ def test_a_rule_costs_what_its_placements_say(objective: Objective) -> None:
 
 def test_what_has_no_end_costs_infinitely_much() -> None:
     assert cost(CHUNK, "slowdown", np.inf, np.zeros(4)) == np.inf
+    assert Outcome(np.inf, []).cost(CHUNK, "slowdown") == np.inf

@@ -158,8 +158,8 @@ def test_the_result_quotes_the_judged_table() -> None:
             for other, published in PUBLISHED.items():
                 assert one.against[other][0] <= published[0]
                 assert one.against[other][2] >= published[2]
-    assert f"has {found['random'].against[FIRST_FIT][2]:.1f} smaller ones" in text
-    assert f"a rule of one line, {found['longest first'].against[FIRST_FIT][2]:.0f}" in text
+    assert f"is below first-fit on {found['random'].against[FIRST_FIT][2]:.1f}" in text
+    assert f"a rule of one line, on {found['longest first'].against[FIRST_FIT][2]:.0f}" in text
     mean = {label: f"{one.makespan:,.2f}" for label, one in found.items()}
     assert (
         f"network is {mean['deepjs-paper']} greedily, *longest first* {mean['longest first']}, "

@@ -45,8 +45,8 @@ class DeepJSArguments(Section):
     """The keys of `learn.arguments`."""
 
     iterations: Count = 2000
-    """Iterations in all: `repeats` for each chunk and number of machines; after the last chunk comes
-    the first again."""
+    """Iterations in all: `repeats` for each chunk and number of machines; after the last chunk
+    comes the first again."""
     jobs: Count = 10
     """Jobs of a chunk; each is scheduled on an empty cluster."""
     repeats: Count = 10

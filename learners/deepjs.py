@@ -53,7 +53,7 @@ class DeepJSArguments(Section):
     """Iterations in a row on the same chunk."""
     rollouts: Count = 12
     """Times that the chunk is played in an iteration; the baseline is their mean."""
-    hidden: Annotated[Many[Width], Field(min_length=1)] = (3, 9, 6)
+    hidden: Many[Width] = (3, 9, 6)
     """Units of the hidden layers, tanh each: 3, 9, 6 as in the paper, or 3, 9, 18, 9 as in its
     program."""
     features: FeatureSet = "paper"
@@ -88,6 +88,8 @@ class DeepJSArguments(Section):
     def _parts_fit(self) -> Self:
         broken: list[tuple[tuple[str], str]] = []
         given = self.model_fields_set
+        if not self.hidden:
+            broken.append((("hidden",), "is empty; give the units of at least one layer"))
         if self.start is not None and self.features == "paper":
             text = f"is {self.start}, which the paper's features cannot say"
             broken.append((("start",), f"{text}; write features: terms, or leave start out"))

@@ -24,7 +24,13 @@ from simkit.policy.greedy import FitSearch, GreedyPolicy
 from simkit.policy.instance_split import Split, instances_that_fit, split_by_score, split_in_order
 from simkit.policy.lane import ChangingOrder, Order
 from simkit.policy.pairs.machine_states import MachineStates
-from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, PairPlacer, Score
+from simkit.policy.pairs.machine_task_pairs import (
+    MachineTaskPairs,
+    PairPlacer,
+    Score,
+    TaskColumns,
+    fill,
+)
 from simkit.policy.power_view import Signals, declared_signals
 from simkit.policy.task import Placement, Task
 
@@ -150,10 +156,12 @@ class FitnessPolicy(GreedyPolicy):
         return declared_signals(self.order, pairs)
 
     def schedule(self, state: State) -> Iterable[Action]:
-        if isinstance(self.fitness, MachineFitness) and state.queue:
+        if state.queue:
             machine = self._only_freed(state)
-            if machine is not None:
+            if machine is not None and isinstance(self.fitness, MachineFitness):
                 return self._split_in_order(state, machine)
+            if machine is not None:
+                return self._fill(state, machine)
         return super().schedule(state)
 
     def _split_in_order(self, state: State, machine: int) -> list[Place]:
@@ -171,13 +179,35 @@ class FitnessPolicy(GreedyPolicy):
         self._settle(state)
         return places
 
-    def choose(self, state: State, search: FitSearch) -> Iterator[Place]:
-        if isinstance(self.fitness, MachineFitness):
-            return self._choose_machines(state, search, self.fitness)
+    def _fill(self, state: State, machine: int) -> list[Place]:
+        """Return the same for a pair fitness."""
+        score, facts, room = self._begin(state), TaskColumns.of_queue(state.queue), state.room
+        slot_of = self._waiting.slot_of
+
+        def first(rows: Ints) -> int:
+            return min(rows.tolist(), key=lambda row: slot_of(facts.tasks[row]))
+
+        places = []
+        free, capacity = room.free()[machine], room.capacity[machine]
+        for row, count in fill(score, facts, machine, free, capacity, first).items():
+            task = facts.tasks[row]
+            places.append(Place(task, ((machine, count),)))
+            if count == task.remaining:
+                self._waiting.remove(slot_of(task))
+        self._settle(state)
+        return places
+
+    def _begin(self, state: State) -> Score:
+        """Let a pair fitness look at the state; return its score."""
         if (begin := getattr(self.fitness, "begin", None)) is not None:
             begin(state)
         score: Score = getattr(self.fitness, "scores", None) or self.fitness  # type: ignore[assignment]
-        return self._choose_pairs(state, search, score)
+        return score
+
+    def choose(self, state: State, search: FitSearch) -> Iterator[Place]:
+        if isinstance(self.fitness, MachineFitness):
+            return self._choose_machines(state, search, self.fitness)
+        return self._choose_pairs(state, search, self._begin(state))
 
     def _choose_machines(
         self, state: State, search: FitSearch, fitness: MachineFitness
@@ -203,17 +233,36 @@ class FitnessPolicy(GreedyPolicy):
         while True:
             free, capacity = state.room.free(), state.room.capacity
             states = None if self._states is None else self._states.numbers(free, capacity)
-            plan = PairPlacer(score, free, capacity, states)
-            for task, machines in search.snapshot():
-                spare = search.free_for(task)
-                if spare is not None:
-                    plan.add(task, machines, spare if state.constrained else None)
+            spare: list[Floats] = []
+            if state.constrained:
+                slots, spare = _spare(search)
+            else:
+                slots = search.slots()
+            facts = TaskColumns.of_queue(state.queue)
+            facts = facts.take(facts.index.searchsorted(self._waiting.indices(slots)))
+            plan = PairPlacer(score, facts, free, capacity, states)
+            for rows, machines in search.restricted(slots):
+                plan.restrict(rows, machines)
+            for row, amounts in enumerate(spare):
+                plan.set_spare(row, amounts)
             placed = False
             for task, on in plan.placements():
                 placed = True
                 yield Place(task, on)
             if not placed or not state.constrained:
                 return
+
+
+def _spare(search: FitSearch) -> tuple[Ints, list[Floats]]:
+    """Return the slots of tasks that fit somewhere, and the (M, R) that each may take there."""
+    fitting: list[int] = []
+    spare: list[Floats] = []
+    for slot in search.slots().tolist():
+        free = search.free_for(search.task(slot))
+        if free is not None:
+            fitting.append(slot)
+            spare.append(free)
+    return np.array(fitting, np.int64), spare
 
 
 def _first_choices(

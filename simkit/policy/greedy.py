@@ -83,12 +83,31 @@ class FitSearch:
 
     def snapshot(self) -> Iterator[tuple[Task, Ints | None]]:
         """Yield the same without looking at what is placed meanwhile."""
-        for slot in self._slots.tolist():
-            if (task := self._waiting.get(slot)) is not None:
-                if task.waiting:
-                    yield task, self._machines(slot, task)
-                else:
-                    self._waiting.remove(slot)
+        for slot in self.slots().tolist():
+            task = self._waiting[slot]
+            yield task, self._machines(slot, task)
+
+    def slots(self) -> Ints:
+        """Return the slots of the same tasks, in order."""
+        return self._waiting.waiting(self._slots)
+
+    def task(self, slot: int) -> Task:
+        """Return the task in a slot."""
+        return self._waiting[slot]
+
+    def restricted(self, slots: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """Yield places in `slots`, and the rows of the machines to which their tasks may go.
+
+        The others may go to any machine.
+        """
+        anywhere = self._waiting.gangs_among(slots) | np.isin(slots, list(self._fresh))
+        partition = self._waiting.partitions(slots)
+        for number, allowed in enumerate(self._allowed):
+            of_it = partition == number
+            if allowed is not None and (of_it & anywhere).any():
+                yield np.flatnonzero(of_it & anywhere), allowed
+            if len(rest := np.flatnonzero(of_it & ~anywhere)):
+                yield rest, self._freed_in(number)
 
     def free_for(self, task: Task) -> Floats | None:
         """Return (M, R): what a task may take; what is free, through its estimate if that matters.
@@ -111,12 +130,16 @@ class FitSearch:
     def _machines(self, slot: int, task: Task) -> Ints | None:
         if (task.gang and task.instances > 1) or slot in self._fresh:
             return self._allowed[task.partition]
-        if task.partition not in self._freed_of:
-            allowed, freed = self._allowed[task.partition], self._freed
+        return self._freed_in(task.partition)
+
+    def _freed_in(self, partition: int) -> Ints:
+        """Return where something came free, among the machines of a partition."""
+        if partition not in self._freed_of:
+            allowed, freed = self._allowed[partition], self._freed
             if allowed is not None:
                 freed = np.intersect1d(freed, allowed, assume_unique=True)
-            self._freed_of[task.partition] = freed
-        return self._freed_of[task.partition]
+            self._freed_of[partition] = freed
+        return self._freed_of[partition]
 
     def _sifted(self, slots: list[int]) -> list[int]:
         """Return those that may still fit."""

@@ -9,7 +9,7 @@ from simkit.arrays import Bools, Floats
 from simkit.policy.column_table import ColumnTable
 from simkit.policy.task import Task
 
-_FACTS = 11  # columns before the demands; in the order of `_row`
+_FACTS = 11  # columns before the amounts; in the order of `_row`
 _REMAINING = 4  # the column of remaining instances
 
 
@@ -17,7 +17,7 @@ def _row(task: Task) -> tuple[float, ...]:
     return (
         task.index, task.submit_time_s, task.estimate_s, task.requested_time_s, task.remaining,
         task.user, task.queue, task.priority, task.partition, task.gang, task.instances,
-        *task.demand,
+        *task.demand, *task.request,
     )  # fmt: skip
 
 
@@ -28,7 +28,8 @@ class QueueColumns:
     """
 
     __slots__ = ("demand", "estimate_s", "gang", "index", "instances", "partition", "priority",
-                 "queue", "remaining", "requested_time_s", "submit_time_s", "user")  # fmt: skip
+                 "queue", "remaining", "request", "requested_time_s", "submit_time_s",
+                 "user")  # fmt: skip
 
     def __init__(self, table: Floats) -> None:
         self.index: Floats = table[0]
@@ -53,8 +54,11 @@ class QueueColumns:
         """Whether all instances start together."""
         self.instances: Floats = table[10]
         """Instances of the task, placed or not."""
-        self.demand: Floats = table[_FACTS:]
+        resources = (len(table) - _FACTS) // 2
+        self.demand: Floats = table[_FACTS : _FACTS + resources]
         """(R, n) what all instances of a task request of each resource."""
+        self.request: Floats = table[_FACTS + resources :]
+        """(R, n) what one instance requests."""
 
     def __len__(self) -> int:
         return len(self.index)
@@ -74,7 +78,9 @@ class TaskQueue:
         self._indices: list[int] = []
         self.tasks: list[Task] = []
         """The waiting tasks in order; read-only."""
-        self._table = ColumnTable(_FACTS + resources)  # of the first tasks, as far as it was read
+        self._table = ColumnTable(
+            _FACTS + 2 * resources
+        )  # of the first tasks, as far as it was read
 
     def __len__(self) -> int:
         return len(self.tasks)

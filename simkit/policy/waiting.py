@@ -54,6 +54,18 @@ class WaitingTasks:
         """Return the task in a slot; None if it is empty."""
         return self._tasks[slot]
 
+    def slot_of(self, task: Task) -> int:
+        """Return the slot of a task that is here."""
+        return self._slots[task.index]
+
+    def partitions(self, slots: Ints) -> Ints:
+        """Return the partition of the tasks in some slots."""
+        return self._partition[slots]
+
+    def indices(self, slots: Ints) -> Floats:
+        """Return the `index` of the tasks in some slots."""
+        return self._index[slots]
+
     def clear(self) -> None:
         """Remove every task."""
         self._alive[: self._end] = False
@@ -121,6 +133,24 @@ class WaitingTasks:
     def slots_of(self, tasks: Sequence[Task]) -> Ints:
         """Return the slots of tasks that are here, ascending."""
         return np.array(sorted([self._slots[task.index] for task in tasks]), np.int64)
+
+    def gangs_among(self, slots: Ints) -> Bools:
+        """Return (n,): which of these slots hold gangs of several instances."""
+        if not self.gangs:
+            return np.zeros(len(slots), np.bool_)
+        tasks = [self[slot] for slot in slots.tolist()]
+        return np.array([task.gang and task.instances > 1 for task in tasks], np.bool_)
+
+    def waiting(self, slots: Ints) -> Ints:
+        """Return those of some slots whose task still waits; remove the others."""
+        kept: list[int] = []
+        for slot in slots.tolist():
+            if (task := self._tasks[slot]) is not None:
+                if task.waiting:
+                    kept.append(slot)
+                else:
+                    self.remove(slot)
+        return np.array(kept, np.int64)
 
     def slots(self) -> Ints:
         """Return all occupied slots."""

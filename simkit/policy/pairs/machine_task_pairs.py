@@ -9,17 +9,21 @@ import numpy as np
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
 from simkit.policy.instance_split import instances_that_fit, split_by_score
+from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Placement, Task
 
 
 class TaskColumns:
-    """What a decision knows of its tasks, as columns; (T,) unless said otherwise."""
+    """What a decision knows of its tasks, as columns; (T,) unless said otherwise.
+
+    It may be changed, as long as it was not made by `of_queue`.
+    """
 
     __slots__ = ("estimate_s", "gang", "hold_s", "index", "instances", "remaining", "request",
                  "requested_time_s", "submit_time_s", "tasks", "user")  # fmt: skip
 
     def __init__(self, tasks: Sequence[Task], resources: int) -> None:
-        self.tasks = tasks
+        self.tasks: Sequence[Task] = tasks
         """The tasks, in order."""
         rows = [
             (t.index, t.remaining, t.instances, t.estimate_s, t.requested_time_s, t.submit_time_s,
@@ -35,6 +39,29 @@ class TaskColumns:
         self.gang: Bools = gang > 0
         self.request: Floats = table[:, 8:].copy()  # rows next to each other are read faster
         """(T, R)"""
+
+    @classmethod
+    def of_queue(cls, queue: TaskQueue) -> TaskColumns:
+        """Return all tasks that wait, by submission; valid until the queue changes."""
+        made, columns = cls.__new__(cls), queue.columns()
+        made.tasks, made.request = queue.tasks, columns.request.T
+        for name in _SHARED:
+            setattr(made, name, getattr(columns, name))
+        made.hold_s = made.estimate_s
+        return made
+
+    def take(self, rows: Ints) -> TaskColumns:
+        """Return some of the tasks."""
+        made = TaskColumns.__new__(TaskColumns)
+        made.tasks = [self.tasks[row] for row in rows.tolist()]
+        made.request = self.request.take(rows, axis=0)
+        for name in (*_SHARED, "hold_s"):
+            setattr(made, name, getattr(self, name)[rows])
+        return made
+
+
+_SHARED = ("estimate_s", "gang", "index", "instances", "remaining", "requested_time_s",
+           "submit_time_s", "user")  # fmt: skip
 
 
 class MachineTaskPairs:
@@ -115,6 +142,52 @@ def checked_scores(score: Score, pairs: MachineTaskPairs) -> Floats:
     return scores
 
 
+def fill(
+    score: Score, facts: TaskColumns, machine: int, free: Floats, capacity: Floats,
+    first: Callable[[Ints], int],
+) -> dict[int, int]:  # fmt: skip
+    """Return how many instances of which tasks go to the only machine with room, in order.
+
+    The best one goes first, again and again, until nothing fits.
+
+    Args:
+        score: says what goes first.
+        facts: the tasks; none is a gang of several instances.
+        machine: row of the machine.
+        free: (R,) what is free there.
+        capacity: (R,) its total.
+        first: says which of several tasks, given by row, comes first if they score alike.
+    """
+    placed: dict[int, int] = {}
+    rows: Ints = np.arange(len(facts.tasks))
+    free = free.copy()
+    while True:
+        fits = facts.request.T[0][rows] <= max(free[0], 0.0)
+        for r in range(1, len(free)):
+            fits &= facts.request.T[r][rows] <= max(free[r], 0.0)
+        rows = rows[fits]
+        if not len(rows):
+            return placed
+        pairs = MachineTaskPairs(
+            facts, rows, np.full(len(rows), machine),
+            _repeated(free, len(rows)), _repeated(capacity, len(rows)),
+        )  # fmt: skip
+        scores = checked_scores(score, pairs)
+        ties = rows[scores == scores.max()]
+        best = int(ties[0]) if len(ties) == 1 else first(ties)
+        free -= facts.request[best]
+        placed[best] = placed.get(best, 0) + 1
+        if placed[best] == facts.remaining[best]:
+            rows = rows[rows != best]
+
+
+def _repeated(row: Floats, times: int) -> Floats:
+    """Return (times, R) equal rows."""
+    table = np.empty((times, len(row)))
+    table[:] = row
+    return table
+
+
 _BLOCK = 2048  # pairs prepared ahead, so that many are scored at a time
 _MOST_PAIRS = 2**18  # in one table, so that its columns stay small
 
@@ -129,43 +202,41 @@ class PairPlacer:
     """
 
     def __init__(
-        self, score: Score, free: Floats, capacity: Floats, states: Ints | None = None
-    ) -> None:
-        """Begin without tasks.
+        self, score: Score, facts: TaskColumns, free: Floats, capacity: Floats,
+        states: Ints | None = None,
+    ) -> None:  # fmt: skip
+        """Begin with tasks that may go anywhere.
 
         Args:
             score: says what goes first.
+            facts: the tasks; the first win ties.
             free: (M, R) free amounts.
             capacity: (M, R) machine totals.
             states: (M,) machines of the same number have the same free amounts and capacity, and
                 the score treats them alike; None: each machine has a score of its own.
         """
         self._score = score
+        self._facts = facts
         self._all_free = free
         self._capacity = capacity
         self._states = states
-        self._tasks: list[Task] = []
-        self._rows: list[Ints | None] = []
-        self._spare: list[Floats | None] = []
+        self._only: list[tuple[Ints, Ints]] = []  # rows of tasks, and those of their machines
+        self._spare: dict[int, Floats] = {}
 
-    def add(self, task: Task, machines: Ints | None = None, spare: Floats | None = None) -> None:
-        """Take in a task.
+    def restrict(self, tasks: Ints, machines: Ints) -> None:
+        """Let some tasks, which are not restricted yet, go to some machines alone, given by row."""
+        self._only.append((tasks, machines))
 
-        Args:
-            task: the task; those added first win ties.
-            machines: rows of the machines it may go to; None: all.
-            spare: (M, R) what it may take there; None: what is free.
-        """
-        self._tasks.append(task)
-        self._rows.append(machines)
-        self._spare.append(spare)
+    def set_spare(self, task: int, spare: Floats) -> None:
+        """Let a task take less than what is free: (M, R)."""
+        self._spare[task] = spare
 
     def placements(self) -> Iterator[tuple[Task, Placement]]:
         """Yield what each task gets, in order of its first placement.
 
         Raises PolicyError if a score is not finite.
         """
-        if not self._tasks:
+        if not self._facts.tasks:
             return
         self._begin()
         while (top := self._top()) is not None:
@@ -175,23 +246,23 @@ class PairPlacer:
             else:
                 self._place(column, task, rival)
         for task, placed in self._placed.items():
-            yield self._tasks[task], tuple(placed.items())
+            yield self._facts.tasks[task], tuple(placed.items())
 
     def _begin(self) -> None:
-        self._facts = TaskColumns(self._tasks, self._all_free.shape[1])
-        self._left: list[int] = [task.remaining for task in self._tasks]
-        self._alive = np.ones(len(self._tasks), np.bool_)
+        tasks = len(self._facts.tasks)
+        self._left: list[int] = [task.remaining for task in self._facts.tasks]
+        self._alive = np.ones(tasks, np.bool_)
         self._placed: dict[int, dict[int, int]] = {}
         self._make_columns()
         self._allowed = self._allowed_table()
         self._kept = self._kept_table()
         width = len(self._lowest)
-        self._scores = np.empty((width, len(self._tasks)))
+        self._scores = np.empty((width, tasks))
         self._columns = width
         self._best_task = np.zeros(width, np.int64)
         self._best = np.full(width, -np.inf)
         self._ahead: dict[int, tuple[int, int, Floats]] = {}  # column → (task, step, block)
-        step = max(1, _MOST_PAIRS // len(self._tasks))
+        step = max(1, _MOST_PAIRS // tasks)
         for first in range(0, width, step):
             columns = np.arange(first, min(first + step, width))
             self._scores[columns] = self._score_states(columns, self._free[columns])
@@ -199,17 +270,14 @@ class PairPlacer:
 
     def _make_columns(self) -> None:
         """Sort machines into columns: each into its own if they must be told apart."""
-        rows = self._rows
-        machines = (
-            np.arange(len(self._all_free))
-            if any(each is None for each in rows)
-            else np.unique(np.concatenate([each for each in rows if each is not None]))
-        )
+        machines: Ints = np.arange(len(self._all_free))
+        if sum(len(tasks) for tasks, _ in self._only) == len(self._facts.tasks):
+            machines = np.unique(np.concatenate([allowed for _, allowed in self._only]))
         gangs = (self._facts.gang & (self._facts.instances > 1)).any()
         first = of = np.arange(len(machines))
-        if self._states is not None and not gangs and all(each is None for each in self._spare):
+        if self._states is not None and not gangs and not self._spare:
             of = self._states[machines]
-            for allowed in {id(each): each for each in rows if each is not None}.values():
+            for _, allowed in self._only:
                 if len(allowed) < len(machines):
                     of = 2 * np.unique(of, return_inverse=True)[1] + np.isin(machines, allowed)
             _, first, of = np.unique(of, return_index=True, return_inverse=True)
@@ -221,24 +289,21 @@ class PairPlacer:
 
     def _allowed_table(self) -> Bools | None:
         """Return (C, T): which task may go to which column; None: each to all."""
-        if all(each is None for each in self._rows):
+        if not self._only:
             return None
-        known: dict[int, Bools] = {}
-        table = np.ones((len(self._lowest), len(self._tasks)), np.bool_)
-        for task, rows in enumerate(self._rows):
-            if rows is not None:
-                if id(rows) not in known:
-                    known[id(rows)] = np.isin(self._lowest, rows)
-                table[:, task] = known[id(rows)]
+        table = np.ones((len(self._lowest), len(self._facts.tasks)), np.bool_)
+        for tasks, machines in self._only:
+            table[:, tasks] = np.isin(self._lowest, machines)[:, None]
         return table
 
     def _kept_table(self) -> Floats | None:
         """Return (C, T, R): what each task must leave free on each machine; None: nothing."""
-        if all(spare is None for spare in self._spare):
+        if not self._spare:
             return None
-        none, rows = self._free, self._lowest
-        kept = [none - (none if spare is None else spare[rows]) for spare in self._spare]
-        return np.stack(kept, axis=1)
+        kept = np.zeros((len(self._lowest), len(self._facts.tasks), self._free.shape[1]))
+        for task, spare in self._spare.items():
+            kept[:, task] = self._free - spare[self._lowest]
+        return kept
 
     def _score_states(self, columns: Ints, free: Floats) -> Floats:
         """Return (S, T): every task's score on machines in given states; -inf where none fits.
@@ -338,14 +403,14 @@ class PairPlacer:
         _, step, block = self._ahead[column]
         if step + 1 < len(block):
             return step + 1, block
-        most = max(1, _BLOCK // len(self._tasks))
+        most = max(1, _BLOCK // len(self._alive))
         steps = 1 + np.arange(min(most, -(-self._left[task] // machines)))
         states = self._free[column] - steps[:, None] * self._facts.request[task]
         return 0, self._score_states(np.full(len(steps), column), states)
 
     def _look_around(self, column: int, task: int) -> None:
         """Look a step ahead in the best columns for a task, of which `column` is the first."""
-        most = min(max(1, _BLOCK // len(self._tasks)), self._left[task])
+        most = min(max(1, _BLOCK // len(self._alive)), self._left[task])
         columns = np.flatnonzero((self._best_task == task) & (self._best > -np.inf))
         if len(columns) > most:  # ties by row, as they come next
             columns = columns[np.argsort(-self._best[columns], kind="stable")[:most]]
@@ -388,7 +453,7 @@ class PairPlacer:
 
     def _place_gang(self, task: int) -> None:
         """Place all instances of a gang, or leave it out; every machine has a column then."""
-        request, needed = self._tasks[task].request, self._left[task]
+        request, needed = self._facts.tasks[task].request, self._left[task]
         room = self._free if self._kept is None else self._free - self._kept[:, task]
         counts = instances_that_fit(room, request, needed)
         if self._allowed is not None:

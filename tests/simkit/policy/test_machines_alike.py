@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simkit.policy.pairs.machine_states import MachineStates
-from simkit.policy.pairs.machine_task_pairs import PairPlacer
+from simkit.policy.pairs.machine_task_pairs import PairPlacer, TaskColumns
 from simkit.policy.task import Task
 
 SCORES = {
@@ -22,9 +22,11 @@ SCORES = {
 
 
 def placements(score, free, capacity, tasks, rows, states):
-    placer = PairPlacer(score, free, capacity, states)
-    for task, machines in zip(tasks, rows, strict=True):
-        placer.add(task, machines)
+    facts = TaskColumns(tasks, free.shape[1])
+    placer = PairPlacer(score, facts, free, capacity, states)
+    for row, machines in enumerate(rows):
+        if machines is not None:
+            placer.restrict(np.array([row]), machines)
     return [(task.index, dict(on)) for task, on in placer.placements()]
 
 

@@ -5,9 +5,10 @@ center" (ICBDC 2019): one scorer for every pair that fits, trained on chunks of 
 trace, by the rules of its simulator, CloudSimPy. What differs: the features know the remaining work
 of all tasks and do not depend on units, the search begins at a rule, and weights are searched by
 CMA-ES (N. Hansen, "The CMA evolution strategy: a tutorial", 2016) instead of REINFORCE, since a
-makespan depends on a few of thousands of decisions. Chunks overlap, so that a short trace has many;
-the agent is the average of the last generations; other objectives and numbers of machines are
-arguments. All candidates of an iteration schedule the same chunks.
+makespan depends on a few of thousands of decisions. A trace has few chunks, and later ones differ
+from them; so chunks overlap, their requests and run times are varied at random, they may run on
+several numbers of machines, the search is short, and the agent is the average of its generations.
+All candidates of an iteration schedule the same chunks.
 """
 
 from __future__ import annotations
@@ -40,9 +41,9 @@ from simkit.training import Training
 class FitnessArguments(Section):
     """The keys of `learn.arguments`."""
 
-    iterations: Count = 100
+    iterations: Count = 30
     """Generations of the search."""
-    candidates: Annotated[int, Field(ge=4)] = 24
+    candidates: Annotated[int, Field(ge=4)] = 16
     """Scorers of a generation."""
     jobs: Count = 10
     """Jobs of a chunk; each is scheduled on an empty cluster."""
@@ -53,17 +54,22 @@ class FitnessArguments(Section):
     objective: Objective = "makespan"
     """What is minimised: the makespan of a chunk, the mean ``turnaround`` or ``slowdown`` of its
     jobs, or ``weighted-turnaround``, a mean in which jobs count by their instances."""
-    chunks: Count = 30
+    chunks: Count = 100
     """Chunks of a generation; all of its candidates schedule the same ones."""
+    vary_requests: Annotated[float, Field(ge=0, le=2)] = 0.4
+    """How much the requests of a chunk are changed whenever it is drawn: the standard deviation of
+    the logarithm of a factor for each resource; 0: not at all."""
+    vary_run_times: Annotated[float, Field(ge=0, le=2)] = 0.7
+    """The same for the run times of a chunk, which have one factor."""
     start: RuleName = "balance"
     """The rule that the search begins at, and that costs are compared with."""
     spread: Positive = 0.1
     """First standard deviation of the weights."""
-    averaged: Count = 20
+    averaged: Count = 30
     """Generations, the last ones, over whose means the agent's weights are the average."""
-    units: Annotated[int, Field(ge=0, le=64)] = 8
+    units: Annotated[int, Field(ge=0, le=64)] = 0
     """Units tanh(·) beside the weighted sum."""
-    instances_at_a_time: Count = 8
+    instances_at_a_time: Count = 4
     """Instances that a pair gets at a time in training; more are quicker, and a little worse."""
     held_out_share: Annotated[float, Field(ge=0, lt=1)] = 0.2
     """The last chunks are not trained on, and evaluate the scorer; 0: nothing is held out."""
@@ -121,8 +127,6 @@ class FitnessTraining(SeededTraining):
             start, spread=arguments.spread, seed=seed, candidates=arguments.candidates,
             averaged=arguments.averaged,
         )  # fmt: skip
-        # What the rule makes of each chunk, as far as it was asked
-        self._by_rule: dict[int, float] = {}
 
     @property
     def scorer(self) -> PairScorer:
@@ -141,9 +145,12 @@ class FitnessTraining(SeededTraining):
         instances placed.
         """
         # Draw: the same chunks for all candidates
-        numbers = self.source.draw(self.generators["chunks"], self.chosen.chunks)
-        rule = np.array([self._cost_by_rule(number) for number in numbers])
-        drawn = [self.source.trained[number] for number in numbers]
+        rng, chosen = self.generators["chunks"], self.chosen
+        drawn = [
+            self.source.trained[number].varied(rng, chosen.vary_requests, chosen.vary_run_times)
+            for number in self.source.draw(rng, chosen.chunks)
+        ]
+        rule = self._costs(RULES[chosen.start], drawn)
         # Score
         candidates = self.search.ask()
         costs = np.array([self._costs(self.shape.with_flat(one), drawn) for one in candidates])
@@ -165,12 +172,6 @@ class FitnessTraining(SeededTraining):
         most = instances_at_a_time or self.chosen.instances_at_a_time
         goal = self.chosen.objective
         return np.array([play(chunk, scorer, most).cost(chunk, goal) for chunk in drawn])
-
-    def _cost_by_rule(self, number: int) -> float:
-        if number not in self._by_rule:
-            (cost,) = self._costs(RULES[self.chosen.start], [self.source.trained[number]])
-            self._by_rule[number] = float(cost)
-        return self._by_rule[number]
 
     def held_out(self) -> Mapping[str, float]:
         """Return numbers of held-out chunks, if there are any, an instance placed at a time.

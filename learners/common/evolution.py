@@ -109,9 +109,9 @@ class CMAEvolution:
             spread: first standard deviation of a candidate's weights about the mean.
             seed: of all that is drawn, from 0.
             candidates: K; None: 4 + 3 log P.
-            averaged: generations, the last ones and at most half of all, over whose means `mean` is
-                the average. Where each generation is scored on other instances of the workload, a
-                single one owes much to luck.
+            averaged: generations, the last ones, over whose means `mean` is the average. Where each
+                generation is scored on other instances of the workload, a single one owes much to
+                luck.
         """
         self._averaged = averaged
         self._start, self._spread, self._seed = np.array(start, np.float64), spread, seed
@@ -134,13 +134,11 @@ class CMAEvolution:
         self._search = cma.CMAEvolutionStrategy(self._start, self._spread, options)
         self._asked: Sequence[Floats] = ()
         self._told: list[list[float]] = []
-        self._means: deque[Floats] = deque([self._start], maxlen=self._averaged)
+        self._means: deque[Floats] = deque(maxlen=self._averaged)
 
     @property
     def mean(self) -> Floats:
-        last = list(self._means)[-max(1, len(self._told) // 2) :]
-        mean: Floats = np.mean(last, axis=0)
-        return mean
+        return np.mean(self._means, axis=0) if self._means else self._start.copy()
 
     def ask(self) -> Floats:
         self._asked = self._search.ask()

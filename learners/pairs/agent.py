@@ -7,6 +7,7 @@ policy: {agent: trainings/mine, compat: cloudsimpy, args: {choose: sample}}
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +16,7 @@ from simkit import plugins
 from simkit.arrays import Floats
 from simkit.errors import PolicyError, RunError
 from simkit.learners.bundle import Bundle
+from simkit.learners.pairs.compiled_scores import CompiledScores, compiled_scores
 from simkit.learners.pairs.description import PairDescription
 from simkit.learners.pairs.scorer import PairScorer, feature_names
 from simkit.policy import Action, Place, State, SystemInfo
@@ -33,15 +35,28 @@ __all__ = ["PairAgent", "ScorerFitness"]
 Choose = Literal["sample", "greedy"]
 
 
+_MANY = 2**18  # pairs after which a scorer is compiled, which takes some seconds
+
+
 class ScorerFitness(WorkFitness):
-    """A scorer as a pair fitness."""
+    """A scorer as a pair fitness.
+
+    In a long run a scorer of terms is compiled, if numba is there; its scores stay the same.
+    """
 
     def __init__(self, scorer: PairScorer) -> None:
         self.scorer = scorer
+        self._scored: float = 0 if scorer.features == "terms" else -inf
+        self._compiled: CompiledScores | None = None
 
     def begin(self, state: State) -> None:
         if self.scorer.features == "terms":  # the others do not look at remaining work
             super().begin(state)
+
+    def weigh(self, work_s: Floats, longest_s: float, total: Floats) -> None:
+        super().weigh(work_s, longest_s, total)
+        if self._scored > _MANY:  # between two decisions
+            self._compiled, self._scored = compiled_scores(self.scorer), -inf
 
     def features(self, pairs: MachineTaskPairs) -> Floats:
         """Return (P, F) features, as they are before shift and scale."""
@@ -51,6 +66,9 @@ class ScorerFitness(WorkFitness):
         return np.column_stack((*self.urgency(pairs), *self.fit(pairs)))
 
     def scores(self, pairs: MachineTaskPairs) -> Floats:
+        if self._compiled is not None:
+            return self._compiled(pairs, self._work_s, self._longest_s, self._total)
+        self._scored += len(pairs)
         return self.scorer.scores(self.features(pairs))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -77,6 +77,25 @@ class Chunk:
             np.ascontiguousarray(capacity, np.float64),
             np.repeat(np.arange(len(workload)), np.diff(workload.first_task)),
         )
+
+    def varied(self, rng: np.random.Generator, requests: float, run_times: float) -> Chunk:
+        """Return the chunk with other requests and run times.
+
+        All requests for a resource get the same factor, drawn from a lognormal distribution around
+        1, and all run times get another. An instance asks at most for what the first machine has
+        that it fitted on, and runs for a second at least.
+
+        Args:
+            rng: draws the factors.
+            requests: standard deviation of the logarithms of the resources' factors.
+            run_times: the same of that of run times.
+        """
+        factors = np.exp(rng.normal(0.0, requests, self.request.shape[1]))
+        fits = np.all(self.request[:, None] <= self.capacity, axis=2)
+        room = self.capacity[fits.argmax(axis=1)]
+        run_s = np.maximum(self.run_s * np.exp(rng.normal(0.0, run_times)), 1.0)
+        request = np.minimum(self.request * factors, room)
+        return replace(self, request=request, run_s=run_s, hold=hold_ticks(run_s))
 
     @property
     def total_instances(self) -> int:

@@ -17,7 +17,7 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.policy.pairs import terms
 
-__all__ = ["PAPER", "TERMS", "Tasks", "Weights", "look_ahead", "play", "roll_out"]
+__all__ = ["PAPER", "TERMS", "Tasks", "Weights", "look_ahead", "play", "roll_out", "score_pairs"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,8 +32,13 @@ def compiled(function: Function) -> Function:
     return made
 
 
-_urgency_terms: Any = compiled(terms.urgency_terms)
-_fit_terms: Any = compiled(terms.fit_terms)
+_horizon_s: Any = compiled(terms.horizon_s)
+_surplus: Any = compiled(terms.surplus)
+_task_urgency: Any = compiled(terms.task_urgency)
+_match_urgency: Any = compiled(terms.match_urgency)
+_task_fit: Any = compiled(terms.task_fit)
+_match_fit: Any = compiled(terms.match_fit)
+_moment_fit: Any = compiled(terms.moment_fit)
 _GRID: Final = 2.0**20
 
 
@@ -56,6 +61,8 @@ class Weights(NamedTuple):
     """A scorer's, as in `PairScorer`."""
 
     features: int
+    plain: bool
+    """Whether features are taken as they are: each shift is 0, each scale 1."""
     shift: Floats
     scale: Floats
     widths: Ints
@@ -73,38 +80,81 @@ class Scratch(NamedTuple):
     """(R,) what is free as a share of the machine."""
     work: Floats
     """(R,) remaining work."""
+    above: Floats
+    """(R,) how far each resource's is above the mean."""
 
 
 @compiled
-def _scratch(weights: Weights, resources: int) -> Scratch:
+def make_scratch(weights: Weights, resources: int) -> Scratch:
     widest = weights.widths.max()
     return Scratch(
         np.empty(widest), np.empty(widest), np.empty(resources), np.empty(resources),
-        np.empty(resources),
+        np.empty(resources), np.empty(resources),
     )  # fmt: skip
 
 
+# A pair's terms as the network sees them, in the order of `simkit.learners.pairs.scorer.TERMS`:
+# places 0-2 and 5-7 are of the task, 3-4 and 8-13 of request and machine.
+
+
 @compiled
-def _terms(
-    out: Floats, asked: Floats, spare: Floats, hold: float, left: int, request: Floats,
-    free: Floats, capacity: Floats, share: float, work: Floats, longest: float,
+def _seen(feature: float, place: int, weights: Weights) -> float:
+    """Return a feature as the network sees it; divisions take time."""
+    if weights.plain:
+        return feature
+    return (feature - weights.shift[place]) / weights.scale[place]  # type: ignore[no-any-return]
+
+
+@compiled
+def see_task(
+    seen: Floats, hold: float, left: float, share: float, horizon: float, longest: float,
+    weights: Weights,
 ) -> None:  # fmt: skip
-    """Fill (F,) `out` with the terms of a pair; `asked` and `spare`, (R,), are scratch space."""
-    for k in range(len(work)):
+    """Put a task's terms into (F,) `seen`."""
+    first, second = _task_urgency(hold, left, share, horizon), _task_fit(hold, left, longest)
+    for k in range(3):
+        seen[k] = _seen(first[k], k, weights)
+        seen[5 + k] = _seen(second[k], 5 + k, weights)
+
+
+@compiled
+def see_match(
+    seen: Floats, request: Floats, free: Floats, capacity: Floats, scratch: Scratch,
+    weights: Weights,
+) -> None:  # fmt: skip
+    """Put the terms of a request on a machine into (F,) `seen`; all arguments before are (R,)."""
+    asked, spare = scratch.asked, scratch.spare
+    for k in range(len(asked)):
         largest = capacity[k] if capacity[k] > 0 else 1.0
         asked[k], spare[k] = request[k] / largest, free[k] / largest
-    first = _urgency_terms(hold, left, asked, spare, share, work)
-    for k in range(len(first)):
-        out[k] = first[k]
-    second = _fit_terms(hold, left, asked, spare, work, longest)
-    for k in range(len(second)):
-        out[len(first) + k] = second[k]
+    first = _match_urgency(asked, spare, scratch.above)
+    second = _match_fit(asked, spare, scratch.above)
+    for k in range(2):
+        seen[3 + k] = _seen(first[k], 3 + k, weights)
+    for k in range(6):
+        seen[8 + k] = _seen(second[k], 8 + k, weights)
 
 
 @compiled
-def _score(seen: Floats, before: Floats, after: Floats, widths: Ints, flat: Floats) -> float:
-    """Return the score of (F,) features; `before` and `after` are scratch space."""
-    total = 0.0
+def see_moment(seen: Floats, horizon: float, scratch: Scratch, weights: Weights) -> None:
+    """Put the terms that all pairs share into (F,) `seen`."""
+    terms = _moment_fit(scratch.above, horizon)
+    for k in range(2):
+        seen[14 + k] = _seen(terms[k], 14 + k, weights)
+
+
+@compiled
+def begin(scratch: Scratch) -> float:
+    """Return the horizon, and fill `above`, by the remaining work in `scratch`."""
+    _surplus(scratch.work, scratch.above)
+    horizon: float = _horizon_s(scratch.work)
+    return horizon
+
+
+@compiled
+def score(seen: Floats, scratch: Scratch, widths: Ints, flat: Floats) -> float:
+    """Return the score of (F,) features as the network sees them."""
+    before, after, total = scratch.before, scratch.after, 0.0
     for k in range(len(seen)):
         total += seen[k] * flat[k]
     layers, place = len(widths) - 1, len(seen)
@@ -197,10 +247,9 @@ def _rescore(
     as the network sees them. `column` is a place in `waiting`; the rest is as in `_play_on`.
     """
     hold, run_s, request, capacity = tasks.hold, tasks.run_s, tasks.request, tasks.capacity
-    share, work, shift, scale = tasks.share, scratch.work, weights.shift, weights.scale
-    before, after, asked, spare = scratch.before, scratch.after, scratch.asked, scratch.spare
+    share = tasks.share
     widths, flat, paper = weights.widths, weights.flat, weights.features == PAPER
-    resources = free.shape[1]
+    resources, horizon = free.shape[1], begin(scratch)
     for m in range(len(free)):
         for i in range(len(waiting)):
             if machine >= 0 and m != machine and i != column:
@@ -214,12 +263,16 @@ def _rescore(
                 for k in range(resources):
                     seen[k], seen[resources + k] = free[m, k], request[task, k]
                 seen[2 * resources], seen[2 * resources + 1] = run_s[task], left[task]
+                for k in range(len(seen)):
+                    seen[k] = _seen(seen[k], k, weights)
             else:
-                _terms(seen, asked, spare, hold[task], left[task], request[task], free[m],
-                       capacity[m], share[task], work, longest)  # fmt: skip
-            for k in range(len(seen)):
-                seen[k] = (seen[k] - shift[k]) / scale[k]
-            scores[m, i] = _score(seen, before, after, widths, flat)
+                if machine < 0 or i == column:  # nothing else about a task has changed
+                    see_task(seen, hold[task], left[task], share[task], horizon, longest, weights)
+                if machine < 0 or m == machine:
+                    see_match(seen, request[task], free[m], capacity[m], scratch, weights)
+                if machine < 0:
+                    see_moment(seen, horizon, scratch, weights)
+            scores[m, i] = score(seen, scratch, widths, flat)
 
 
 @compiled
@@ -272,7 +325,7 @@ def _play_on(
     instances). Only the first `known` tasks come. The pair that scores highest gets up to `most`
     instances at a time; `placed` collects (tick, task, machine, instances).
     """
-    scratch = _scratch(weights, free.shape[1])
+    scratch = make_scratch(weights, free.shape[1])
     last = now
     while now < until:
         last = now
@@ -418,7 +471,7 @@ def roll_out(tasks: Tasks, weights: Weights, rng: np.random.Generator) -> Any:
     """
     left, free = tasks.instances.copy(), tasks.capacity.copy()
     heap, starts = _nothing_runs(), np.zeros(1, np.int64)
-    scratch = _scratch(weights, free.shape[1])
+    scratch = make_scratch(weights, free.shape[1])
     width, decisions = len(weights.shift), tasks.instances.sum()
     seen = np.empty((4096, width), np.float32)
     pairs = np.empty(16384, np.int32)
@@ -465,3 +518,50 @@ def roll_out(tasks: Tasks, weights: Weights, rng: np.random.Generator) -> Any:
     seen, pairs = seen[:rows].copy(), pairs[: first[made]].copy()
     span = _makespan(last, left)
     return seen, pairs, first[: made + 1], chosen[:made], tick[:made], placed[:made], span
+
+
+@compiled
+def score_pairs(
+    hold: Floats, left: Floats, request: Floats, free: Floats, capacity: Floats, total: Floats,
+    work: Floats, longest: float, weights: Weights,
+) -> Floats:  # fmt: skip
+    """Return (P,) scores.
+
+    Args:
+        hold: (P,) time for which an instance holds its machine.
+        left: (P,) instances of the task.
+        request: (P, R)
+        free: (P, R) on the machine.
+        capacity: (P, R) of the machine.
+        total: (R,) the cluster's capacity, above 0.
+        work: (R,) remaining work.
+        longest: the longest time for which a waiting task holds a machine.
+        weights: of a scorer whose features are terms.
+    """
+    scores, seen = np.empty(len(hold)), np.empty(len(weights.shift))
+    scratch = make_scratch(weights, len(total))
+    scratch.work[:] = work
+    horizon, share = begin(scratch), 0.0
+    see_moment(seen, horizon, scratch, weights)
+    for pair in range(len(hold)):
+        if pair == 0 or _differs(pair, request, free, capacity):  # tasks of a job are often alike
+            see_match(seen, request[pair], free[pair], capacity[pair], scratch, weights)
+            share = request[pair, 0] / total[0]
+            for k in range(1, len(total)):
+                share = max(share, request[pair, k] / total[k])
+        see_task(seen, hold[pair], left[pair], share, horizon, longest, weights)
+        scores[pair] = score(seen, scratch, weights.widths, weights.flat)
+    return scores
+
+
+@compiled
+def _differs(pair: int, request: Floats, free: Floats, capacity: Floats) -> bool:
+    """Return whether a pair differs from the one before in request or machine."""
+    for k in range(request.shape[1]):
+        if (
+            request[pair, k] != request[pair - 1, k]
+            or free[pair, k] != free[pair - 1, k]
+            or capacity[pair, k] != capacity[pair - 1, k]
+        ):
+            return True
+    return False

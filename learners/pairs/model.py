@@ -82,7 +82,7 @@ def play(chunk: Chunk, scorer: PairScorer, most: int = 1) -> Outcome:
         most: instances that a pair gets at a time; more are quicker, and a little worse.
     """
     kernel = require_numba()
-    span, placed = kernel.play(_tasks(kernel, chunk), _weights(kernel, scorer), most)
+    span, placed = kernel.play(_tasks(kernel, chunk), weights_of(kernel, scorer), most)
     return Outcome(span, placed)
 
 
@@ -95,7 +95,7 @@ def look_ahead(chunk: Chunk, rules: Sequence[PairScorer], most: int = 4) -> Outc
         most: as for `play`.
     """
     kernel = require_numba()
-    weights = tuple(_weights(kernel, rule) for rule in rules)
+    weights = tuple(weights_of(kernel, rule) for rule in rules)
     span, placed, chosen = kernel.look_ahead(_tasks(kernel, chunk), weights, most)
     return Outcome(span, placed, chosen)
 
@@ -103,7 +103,7 @@ def look_ahead(chunk: Chunk, rules: Sequence[PairScorer], most: int = 4) -> Outc
 def roll_out(chunk: Chunk, scorer: PairScorer, rng: np.random.Generator) -> Trajectory:
     """Draw pairs, one instance at a time, with probabilities in proportion to exp(score)."""
     kernel = require_numba()
-    return Trajectory(*kernel.roll_out(_tasks(kernel, chunk), _weights(kernel, scorer), rng))
+    return Trajectory(*kernel.roll_out(_tasks(kernel, chunk), weights_of(kernel, scorer), rng))
 
 
 def require_numba() -> Any:
@@ -129,7 +129,9 @@ def _tasks(kernel: Any, chunk: Chunk) -> Any:
     )  # fmt: skip
 
 
-def _weights(kernel: Any, scorer: PairScorer) -> Any:
+def weights_of(kernel: Any, scorer: PairScorer) -> Any:
+    """Return a scorer as the compiled functions take it."""
     kind = {"paper": kernel.PAPER, "terms": kernel.TERMS}[scorer.features]
     widths = np.array(scorer.widths)
-    return kernel.Weights(kind, scorer.shift, scorer.scale, widths, scorer.flat)
+    plain = not scorer.shift.any() and bool((scorer.scale == 1.0).all())
+    return kernel.Weights(kind, plain, scorer.shift, scorer.scale, widths, scorer.flat)

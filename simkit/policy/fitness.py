@@ -185,7 +185,8 @@ class FitnessPolicy(GreedyPolicy):
         slot_of = self._waiting.slot_of
 
         def first(rows: Ints) -> int:
-            return min(rows.tolist(), key=lambda row: slot_of(facts.tasks[row]))
+            slots = [slot_of(facts.tasks[row]) for row in rows.tolist()]
+            return int(rows[np.argmin(slots)])
 
         places = []
         free, capacity = room.free()[machine], room.capacity[machine]

@@ -105,7 +105,9 @@ def test_it_learns_from_the_longest_first(table: Path) -> None:
         chunks=9,
         spread=0.3,
         units=0,
-        averaged=1,
+        averaged=10,
+        vary_requests=0.0,
+        vary_run_times=0.0,
     )
     for _ in range(10):
         made.step()

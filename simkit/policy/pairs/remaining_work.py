@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from heapq import heappop, heappush
 from itertools import takewhile
 from math import inf
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -32,10 +33,10 @@ class RunningWork:
         self._until: dict[Allocation, float] = {}  # all that runs → the expected end that counts
         self._ends: list[tuple[float, int, Allocation]] = []  # a heap; also of what has ended
         self._newest = 0  # rank of the youngest of them; ranks begin with 1
-        self._held: Floats = np.zeros(resources)  # of what is not overdue
-        self._weighted: Floats = np.zeros(resources)  # Σ held · expected end
+        self._held = [0.0] * resources  # of what is not overdue
+        self._weighted = [0.0] * resources  # Σ held · expected end
 
-    def update(self, state: State) -> Floats:
+    def update(self, state: State) -> list[float]:
         """Return (R,) resource-seconds from now on."""
         for allocation in state.ended:
             self._forget(allocation)
@@ -54,9 +55,11 @@ class RunningWork:
                 self._forget(allocation)
                 self._expect(allocation, state.now)  # its end may have been corrected by now
         if not self._until:  # what rounding has left
-            self._held[:] = self._weighted[:] = 0.0
-        left: Floats = np.maximum(self._weighted - state.now * self._held, 0.0)
-        return left
+            self._held = self._weighted = [0.0] * len(self._held)
+        return [
+            max(weighted - state.now * held, 0.0)
+            for weighted, held in zip(self._weighted, self._held, strict=True)
+        ]
 
     def _expect(self, allocation: Allocation, now: float) -> None:
         end_s = self._until[allocation] = allocation.expected_end_s
@@ -72,9 +75,11 @@ class RunningWork:
             self._add(allocation, end_s, -1.0)
 
     def _add(self, allocation: Allocation, end_s: float, sign: float) -> None:
-        held = sign * np.array(allocation.held)
-        self._held += held
-        self._weighted += end_s * held
+        held = [sign * amount for amount in allocation.held]
+        self._held = list(map(add, self._held, held))
+        self._weighted = [
+            sum_ + end_s * amount for sum_, amount in zip(self._weighted, held, strict=True)
+        ]
 
 
 class WorkFitness(ABC):
@@ -90,14 +95,17 @@ class WorkFitness(ABC):
     def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
         """Begin a run."""
         self._running = RunningWork(len(info.resources))
+        self._capacity: Floats | None = None
 
     def begin(self, state: State) -> None:
         """Take the remaining work of what waits and what runs."""
-        running, total = self._running.update(state), _positive(state.room.capacity.sum(axis=0))
-        columns = state.queue.columns()
-        waiting = columns.demand @ (columns.remaining * columns.estimate_s / columns.instances)
+        running, columns = self._running.update(state), state.queue.columns()
+        if state.room.capacity is not self._capacity:  # when it changes, it is another array
+            self._capacity = state.room.capacity
+            self._total = _positive(self._capacity.sum(axis=0))
+        waiting = columns.request @ (columns.remaining * columns.estimate_s)
         longest_s = float(columns.estimate_s.max(initial=0.0))
-        self.weigh((waiting + running) / total, longest_s, total)
+        self.weigh((waiting + running) / self._total, longest_s, self._total)
 
     def weigh(self, work_s: Floats, longest_s: float, total: Floats) -> None:
         """Take what remains.

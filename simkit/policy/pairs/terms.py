@@ -39,6 +39,97 @@ def on_grid(work_s: Any) -> Any:
     return np.round(work_s * _GRID) / _GRID
 
 
+def horizon_s(work_s: Any) -> Any:
+    """Return the largest of (R,) remaining work, at least 1."""
+    horizon = 1.0
+    for k in range(len(work_s)):
+        horizon = max(horizon, work_s[k])
+    return horizon
+
+
+def surplus(work_s: Floats, out: Floats) -> Floats:
+    """Fill (R,) `out`: how far each resource's remaining work is above the mean, over the mean.
+
+    From -1 to R - 1; 0 if the same remains of all.
+    """
+    work = 0.0
+    for k in range(len(work_s)):
+        work += work_s[k]
+    even = 1.0 if work > 0.0 else 0.0  # where nothing remains, the same remains of all
+    work = max(work, _TINY)
+    for k in range(len(work_s)):
+        out[k] = len(work_s) * work_s[k] / work - even
+    return out
+
+
+def task_urgency(hold_s: Any, left: Any, cluster_share: Any, horizon: Any) -> tuple[Any, Any, Any]:
+    """Return ``time``, ``urgency`` and ``work``; see `urgency_terms`."""
+    task_s = left * hold_s * cluster_share
+    return (
+        np.minimum(hold_s / horizon, _MOST),
+        np.minimum(np.maximum(hold_s, task_s) / horizon, _MOST),
+        np.minimum(task_s / horizon, _MOST),
+    )
+
+
+def match_urgency(request: Any, free: Any, above: Floats) -> tuple[Any, Any]:
+    """Return ``balance`` and ``cosine``, given the work's `surplus`; see `urgency_terms`."""
+    asked, product = request[0], free[0] * request[0]
+    of_free, of_request = free[0] * free[0], request[0] * request[0]
+    for k in range(1, len(above)):
+        asked = asked + request[k]
+        product = product + free[k] * request[k]
+        of_free = of_free + free[k] * free[k]
+        of_request = of_request + request[k] * request[k]
+    asked = np.maximum(asked, _TINY)
+    balance = above[0] * request[0] / asked
+    for k in range(1, len(above)):
+        balance = balance + above[k] * request[k] / asked
+    return balance, product / np.maximum(np.sqrt(of_free * of_request), _TINY)
+
+
+def task_fit(hold_s: Any, left: Any, longest_s: Any) -> tuple[Any, Any, Any]:
+    """Return ``log_time``, ``relative_time`` and ``log_left``; see `fit_terms`."""
+    return (
+        np.log(np.maximum(hold_s, 1.0)) / 7.0,
+        hold_s / max(longest_s, _TINY),
+        np.log(1.0 + left) / 7.0,
+    )
+
+
+def match_fit(request: Any, free: Any, above: Floats) -> tuple[Any, Any, Any, Any, Any, Any]:
+    """Return ``largest_share`` to ``balance_after``, given the `surplus`; see `fit_terms`."""
+    resources = len(above)
+    after = free[0] - request[0]
+    asked, largest = request[0], request[0]
+    most, least, total = after, after, after
+    for k in range(1, resources):
+        after = free[k] - request[k]
+        asked = asked + request[k]
+        largest = np.maximum(largest, request[k])
+        most, least, total = np.maximum(most, after), np.minimum(least, after), total + after
+    some = np.maximum(total, _TINY)
+    balance = above[0] * (free[0] - request[0]) / some
+    for k in range(1, resources):
+        balance = balance + above[k] * (free[k] - request[k]) / some
+    return (
+        np.log(np.maximum(largest, 1e-4)) / 5.0 + 1.0,
+        resources * largest / np.maximum(asked, _TINY) - 1.0,
+        total / resources,
+        least,
+        most - least,
+        balance,
+    )
+
+
+def moment_fit(above: Floats, horizon: Any) -> tuple[Any, Any]:
+    """Return ``work_skew`` and ``log_horizon``; see `fit_terms`."""
+    skew = above[0]
+    for k in range(1, len(above)):
+        skew = max(skew, above[k])
+    return skew, np.log(horizon) / 7.0
+
+
 def urgency_terms(
     hold_s: Any, left: Any, request: Any, free: Any, cluster_share: Any, work_s: Floats
 ) -> tuple[Any, Any, Any, Any, Any]:
@@ -60,31 +151,9 @@ def urgency_terms(
         work_s: (R,) remaining work of each resource, in multiples as `on_grid` makes them:
             resource-seconds over what the cluster has.
     """
-    resources = len(work_s)
-    horizon, work = 1.0, 0.0
-    for k in range(resources):
-        horizon = max(horizon, work_s[k])
-        work += work_s[k]
-    asked, product = request[0], free[0] * request[0]
-    of_free, of_request = free[0] * free[0], request[0] * request[0]
-    for k in range(1, resources):
-        asked = asked + request[k]
-        product = product + free[k] * request[k]
-        of_free = of_free + free[k] * free[k]
-        of_request = of_request + request[k] * request[k]
-    even = 1.0 if work > 0.0 else 0.0  # where nothing remains, the same remains of all
-    asked, work = np.maximum(asked, _TINY), max(work, _TINY)
-    balance = (resources * work_s[0] / work - even) * request[0] / asked
-    for k in range(1, resources):
-        balance = balance + (resources * work_s[k] / work - even) * request[k] / asked
-    task_s = left * hold_s * cluster_share
-    return (
-        np.minimum(hold_s / horizon, _MOST),
-        np.minimum(np.maximum(hold_s, task_s) / horizon, _MOST),
-        np.minimum(task_s / horizon, _MOST),
-        balance,
-        product / np.maximum(np.sqrt(of_free * of_request), _TINY),
-    )
+    above = surplus(work_s, np.empty(len(work_s)))
+    of_task = task_urgency(hold_s, left, cluster_share, horizon_s(work_s))
+    return (*of_task, *match_urgency(request, free, above))
 
 
 def fit_terms(
@@ -107,38 +176,8 @@ def fit_terms(
         work_s: (R,)
         longest_s: the longest time for which a task that waits holds a machine.
     """
-    resources = len(work_s)
-    horizon, work = 1.0, 0.0
-    for k in range(resources):
-        horizon = max(horizon, work_s[k])
-        work += work_s[k]
-    even = 1.0 if work > 0.0 else 0.0
-    work = max(work, _TINY)
-    after = free[0] - request[0]
-    asked, largest = request[0], request[0]
-    most, least, total, skew = after, after, after, work_s[0]
-    for k in range(1, resources):
-        after = free[k] - request[k]
-        asked = asked + request[k]
-        largest = np.maximum(largest, request[k])
-        most, least, total = np.maximum(most, after), np.minimum(least, after), total + after
-        skew = max(skew, work_s[k])
-    some = np.maximum(total, _TINY)
-    balance = (resources * work_s[0] / work - even) * (free[0] - request[0]) / some
-    for k in range(1, resources):
-        term = (resources * work_s[k] / work - even) * (free[k] - request[k])
-        balance = balance + term / some
-    no_more = 0.0 * largest  # so that a term of the moment has one number for each pair
-    return (
-        np.log(np.maximum(hold_s, 1.0)) / 7.0 + no_more,
-        hold_s / max(longest_s, _TINY) + no_more,
-        np.log(1.0 + left) / 7.0 + no_more,
-        np.log(np.maximum(largest, 1e-4)) / 5.0 + 1.0,
-        resources * largest / np.maximum(asked, _TINY) - 1.0,
-        total / resources,
-        least,
-        most - least,
-        balance,
-        resources * skew / work - even + no_more,
-        np.log(horizon) / 7.0 + no_more,
-    )
+    above = surplus(work_s, np.empty(len(work_s)))
+    no_more = 0.0 * request[0]  # so that every term has one number for each pair
+    of_task = [term + no_more for term in task_fit(hold_s, left, longest_s)]
+    of_moment = [term + no_more for term in moment_fit(above, horizon_s(work_s))]
+    return (*of_task, *match_fit(request, free, above), *of_moment)

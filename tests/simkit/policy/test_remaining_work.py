@@ -138,7 +138,7 @@ class Followed:
         """Return the work that is left, as a policy sees it."""
         self.now = now
         state: Any = SimpleNamespace(now=now, ended=ended, running=Allocations(self.running))
-        return self.work.update(state).tolist()
+        return self.work.update(state)
 
 
 def test_what_is_overdue_needs_nothing_more() -> None:

@@ -28,7 +28,7 @@ TERMS: Final = 1
 
 def compiled(function: Function) -> Function:
     """Return the function as machine code, made when it is first called."""
-    made: Function = numba.njit(function)
+    made: Function = numba.njit(function, error_model="numpy")  # nothing here divides by 0
     return made
 
 
@@ -119,16 +119,18 @@ def see_task(
 
 @compiled
 def see_match(
-    seen: Floats, request: Floats, free: Floats, capacity: Floats, scratch: Scratch,
-    weights: Weights,
+    seen: Floats, request: Floats, free: Floats, capacity: Floats, asked: Floats, spare: Floats,
+    above: Floats, weights: Weights,
 ) -> None:  # fmt: skip
-    """Put the terms of a request on a machine into (F,) `seen`; all arguments before are (R,)."""
-    asked, spare = scratch.asked, scratch.spare
+    """Put the terms of a request on a machine into (F,) `seen`; the other arrays are (R,).
+
+    `asked` and `spare` are scratch space, as in `Scratch`.
+    """
     for k in range(len(asked)):
         largest = capacity[k] if capacity[k] > 0 else 1.0
         asked[k], spare[k] = request[k] / largest, free[k] / largest
-    first = _match_urgency(asked, spare, scratch.above)
-    second = _match_fit(asked, spare, scratch.above)
+    first = _match_urgency(asked, spare, above)
+    second = _match_fit(asked, spare, above)
     for k in range(2):
         seen[3 + k] = _seen(first[k], 3 + k, weights)
     for k in range(6):
@@ -136,9 +138,9 @@ def see_match(
 
 
 @compiled
-def see_moment(seen: Floats, horizon: float, scratch: Scratch, weights: Weights) -> None:
+def see_moment(seen: Floats, horizon: float, above: Floats, weights: Weights) -> None:
     """Put the terms that all pairs share into (F,) `seen`."""
-    terms = _moment_fit(scratch.above, horizon)
+    terms = _moment_fit(above, horizon)
     for k in range(2):
         seen[14 + k] = _seen(terms[k], 14 + k, weights)
 
@@ -152,9 +154,9 @@ def begin(scratch: Scratch) -> float:
 
 
 @compiled
-def score(seen: Floats, scratch: Scratch, widths: Ints, flat: Floats) -> float:
-    """Return the score of (F,) features as the network sees them."""
-    before, after, total = scratch.before, scratch.after, 0.0
+def score(seen: Floats, before: Floats, after: Floats, widths: Ints, flat: Floats) -> float:
+    """Return the score of (F,) features as the network sees them; see `Scratch` for the others."""
+    total = 0.0
     for k in range(len(seen)):
         total += seen[k] * flat[k]
     layers, place = len(widths) - 1, len(seen)
@@ -248,7 +250,13 @@ def _rescore(
     """
     hold, run_s, request, capacity = tasks.hold, tasks.run_s, tasks.request, tasks.capacity
     share = tasks.share
-    widths, flat, paper = weights.widths, weights.flat, weights.features == PAPER
+    before, after, asked, spare = scratch.before, scratch.after, scratch.asked, scratch.spare
+    above, widths, flat, paper = (
+        scratch.above,
+        weights.widths,
+        weights.flat,
+        weights.features == PAPER,
+    )
     resources, horizon = free.shape[1], begin(scratch)
     for m in range(len(free)):
         for i in range(len(waiting)):
@@ -269,10 +277,12 @@ def _rescore(
                 if machine < 0 or i == column:  # nothing else about a task has changed
                     see_task(seen, hold[task], left[task], share[task], horizon, longest, weights)
                 if machine < 0 or m == machine:
-                    see_match(seen, request[task], free[m], capacity[m], scratch, weights)
+                    see_match(
+                        seen, request[task], free[m], capacity[m], asked, spare, above, weights
+                    )
                 if machine < 0:
-                    see_moment(seen, horizon, scratch, weights)
-            scores[m, i] = score(seen, scratch, widths, flat)
+                    see_moment(seen, horizon, above, weights)
+            scores[m, i] = score(seen, before, after, widths, flat)
 
 
 @compiled
@@ -541,16 +551,18 @@ def score_pairs(
     scores, seen = np.empty(len(hold)), np.empty(len(weights.shift))
     scratch = make_scratch(weights, len(total))
     scratch.work[:] = work
+    before, after, asked, spare = scratch.before, scratch.after, scratch.asked, scratch.spare
+    above, widths, flat = scratch.above, weights.widths, weights.flat
     horizon, share = begin(scratch), 0.0
-    see_moment(seen, horizon, scratch, weights)
+    see_moment(seen, horizon, above, weights)
     for pair in range(len(hold)):
         if pair == 0 or _differs(pair, request, free, capacity):  # tasks of a job are often alike
-            see_match(seen, request[pair], free[pair], capacity[pair], scratch, weights)
+            see_match(seen, request[pair], free[pair], capacity[pair], asked, spare, above, weights)
             share = request[pair, 0] / total[0]
             for k in range(1, len(total)):
                 share = max(share, request[pair, k] / total[k])
         see_task(seen, hold[pair], left[pair], share, horizon, longest, weights)
-        scores[pair] = score(seen, scratch, weights.widths, weights.flat)
+        scores[pair] = score(seen, before, after, widths, flat)
     return scores
 
 

@@ -109,6 +109,11 @@ class SeededTraining(Training):
             curve_end: the last row of the metrics.
         """
         of_training = {"versions": versions(), "curve_end": dict(curve_end), **self.identity()}
+        workload = of_training["scenario"]["workload"]
+        if (
+            "path" in workload
+        ):  # a bundle is given to others: where the trace lay here is not theirs
+            workload["path"] = Path(workload["path"]).name
         write_bundle(folder, weights, {**how, **of_training})
 
     def identity(self) -> dict[str, Any]:

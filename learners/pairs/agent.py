@@ -35,7 +35,7 @@ __all__ = ["PairAgent", "ScorerFitness"]
 Choose = Literal["sample", "greedy"]
 
 
-_MANY = 2**18  # pairs after which a scorer is compiled, which takes some seconds
+_MANY = 2**23  # pairs after which a scorer is compiled, which takes as long as half of them
 
 
 class ScorerFitness(WorkFitness):

@@ -4,10 +4,11 @@ r"""Bundled agents; a scenario names them: ``policy: {agent: deeprm-70, args: {c
 |---|---|
 | deeprm-mixed | DeepRM's jobs at ten loads from 10 to 184 % |
 | deeprm-70 | DeepRM's jobs at 70 % load |
+| fitness-alibaba | jobs 0 to 1999 of CloudSimPy's table of Alibaba's jobs, for small makespans |
 
-Both are by the learner `ppo`, and are meant to take the likeliest action (`choose: greedy`). They
-are the trainings with seed 0 of ``simkit reproduce deeprm``, not the best of several; these
-commands train them again, in nine and in two minutes of one core::
+The first two are by the learner `ppo`, and are meant to take the likeliest action
+(`choose: greedy`). They are the trainings with seed 0 of ``simkit reproduce deeprm``, not the best
+of several; these commands train them again, in nine and in two minutes of one core::
 
     simkit train deeprm --learner ppo --seed 0 --set name=ppo-mixed-seed0 --iterations 150 \
         --set "workload={type: deeprm, rate: 0.379}" --set learn.held_out_every=10 \
@@ -17,4 +18,12 @@ commands train them again, in nine and in two minutes of one core::
     simkit train deeprm --learner ppo --seed 0 --set name=ppo-70-seed0 --iterations 40 \
         --set "workload={type: deeprm, rate: 0.379}" --set learn.held_out_every=10 \
         --set "learn.arguments={job_sets: 100, entropy: 0.01}"
+
+The third is by the learner `fitness`, the training with seed 0 of ``simkit reproduce deepjs``; it
+takes any number of machines of any size. In eight minutes of one core::
+
+    simkit train deepjs --learner fitness --seed 0 --set name=fitness-seed0 --iterations 30 \
+        --set workload.window.jobs=0..1999 \
+        --set "policy={fitness: balance, compat: cloudsimpy}" \
+        --set "learn.arguments={machines: [4, 5, 6, 8], held_out_share: 0}"
 """

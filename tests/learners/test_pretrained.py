@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from simkit.learners.reproductions.deepjs import study as deepjs
 from simkit.learners.reproductions.deeprm.one_agent import ALONE, FULL, MIXED, ppo_scenario
 from simkit.learners.reproductions.deeprm.study import judged_scenario
 from simkit.scenario.bundled import agent_folder, agent_names
@@ -23,7 +24,7 @@ KINDS = {"deeprm-70": ALONE, "deeprm-mixed": MIXED}
 
 
 def test_they_are_those_of_the_reproduction(tmp_path):
-    assert agent_names() == sorted(KINDS)
+    assert agent_names() == sorted([*KINDS, "fitness-alibaba"])
     for name, kind in KINDS.items():
         folder = agent_folder(name, tmp_path)
         weights = (folder / "weights.safetensors").read_bytes()
@@ -37,6 +38,23 @@ def test_they_are_those_of_the_reproduction(tmp_path):
         arguments = json.loads(json.dumps(dict(trained.learn.arguments)))
         assert description["arguments"].items() >= arguments.items()
         assert description["scenario"] == trained.model_dump(mode="json", exclude={"learn"})
+
+
+def test_the_fitness_is_that_of_the_reproduction(tmp_path, monkeypatch):
+    monkeypatch.setenv("SIMKIT_DATA", str(tmp_path))
+    table = tmp_path / "alibaba" / "cloudsimpy_jobs.csv.gz"
+    table.parent.mkdir()
+    table.touch()
+    (agent,) = [each for each in deepjs.agents(deepjs.FULL) if each.name == "fitness-seed0"]
+    trained = deepjs.scenario_of(agent, deepjs.FULL)
+    description = json.loads((agent_folder("fitness-alibaba", tmp_path) / "agent.json").read_text())
+    assert (description["learner"], description["seed"]) == ("fitness", 0)
+    assert description["curve_end"]["iteration"] == agent.iterations
+    arguments = json.loads(json.dumps(dict(trained.learn.arguments)))
+    assert description["arguments"].items() >= arguments.items()
+    expected = trained.model_dump(mode="json", exclude={"learn"})
+    expected["workload"]["path"] = table.name
+    assert description["scenario"] == expected
 
 
 @pytest.mark.parametrize("agent", sorted(KINDS))
@@ -103,6 +121,16 @@ def test_they_run_with_their_extra_alone(agent, tmp_path):
         others, "evaluate", "deeprm", "--agent", agent, "--policy", "sjf", "--sets", "2", "-j", "1"
     )
     assert judged.returncode == 0, judged.stderr
+
+
+def test_the_fitness_runs_with_that_extra_alone(tmp_path):
+    others = packages(*EXTRAS) - packages("agents")
+    assert "numba" in others
+    ran = simkit_without(
+        others, "run", "cloud-quickstart", "--set", "policy={agent: fitness-alibaba}",
+        "-o", str(tmp_path / "run"),
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
 
 
 def test_without_it_the_message_names_it(tmp_path):

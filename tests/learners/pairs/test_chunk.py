@@ -14,6 +14,7 @@ from pair_chunks import engine_run, workload_of
 from simkit.errors import ScenarioError
 from simkit.learners.pairs.chunk import Chunk, chunks
 from simkit.policies.cloudsimpy import CloudSimPy
+from simkit.policy.cloudsimpy_ticks import hold_ticks
 from simkit.workload import Workload
 
 ONE = np.array([[4.0, 1.0]])
@@ -164,3 +165,23 @@ def test_chunks_of_some_jobs_each_begin_at_0() -> None:
     found = list(chunks(load, ONE, jobs=2))
     assert [each.seen.tolist() for each in found] == [[1, 3], [1, 2], [1]]
     assert [each.instances.tolist() for each in found] == [[1, 2], [3, 4], [5]]
+
+
+@given(seed=st.integers(0, 2**32), spread=st.sampled_from([0.0, 0.5, 2.0]))
+def test_varied_chunks_still_fit(seed: int, spread: float) -> None:
+    load = workload_of([(0, [(3, 0.5, 0.9, 2.25), (1, 4, 0.2, 9)]), (5, [(2, 1, 0.5, 1.5)])])
+    capacity = np.array([[1.0, 4.0], [4.0, 1.0]])
+    chunk = Chunk.of(load, capacity)
+    varied = chunk.varied(np.random.default_rng(seed), spread, spread)
+    assert (varied.request[:, None] <= capacity).all(axis=2).any(axis=1).all()
+    assert (varied.run_s >= 1).all()
+    assert varied.hold.tolist() == hold_ticks(varied.run_s).tolist()
+    for k in range(2):  # one factor for a resource, but for what is cut to what a machine has
+        uncut = varied.request[:, k] < capacity[[0, 1, 0], k]
+        factors = (varied.request / chunk.request)[uncut, k]
+        assert factors == pytest.approx(factors[:1].repeat(len(factors)))
+    if not spread:
+        assert varied.request.tolist() == chunk.request.tolist()
+        assert varied.run_s.tolist() == chunk.run_s.tolist()
+    unchanged = ("seen", "instances", "job", "capacity")
+    assert all(getattr(varied, name) is getattr(chunk, name) for name in unchanged)

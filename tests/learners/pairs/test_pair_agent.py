@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ from simkit import simulate
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.bundle import hash_bundle, write_bundle
-from simkit.learners.pairs.agent import PairAgent
+from simkit.learners.pairs.agent import PairAgent, ScorerFitness
 from simkit.learners.pairs.chunk import Chunk
+from simkit.learners.pairs.compiled_scores import compiled_scores
 from simkit.learners.pairs.description import describe
 from simkit.learners.pairs.model import play, roll_out
 from simkit.learners.pairs.scorer import RULES, PairScorer
+from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
+from simkit.policy.task import Task
 from simkit.seeds import stream
 from simkit.traces.task_table import read_task_table
 
@@ -120,6 +124,50 @@ def test_any_number_of_machines(machines: int, choose: str, table: Path, tmp_pat
     assert found.jobs["end_time_s"].null_count() == 0
     assert len(placements(found)) == sum(row[3] for row in ROWS)
     assert found.digest == simulate(scenario(table, policy, machines)).digest
+
+
+@pytest.mark.parametrize("hidden", [(), (4,), (5, 3)])
+@pytest.mark.parametrize("plain", [True, False])
+def test_compiled_scores_are_those_of_numpy(hidden: tuple[int, ...], plain: bool) -> None:
+    pytest.importorskip("numba")
+    rng = np.random.default_rng(len(hidden))
+    blank = PairScorer.by_terms({}, hidden)
+    scorer = blank.with_flat(rng.normal(size=len(blank.flat)))
+    if not plain:
+        scorer = replace(scorer, shift=rng.normal(size=16), scale=rng.uniform(0.5, 2.0, 16))
+    tasks = [
+        Task(t, t, 0.0, (float(rng.choice([0.5, 2.0])), 0.1), int(rng.integers(1, 90)), False, run)
+        for t, run in enumerate(rng.choice([0.5, 1.0, 7.5, 900.0], 40).tolist())
+    ]
+    task, machine = rng.integers(0, 40, 300), rng.integers(0, 3, 300)
+    capacity = np.array([[4.0, 1.0], [8.0, 1.0], [4.0, 0.0]])
+    free = capacity[machine] * rng.choice([0.25, 0.5, 1.0], (300, 1))
+    pairs = MachineTaskPairs(TaskColumns(tasks, 2), task, machine, free, capacity[machine])
+    fitness = ScorerFitness(scorer)
+    for work in ([30.0, 90.0], [0.0, 0.0], [0.25, 0.0]):
+        fitness.weigh(np.array(work), 900.0, np.array([16.0, 2.0]))
+        by_numpy = fitness.scores(pairs)
+        compiled = compiled_scores(scorer)
+        assert compiled is not None
+        found = compiled(pairs, np.array(work), 900.0, np.array([16.0, 2.0]))
+        # NumPy's logarithm may differ from the C library's in the last bit.
+        assert found == pytest.approx(by_numpy, rel=1e-13, abs=1e-13)
+
+
+def test_a_long_run_with_compiled_scores_is_the_same(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    policy = {"agent": str(bundle(tmp_path / "agent", drawn("terms", 1)))}
+    slow = simulate(scenario(table, policy))
+    monkeypatch.setattr("simkit.learners.pairs.agent._MANY", 0)
+    made = []
+    monkeypatch.setattr(
+        "simkit.learners.pairs.agent.compiled_scores",
+        lambda scorer: made.append(scorer) or compiled_scores(scorer),
+    )
+    assert simulate(scenario(table, policy)).digest == slow.digest
+    assert len(made) == 1
 
 
 def test_the_weights_of_a_rule_are_the_rule(table: Path, tmp_path: Path) -> None:

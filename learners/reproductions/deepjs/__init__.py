@@ -6,12 +6,14 @@ from pathlib import Path
 
 from simkit.learners.reproductions.common import commit, train_in
 from simkit.learners.reproductions.deepjs.judge import judge, likenesses, sliding
+from simkit.learners.reproductions.deepjs.options import judge_options
 from simkit.learners.reproductions.deepjs.page import Results, write_page
 from simkit.learners.reproductions.deepjs.study import (
     FULL,
     QUICK,
     DeepJSSetting,
     agents,
+    optional_agents,
     scenario_of,
 )
 from simkit.training.reproduction import Workplace
@@ -20,7 +22,7 @@ from simkit.training.reproduction import Workplace
 def reproduce(place: Workplace) -> Path:
     """Train and judge what is missing, then write deepjs.md, its pictures and its tables.
 
-    The full version takes about three hours of one core; when it is stopped, complete parts are
+    The full version takes about four hours of one core; when it is stopped, complete parts are
     kept. Raises RunError if SIMKIT_DATA does not hold the table of jobs.
     """
     return carry_out(place, QUICK if place.quick else FULL)
@@ -28,8 +30,10 @@ def reproduce(place: Workplace) -> Path:
 
 def carry_out(place: Workplace, setting: DeepJSSetting) -> Path:
     """Do a reproduction of any size."""
-    train_in(place, [scenario_of(agent, setting) for agent in agents(setting)])
+    some = (*agents(setting), *optional_agents(setting))
+    train_in(place, [scenario_of(agent, setting) for agent in some])
     judged = judge(place, setting)
     place.say("writing the page")
     record, alike = sliding(place, setting), likenesses(place, setting)
-    return write_page(place, Results(setting, judged, record, alike, commit()))
+    options = judge_options(place, setting)
+    return write_page(place, Results(setting, judged, record, alike, options, commit()))

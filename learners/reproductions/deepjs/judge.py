@@ -17,8 +17,9 @@ from scipy.stats import pearsonr, spearmanr
 
 from simkit.analysis.intervals import Interval, set_interval
 from simkit.arrays import Floats
-from simkit.learners.bundle import read_bundle
+from simkit.learners.agent import load_agent
 from simkit.learners.deepjs import DeepJSTraining, begin
+from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.chunk import Chunk, chunks
 from simkit.learners.pairs.model import look_ahead, play, roll_out
 from simkit.learners.pairs.scorer import RULES, PairScorer
@@ -27,7 +28,6 @@ from simkit.learners.reproductions.deepjs.study import (
     ALONE,
     JOBS,
     MACHINES,
-    NETWORKS,
     Agent,
     DeepJSSetting,
     agents,
@@ -86,13 +86,9 @@ def all_chunks() -> tuple[Chunk, ...]:
 
 def scorer_of(place: Workplace, agent: Agent) -> PairScorer:
     """Return the weights of a complete training."""
-    folder = place.work / "trainings" / agent.name / "agent"
-    bundle = read_bundle(folder)
-    if agent.network is not None:
-        blank = PairScorer.of_paper(NETWORKS[agent.network])
-    else:
-        blank = PairScorer.by_terms({}, bundle.description["architecture"]["layers"][1:-1])
-    return blank.with_named(bundle.weights, str(folder))
+    found = load_agent(place.work / "trainings" / agent.name / "agent")
+    assert isinstance(found, PairAgent)
+    return found.scorer
 
 
 def judge(place: Workplace, setting: DeepJSSetting) -> pl.DataFrame:
@@ -155,6 +151,10 @@ def _contests(place: Workplace, setting: DeepJSSetting) -> Iterator[Contest]:
     for label, rule in SIMPLE.items():
         yield Contest(label, None, rule.flat.tolist(), partial(greedy, rule))
     yield Contest("lookahead of rules", None, None, ahead)
+    for seed in range(setting.seeds):
+        sixth = _moved(seed)
+        told = sixth.flat.tolist()
+        yield Contest("lookahead of rules and a random one", seed, told, partial(ahead, sixth))
     for agent in agents(setting):
         if agent.machines != MACHINES or agent.chunks[0] == agent.chunks[1]:
             continue
@@ -166,6 +166,13 @@ def _contests(place: Workplace, setting: DeepJSSetting) -> Iterator[Contest]:
             yield Contest(f"{agent.kind}, drawn", seed, told, partial(drawn, one))
         else:
             yield Contest("lookahead of rules and fitness", seed, hashed, partial(ahead, one))
+
+
+def _moved(seed: int) -> PairScorer:
+    """Return the rule `balance` with other weights, about as far from its own as learned ones."""
+    rule = RULES["balance"]
+    steps = stream(seed, "reproduce.deepjs.sixth").normal(0.0, 0.2, len(rule.flat))
+    return rule.with_flat(rule.flat + steps)
 
 
 def _tetris(windows: Sequence[int], workers: int) -> list[float]:

@@ -24,6 +24,7 @@ from simkit.learners.reproductions.deepjs.judge import (
     standing,
     standings,
 )
+from simkit.learners.reproductions.deepjs.options import section
 from simkit.learners.reproductions.deepjs.pictures import (
     LABELS,
     draw_likenesses,
@@ -79,6 +80,7 @@ class Results:
     judged: pl.DataFrame
     record: pl.DataFrame
     likenesses: Sequence[Likeness]
+    options: pl.DataFrame
     commit: str
 
 
@@ -100,12 +102,14 @@ def write_page(place: Workplace, results: Results) -> Path:
          "spearman": one.spearman} for one in results.likenesses
     ]).write_csv(folder / f"{NAME}-correlations.csv", float_precision=6)  # fmt: skip
     results.record.write_csv(folder / f"{NAME}-sliding.csv")
+    results.options.write_csv(folder / f"{NAME}-options.csv")
     last = min(99, setting.trained - 1)
     save_picture(folder / f"{NAME}-figure4.svg", lambda: draw_sliding(results.record, last))
     save_picture(folder / f"{NAME}-figure5.svg", lambda: draw_likenesses(results.likenesses))
     save_picture(folder / f"{NAME}-figure6.svg", lambda: draw_test(results.judged, LABELS, span))
     page = folder / f"{NAME}.md"
-    parts = (_head(place), _tables(results), _sliding(results), _fitness(results),
+    options = section(place, setting, results.options, span)
+    parts = (_head(place), _tables(results), _sliding(results), _fitness(results), options,
              _setting(place, results))  # fmt: skip
     page.write_text("\n".join(parts), "utf-8")
     return page

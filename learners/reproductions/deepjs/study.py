@@ -8,7 +8,7 @@ and judged on the last 320.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -46,12 +46,14 @@ class DeepJSSetting:
     """Iterations of the trainings on one chunk alone."""
     generations: int
     """Of the learner `fitness`."""
+    variant_repeats: int
+    """Iterations on a chunk of the short trainings that compare options; one training each."""
     draws: int
     """Times that actions are drawn for each chunk that judges."""
 
 
-FULL = DeepJSSetting(200, (200, CHUNKS - 1), 3, 2, 1, 10, 100, 30, 3)
-QUICK = DeepJSSetting(10, (200, 239), 1, 1, 0, 2, 5, 5, 1)
+FULL = DeepJSSetting(200, (200, CHUNKS - 1), 3, 2, 1, 10, 100, 30, 2, 3)
+QUICK = DeepJSSetting(10, (200, 239), 1, 1, 0, 2, 5, 5, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Agent:
     network: Network | None = None
     """Of `deepjs`."""
     iterations: int = 1
+    further: tuple[tuple[str, Any], ...] = ()
+    """Arguments besides those of its kind."""
 
     @property
     def name(self) -> str:
@@ -88,6 +92,29 @@ def agents(setting: DeepJSSetting) -> Iterator[Agent]:
         yield Agent("deepjs-ten-machines", "deepjs", seed, 2 * MACHINES, whole, "paper", full)
     for seed in range(setting.program_seeds):
         yield Agent("deepjs-program", "deepjs", seed, MACHINES, whole, "program", full)
+
+
+VARIANTS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "short": {},
+    "terms": {"features": "terms"},
+    "terms-ppo": {"features": "terms", "update": "ppo", "epochs": 3, "baseline": "tick"},
+    "started": {"features": "terms", "start": "balance"},
+    "started-ppo": {"features": "terms", "start": "balance", "update": "ppo", "epochs": 3,
+                    "baseline": "tick"},
+    "started-clusters": {"features": "terms", "start": "balance", "machines": [4, 5, 6, 8]},
+}  # fmt: skip
+"""Name → arguments of the learner `deepjs` that are not the paper's."""
+
+
+def optional_agents(setting: DeepJSSetting) -> Iterator[Agent]:
+    """Yield the short trainings that compare options of both learners."""
+    whole, short = (0, setting.trained - 1), setting.trained * setting.variant_repeats
+    for name, further in VARIANTS.items():
+        chosen = (*further.items(), ("repeats", setting.variant_repeats))
+        yield Agent(f"deepjs-{name}", "deepjs", 0, MACHINES, whole, "paper", short, chosen)
+    for objective in ("turnaround", "weighted-turnaround", "slowdown"):
+        yield Agent(f"fitness-{objective}", "fitness", 0, MACHINES, whole, None,
+                    setting.generations, (("objective", objective),))  # fmt: skip
 
 
 FITNESS: Final[dict[str, Any]] = {
@@ -138,6 +165,7 @@ def scenario_of(agent: Agent, setting: DeepJSSetting) -> Scenario:
         arguments |= {"hidden": list(NETWORKS[agent.network]), "repeats": setting.repeats}
     else:
         arguments |= FITNESS
+    arguments |= dict(agent.further)
     return Scenario.model_validate(
         {
             "name": agent.name,

@@ -43,6 +43,7 @@ TINY = DeepJSSetting(
     repeats=1,
     alone=1,
     generations=1,
+    variant_repeats=1,
     draws=2,
 )
 

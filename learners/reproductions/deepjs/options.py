@@ -1,0 +1,134 @@
+"""What options of both learners are worth: short trainings, judged by every objective."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from simkit.analysis.intervals import Interval, set_interval
+from simkit.learners.pairs.model import play
+from simkit.learners.pairs.objectives import Objective
+from simkit.learners.pairs.scorer import PairScorer
+from simkit.learners.reproductions.common import (
+    digest_of,
+    keep,
+    markdown,
+    wall_time_s,
+    weights_hash,
+)
+from simkit.learners.reproductions.deepjs.judge import BALANCE, SIMPLE, all_chunks, scorer_of
+from simkit.learners.reproductions.deepjs.study import (
+    Agent,
+    DeepJSSetting,
+    agents,
+    optional_agents,
+)
+from simkit.training.reproduction import Workplace
+
+OBJECTIVES: Final[tuple[Objective, ...]] = (
+    "makespan", "turnaround", "weighted-turnaround", "slowdown"
+)  # fmt: skip
+
+
+def judge_options(place: Workplace, setting: DeepJSSetting) -> pl.DataFrame:
+    """Return a row a chunk, scheduler and objective: `chunk`, `label`, `objective`, `cost`.
+
+    Agents are of the first seed, and take the best pair. What was judged before is read.
+    """
+    scorers = dict(_scorers(place, setting))
+    hashes = [weights_hash(place.work / "trainings" / agent.name) for agent in _all_agents(setting)]
+    path = place.work / "judged" / f"options-{digest_of([setting.judged, hashes])}.parquet"
+    if not path.exists():
+        found = pl.concat([_costs(label, one, setting) for label, one in scorers.items()])
+        keep(path, found.write_parquet)
+        place.say("judged options")
+    return pl.read_parquet(path)
+
+
+def _all_agents(setting: DeepJSSetting) -> Iterator[Agent]:
+    yield from (each for each in agents(setting) if each.name == "fitness-seed0")
+    yield from optional_agents(setting)
+
+
+def _scorers(place: Workplace, setting: DeepJSSetting) -> Iterator[tuple[str, PairScorer]]:
+    yield from SIMPLE.items()
+    for agent in _all_agents(setting):
+        yield agent.kind, scorer_of(place, agent)
+
+
+def _costs(label: str, scorer: PairScorer, setting: DeepJSSetting) -> pl.DataFrame:
+    first, last = setting.judged
+    judged = all_chunks()[first : last + 1]
+    found = [play(chunk, scorer) for chunk in judged]
+    parts = [
+        pl.DataFrame({
+            "chunk": np.arange(first, last + 1),
+            "cost": [one.cost(chunk, goal) for one, chunk in zip(found, judged, strict=True)],
+        }).with_columns(pl.lit(label).alias("label"), pl.lit(goal).alias("objective"))
+        for goal in OBJECTIVES
+    ]  # fmt: skip
+    return pl.concat(parts)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A scheduler's costs beside those of the rule `balance`."""
+
+    log_ratio: float
+    """Mean logarithm of the ratio, over chunks."""
+    interval: Interval
+
+
+def gain(table: pl.DataFrame, label: str, objective: str, span: tuple[int, int]) -> Gain:
+    """Return one scheduler by one objective, on the chunks from the first to the last of `span`."""
+    rows = table.filter(
+        (pl.col("objective") == objective) & pl.col("chunk").is_between(*span)
+    ).sort("chunk")
+    mine, rule = (
+        rows.filter(pl.col("label") == name)["cost"].to_numpy() for name in (label, BALANCE)
+    )
+    ratios = np.log(mine / rule)
+    return Gain(float(ratios.mean()), set_interval(ratios, np.ones(len(ratios))))
+
+
+def section(
+    place: Workplace, setting: DeepJSSetting, table: pl.DataFrame, span: tuple[int, int]
+) -> str:
+    """Return the page's part on options."""
+    rows = [("", *OBJECTIVES, "wall time"), ("---", *["---:"] * (len(OBJECTIVES) + 1))]
+    minutes = {
+        agent.kind: f"{wall_time_s(place.work / 'trainings' / agent.name) / 60:.1f} min"
+        for agent in _all_agents(setting)
+    }
+    for label in table["label"].unique(maintain_order=True):
+        cells = [_cell(gain(table, label, goal, span)) for goal in OBJECTIVES]
+        cells = [""] * len(OBJECTIVES) if label == BALANCE else cells
+        rows.append((label, *cells, minutes.get(label, "")))
+    iterations = f"{setting.trained * setting.variant_repeats:,}"
+    return f"""## Options of the learners
+
+One training of each, with seed 0, taken greedily, by four objectives: the makespan, and the mean
+over jobs of the turnaround, of the turnaround weighted by instances and of the slowdown. Each
+number is the mean logarithm of the ratio to the rule `balance`, in hundredths, on chunks {span[0]}
+to {span[1]}, with an interval of 95 %; less is better.
+
+The `deepjs-` trainings have {iterations} iterations. *short* is the paper's set-up but for that;
+*terms* sees the terms of `fitness` instead of the paper's features; *ppo* takes three passes of PPO
+over an iteration's rollouts, with the mean return at the same tick as the baseline; *started*
+begins at the rule `balance`, and *clusters* trains it on 4, 5, 6 and 8 machines. The `fitness-`
+trainings minimise what their name says.
+
+{markdown(rows)}
+
+All costs: [deepjs-options.csv](deepjs-options.csv).
+"""
+
+
+def _cell(one: Gain) -> str:
+    low, high = one.interval.low, one.interval.high
+    told = f"{100 * one.log_ratio:+.2f}"
+    return told if low is None or high is None else f"{told} [{100 * low:+.2f}, {100 * high:+.2f}]"

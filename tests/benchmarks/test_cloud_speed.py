@@ -24,8 +24,11 @@ import pytest
 
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
+from simkit.learners.agent import load_agent
 from simkit.policies.fitness import FirstFit
+from simkit.policies.packing import Balance
 from simkit.policy.fitness import FitnessPolicy
+from simkit.scenario.bundled import agent_folder
 from simkit.traces.alibaba2017 import read_machine_events
 from simkit.traces.task_table import read_task_table
 from simkit.workload.cluster import Cluster
@@ -46,6 +49,10 @@ RUNS = {
         "own_times": True,
         "part": 0.5,
     },
+    "1,313 machines, balance": {"machines": 1313, "policy": "balance"},
+    "50 machines, balance": {"machines": 50, "policy": "balance"},
+    "1,313 machines, a learned fitness": {"machines": 1313, "policy": "fitness-alibaba"},
+    "50 machines, a learned fitness": {"machines": 50, "policy": "fitness-alibaba"},
 }
 
 
@@ -56,8 +63,16 @@ class NoSink:
         pass
 
 
-def measure(machines: int, own_times: bool = False, part: float = 1.0) -> dict[str, Any]:
-    """Replay the job table of CloudSimPy under first-fit; run times of instances are drawn.
+def policy_of(name: str) -> Any:
+    if name == "fitness-alibaba":
+        return load_agent(agent_folder(name, ROOT))
+    return FitnessPolicy({"first-fit": FirstFit, "balance": Balance}[name]())
+
+
+def measure(
+    machines: int, own_times: bool = False, part: float = 1.0, policy: str = "first-fit"
+) -> dict[str, Any]:
+    """Replay the job table of CloudSimPy, if so with run times of instances that are drawn.
 
     Of a task's mean run time, each instance takes a part that is exponentially distributed.
     """
@@ -73,9 +88,11 @@ def measure(machines: int, own_times: bool = False, part: float = 1.0) -> dict[s
     cluster = Cluster(("cpu", "mem"), names, capacity)
     simulation = Simulation(load, cluster, Recorder(load, ("cpu", "mem"), NoSink()))
     started = time.perf_counter()
-    simulation.run(FitnessPolicy(FirstFit()))
+    before = time.process_time()
+    simulation.run(policy_of(policy))
     return {
         "simulate_s": time.perf_counter() - started,
+        "processor_s": time.process_time() - before,
         "instances": int(load.instances.sum()),
         "decisions": simulation.decisions_made,
         "jobs_ended": simulation.jobs_ended,
@@ -85,7 +102,7 @@ def measure(machines: int, own_times: bool = False, part: float = 1.0) -> dict[s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
-def test_first_fit(name: str, benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_replay(name: str, benchmark: Any, capsys: pytest.CaptureFixture[str]) -> None:
     if not (DATA / "cloudsimpy_jobs.csv.gz").exists():
         pytest.skip(f"{DATA} is absent; set SIMKIT_DATA to the folder that holds alibaba/")
     command = [sys.executable, __file__, json.dumps(RUNS[name])]
@@ -98,8 +115,10 @@ def test_first_fit(name: str, benchmark: Any, capsys: pytest.CaptureFixture[str]
     figures = benchmark.pedantic(apart, rounds=1, iterations=1)
     benchmark.extra_info |= figures
     each = figures["simulate_s"] / figures["instances"] * 1e6
+    per_s = figures["instances"] / figures["processor_s"]
     with capsys.disabled():
         print(f"\n{name}: {figures['simulate_s']:.2f} s, {each:.2f} us an instance, "
+              f"{per_s:,.0f} instances/s of processor time, "
               f"{figures['decisions']:,} decisions, {figures['peak_mb']:.0f} MB")  # fmt: skip
     assert figures["jobs_ended"] == int(5216 * RUNS[name].get("part", 1.0))
 

@@ -110,9 +110,7 @@ class SeededTraining(Training):
         """
         of_training = {"versions": versions(), "curve_end": dict(curve_end), **self.identity()}
         workload = of_training["scenario"]["workload"]
-        if (
-            "path" in workload
-        ):  # a bundle is given to others: where the trace lay here is not theirs
+        if "path" in workload:  # bundles are given to others, who have it elsewhere
             workload["path"] = Path(workload["path"]).name
         write_bundle(folder, weights, {**how, **of_training})
 

@@ -41,13 +41,18 @@ _MANY = 2**23  # pairs after which a scorer is compiled, which takes as long as 
 class ScorerFitness(WorkFitness):
     """A scorer as a pair fitness.
 
-    In a long run a scorer of terms is compiled, if numba is there; its scores stay the same.
+    In a long run a scorer of terms is compiled, if numba is there; its scores stay the same, but
+    for the last bit of a logarithm.
     """
 
     def __init__(self, scorer: PairScorer) -> None:
         self.scorer = scorer
-        self._scored: float = 0 if scorer.features == "terms" else -inf
         self._compiled: CompiledScores | None = None
+        self._scored: float = -inf
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        super().reset(info, rng)
+        self._compiled, self._scored = None, 0 if self.scorer.features == "terms" else -inf
 
     def begin(self, state: State) -> None:
         if self.scorer.features == "terms":  # the others do not look at remaining work

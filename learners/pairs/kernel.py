@@ -264,12 +264,8 @@ def _rescore(
     hold, run_s, request, capacity = tasks.hold, tasks.run_s, tasks.request, tasks.capacity
     share = tasks.share
     before, after, asked, spare = scratch.before, scratch.after, scratch.asked, scratch.spare
-    above, widths, flat, paper = (
-        scratch.above,
-        weights.widths,
-        weights.flat,
-        weights.features == PAPER,
-    )
+    above, widths, flat = scratch.above, weights.widths, weights.flat
+    paper = weights.features == PAPER
     resources, horizon = free.shape[1], begin(scratch)
     for m in range(len(free)):
         for i in range(len(waiting)):
@@ -574,15 +570,28 @@ def score_pairs(
     scratch.work[:] = work
     before, after, asked, spare = scratch.before, scratch.after, scratch.asked, scratch.spare
     above, widths, flat = scratch.above, weights.widths, weights.flat
-    horizon, share = begin(scratch), 0.0
+    horizon = begin(scratch)
     see_moment(seen, horizon, above, weights)
+    # Many tasks ask for the same: a match that was seen before is looked up.
+    known = np.full(_MATCHES, -1)
+    matches = np.empty((_MATCHES, len(seen) + 1))
+    request_bits, free_bits = request.view(np.uint64), free.view(np.uint64)
     for pair in range(len(hold)):
-        if pair == 0 or _differs(pair, request, free, capacity):  # tasks of a job are often alike
-            see_match(seen, request[pair], free[pair], capacity[pair], asked, spare, above, weights)
+        place = _place_of(request_bits[pair], free_bits[pair])
+        match, other = matches[place], known[place]
+        if other < 0 or _differ(pair, other, request, free, capacity):
+            known[place] = pair
+            see_match(
+                match, request[pair], free[pair], capacity[pair], asked, spare, above, weights
+            )
             share = request[pair, 0] / total[0]
             for k in range(1, len(total)):
                 share = max(share, request[pair, k] / total[k])
-        see_task(seen, hold[pair], left[pair], share, horizon, longest, weights)
+            match[len(seen)] = share
+        seen[3], seen[4] = match[3], match[4]
+        for k in range(8, 14):
+            seen[k] = match[k]
+        see_task(seen, hold[pair], left[pair], match[len(seen)], horizon, longest, weights)
         scores[pair] = _weighted(seen, flat)
         if deep:
             table[pair] = seen
@@ -591,14 +600,29 @@ def score_pairs(
     return scores
 
 
+_MATCHES: Final = 512
+"""Requests on machines whose terms are remembered; a later one takes the place of an earlier."""
+
+
 @compiled
-def _differs(pair: int, request: Floats, free: Floats, capacity: Floats) -> bool:
-    """Return whether a pair differs from the one before in request or machine."""
+def _place_of(request: Any, free: Any) -> int:
+    """Return a number below `_MATCHES`, as random as can be, by the bits of (R,) amounts."""
+    mixed = np.uint64(0)
+    for k in range(len(request)):
+        mixed = (mixed ^ request[k]) * np.uint64(0x9E3779B97F4A7C15)
+        mixed = (mixed ^ free[k]) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(32)
+    return int(mixed & np.uint64(_MATCHES - 1))
+
+
+@compiled
+def _differ(one: int, other: int, request: Floats, free: Floats, capacity: Floats) -> bool:
+    """Return whether two pairs differ in request or machine."""
     for k in range(request.shape[1]):
         if (
-            request[pair, k] != request[pair - 1, k]
-            or free[pair, k] != free[pair - 1, k]
-            or capacity[pair, k] != capacity[pair - 1, k]
+            request[one, k] != request[other, k]
+            or free[one, k] != free[other, k]
+            or capacity[one, k] != capacity[other, k]
         ):
             return True
     return False

@@ -160,7 +160,7 @@ class FitnessPolicy(GreedyPolicy):
             machine = self._only_freed(state)
             if machine is not None and isinstance(self.fitness, MachineFitness):
                 return self._split_in_order(state, machine)
-            if machine is not None:
+            if machine is not None and type(self).choose is FitnessPolicy.choose:
                 return self._fill(state, machine)
         return super().schedule(state)
 

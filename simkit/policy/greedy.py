@@ -250,7 +250,9 @@ class GreedyPolicy(ABC):
             or state.refills
             or state.releases != self._releases + 1
             or self._waiting.gangs
-            or self._machines != [None]
+            or len(state.queue) > len(self._waiting)  # decisions that it was not asked about
+            or len(self._machines) > 1
+            or self._machines[0] is not None
             or hasattr(self.order, "keys")
         ):
             return None

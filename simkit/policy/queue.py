@@ -78,9 +78,8 @@ class TaskQueue:
         self._indices: list[int] = []
         self.tasks: list[Task] = []
         """The waiting tasks in order; read-only."""
-        self._table = ColumnTable(
-            _FACTS + 2 * resources
-        )  # of the first tasks, as far as it was read
+        # Of the first tasks, as far as it was read.
+        self._table = ColumnTable(_FACTS + 2 * resources)
 
     def __len__(self) -> int:
         return len(self.tasks)

@@ -61,6 +61,7 @@ ORDERS = {
 }
 CAPACITY = np.array([[4.0, 2.0], [4.0, 4.0], [2.0, 4.0], [4.0, 2.0]])
 EVERYWHERE = (Partition("all"),)
+SOMEWHERE = (Partition("some", machines=(0, 1, 3)),)
 PARTITIONS = (
     Partition("left", machines=(0, 1), queues=frozenset({0}), priority=1.0),
     Partition("right", machines=(1, 2, 3)),
@@ -179,7 +180,7 @@ def test_all_at_once_is_one_by_one(member, many, simulate, monkeypatch):
     @given(
         seed=st.integers(0, 2**32),
         order=st.sampled_from(sorted(ORDERS)),
-        partitions=st.sampled_from([EVERYWHERE, PARTITIONS]),
+        partitions=st.sampled_from([EVERYWHERE, SOMEWHERE, PARTITIONS]),
         gangs=st.sampled_from([0.0, 0.3]),
     )
     def check(seed, order, partitions, gangs):

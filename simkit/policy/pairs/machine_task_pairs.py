@@ -14,10 +14,7 @@ from simkit.policy.task import Placement, Task
 
 
 class TaskColumns:
-    """What a decision knows of its tasks, as columns; (T,) unless said otherwise.
-
-    It may be changed, as long as it was not made by `of_queue`.
-    """
+    """What a decision knows of its tasks, as columns; (T,) unless said otherwise."""
 
     __slots__ = ("estimate_s", "gang", "hold_s", "index", "instances", "remaining", "request",
                  "requested_time_s", "submit_time_s", "tasks", "user")  # fmt: skip
@@ -42,7 +39,7 @@ class TaskColumns:
 
     @classmethod
     def of_queue(cls, queue: TaskQueue) -> TaskColumns:
-        """Return all tasks that wait, by submission; valid until the queue changes."""
+        """Return all tasks that wait, by submission; read-only, valid until the queue changes."""
         made, columns = cls.__new__(cls), queue.columns()
         made.tasks, made.request = queue.tasks, columns.request.T
         for name in _SHARED:
@@ -76,7 +73,7 @@ class MachineTaskPairs:
         self, facts: TaskColumns, task: Ints, machine: Ints, free: Floats, capacity: Floats
     ) -> None:
         self.facts = facts
-        """The tasks of the decision, as columns."""
+        """The tasks of the decision, as columns; read-only."""
         self.task = task
         """(P,) rows of `facts`."""
         self.machine = machine

@@ -24,6 +24,7 @@ from simkit.learners.reproductions.deepjs.judge import (
     standing,
     standings,
 )
+from simkit.learners.reproductions.deepjs.options import gain
 from simkit.learners.reproductions.deepjs.page import PUBLISHED, RESULT, spans
 from simkit.learners.reproductions.deepjs.study import (
     FULL,
@@ -179,13 +180,49 @@ def test_the_result_quotes_the_judged_table() -> None:
     assert high is not None
     apart = found[BALANCE].makespan - fitness.makespan
     wins = fitness.against[FIRST_FIT][2]
-    assert f"it has {mean['fitness']}, {apart:.2f} ticks below *balance*, and {wins:.1f}" in text
-    interval = f"{100 * fitness.log_ratio:.2f} % [{100 * low:+.2f}, {100 * high:+.2f}]"
-    assert interval in text
-    assert f"rule was tried: {mean[learned]} against {mean[ahead]}, with every seed" in text
+    assert f"it has {mean['fitness']}, {apart:.2f} ticks below *balance*, and {wins:.0f}" in text
+    assert f"{100 * fitness.log_ratio:.2f} % [{100 * low:+.2f}, {100 * high:+.2f}]" in text
+    control = mean["lookahead of rules and a random one"]
+    assert f"the lookahead: {mean[learned]} against {mean[ahead]}, with every seed" in text
+    assert f"about as far from *balance*, gives {control}" in text
     first = table.filter(pl.col("chunk") < 520)
     for seed in range(3):
         assert standing(first, learned, seed).makespan < found[ahead].makespan
+        one = standing(first, "fitness", seed)
+        assert one.interval.high is not None
+        assert one.interval.high < 0
+        assert one.against[FIRST_FIT][2] >= 280
+
+
+def test_the_result_quotes_the_options() -> None:
+    text = " ".join(RESULT.split())
+    table = pl.read_csv(PAGES / "deepjs-options.csv").unpivot(
+        index=["label", "chunk"], variable_name="objective", value_name="cost"
+    )
+
+    def ratio(label: str, objective: str = "makespan") -> float:
+        return gain(table, label, objective, (200, 519)).log_ratio
+
+    short, terms, ppo = (
+        f"{100 * ratio(f'deepjs-{name}'):.2f}" for name in ("short", "terms", "terms-ppo")
+    )
+    assert (
+        f"set-up is {short} hundredths above *balance*, the same on better features {terms}" in text
+    )
+    assert f"with PPO {ppo}." in text
+    begun, begun_ppo, clusters = (
+        f"{100 * ratio(f'deepjs-started{name}'):+.2f}" for name in ("", "-ppo", "-clusters")
+    )
+    assert f"REINFORCE {begun} [" in text
+    assert f"PPO {begun_ppo}, on four clusters {clusters}" in text
+    less = [
+        f"{100 * (1 - np.exp(ratio(f'fitness-{goal}', goal) - ratio('shortest first', goal))):.0f} %"
+        for goal in ("turnaround", "slowdown")
+    ]
+    assert f"for the turnaround has {less[0]} less of it than" in text
+    assert f"for the slowdown {less[1]} less slowdown" in text
+    worse = [f"{100 * ratio(f'fitness-{goal}'):.2f}" for goal in ("turnaround", "slowdown")]
+    assert f"makespans {worse[0]} and {worse[1]} hundredths" in text
 
 
 def test_the_result_quotes_the_correlations() -> None:

@@ -61,7 +61,7 @@ RESULT: Final = """\
 - **Little is left to win.** *Balance* is at most 5.01 % above the optimum, the lookahead among five
   rules 4.70 %, and with a learned sixth 4.60 %.
 - **A learned fitness is a little better than the rule that it begins at.** Trained by evolution on
-  better features, it has 1,136.83, 0.47 ticks below *balance*, and 282 smaller makespans than
+  better features, it has 1,136.83, 0.48 ticks below *balance*, and 282 smaller makespans than
   first-fit; chunk by chunk it is at -0.10 % [-0.18, -0.03] of *balance*, and the interval excludes
   zero with every seed. The search is short, its chunks are varied at random and its generations are
   averaged, since longer searches gained more on the chunks that they saw and less on later ones; this

@@ -159,5 +159,6 @@ def test_without_numba_it_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "simkit.learners.pairs.kernel", raising=False)
+    monkeypatch.delitem(sys.modules, "simkit.learners.pairs.pair_kernel", raising=False)
     with pytest.raises(PluginError, match=r"needs numba.*pip install 'simkit-cluster\[learn\]'"):
         begin(scenario(table), SMALL, seed=0)

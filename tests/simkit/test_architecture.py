@@ -195,7 +195,11 @@ def test_only_learners_know_torch() -> None:
 
 
 def test_only_compiled_event_loops_know_numba() -> None:
-    loops = {"simkit.learners.pairs.kernel", "simkit.learners.pool.compiled"}
+    loops = {
+        "simkit.learners.pairs.kernel",
+        "simkit.learners.pairs.pair_kernel",
+        "simkit.learners.pool.compiled",
+    }
     assert {m for m, _ in outside("numba")} == loops
 
 

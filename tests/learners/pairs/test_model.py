@@ -373,6 +373,7 @@ def test_flat_weights_there_and_back() -> None:
 def test_without_numba_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "simkit.learners.pairs.kernel", raising=False)
+    monkeypatch.delitem(sys.modules, "simkit.learners.pairs.pair_kernel", raising=False)
     monkeypatch.delattr(sys.modules["simkit.learners.pairs"], "kernel", raising=False)
     chunk = Chunk.of(workload_of([(0, [(1, 1, 0, 1)])]), np.ones((1, 2)))
     with pytest.raises(PluginError, match=r"needs numba, .*simkit-cluster\[learn\]"):

@@ -196,7 +196,6 @@ def test_only_learners_know_torch() -> None:
 
 def test_only_compiled_event_loops_know_numba() -> None:
     loops = {
-        "simkit.learners.pairs.kernel",
         "simkit.learners.pairs.pair_kernel",
         "simkit.learners.pool.compiled",
     }

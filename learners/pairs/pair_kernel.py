@@ -1,6 +1,6 @@
-"""The terms and the score of a pair, compiled by numba; for a whole chunk, and for a decision.
+"""The terms and the score of a pair, compiled by numba, with the numbers of `PairScorer.scores`.
 
-The numbers are those of `PairScorer.scores`.
+The fast model of a chunk is built of them; `score_pairs` is what a decision of the engine calls.
 """
 
 from __future__ import annotations
@@ -27,12 +27,6 @@ TERMS: Final = 1
 def compiled(function: Function) -> Function:
     """Return the function as machine code, made when it is first called."""
     made: Function = numba.njit(function, error_model="numpy")  # nothing here divides by 0
-    return made
-
-
-def inlined(function: Function) -> Function:
-    """Return the same, to become part of its callers: for what takes no longer than a call."""
-    made: Function = numba.njit(function, error_model="numpy", inline="always")
     return made
 
 
@@ -129,9 +123,9 @@ def see_match(
 @compiled
 def see_moment(seen: Floats, horizon: float, above: Floats, weights: Weights) -> None:
     """Put the terms that all pairs share into (F,) `seen`."""
-    terms = _moment_fit(above, horizon)
+    found = _moment_fit(above, horizon)
     for k in range(2):
-        seen[14 + k] = seen_as(terms[k], 14 + k, weights)
+        seen[14 + k] = seen_as(found[k], 14 + k, weights)
 
 
 @compiled
@@ -142,7 +136,7 @@ def begin(scratch: Scratch) -> float:
     return horizon
 
 
-@inlined
+@compiled
 def weighted(seen: Floats, flat: Floats) -> float:
     """Return the weighted sum of (F,) features as the network sees them."""
     total = 0.0
@@ -153,9 +147,10 @@ def weighted(seen: Floats, flat: Floats) -> float:
 
 @compiled
 def hidden(seen: Floats, before: Floats, after: Floats, widths: Ints, flat: Floats) -> float:
-    """Return what the tanh layers add for (F,) features; `before`, `after`: scratch space.
+    """Return what the tanh layers add for (F,) features; `before` and `after` are scratch space.
 
-    Call it in a loop of its own: a loop with a call takes three times as long without it, too.
+    Callers run it in a loop of its own. Within the loop that computes the weighted sums it makes
+    them three times slower, even for scorers that have no layers and never get here.
     """
     layers, place = len(widths) - 1, len(seen)
     for k in range(len(seen)):
@@ -236,7 +231,7 @@ _MATCHES: Final = 512
 
 @compiled
 def _place_of(request: Any, free: Any) -> int:
-    """Return a number below `_MATCHES`, as random as can be, by the bits of (R,) amounts."""
+    """Return a hash of the bits of (R,) amounts, from 0 to `_MATCHES` - 1."""
     mixed = np.uint64(0)
     for k in range(len(request)):
         mixed = (mixed ^ request[k]) * np.uint64(0x9E3779B97F4A7C15)

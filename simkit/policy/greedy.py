@@ -151,13 +151,13 @@ class FitSearch:
 
     def _sift(self, slots: Ints, known: int) -> Ints:
         """Return, in order, which may fit; of the first `known`, where something came free."""
-        free, of_partition = self._state.room.free(), self._waiting.of_partition
+        free = self._state.room.free()
         if len(self._allowed) == 1 and self._allowed[0] is None:
             return np.sort(self._sift_among(slots[:known], slots[known:], free, None))
-        found = [slots[:0]]
-        for partition, allowed in enumerate(self._allowed):
-            old = of_partition(slots[:known], partition)
-            new = of_partition(slots[known:], partition)
+        found, partition = [slots[:0]], self._waiting.partitions(slots)
+        for number, allowed in enumerate(self._allowed):
+            old = slots[:known][partition[:known] == number]
+            new = slots[known:][partition[known:] == number]
             if len(old) or len(new):
                 found.append(self._sift_among(old, new, free, allowed))
         return np.sort(np.concatenate(found))

@@ -50,10 +50,6 @@ class WaitingTasks:
         assert task is not None
         return task
 
-    def get(self, slot: int) -> Task | None:
-        """Return the task in a slot; None if it is empty."""
-        return self._tasks[slot]
-
     def slot_of(self, task: Task) -> int:
         """Return the slot of a task that is here."""
         return self._slots[task.index]
@@ -195,11 +191,6 @@ class WaitingTasks:
         for row in _undominated(np.maximum(free, 0.0)):
             fits |= self._below(slots, row)
         return slots[fits]
-
-    def of_partition(self, slots: Ints, partition: int) -> Ints:
-        """Return the given slots whose task belongs to a partition."""
-        chosen: Ints = slots[self._partition[slots] == partition]
-        return chosen
 
     def _below(self, slots: Ints, most: Floats) -> Bools:
         request = self._request

@@ -165,9 +165,10 @@ def fill(
         rows = rows[fits]
         if not len(rows):
             return placed
+        size = len(rows)
         pairs = MachineTaskPairs(
-            facts, rows, np.full(len(rows), machine),
-            _repeated(free, len(rows)), _repeated(capacity, len(rows)),
+            facts, rows, np.full(size, machine),
+            np.repeat(free[None], size, axis=0), np.repeat(capacity[None], size, axis=0),
         )  # fmt: skip
         scores = checked_scores(score, pairs)
         ties = rows[scores == scores.max()]
@@ -176,13 +177,6 @@ def fill(
         placed[best] = placed.get(best, 0) + 1
         if placed[best] == facts.remaining[best]:
             rows = rows[rows != best]
-
-
-def _repeated(row: Floats, times: int) -> Floats:
-    """Return (times, R) equal rows."""
-    table = np.empty((times, len(row)))
-    table[:] = row
-    return table
 
 
 _BLOCK = 2048  # pairs prepared ahead, so that many are scored at a time

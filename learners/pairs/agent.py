@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from simkit import plugins
-from simkit.arrays import Floats
+from simkit.arrays import Floats, Ints
 from simkit.errors import PolicyError, RunError
 from simkit.learners.bundle import Bundle
 from simkit.learners.pairs.compiled_scores import CompiledScores, compiled_scores
@@ -26,6 +26,7 @@ from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.pairs.pair_table import PairTable
 from simkit.policy.pairs.remaining_work import WorkFitness
 from simkit.policy.power_view import NO_SIGNALS
+from simkit.policy.queue import QueueColumns
 from simkit.policy.task import Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
@@ -72,9 +73,17 @@ class ScorerFitness(WorkFitness):
 
     def scores(self, pairs: MachineTaskPairs) -> Floats:
         if self._compiled is not None:
-            return self._compiled(pairs, self._work_s, self._longest_s, self._total)
+            return self._compiled.scores(pairs, self._work_s, self._longest_s, self._total)
         self._scored += len(pairs)
         return self.scorer.scores(self.features(pairs))
+
+    def place(self, columns: QueueColumns, free: Floats, capacity: Floats) -> Ints | None:
+        """Return the instances to place, as a `PairFitness` may; only a compiled sum does it."""
+        if self._compiled is None or self.scorer.layers:
+            return None
+        return self._compiled.place(
+            columns, free, capacity, self._work_s, self._longest_s, self._total
+        )
 
 
 class _DrawnPairs(GreedyPolicy):

@@ -36,6 +36,8 @@ from simkit.policy.task import Placement, Task
 
 _PART = 128  # machines tried first, as these often suffice; then twice as many, and so on
 
+_MOST_IN_ONE_STEP = 64  # machines: where there are more, many are alike
+
 _MANY = 4096  # from so many machines on, those in the same state are scored once for each task
 
 __all__ = [
@@ -102,7 +104,10 @@ class PairFitness(Protocol):
 
     It may also have ``reset(info, rng)``, called when a run begins, ``begin(state)``, called before
     every decision, and ``by_state = True`` if machines with the same free amounts and the same
-    capacity always score alike, whatever their rows: they are then scored once.
+    capacity always score alike, whatever their rows: they are then scored once. And it may have
+    ``place(columns, free, capacity)``, which does in one step what comes of its scores: from the
+    queue's columns, and (M, R) free amounts and totals of machines, to (n, 2) rows of task and
+    machine of every instance placed, in order, or None if it must be asked for scores after all.
     """
 
     def scores(self, pairs: MachineTaskPairs) -> Floats:
@@ -181,22 +186,39 @@ class FitnessPolicy(GreedyPolicy):
 
     def _fill(self, state: State, machine: int) -> list[Place]:
         """Return the same for a pair fitness."""
-        score, facts, room = self._begin(state), TaskColumns.of_queue(state.queue), state.room
-        slot_of = self._waiting.slot_of
+        score, slot_of = self._begin(state), self._waiting.slot_of
+        places = self._places_in_one_step(state, np.array([machine]))
+        if places is None:
+            facts, room = TaskColumns.of_queue(state.queue), state.room
 
-        def first(rows: Ints) -> int:
-            slots = [slot_of(facts.tasks[row]) for row in rows.tolist()]
-            return int(rows[np.argmin(slots)])
+            def first(rows: Ints) -> int:
+                slots = [slot_of(facts.tasks[row]) for row in rows.tolist()]
+                return int(rows[np.argmin(slots)])
 
-        places = []
-        free, capacity = room.free()[machine], room.capacity[machine]
-        for row, count in fill(score, facts, machine, free, capacity, first).items():
-            task = facts.tasks[row]
-            places.append(Place(task, ((machine, count),)))
-            if count == task.remaining:
+            free, capacity = room.free()[machine], room.capacity[machine]
+            counts = fill(score, facts, machine, free, capacity, first)
+            places = [Place(facts.tasks[row], ((machine, n),)) for row, n in counts.items()]
+        for task, on, _ in places:
+            if on[0][1] == task.remaining:
                 self._waiting.remove(slot_of(task))
         self._settle(state)
         return places
+
+    def _places_in_one_step(self, state: State, machines: Ints) -> list[Place] | None:
+        """Return what goes to some machines if the fitness says so itself; None: it does not."""
+        place = getattr(self.fitness, "place", None)
+        if place is None or self.order is not None or len(machines) > _MOST_IN_ONE_STEP:
+            return None
+        room, rows = state.room, machines.tolist()
+        pairs = place(state.queue.columns(), room.free()[machines], room.capacity[machines])
+        if pairs is None:
+            return None
+        placed: dict[int, dict[int, int]] = {}
+        for row, at in pairs.tolist():
+            on = placed.setdefault(row, {})
+            on[rows[at]] = on.get(rows[at], 0) + 1
+        tasks = state.queue.tasks
+        return [Place(tasks[row], tuple(on.items())) for row, on in placed.items()]
 
     def _begin(self, state: State) -> Score:
         """Let a pair fitness look at the state; return its score."""
@@ -231,7 +253,17 @@ class FitnessPolicy(GreedyPolicy):
         What is known ahead makes the plan err on the safe side; so it is made again until nothing
         more fits.
         """
-        while True:
+        places = None
+        if search.simple and not self._waiting.gangs:
+            machines = search.machines()
+            if machines is None:
+                machines = np.arange(len(state.room.capacity))
+            places = self._places_in_one_step(state, machines)
+        for place in places or ():
+            yield place
+            if not place.task.waiting:
+                self._waiting.remove(self._waiting.slot_of(place.task))
+        while places is None:
             free, capacity = state.room.free(), state.room.capacity
             states = None if self._states is None else self._states.numbers(free, capacity)
             spare: list[Floats] = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -41,21 +42,34 @@ class FitSearch:
         self._state = state
         self._waiting = waiting
         self._allowed = allowed
-        known = waiting.slots()
+        self._any = freed is None or len(fresh) > 0
         if freed is None:  # all tasks are tried on all machines, as newcomers are
-            known, fresh, freed = known[:0], known, known[:0]
-        elif len(fresh):
-            known = np.setdiff1d(known, fresh, assume_unique=True)
+            fresh, freed = waiting.slots(), np.empty(0, np.int64)
         self._freed = freed
         self._freed_of: dict[int, Ints] = {}
         self._fresh = set(fresh.tolist())
-        self._slots = self._sift(np.concatenate((known, fresh)), len(known))
         self._profile: Profile | None = None
         self._profile_of = -1
 
     def __len__(self) -> int:
         """Return how many tasks may fit, as known at the start."""
         return len(self._slots)
+
+    @cached_property
+    def _slots(self) -> Ints:
+        """(n,) slots of the tasks that may fit."""
+        fresh = np.array(sorted(self._fresh), np.int64)
+        known = np.setdiff1d(self._waiting.slots(), fresh, assume_unique=True)
+        return self._sift(np.concatenate((known, fresh)), len(known))
+
+    @property
+    def simple(self) -> bool:
+        """Whether any task may start on any machine where it fits now."""
+        return not self._state.constrained and len(self._allowed) == 1 and self._allowed[0] is None
+
+    def machines(self) -> Ints | None:
+        """Return the rows of all machines where something may fit; None: any."""
+        return None if self._any else self._freed
 
     def __iter__(self) -> Iterator[tuple[Task, Ints | None]]:
         waiting, slots, position = self._waiting, self._slots.tolist(), 0

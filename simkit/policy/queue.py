@@ -72,7 +72,7 @@ class TaskQueue:
     date, so a queue whose columns are never read pays nothing for them.
     """
 
-    __slots__ = ("_indices", "_table", "tasks")
+    __slots__ = ("_columns", "_indices", "_table", "tasks")
 
     def __init__(self, resources: int) -> None:
         self._indices: list[int] = []
@@ -80,6 +80,7 @@ class TaskQueue:
         """The waiting tasks in order; read-only."""
         # Of the first tasks, as far as it was read.
         self._table = ColumnTable(_FACTS + 2 * resources)
+        self._columns: QueueColumns | None = None  # until tasks come or go
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -104,7 +105,7 @@ class TaskQueue:
     def add(self, task: Task) -> None:
         """Add a task at its place."""
         indices, index = self._indices, task.index
-        task.waiting = True
+        task.waiting, self._columns = True, None
         if not indices or index > indices[-1]:
             indices.append(index)
             self.tasks.append(task)
@@ -122,7 +123,7 @@ class TaskQueue:
         """
         indices, tasks = self._indices, self.tasks
         position = 0 if tasks and tasks[0] is task else self._position(task)
-        task.waiting = False
+        task.waiting, self._columns = False, None
         del indices[position], tasks[position]
         if position < self._table.size:
             self._table.remove(position)
@@ -141,9 +142,12 @@ class TaskQueue:
 
     def columns(self) -> QueueColumns:
         """Return the queue as arrays."""
+        if self._columns is not None:
+            return self._columns
         table = self._table
         if table.size < len(self.tasks):
             table.extend([_row(task) for task in self.tasks[table.size :]])
         columns = table.view()
         columns.flags.writeable = False
-        return QueueColumns(columns)
+        self._columns = QueueColumns(columns)
+        return self._columns

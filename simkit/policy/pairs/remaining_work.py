@@ -15,6 +15,7 @@ from simkit.arrays import Floats
 from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs
 from simkit.policy.pairs.terms import fit_terms, on_grid, urgency_terms
 from simkit.policy.power_view import NO_SIGNALS
+from simkit.policy.queue import QueueColumns
 from simkit.policy.state import State, SystemInfo
 from simkit.policy.task import Allocation
 
@@ -96,6 +97,7 @@ class WorkFitness(ABC):
         """Begin a run."""
         self._running = RunningWork(len(info.resources))
         self._capacity: Floats | None = None
+        self._columns: QueueColumns | None = None
 
     def begin(self, state: State) -> None:
         """Take the remaining work of what waits and what runs."""
@@ -103,9 +105,10 @@ class WorkFitness(ABC):
         if state.room.capacity is not self._capacity:  # when it changes, it is another array
             self._capacity = state.room.capacity
             self._total = _positive(self._capacity.sum(axis=0))
+        if columns is not self._columns:  # the same ones as long as the same tasks wait
+            self._columns, self._longest_s = columns, float(columns.estimate_s.max(initial=0.0))
         waiting = columns.request @ (columns.remaining * columns.estimate_s)
-        longest_s = float(columns.estimate_s.max(initial=0.0))
-        self.weigh((waiting + running) / self._total, longest_s, self._total)
+        self.weigh((waiting + running) / self._total, self._longest_s, self._total)
 
     def weigh(self, work_s: Floats, longest_s: float, total: Floats) -> None:
         """Take what remains.

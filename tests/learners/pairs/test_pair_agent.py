@@ -149,7 +149,7 @@ def test_compiled_scores_are_those_of_numpy(hidden: tuple[int, ...], plain: bool
         by_numpy = fitness.scores(pairs)
         compiled = compiled_scores(scorer)
         assert compiled is not None
-        found = compiled(pairs, np.array(work), 900.0, np.array([16.0, 2.0]))
+        found = compiled.scores(pairs, np.array(work), 900.0, np.array([16.0, 2.0]))
         # NumPy's logarithm may differ from the C library's in the last bit.
         assert found == pytest.approx(by_numpy, rel=1e-13, abs=1e-13)
 

@@ -26,6 +26,7 @@ _match_fit: Any = compiled(terms.match_fit)
 # Places of the terms in `simkit.learners.pairs.scorer.TERMS`: 0-2 and 5-7 are of the task, 3-4 and
 # 8-13 of request and machine, 14-15 of the moment.
 _NONE: Final = -1
+_BLOCK: Final = 64  # tasks of which one that has changed is looked for
 
 
 class Waiting(NamedTuple):
@@ -72,17 +73,25 @@ def has_space(known: Known, tasks: int) -> bool:
 def recall(waiting: Waiting, known: Known) -> bool:
     """Bring `known` up to date, and return True, if the same tasks wait as before."""
     tasks = len(waiting.index)
-    if known.sizes[0] != tasks:
+    if known.sizes[0] != tasks or _differences(known.index, waiting.index, 0, tasks):
         return False
-    others = 0
-    for t in range(tasks):  # without a way out, so that several are compared at once
-        others += known.index[t] != waiting.index[t]
-    if others:
-        return False
-    for t in range(tasks):
-        if known.left[t] != waiting.left[t] or known.hold[t] != waiting.hold[t]:
-            _see_task(known, t, waiting.hold[t], waiting.left[t])
+    for first in range(0, tasks, _BLOCK):
+        end = min(first + _BLOCK, tasks)
+        if _differences(known.left, waiting.left, first, end) or _differences(
+            known.hold, waiting.hold, first, end
+        ):
+            for t in range(first, end):
+                _see_task(known, t, waiting.hold[t], waiting.left[t])
     return True
+
+
+@compiled
+def _differences(one: Floats, other: Floats, first: int, end: int) -> int:
+    """Return how many numbers differ; without a way out, so that several are compared at once."""
+    count = 0
+    for k in range(first, end):
+        count += one[k] != other[k]
+    return count
 
 
 @compiled
@@ -131,25 +140,23 @@ def _task_parts(
 ) -> Floats:
     """Return (T,) the tasks' parts of the score; `share` is by number of request.
 
-    The terms are those of `task_urgency` and `task_fit`; in a loop without calls and branches the
-    compiler calculates several tasks at once.
+    The terms are those of `task_urgency` and `task_fit`. In a loop without calls, branches and
+    divisions several tasks are calculated at once.
     """
     tasks = known.sizes[0]
     parts, shares = np.empty(tasks), np.empty(tasks)
     for t in range(tasks):
         shares[t] = share[known.number[t]]
-    most, longest = 3.0, max(longest, 1e-12)
+    holds, left, log_hold, log_left = known.hold, known.left, known.log_hold, known.log_left
+    per_s, relative = 1.0 / horizon, slope[6] / max(longest, 1e-12)
     for t in range(tasks):
-        hold = known.hold[t]
-        task_s = known.left[t] * hold * shares[t]
-        longer = hold if hold > task_s else task_s
-        time, work, urgency = hold / horizon, task_s / horizon, longer / horizon
-        time = time if time < most else most
-        work = work if work < most else most
-        urgency = urgency if urgency < most else most
+        time, work = holds[t] * per_s, left[t] * holds[t] * shares[t] * per_s
+        time = time if time < 3.0 else 3.0
+        work = work if work < 3.0 else 3.0
+        urgency = time if time > work else work
         parts[t] = (
-            slope[0] * time + slope[1] * urgency + slope[2] * work + slope[5] * known.log_hold[t]
-            + slope[6] * (hold / longest) + slope[7] * known.log_left[t]
+            slope[0] * time + slope[1] * urgency + slope[2] * work + slope[5] * log_hold[t]
+            + relative * holds[t] + slope[7] * log_left[t]
         )  # fmt: skip
     return parts
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-import numpy as np
-
 from simkit.arrays import Floats, Ints
 from simkit.errors import PluginError
 from simkit.learners.pairs.model import require_numba, weights_of
@@ -80,7 +78,7 @@ class CompiledScores:
         return found
 
     def _recall_others(self, waiting: Any, resources: int) -> None:
-        tasks = len(waiting.index)
+        tasks = len(waiting.rank)
         if not self._placing.has_space(self._known, tasks):
             self._known, self._next = (
                 self._placing.nothing_known(2 * tasks, resources) for _ in range(2)

@@ -32,7 +32,8 @@ _BLOCK: Final = 64  # tasks of which one that has changed is looked for
 class Waiting(NamedTuple):
     """The tasks that wait, by submission; (T,) unless said otherwise."""
 
-    index: Floats
+    rank: Floats
+    """Of submission, ascending."""
     hold: Floats
     """Time for which an instance holds its machine."""
     left: Floats
@@ -46,7 +47,7 @@ class Known(NamedTuple):
 
     sizes: Ints
     """(2,): how many tasks and how many requests there are."""
-    index: Floats
+    rank: Floats
     hold: Floats
     left: Floats
     log_hold: Floats
@@ -59,21 +60,23 @@ class Known(NamedTuple):
 
 def nothing_known(tasks: int, resources: int) -> Known:
     """Return space for so many tasks and twice as many requests."""
-    number = np.empty(tasks, np.int64)
-    columns = [np.empty(tasks) for _ in range(5)]
-    return Known(np.zeros(2, np.int64), *columns, number, np.empty((2 * tasks, resources)))
+    rank, hold, left, log_hold, log_left = np.empty((5, tasks))
+    return Known(
+        np.zeros(2, np.int64), rank, hold, left, log_hold, log_left, np.empty(tasks, np.int64),
+        np.empty((2 * tasks, resources)),
+    )  # fmt: skip
 
 
 def has_space(known: Known, tasks: int) -> bool:
     """Return whether so many tasks fit, although each may ask for what none has asked for."""
-    return tasks <= len(known.index) and known.sizes[1] + tasks <= len(known.request)
+    return tasks <= len(known.rank) and known.sizes[1] + tasks <= len(known.request)
 
 
 @compiled
 def recall(waiting: Waiting, known: Known) -> bool:
     """Bring `known` up to date, and return True, if the same tasks wait as before."""
-    tasks = len(waiting.index)
-    if known.sizes[0] != tasks or _differences(known.index, waiting.index, 0, tasks):
+    tasks = len(waiting.rank)
+    if known.sizes[0] != tasks or _differences(known.rank, waiting.rank, 0, tasks):
         return False
     for first in range(0, tasks, _BLOCK):
         end = min(first + _BLOCK, tasks)
@@ -104,19 +107,19 @@ def _see_task(known: Known, task: int, hold: float, left: float) -> None:
 @compiled
 def recall_others(waiting: Waiting, before: Known, now: Known) -> None:
     """Fill `now`, which has space, with the tasks that wait; of some of them it knows `before`."""
-    tasks, known, old = len(waiting.index), before.sizes[0], 0
+    tasks, known, old = len(waiting.rank), before.sizes[0], 0
     requests, resources = before.sizes[1], len(waiting.request)
     now.request[:requests] = before.request[:requests]
     for t in range(tasks):
-        index = now.index[t] = waiting.index[t]
+        rank = now.rank[t] = waiting.rank[t]
         _see_task(now, t, waiting.hold[t], waiting.left[t])
-        while old < known and before.index[old] < index:
+        while old < known and before.rank[old] < rank:
             old += 1
-        if old < known and before.index[old] == index:
+        if old < known and before.rank[old] == rank:
             now.number[t] = before.number[old]
         else:
             number = 0
-            while number < requests and _differ(now.request[number], waiting.request, t):
+            while number < requests and not _same(now.request[number], waiting.request, t):
                 number += 1
             if number == requests:
                 for r in range(resources):
@@ -127,11 +130,11 @@ def recall_others(waiting: Waiting, before: Known, now: Known) -> None:
 
 
 @compiled
-def _differ(request: Floats, requests: Floats, task: int) -> bool:
+def _same(request: Floats, requests: Floats, task: int) -> bool:
+    same = True
     for r in range(len(request)):
-        if request[r] != requests[r, task]:
-            return True
-    return False
+        same &= request[r] == requests[r, task]
+    return same
 
 
 @compiled

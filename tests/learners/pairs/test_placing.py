@@ -107,8 +107,6 @@ def test_without_tasks_or_machines_nothing_is_placed(machines: int) -> None:
     for tasks in range(2):
         if tasks and machines:
             break
-        placed = scores.place(
-            queue.columns(), capacity.copy(), capacity, np.zeros(2), 0.0, TOTAL
-        )
+        placed = scores.place(queue.columns(), capacity.copy(), capacity, np.zeros(2), 0.0, TOTAL)
         assert placed.shape == (0, 2)
         queue.add(make_task(0, np.random.default_rng(0), 3))

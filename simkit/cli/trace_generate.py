@@ -1,4 +1,4 @@
-"""The command `simkit trace generate`: a log by a model, or tables like Alibaba's."""
+"""The command `simkit trace generate`: a log by a model, tables like Alibaba's, or programs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from simkit.progress import PATIENCE_S, progress_bar
 
 TABLES = "alibaba2017"
 """The model that writes a folder of tables instead of a log."""
+PROGRAMS = "elf-bursts"
+"""Not a model: programs are compiled and run, and what is measured goes into a folder."""
 
 
 def generate(
@@ -24,14 +26,15 @@ def generate(
         str,
         typer.Argument(
             help="lublin, poisson, bernoulli, uniform, bimodal or any other type of workload that "
-            "draws rigid jobs; or alibaba2017.",
+            "draws rigid jobs; or alibaba2017; or elf-bursts.",
         ),
     ],
     target: Annotated[
         Path | None,
         typer.Argument(
             metavar="TARGET",
-            help="The SWF log to write (.gz packs it); of alibaba2017 a new folder for its tables.",
+            help="The SWF log to write (.gz packs it); of alibaba2017 a new folder for its tables, "
+            "of elf-bursts one for its table and its measurements.",
             show_default=False,
         ),
     ] = None,
@@ -39,7 +42,9 @@ def generate(
         Path | None,
         typer.Option("--output", "-o", help="The same as TARGET.", show_default=False),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="How many jobs.")] = 1000,
+    jobs: Annotated[
+        int, typer.Option(min=1, help="How many jobs; of elf-bursts: programs.")
+    ] = 1000,
     processors: Annotated[
         int | None,
         typer.Option(min=1, help="Size of the machine; default: 128.", show_default=False),
@@ -79,27 +84,62 @@ def generate(
         ),
     ] = None,
     packed: Annotated[bool, typer.Option("--gzip", help="alibaba2017: write .csv.gz.")] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            "-j",
+            min=1,
+            help="elf-bursts: processors to measure on; default: all.",
+            show_default=False,
+        ),
+    ] = None,
     no_progress: NoProgress = False,
 ) -> None:
     """Generate a log by a model and write it as SWF, or tables like Alibaba's trace of 2017.
 
     The keys of --set are those of the scenario's workload of that type, e.g. --set users=20.
+    elf-bursts is no model: it compiles C++ programs, and measures the sections of their ELF files
+    and how long they run. The same command goes on with what an interrupted one has left.
     """
     if (target is None) == (output is None):
         raise typer.BadParameter("name the place to write to once, as TARGET or with --output")
     place = target or output
     assert place is not None  # one of them is given
-    of_logs = {"--processors": processors, "--load": load, "--set": settings}
-    of_tables = {
-        "--machines": machines, "--usage-interval": usage_interval, "--gzip": packed or None,
+    options = {
+        "a log": {"--processors": processors, "--load": load, "--set": settings},
+        TABLES: {
+            "--machines": machines, "--usage-interval": usage_interval, "--gzip": packed or None,
+        },
+        PROGRAMS: {"--workers": workers},
     }  # fmt: skip
-    foreign = of_logs if model == TABLES else of_tables
-    if given := [name for name, value in foreign.items() if value is not None]:
-        own = ", ".join(of_tables if foreign is of_logs else of_logs)
-        raise typer.BadParameter(f"{model} has no {', '.join(given)}; it has {own}")
-    if model != TABLES:
+    own = options.pop(model if model in options else "a log")
+    given = [
+        name for foreign in options.values() for name, value in foreign.items() if value is not None
+    ]
+    if given:
+        raise typer.BadParameter(f"{model} has no {', '.join(given)}; it has {', '.join(own)}")
+    if model == PROGRAMS:
+        _measure_programs(place, jobs, workers, seed, show_progress=not no_progress)
+    elif model == TABLES:
+        _generate_tables(
+            place, jobs, machines, usage_interval, packed, seed, show_progress=not no_progress
+        )
+    else:
         _generate_log(model, place, jobs, processors, load, seed, settings or [])
-        return
+
+
+def _generate_tables(
+    place: Path,
+    jobs: int,
+    machines: int | None,
+    usage_interval: str | None,
+    packed: bool,
+    seed: int,
+    *,
+    show_progress: bool,
+) -> None:
+    """Generate tables and print how many rows they have."""
     from simkit.cli.text import print_pairs
 
     rows = generate_tables(
@@ -109,7 +149,7 @@ def generate(
         usage_interval=usage_interval or "5m",
         packed=packed,
         seed=seed,
-        show_progress=not no_progress,
+        show_progress=show_progress,
     )
     print_pairs(f"{place} written", "rows", {name: f"{count:,}" for name, count in rows.items()})
 
@@ -174,7 +214,7 @@ def generate_tables(
         raise ScenarioError(f"--usage-interval: {error}") from None
     if interval != int(interval):
         raise ScenarioError(f"--usage-interval: {usage_interval} is not in whole seconds; round it")
-    with _instances_written(enabled=show_progress) as progress:
+    with _progress("instances", enabled=show_progress) as progress:
         rows: dict[str, int] = plugins.find("simkit.tools", "trace.generate.alibaba2017")(
             folder,
             jobs=jobs,
@@ -187,13 +227,25 @@ def generate_tables(
     return rows
 
 
+def _measure_programs(
+    folder: Path, programs: int, workers: int | None, seed: int, *, show_progress: bool
+) -> None:
+    """Measure programs, and say where the table is."""
+    from simkit import plugins
+
+    measure = plugins.find("simkit.tools", "trace.generate.elf-bursts")
+    with _progress("programs", enabled=show_progress) as progress:
+        table = measure(folder, rows=programs, workers=workers, seed=seed, progress=progress)
+    echo(f"{table} written: {programs:,} programs; {table.with_name('README.md')} describes them")
+
+
 @contextmanager
-def _instances_written(*, enabled: bool) -> Iterator[Callable[[int, int], None] | None]:
-    """Yield what the generator tells of (instances written, in all); a bar if it takes long."""
+def _progress(unit: str, *, enabled: bool) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield what a generator tells of (done, in all); a bar if it takes long."""
     if not (enabled and sys.stderr.isatty()):
         yield None
         return
-    begin, bar = perf_counter(), progress_bar("instances", "")
+    begin, bar = perf_counter(), progress_bar(unit, "")
     rows: list[Any] = []
 
     def show(done: int, total: int) -> None:

@@ -1,0 +1,230 @@
+"""Measures programs: the sizes of their sections and how long they run.
+
+The idea is that of "SchedQRM" (CCIT 2019), which predicts the burst time of a job from what its
+ELF file looks like, but whose data are not public. A row of the table is a C++ program, compiled
+for one size of its input at one level of optimisation, with its section sizes and its processor
+time, which is the smallest of three runs. Some rows are measured again at the end, so that the
+noise of the times is known.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from itertools import count, islice
+from pathlib import Path
+from queue import SimpleQueue
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import numpy as np
+
+from simkit.errors import TraceError, did_you_mean
+from simkit.seeds import stream
+from simkit.traces.elf_bursts.card import write_card
+from simkit.traces.elf_bursts.measurements import Measurements
+from simkit.traces.elf_bursts.plan import LONGEST_S, curve_name, planned
+from simkit.traces.elf_bursts.programs import (
+    KINDS,
+    LEVELS,
+    Program,
+    compiler_version,
+    find_compiler,
+)
+from simkit.traces.elf_bursts.run_time import pin, processors, run_time_s
+from simkit.traces.elf_bursts.signature import read_signature
+from simkit.traces.elf_bursts.sizes import RunTimes
+from simkit.traces.elf_bursts.table import bursts_table
+
+__all__ = ["KINDS", "generate_elf_bursts"]
+
+Progress = Callable[[int, int], None]
+"""Takes (steps made, steps in all): a step is a row, or the sizes of a program."""
+T = TypeVar("T")
+
+RUNS = 3
+"""Runs of a program; the smallest time counts."""
+_AGAIN_EVERY = 20  # of so many rows one is measured again
+_CURVE_RUNS = 2
+
+
+def generate_elf_bursts(
+    folder: Path, *, rows: int, kinds: Sequence[str] = KINDS, workers: int | None = None,
+    seed: int = 0, progress: Progress | None = None,
+) -> Path:  # fmt: skip
+    """Measure programs, and write ``bursts.parquet`` and a data card into a folder.
+
+    What was measured is kept in the folder as it is made: after an interruption the same command
+    goes on, and one with more rows adds to those that are there.
+
+    Args:
+        folder: for table, card and measurements.
+        rows: programs in the table.
+        kinds: of programs.
+        workers: processors to measure on, one program on each at a time; None: all.
+        seed: of sizes, levels and wanted run times.
+        progress: told of each step.
+
+    Returns the path of the table. Raises TraceError if there is no compiler, if the folder holds
+    other measurements or cannot be written, or if there are too few processors.
+    """
+    for kind in kinds:
+        if kind not in KINDS:
+            raise TraceError(
+                f"elf-bursts: no program is called {kind!r}{did_you_mean(kind, KINDS)}"
+            )
+    compiler = find_compiler()
+    made_by = {
+        "seed": seed, "kinds": list(kinds), "machine": _machine(),
+        "compiler": compiler_version(compiler),
+    }  # fmt: skip
+    there = processors()
+    if workers is not None and workers > len(there):
+        raise TraceError(
+            f"elf-bursts: --workers is {workers}, and there are {len(there)} processors; a program "
+            "is measured alone on one"
+        )
+    kept = Measurements.in_folder(folder, made_by)
+    steps = len(kinds) * len(LEVELS) + rows + rows // _AGAIN_EVERY
+
+    def advance() -> None:
+        if progress is not None:
+            made = len(kept.curves) + len(kept.rows) + len(kept.again)
+            progress(min(made, steps), steps)
+
+    with _Bench(compiler, there[:workers]) as bench:
+        _measure_curves(bench, kept, kinds, advance)
+        programs = _measure_rows(bench, kept, kinds, rows, seed, advance)
+        _measure_again(bench, kept, programs, advance)
+    table = bursts_table(programs, kept, rows)
+    path = folder / "bursts.parquet"
+    table.write_parquet(path)
+    write_card(folder / "README.md", table, made_by, left_out=len(programs) - rows)
+    return path
+
+
+class _Bench:
+    """Compiles and runs programs, one on each processor at a time."""
+
+    def __init__(self, compiler: str, there: Sequence[int]) -> None:
+        self._compiler = compiler
+        self._free: SimpleQueue[int] = SimpleQueue()
+        for processor in there:
+            self._free.put(processor)
+        self.workers = len(there)
+        self._pool = ThreadPoolExecutor(len(there), initializer=self._begin)
+
+    def __enter__(self) -> _Bench:
+        self._folder = TemporaryDirectory(prefix="simkit-elf-bursts-")
+        self._numbers = count()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+        self._folder.cleanup()
+
+    def _begin(self) -> None:
+        pin(self._free.get())
+
+    def each(
+        self, work: Callable[[T], Any], things: Iterator[tuple[int, T]]
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield (number, result) of numbered things, as they are done; few wait at a time."""
+        waiting: dict[Future[Any], int] = {}
+        while True:
+            for number, thing in islice(things, 2 * self.workers - len(waiting)):
+                waiting[self._pool.submit(work, thing)] = number
+            if not waiting:
+                return
+            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield waiting.pop(future), future.result()
+
+    @contextmanager
+    def compiled(self, program: Program) -> Iterator[Path]:
+        """Yield the path of the program's file."""
+        path = Path(self._folder.name) / f"{program.kind}-{next(self._numbers)}"
+        try:
+            program.compile(self._compiler, path)
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def time_of(self, program: Program, runs: int = RUNS) -> float | None:
+        """Return the smallest of some run times in seconds; None: it takes too long."""
+        with self.compiled(program) as path:
+            times = run_time_s(path, LONGEST_S, runs)
+        return None if times is None else min(times)
+
+    def row_of(self, program: Program) -> dict[str, Any] | None:
+        """Return signature and run times of a program; None: it takes too long."""
+        with self.compiled(program) as path:
+            times = run_time_s(path, LONGEST_S, RUNS)
+            if times is None or min(times) >= LONGEST_S:
+                return None
+            return {"signature": read_signature(path), "times": times}
+
+
+def _measure_curves(
+    bench: _Bench, kept: Measurements, kinds: Sequence[str], advance: Callable[[], None]
+) -> None:
+    """Measure the run times by size of what has none."""
+
+    def curve(of: tuple[str, str]) -> RunTimes:
+        def measure(size: int) -> float:
+            found = bench.time_of(Program(*of, heap=False, size=size), _CURVE_RUNS)
+            return np.inf if found is None else found
+
+        return RunTimes.measured(measure, LONGEST_S)
+
+    missing = [(k, v) for k in kinds for v in LEVELS if curve_name(k, v) not in kept.curves]
+    for number, found in bench.each(curve, iter(list(enumerate(missing)))):
+        name = curve_name(*missing[number])
+        kept.add_curve(name, found.size.tolist(), found.time_s.tolist())
+        advance()
+
+
+def _measure_rows(
+    bench: _Bench, kept: Measurements, kinds: Sequence[str], rows: int, seed: int,
+    advance: Callable[[], None],
+) -> list[Program]:  # fmt: skip
+    """Measure until enough rows are there; return the programs, those left out among them."""
+    curves = {name: RunTimes.of(*curve) for name, curve in kept.curves.items()}
+    plan, programs = planned(kinds, curves, stream(seed, "elf-bursts")), []
+    while True:
+        short = rows - sum(kept.rows.get(number) is not None for number in range(len(programs)))
+        if not short:
+            return programs
+        first = len(programs)
+        programs += islice(plan, short)
+        todo = [n for n in range(first, len(programs)) if n not in kept.rows]
+        for number, row in bench.each(bench.row_of, iter([(n, programs[n]) for n in todo])):
+            kept.add_row(number, row)
+            advance()
+
+
+def _measure_again(
+    bench: _Bench, kept: Measurements, programs: Sequence[Program], advance: Callable[[], None]
+) -> None:
+    """Measure some rows a second time."""
+    todo = [
+        (number, programs[number])
+        for number in range(0, len(programs), _AGAIN_EVERY)
+        if kept.rows[number] is not None and number not in kept.again
+    ]
+    for number, run_s in bench.each(bench.time_of, iter(todo)):
+        kept.add_again(number, run_s)
+        advance()
+
+
+def _machine() -> str:
+    """Return the name of the processor."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()

@@ -1,0 +1,114 @@
+"""The file in which measurements are kept as they are made, so that a stopped command can go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from simkit.errors import TraceError
+
+__all__ = ["Measurements"]
+
+_FORM = 1
+
+
+@dataclass
+class Measurements:
+    """What has been measured so far, one JSON object a line; the first says by what."""
+
+    path: Path
+    curves: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    """Sizes and run times in seconds of each program, by its kind and level."""
+    rows: dict[int, dict[str, Any] | None] = field(default_factory=dict)
+    """Signature and run times by number of row; None: it took too long."""
+    again: dict[int, float | None] = field(default_factory=dict)
+    """The run time of a row at another time, in seconds; None: it took too long."""
+
+    @classmethod
+    def in_folder(cls, folder: Path, made_by: Mapping[str, Any]) -> Measurements:
+        """Open the file of a folder, or begin one.
+
+        Args:
+            folder: where it is; made if absent.
+            made_by: seed, machine and compiler; those of the file must be the same.
+
+        Raises TraceError if they are not, or if the file is not one of these.
+        """
+        found = cls(folder / "measured.jsonl")
+        first = {"form": _FORM, **made_by}
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if not found.path.exists():
+                found._append(first)
+                return found
+            text = found.path.read_text(encoding="utf-8")
+            lines = text.splitlines(keepends=True)
+            if lines and not lines[-1].endswith("\n"):  # cut off as it was written
+                lines.pop()
+                found.path.write_text("".join(lines), encoding="utf-8")
+        except OSError as error:
+            raise _cannot(folder, error) from None
+        records = [_parsed(found.path, number, line) for number, line in enumerate(lines, 1)]
+        if not records:
+            found._append(first)
+            return found
+        if others := [key for key in first if records[0].get(key) != first[key]]:
+            key = others[0]
+            raise TraceError(
+                f"{found.path}: {key} is {records[0].get(key)!r} there, and {first[key]!r} now; "
+                "go on with the same, or name a new folder"
+            )
+        for record in records[1:]:
+            found._take(record)
+        return found
+
+    def add_curve(self, name: str, sizes: list[float], times: list[float]) -> None:
+        """Keep the run times of a program by size."""
+        self.curves[name] = sizes, times
+        self._append({"curve": name, "sizes": sizes, "times": times})
+
+    def add_row(self, number: int, row: dict[str, Any] | None) -> None:
+        """Keep a row."""
+        self.rows[number] = row
+        self._append({"row": number, "found": row})
+
+    def add_again(self, number: int, run_s: float | None) -> None:
+        """Keep the run time of a row that was measured again."""
+        self.again[number] = run_s
+        self._append({"again": number, "run_s": run_s})
+
+    def _take(self, record: dict[str, Any]) -> None:
+        if "curve" in record:
+            self.curves[record["curve"]] = record["sizes"], record["times"]
+        elif "row" in record:
+            self.rows[record["row"]] = record["found"]
+        else:
+            self.again[record["again"]] = record["run_s"]
+
+    def _append(self, record: Mapping[str, Any]) -> None:
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise _cannot(self.path.parent, error) from None
+
+
+def _parsed(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        record = None
+    if not isinstance(record, dict) or not {"form", "curve", "row", "again"} & record.keys():
+        raise TraceError(
+            f"{path}, line {number}: is not a measurement; delete the file, or name a new folder"
+        )
+    return record
+
+
+def _cannot(folder: Path, error: OSError) -> TraceError:
+    return TraceError(
+        f"{folder}: cannot be used: {error.strerror or error}; name another folder, or make room"
+    )

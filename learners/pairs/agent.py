@@ -7,17 +7,18 @@ policy: {agent: trainings/mine, compat: cloudsimpy, args: {choose: sample}}
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from math import inf
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from simkit import plugins
 from simkit.arrays import Floats, Ints
-from simkit.errors import PolicyError, RunError
+from simkit.errors import PluginError, PolicyError, RunError
 from simkit.learners.bundle import Bundle
-from simkit.learners.pairs.compiled_scores import CompiledScores, compiled_scores
 from simkit.learners.pairs.description import PairDescription
+from simkit.learners.pairs.model import require_numba
 from simkit.learners.pairs.scorer import PairScorer, feature_names
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.fitness import FitnessPolicy
@@ -31,6 +32,9 @@ from simkit.policy.task import Task
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
 
+if TYPE_CHECKING:
+    from simkit.learners.pairs.compiled_scores import CompiledScores
+
 __all__ = ["PairAgent", "ScorerFitness"]
 
 Choose = Literal["sample", "greedy"]
@@ -39,11 +43,23 @@ Choose = Literal["sample", "greedy"]
 _MANY = 2**23  # pairs after which a scorer is compiled, which takes as long as half of them
 
 
+def compiled_scores(scorer: PairScorer) -> CompiledScores | None:
+    """Return a scorer of terms as compiled code; None without numba."""
+    try:
+        require_numba()
+    except PluginError:
+        return None
+    found: CompiledScores = import_module("simkit.learners.pairs.compiled_scores").CompiledScores(
+        scorer
+    )
+    return found
+
+
 class ScorerFitness(WorkFitness):
     """A scorer as a pair fitness.
 
     In a long run a scorer of terms is compiled, if numba is there; its scores stay the same, but
-    for the last bit of a logarithm.
+    for their last bits.
     """
 
     def __init__(self, scorer: PairScorer) -> None:
@@ -77,8 +93,8 @@ class ScorerFitness(WorkFitness):
         self._scored += len(pairs)
         return self.scorer.scores(self.features(pairs))
 
-    def place(self, columns: QueueColumns, free: Floats, capacity: Floats) -> Ints | None:
-        """Return the instances to place, as a `PairFitness` may; only a compiled sum does it."""
+    def place_all(self, columns: QueueColumns, free: Floats, capacity: Floats) -> Ints | None:
+        """Plan a whole decision, as a `PairFitness` may; only a compiled sum without layers can."""
         if self._compiled is None or self.scorer.layers:
             return None
         return self._compiled.place(

@@ -1,8 +1,9 @@
 """A whole decision, compiled: pairs placed by a weighted sum of terms, the best one first.
 
-The sum has a part of the task, a part of request and machine, and a part of the moment, which all
-pairs share and which decides nothing. So among the tasks that ask for the same the one whose own
-part is largest goes first, on any machine; a decision looks at these alone.
+The sum has a part that depends on the task, one that depends on its request and the machine, and
+one that depends only on the time of the decision; all pairs share the last, so it is left out. Of
+the tasks with the same request, the one with the largest part of its own goes first, on any
+machine; so a decision looks at one task for each request.
 """
 
 from __future__ import annotations
@@ -15,18 +16,16 @@ from simkit.arrays import Floats, Ints
 from simkit.learners.pairs.pair_kernel import compiled
 from simkit.policy.pairs import terms
 
-__all__ = ["Known", "Waiting", "has_space", "nothing_known", "place_best", "recall",
-           "recall_others"]  # fmt: skip
+__all__ = ["TaskCache", "Waiting", "empty_cache", "has_space", "place_best", "rebuild",
+           "update_in_place"]  # fmt: skip
 
 _horizon_s: Any = compiled(terms.horizon_s)
 _surplus: Any = compiled(terms.surplus)
 _match_urgency: Any = compiled(terms.match_urgency)
 _match_fit: Any = compiled(terms.match_fit)
 
-# Places of the terms in `simkit.learners.pairs.scorer.TERMS`: 0-2 and 5-7 are of the task, 3-4 and
-# 8-13 of request and machine, 14-15 of the moment.
 _NONE: Final = -1
-_BLOCK: Final = 64  # tasks of which one that has changed is looked for
+_BLOCK: Final = 64  # tasks compared at a time when looking for changes
 
 
 class Waiting(NamedTuple):
@@ -42,191 +41,208 @@ class Waiting(NamedTuple):
     """(R, T) what an instance asks for."""
 
 
-class Known(NamedTuple):
-    """What a decision knows of tasks from the one before; (N,) unless said otherwise."""
+class TaskCache(NamedTuple):
+    """What a decision keeps of tasks for the next one; (N,) unless said otherwise."""
 
     sizes: Ints
-    """(2,): how many tasks and how many requests there are."""
+    """(2,): how many tasks and how many different requests there are."""
     rank: Floats
     hold: Floats
     left: Floats
     log_hold: Floats
     log_left: Floats
-    number: Ints
-    """Of the task's request."""
+    request_row: Ints
+    """Row of the task's request in `request`."""
     request: Floats
-    """(2 N, R) by its number."""
+    """(2 N, R) different requests."""
+    lookup: Ints
+    """(4 N,) hash table: rows of `request`, -1 where there is none."""
 
 
-def nothing_known(tasks: int, resources: int) -> Known:
-    """Return space for so many tasks and twice as many requests."""
+def empty_cache(tasks: int, resources: int) -> TaskCache:
+    """Return a cache with space for so many tasks and twice as many requests."""
     rank, hold, left, log_hold, log_left = np.empty((5, tasks))
-    return Known(
+    return TaskCache(
         np.zeros(2, np.int64), rank, hold, left, log_hold, log_left, np.empty(tasks, np.int64),
-        np.empty((2 * tasks, resources)),
+        np.empty((2 * tasks, resources)), np.full(4 * tasks, _NONE),
     )  # fmt: skip
 
 
-def has_space(known: Known, tasks: int) -> bool:
-    """Return whether so many tasks fit, although each may ask for what none has asked for."""
-    return tasks <= len(known.rank) and known.sizes[1] + tasks <= len(known.request)
+def has_space(cache: TaskCache, tasks: int) -> bool:
+    """Return whether so many tasks fit, even if every one of them has a new request."""
+    return tasks <= len(cache.rank) and cache.sizes[1] + tasks <= len(cache.request)
 
 
 @compiled
-def recall(waiting: Waiting, known: Known) -> bool:
-    """Bring `known` up to date, and return True, if the same tasks wait as before."""
+def update_in_place(waiting: Waiting, cache: TaskCache) -> bool:
+    """Bring a cache up to date and return True, if it holds the tasks that wait."""
     tasks = len(waiting.rank)
-    if known.sizes[0] != tasks or _differences(known.rank, waiting.rank, 0, tasks):
+    if cache.sizes[0] != tasks or _differences(cache.rank, waiting.rank, 0, tasks):
         return False
-    for first in range(0, tasks, _BLOCK):
-        end = min(first + _BLOCK, tasks)
-        if _differences(known.left, waiting.left, first, end) or _differences(
-            known.hold, waiting.hold, first, end
+    for start in range(0, tasks, _BLOCK):
+        end = min(start + _BLOCK, tasks)
+        if _differences(cache.left, waiting.left, start, end) or _differences(
+            cache.hold, waiting.hold, start, end
         ):
-            for t in range(first, end):
-                _see_task(known, t, waiting.hold[t], waiting.left[t])
+            for t in range(start, end):
+                _store_task(cache, t, waiting.hold[t], waiting.left[t])
     return True
 
 
 @compiled
-def _differences(one: Floats, other: Floats, first: int, end: int) -> int:
-    """Return how many numbers differ; without a way out, so that several are compared at once."""
+def _differences(one: Floats, other: Floats, start: int, end: int) -> int:
+    """Return how many numbers differ; no early exit, so that the loop vectorises."""
     count = 0
-    for k in range(first, end):
+    for k in range(start, end):
         count += one[k] != other[k]
     return count
 
 
 @compiled
-def _see_task(known: Known, task: int, hold: float, left: float) -> None:
-    known.hold[task], known.left[task] = hold, left
-    known.log_hold[task] = np.log(max(hold, 1.0)) / 7.0
-    known.log_left[task] = np.log(1.0 + left) / 7.0
+def _store_task(cache: TaskCache, task: int, hold: float, left: float) -> None:
+    cache.hold[task], cache.left[task] = hold, left
+    cache.log_hold[task] = np.log(max(hold, 1.0)) / 7.0
+    cache.log_left[task] = np.log(1.0 + left) / 7.0
 
 
 @compiled
-def recall_others(waiting: Waiting, before: Known, now: Known) -> None:
-    """Fill `now`, which has space, with the tasks that wait; of some of them it knows `before`."""
+def rebuild(waiting: Waiting, before: TaskCache, cache: TaskCache) -> None:
+    """Fill a cache, which has space; requests are numbered as `before`, and new ones added."""
     tasks, known, old = len(waiting.rank), before.sizes[0], 0
-    requests, resources = before.sizes[1], len(waiting.request)
-    now.request[:requests] = before.request[:requests]
+    requests = before.sizes[1]
+    cache.request[:requests] = before.request[:requests]
+    cache.lookup[:] = before.lookup
+    asked = np.empty(len(waiting.request))
     for t in range(tasks):
-        rank = now.rank[t] = waiting.rank[t]
-        _see_task(now, t, waiting.hold[t], waiting.left[t])
+        rank = cache.rank[t] = waiting.rank[t]
+        _store_task(cache, t, waiting.hold[t], waiting.left[t])
         while old < known and before.rank[old] < rank:
             old += 1
         if old < known and before.rank[old] == rank:
-            now.number[t] = before.number[old]
-        else:
-            number = 0
-            while number < requests and not _same(now.request[number], waiting.request, t):
-                number += 1
-            if number == requests:
-                for r in range(resources):
-                    now.request[number, r] = waiting.request[r, t]
-                requests += 1
-            now.number[t] = number
-    now.sizes[0], now.sizes[1] = tasks, requests
+            cache.request_row[t] = before.request_row[old]
+            continue
+        asked[:] = waiting.request[:, t]
+        place = _find(asked, cache)
+        if cache.lookup[place] == _NONE:
+            cache.lookup[place] = requests
+            cache.request[requests] = asked
+            requests += 1
+        cache.request_row[t] = cache.lookup[place]
+    cache.sizes[0], cache.sizes[1] = tasks, requests
 
 
 @compiled
-def _same(request: Floats, requests: Floats, task: int) -> bool:
-    same = True
-    for r in range(len(request)):
-        same &= request[r] == requests[r, task]
-    return same
+def _find(request: Floats, cache: TaskCache) -> int:
+    """Return the place of a request (R,) in the hash table: where it is, or where it may go."""
+    mixed = np.uint64(0)
+    for bits in request.view(np.uint64):
+        mixed = (mixed ^ bits) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(32)
+    place = int(np.int64(mixed % np.uint64(len(cache.lookup))))
+    while cache.lookup[place] != _NONE:
+        same = True
+        for r in range(len(request)):
+            same &= cache.request[cache.lookup[place], r] == request[r]
+        if same:
+            break
+        place = place + 1 if place + 1 < len(cache.lookup) else 0
+    return place
 
 
 @compiled
-def _task_parts(
-    known: Known, share: Floats, horizon: float, longest: float, slope: Floats
+def _task_scores(
+    cache: TaskCache, share: Floats, horizon: float, longest: float, slope: Floats
 ) -> Floats:
-    """Return (T,) the tasks' parts of the score; `share` is by number of request.
+    """Return (T,) the parts of the score that depend on the task; `share` is by request.
 
-    The terms are those of `task_urgency` and `task_fit`. In a loop without calls, branches and
-    divisions several tasks are calculated at once.
+    The terms are those of `task_urgency` and `task_fit`, at positions 0 to 2 and 5 to 7 of `TERMS`.
+    The loop has no calls, branches or divisions, so the compiler vectorises it.
     """
-    tasks = known.sizes[0]
-    parts, shares = np.empty(tasks), np.empty(tasks)
+    tasks = cache.sizes[0]
+    scores, shares = np.empty(tasks), np.empty(tasks)
     for t in range(tasks):
-        shares[t] = share[known.number[t]]
-    holds, left, log_hold, log_left = known.hold, known.left, known.log_hold, known.log_left
+        shares[t] = share[cache.request_row[t]]
+    holds, left, log_hold, log_left = cache.hold, cache.left, cache.log_hold, cache.log_left
     per_s, relative = 1.0 / horizon, slope[6] / max(longest, 1e-12)
     for t in range(tasks):
         time, work = holds[t] * per_s, left[t] * holds[t] * shares[t] * per_s
         time = time if time < 3.0 else 3.0
         work = work if work < 3.0 else 3.0
         urgency = time if time > work else work
-        parts[t] = (
+        scores[t] = (
             slope[0] * time + slope[1] * urgency + slope[2] * work + slope[5] * log_hold[t]
             + relative * holds[t] + slope[7] * log_left[t]
         )  # fmt: skip
-    return parts
+    return scores
 
 
 @compiled
-def _see_machine(
-    found: Floats, free: Floats, capacity: Floats, request: Floats, first: Ints, above: Floats,
+def _score_matches(
+    scores: Floats, free: Floats, capacity: Floats, request: Floats, best: Ints, above: Floats,
     slope: Floats,
 ) -> None:  # fmt: skip
-    """Fill (N,) `found` with the part of the score of each request that fits; the others: -inf."""
+    """Fill (N,) `scores` with the part of each request on a machine; -inf where it has no room.
+
+    The terms are those of `match_urgency` and `match_fit`, at positions 3, 4 and 8 to 13 of
+    `TERMS`.
+    """
     resources = len(above)
     asked, spare, largest = np.empty(resources), np.empty(resources), np.empty(resources)
     for r in range(resources):
         largest[r] = capacity[r] if capacity[r] > 0 else 1.0
         spare[r] = free[r] / largest[r]
-    for n in range(len(first)):
-        found[n] = -np.inf
-        fits = first[n] != _NONE
+    for n in range(len(best)):
+        scores[n] = -np.inf
+        fits = best[n] != _NONE
         for r in range(resources):
             fits &= request[n, r] <= max(free[r], 0.0)
             asked[r] = request[n, r] / largest[r]
         if fits:
             balance, cosine = _match_urgency(asked, spare, above)
             of_fit = _match_fit(asked, spare, above)
-            part = slope[3] * balance + slope[4] * cosine
+            score = slope[3] * balance + slope[4] * cosine
             for k in range(6):
-                part += slope[8 + k] * of_fit[k]
-            found[n] = part
+                score += slope[8 + k] * of_fit[k]
+            scores[n] = score
 
 
 @compiled
-def _best(found: Floats, parts: Floats, first: Ints) -> tuple[float, int]:
+def _best_on(match_scores: Floats, task_scores: Floats, best: Ints) -> tuple[float, int]:
     """Return the highest score on a machine and its task; the first of those that score alike."""
-    best, task = -np.inf, _NONE
-    for n in range(len(first)):
-        if first[n] != _NONE and found[n] > -np.inf:
-            score = parts[first[n]] + found[n]
-            if score > best or (score == best and first[n] < task):
-                best, task = score, first[n]
-    return best, task
+    highest, task = -np.inf, _NONE
+    for n in range(len(best)):
+        if best[n] != _NONE and match_scores[n] > -np.inf:
+            score = task_scores[best[n]] + match_scores[n]
+            if score > highest or (score == highest and best[n] < task):
+                highest, task = score, best[n]
+    return highest, task
 
 
 @compiled
-def _first_of(number: int, known: Known, parts: Floats, left: Floats) -> int:
-    """Return the task that goes first among those of a request; -1: none is left."""
-    first = _NONE
-    for t in range(known.sizes[0]):
+def _best_with(request_row: int, cache: TaskCache, task_scores: Floats, left: Floats) -> int:
+    """Return the task that goes first among those with a request; -1: none is left."""
+    best = _NONE
+    for t in range(cache.sizes[0]):
         if (
-            known.number[t] == number
+            cache.request_row[t] == request_row
             and left[t] > 0
-            and (first == _NONE or parts[t] > parts[first])
+            and (best == _NONE or task_scores[t] > task_scores[best])
         ):
-            first = t
-    return first
+            best = t
+    return best
 
 
 @compiled
 def place_best(
-    known: Known, free: Floats, capacity: Floats, total: Floats, work: Floats, longest: float,
+    cache: TaskCache, free: Floats, capacity: Floats, total: Floats, work: Floats, longest: float,
     slope: Floats,
 ) -> Ints:  # fmt: skip
     """Return (n, 2): the rows of task and machine of each instance placed, in order.
 
-    Ties go to the first task, then to the first machine.
+    Equal scores go to the first task, then to the first machine.
 
     Args:
-        known: the tasks that wait, as `recall` leaves them.
+        cache: the tasks that wait, up to date.
         free: (M, R) free amounts of the machines to try; changed.
         capacity: (M, R) their totals.
         total: (R,) the cluster's capacity, above 0.
@@ -234,25 +250,25 @@ def place_best(
         longest: the longest time for which a waiting task holds a machine.
         slope: (F,) what a score rises by with each term.
     """
-    tasks, requests = known.sizes[0], known.sizes[1]
+    tasks, requests = cache.sizes[0], cache.sizes[1]
     machines, resources = free.shape
-    share, first = np.zeros(requests), np.full(requests, _NONE)
+    share, best = np.zeros(requests), np.full(requests, _NONE)
     for n in range(requests):
         for r in range(resources):
-            share[n] = max(share[n], known.request[n, r] / total[r])
-    parts = _task_parts(known, share, _horizon_s(work), longest, slope)
+            share[n] = max(share[n], cache.request[n, r] / total[r])
+    task_scores = _task_scores(cache, share, _horizon_s(work), longest, slope)
     for t in range(tasks):
-        n = known.number[t]
-        if first[n] == _NONE or parts[t] > parts[first[n]]:
-            first[n] = t
+        n = cache.request_row[t]
+        if best[n] == _NONE or task_scores[t] > task_scores[best[n]]:
+            best[n] = t
     above = np.empty(resources)
     _surplus(work, above)
-    found, request = np.empty((machines, requests)), known.request
+    matches, request = np.empty((machines, requests)), cache.request
     score, task = np.empty(machines), np.empty(machines, np.int64)
     for m in range(machines):
-        _see_machine(found[m], free[m], capacity[m], request, first, above, slope)
-        score[m], task[m] = _best(found[m], parts, first)
-    left, placed, count = known.left[:tasks].copy(), np.empty((16, 2), np.int64), 0
+        _score_matches(matches[m], free[m], capacity[m], request, best, above, slope)
+        score[m], task[m] = _best_on(matches[m], task_scores, best)
+    left, placed, count = cache.left[:tasks].copy(), np.empty((16, 2), np.int64), 0
     while machines:
         m = 0
         for other in range(1, machines):
@@ -268,14 +284,14 @@ def place_best(
         placed[count, 0], placed[count, 1] = t, m
         count += 1
         left[t] -= 1
-        n = known.number[t]
+        n = cache.request_row[t]
         for r in range(resources):
             free[m, r] -= request[n, r]
         if left[t] <= 0:
-            first[n] = _first_of(n, known, parts, left)
+            best[n] = _best_with(n, cache, task_scores, left)
             for other in range(machines):
                 if task[other] == t:
-                    score[other], task[other] = _best(found[other], parts, first)
-        _see_machine(found[m], free[m], capacity[m], request, first, above, slope)
-        score[m], task[m] = _best(found[m], parts, first)
+                    score[other], task[other] = _best_on(matches[other], task_scores, best)
+        _score_matches(matches[m], free[m], capacity[m], request, best, above, slope)
+        score[m], task[m] = _best_on(matches[m], task_scores, best)
     return placed[:count]

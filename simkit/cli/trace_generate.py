@@ -106,7 +106,7 @@ def generate(
         raise typer.BadParameter("name the place to write to once, as TARGET or with --output")
     place = target or output
     assert place is not None  # one of them is given
-    options = {
+    options: dict[str, dict[str, object]] = {
         "a log": {"--processors": processors, "--load": load, "--set": settings},
         TABLES: {
             "--machines": machines, "--usage-interval": usage_interval, "--gzip": packed or None,

@@ -36,7 +36,7 @@ from simkit.policy.task import Placement, Task
 
 _PART = 128  # machines tried first, as these often suffice; then twice as many, and so on
 
-_MOST_IN_ONE_STEP = 64  # machines: where there are more, many are alike
+_MOST_AT_ONCE = 64  # machines; above this, scoring equal machines once is faster
 
 _MANY = 4096  # from so many machines on, those in the same state are scored once for each task
 
@@ -105,9 +105,9 @@ class PairFitness(Protocol):
     It may also have ``reset(info, rng)``, called when a run begins, ``begin(state)``, called before
     every decision, and ``by_state = True`` if machines with the same free amounts and the same
     capacity always score alike, whatever their rows: they are then scored once. And it may have
-    ``place(columns, free, capacity)``, which does in one step what comes of its scores: from the
-    queue's columns, and (M, R) free amounts and totals of machines, to (n, 2) rows of task and
-    machine of every instance placed, in order, or None if it must be asked for scores after all.
+    ``place_all(columns, free, capacity)``, which plans a whole decision: it takes the queue's
+    columns and the (M, R) free amounts and totals of some machines, and returns (n, 2) rows of task
+    and machine, one per instance, in the order of their scores; or None to be asked for scores.
     """
 
     def scores(self, pairs: MachineTaskPairs) -> Floats:
@@ -187,7 +187,7 @@ class FitnessPolicy(GreedyPolicy):
     def _fill(self, state: State, machine: int) -> list[Place]:
         """Return the same for a pair fitness."""
         score, slot_of = self._begin(state), self._waiting.slot_of
-        places = self._places_in_one_step(state, np.array([machine]))
+        places = self._planned_at_once(state, np.array([machine]))
         if places is None:
             facts, room = TaskColumns.of_queue(state.queue), state.room
 
@@ -204,13 +204,13 @@ class FitnessPolicy(GreedyPolicy):
         self._settle(state)
         return places
 
-    def _places_in_one_step(self, state: State, machines: Ints) -> list[Place] | None:
-        """Return what goes to some machines if the fitness says so itself; None: it does not."""
-        place = getattr(self.fitness, "place", None)
-        if place is None or self.order is not None or len(machines) > _MOST_IN_ONE_STEP:
+    def _planned_at_once(self, state: State, machines: Ints) -> list[Place] | None:
+        """Return what goes to some machines, as planned by the fitness itself; None: it cannot."""
+        place_all = getattr(self.fitness, "place_all", None)
+        if place_all is None or self.order is not None or len(machines) > _MOST_AT_ONCE:
             return None
         room, rows = state.room, machines.tolist()
-        pairs = place(state.queue.columns(), room.free()[machines], room.capacity[machines])
+        pairs = place_all(state.queue.columns(), room.free()[machines], room.capacity[machines])
         if pairs is None:
             return None
         placed: dict[int, dict[int, int]] = {}
@@ -218,6 +218,8 @@ class FitnessPolicy(GreedyPolicy):
             on = placed.setdefault(row, {})
             on[rows[at]] = on.get(rows[at], 0) + 1
         tasks = state.queue.tasks
+        if not all(tasks[row] in self._waiting for row in placed):
+            return None  # it was not asked when they arrived
         return [Place(tasks[row], tuple(on.items())) for row, on in placed.items()]
 
     def _begin(self, state: State) -> Score:
@@ -230,7 +232,20 @@ class FitnessPolicy(GreedyPolicy):
     def choose(self, state: State, search: FitSearch) -> Iterator[Place]:
         if isinstance(self.fitness, MachineFitness):
             return self._choose_machines(state, search, self.fitness)
-        return self._choose_pairs(state, search, self._begin(state))
+        score, places = self._begin(state), None
+        if search.unrestricted and not self._waiting.gangs:
+            machines = search.machines()
+            everywhere = np.arange(len(state.room.capacity))
+            places = self._planned_at_once(state, everywhere if machines is None else machines)
+        if places is not None:
+            return self._carry_out(places)
+        return self._choose_pairs(state, search, score)
+
+    def _carry_out(self, places: list[Place]) -> Iterator[Place]:
+        for place in places:
+            yield place
+            if not place.task.waiting:
+                self._waiting.remove(self._waiting.slot_of(place.task))
 
     def _choose_machines(
         self, state: State, search: FitSearch, fitness: MachineFitness
@@ -253,17 +268,7 @@ class FitnessPolicy(GreedyPolicy):
         What is known ahead makes the plan err on the safe side; so it is made again until nothing
         more fits.
         """
-        places = None
-        if search.simple and not self._waiting.gangs:
-            machines = search.machines()
-            if machines is None:
-                machines = np.arange(len(state.room.capacity))
-            places = self._places_in_one_step(state, machines)
-        for place in places or ():
-            yield place
-            if not place.task.waiting:
-                self._waiting.remove(self._waiting.slot_of(place.task))
-        while places is None:
+        while True:
             free, capacity = state.room.free(), state.room.capacity
             states = None if self._states is None else self._states.numbers(free, capacity)
             spare: list[Floats] = []

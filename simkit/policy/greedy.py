@@ -42,7 +42,7 @@ class FitSearch:
         self._state = state
         self._waiting = waiting
         self._allowed = allowed
-        self._any = freed is None or len(fresh) > 0
+        self._on_any_machine = freed is None or len(fresh) > 0
         if freed is None:  # all tasks are tried on all machines, as newcomers are
             fresh, freed = waiting.slots(), np.empty(0, np.int64)
         self._freed = freed
@@ -50,10 +50,6 @@ class FitSearch:
         self._fresh = set(fresh.tolist())
         self._profile: Profile | None = None
         self._profile_of = -1
-
-    def __len__(self) -> int:
-        """Return how many tasks may fit, as known at the start."""
-        return len(self._slots)
 
     @cached_property
     def _slots(self) -> Ints:
@@ -63,13 +59,13 @@ class FitSearch:
         return self._sift(np.concatenate((known, fresh)), len(known))
 
     @property
-    def simple(self) -> bool:
+    def unrestricted(self) -> bool:
         """Whether any task may start on any machine where it fits now."""
         return not self._state.constrained and len(self._allowed) == 1 and self._allowed[0] is None
 
     def machines(self) -> Ints | None:
         """Return the rows of all machines where something may fit; None: any."""
-        return None if self._any else self._freed
+        return None if self._on_any_machine else self._freed
 
     def __iter__(self) -> Iterator[tuple[Task, Ints | None]]:
         waiting, slots, position = self._waiting, self._slots.tolist(), 0

@@ -50,6 +50,9 @@ class WaitingTasks:
         assert task is not None
         return task
 
+    def __contains__(self, task: Task) -> bool:
+        return task.index in self._slots
+
     def slot_of(self, task: Task) -> int:
         """Return the slot of a task that is here."""
         return self._slots[task.index]

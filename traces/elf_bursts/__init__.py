@@ -192,7 +192,8 @@ def _measure_rows(
 ) -> list[Program]:  # fmt: skip
     """Measure until enough rows are there; return the programs, those left out among them."""
     curves = {name: RunTimes.of(*curve) for name, curve in kept.curves.items()}
-    plan, programs = planned(kinds, curves, stream(seed, "elf-bursts")), []
+    plan = planned(kinds, curves, stream(seed, "elf-bursts"))
+    programs: list[Program] = []
     while True:
         short = rows - sum(kept.rows.get(number) is not None for number in range(len(programs)))
         if not short:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -25,7 +25,7 @@ def bursts_table(programs: Sequence[Program], kept: Measurements, rows: int) -> 
     the smallest, ``run_time_s``; ``again_s``, the smallest of three runs at another time, if there
     were some; ``class``, 0 to 9: the tenth of 0.3 s.
     """
-    found = []
+    found: list[dict[str, Any]] = []
     for number, program in enumerate(programs):
         row = kept.rows[number]
         if row is None or len(found) == rows:

@@ -105,10 +105,13 @@ class WorkFitness(ABC):
         if state.room.capacity is not self._capacity:  # when it changes, it is another array
             self._capacity = state.room.capacity
             self._total = _positive(self._capacity.sum(axis=0))
-        if columns is not self._columns:  # the same ones as long as the same tasks wait
-            self._columns, self._longest_s = columns, float(columns.estimate_s.max(initial=0.0))
+        if columns is not self._columns:  # the queue returns the same until tasks come or go
+            self._columns, self._longest_of_queue_s = (
+                columns,
+                float(columns.estimate_s.max(initial=0.0)),
+            )
         waiting = columns.request @ (columns.remaining * columns.estimate_s)
-        self.weigh((waiting + running) / self._total, self._longest_s, self._total)
+        self.weigh((waiting + running) / self._total, self._longest_of_queue_s, self._total)
 
     def weigh(self, work_s: Floats, longest_s: float, total: Floats) -> None:
         """Take what remains.

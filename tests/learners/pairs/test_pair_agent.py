@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,8 @@ from simkit import simulate
 from simkit.errors import RunError, ScenarioError
 from simkit.learners.agent import load_agent
 from simkit.learners.bundle import hash_bundle, write_bundle
-from simkit.learners.pairs.agent import PairAgent, ScorerFitness
+from simkit.learners.pairs.agent import PairAgent, ScorerFitness, compiled_scores
 from simkit.learners.pairs.chunk import Chunk
-from simkit.learners.pairs.compiled_scores import compiled_scores
 from simkit.learners.pairs.description import describe
 from simkit.learners.pairs.model import play, roll_out
 from simkit.learners.pairs.scorer import RULES, PairScorer
@@ -154,20 +155,92 @@ def test_compiled_scores_are_those_of_numpy(hidden: tuple[int, ...], plain: bool
         assert found == pytest.approx(by_numpy, rel=1e-13, abs=1e-13)
 
 
+def busy(table: Path, agent: Path, machines: int, seed: int) -> dict[str, Any]:
+    """Return a scenario of many bags on machines that fail; few are admitted at a time."""
+    rng = np.random.default_rng(seed)
+    lines = ["job_id,task_id,submit_time,duration,instances_num,cpu,memory"]
+    for job in range(60):
+        for task in range(int(rng.integers(1, 4))):
+            run_s, count = rng.choice([1.0, 4.5, 30.0]), rng.integers(1, 3 * machines)
+            cpu, mem = rng.choice([0.5, 1.0, 2.0]), rng.choice([0.05, 0.2, 0.5])
+            lines.append(f"{job},{task},{job // 4},{run_s},{count},{cpu},{mem}")
+    table.write_text("\n".join([*lines, ""]))
+    made = scenario(table, {"agent": str(agent)}, machines)
+    made["admission"] = {"slots": 8, "refill": "at_once" if seed % 2 else "next_decision"}
+    made["cluster"]["failures"] = {"mtbf": "200s", "mttr": "10s", "running": "requeue"}
+    return {**made, "seed": seed}
+
+
+@pytest.mark.parametrize("hidden", [(), (4,)])
+@pytest.mark.parametrize("machines", [3, 70])
 def test_a_long_run_with_compiled_scores_is_the_same(
+    hidden: tuple[int, ...], machines: int, table: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    pytest.importorskip("numba")
+    blank = PairScorer.by_terms({}, hidden)
+    scorer = blank.with_flat(np.random.default_rng(1).normal(0.0, 0.5, len(blank.flat)))
+    agent, planned = bundle(tmp_path / "agent", scorer), []
+    place_all = ScorerFitness.place_all
+
+    def counted(self: ScorerFitness, *arguments: Any) -> Any:
+        found = place_all(self, *arguments)
+        planned.append(found is not None)
+        return found
+
+    for seed in (1, 2):
+        run = busy(table, agent, machines, seed)
+        monkeypatch.setattr("simkit.learners.pairs.agent._MANY", 2**60)
+        slow = simulate(run)
+        monkeypatch.setattr("simkit.learners.pairs.agent._MANY", 0)
+        monkeypatch.setattr(ScorerFitness, "place_all", counted)
+        fast = simulate(run)
+        assert slow.metrics["instance_wait_time_s"]["max"] > 0
+        assert fast.digest == slow.digest
+    assert any(planned) == (not hidden)
+
+
+def test_a_compiled_agent_can_be_copied(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("numba")
-    policy = {"agent": str(bundle(tmp_path / "agent", drawn("terms", 1)))}
-    slow = simulate(scenario(table, policy))
     monkeypatch.setattr("simkit.learners.pairs.agent._MANY", 0)
-    made = []
-    monkeypatch.setattr(
-        "simkit.learners.pairs.agent.compiled_scores",
-        lambda scorer: made.append(scorer) or compiled_scores(scorer),
-    )
-    assert simulate(scenario(table, policy)).digest == slow.digest
-    assert len(made) == 1
+    folder = bundle(tmp_path / "agent", RULES["balance"])
+    agent = load_agent(folder)
+    run = scenario(table, {"agent": str(folder)})
+    first = simulate(run, policy=agent)
+    assert agent._policy.fitness._compiled is not None
+    for copied in (deepcopy(agent), pickle.loads(pickle.dumps(agent))):
+        assert simulate(run, policy=copied).digest == first.digest
+
+
+class Forgetful:
+    """Asks an agent at some decisions only."""
+
+    def __init__(self, agent: PairAgent) -> None:
+        self.agent = agent
+
+    def reset(self, info: Any, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.agent.reset(info, rng)
+
+    def schedule(self, state: Any) -> Any:
+        return self.agent.schedule(state) if self.rng.random() < 0.7 else ()
+
+
+def test_decisions_that_an_agent_was_not_asked_about(
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numba")
+    folder = bundle(tmp_path / "agent", RULES["balance"])
+    digests = set()
+    for many in (0, 2**60):
+        monkeypatch.setattr("simkit.learners.pairs.agent._MANY", many)
+        run = busy(table, folder, 3, 4)
+        agent = load_agent(folder)
+        assert isinstance(agent, PairAgent)
+        digests.add(simulate(run, policy=Forgetful(agent)).digest)
+    assert len(digests) == 1
 
 
 def test_the_weights_of_a_rule_are_the_rule(table: Path, tmp_path: Path) -> None:

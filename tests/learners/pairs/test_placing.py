@@ -11,7 +11,7 @@ pytest.importorskip("numba")
 
 from simkit.arrays import Floats
 from simkit.learners.pairs.agent import ScorerFitness
-from simkit.learners.pairs.compiled_scores import CompiledScores, compiled_scores
+from simkit.learners.pairs.compiled_scores import CompiledScores
 from simkit.learners.pairs.scorer import RULES, TERMS, PairScorer
 from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs, TaskColumns
 from simkit.policy.queue import TaskQueue
@@ -25,12 +25,6 @@ SCORERS = {
     "drawn": PairScorer.by_terms(dict(zip(TERMS, DRAWN[0].tolist(), strict=True))),
     "drawn, shifted": PairScorer("terms", DRAWN[1], np.exp(DRAWN[2]), DRAWN[0]),
 }
-
-
-def compiled(name: str) -> CompiledScores:
-    found = compiled_scores(SCORERS[name])
-    assert found is not None
-    return found
 
 
 def make_task(index: int, rng: np.random.Generator, kinds: int) -> Task:
@@ -72,7 +66,7 @@ def test_each_instance_goes_where_it_scores_highest(name: str) -> None:
     @given(seed=st.integers(0, 2**32 - 1))
     def play(seed: int) -> None:
         rng = np.random.default_rng(seed)
-        scores, queue, kinds = compiled(name), TaskQueue(2), int(rng.choice([3, 30]))
+        scores, queue, kinds = CompiledScores(SCORERS[name]), TaskQueue(2), int(rng.choice([3, 30]))
         come = [make_task(index, rng, kinds) for index in range(60)]
         come = [come[index] for index in rng.permutation(60)]
         for _ in range(30):
@@ -103,7 +97,7 @@ def test_each_instance_goes_where_it_scores_highest(name: str) -> None:
 @pytest.mark.parametrize("machines", [0, 2])
 def test_without_tasks_or_machines_nothing_is_placed(machines: int) -> None:
     queue, capacity = TaskQueue(2), MACHINES[:machines]
-    scores = compiled("balance")
+    scores = CompiledScores(SCORERS["balance"])
     for tasks in range(2):
         if tasks and machines:
             break

@@ -36,9 +36,9 @@ from simkit.traces.elf_bursts.programs import (
 from simkit.traces.elf_bursts.run_time import pin, processors, run_time_s
 from simkit.traces.elf_bursts.signature import read_signature
 from simkit.traces.elf_bursts.sizes import RunTimes
-from simkit.traces.elf_bursts.table import bursts_table
+from simkit.traces.elf_bursts.table import bursts_table, read_bursts
 
-__all__ = ["KINDS", "generate_elf_bursts"]
+__all__ = ["KINDS", "generate_elf_bursts", "read_bursts"]
 
 Progress = Callable[[int, int], None]
 """Takes (steps made, steps in all): a step is a row, or the sizes of a program."""

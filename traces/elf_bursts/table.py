@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import resources
+from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from simkit.arrays import Floats
+from simkit.errors import TraceError
 from simkit.traces.elf_bursts.measurements import Measurements
 from simkit.traces.elf_bursts.plan import CLASSES, LONGEST_S
 from simkit.traces.elf_bursts.programs import Program
 from simkit.traces.elf_bursts.signature import SECTIONS
 
+_SAMPLE = Path(str(resources.files("simkit.traces.samples").joinpath("elf_bursts.parquet")))
 SIGNATURE = (*SECTIONS, "file_size")
 """Columns of a program's signature, in bytes."""
 
@@ -39,6 +44,32 @@ def bursts_table(programs: Sequence[Program], kept: Measurements, rows: int) -> 
         })  # fmt: skip
     floats = ("run_1_s", "run_2_s", "run_3_s", "run_time_s", "again_s")
     return pl.DataFrame(found, schema_overrides=dict.fromkeys(floats, pl.Float64))
+
+
+def read_bursts(path: str | PathLike[str] | None = None) -> pl.DataFrame:
+    """Return a table of programs that was written before.
+
+    Args:
+        path: of the Parquet file; None: the sample that comes with simkit.
+
+    Raises TraceError if it cannot be read, or lacks columns.
+    """
+    place = Path(path) if path is not None else _SAMPLE
+    try:
+        table = pl.read_parquet(place)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        why = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise TraceError(
+            f"{place}: cannot be read as a Parquet file: {why}; name the bursts.parquet that "
+            "simkit trace generate elf-bursts has written"
+        ) from None
+    wanted = ("kind", "level", "heap", "size", *SIGNATURE, "run_time_s", "class")
+    if missing := [name for name in wanted if name not in table.columns]:
+        raise TraceError(
+            f"{place}: has no column {', '.join(missing[:3])}{', …' * (len(missing) > 3)}; name "
+            "the bursts.parquet that simkit trace generate elf-bursts has written"
+        )
+    return table
 
 
 def burst_class(run_time_s: float) -> int:

@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from simkit.cli import app
 from simkit.errors import PluginError, TraceError
 from simkit.traces import elf_bursts
-from simkit.traces.elf_bursts import generate_elf_bursts, plan, run_time, signature
+from simkit.traces.elf_bursts import generate_elf_bursts, plan, read_bursts, run_time, signature
 from simkit.traces.elf_bursts.measurements import Measurements
 from simkit.traces.elf_bursts.programs import KINDS, LEVELS, Program, find_compiler
 from simkit.traces.elf_bursts.run_time import run_time_s
@@ -199,6 +199,20 @@ def test_the_table_and_its_noise(tmp_path: Path) -> None:
     assert noise.sigma == pytest.approx(np.log(1.1) / np.sqrt(2.0))
     assert (noise.flips, noise.single_flips, noise.pairs) == (0.5, 0.0, 2)
     assert np.isnan(noise_of(table.with_columns(again_s=pl.lit(None, pl.Float64))).sigma)
+
+
+def test_tables_are_read_again(tmp_path: Path) -> None:
+    kept = measured(tmp_path, [[0.05, 0.04, 0.07]])
+    table = bursts_table([Program("heat", "O2", heap=False, size=3)], kept, rows=1)
+    table.write_parquet(tmp_path / "bursts.parquet")
+    assert read_bursts(tmp_path / "bursts.parquet").equals(table)
+    table.drop("bss", "text").write_parquet(tmp_path / "other.parquet")
+    with pytest.raises(TraceError, match=r"other.parquet: has no column text, bss;"):
+        read_bursts(tmp_path / "other.parquet")
+    (tmp_path / "notes.txt").write_text("nothing")
+    for name in ("absent.parquet", "notes.txt"):
+        with pytest.raises(TraceError, match=f"{name}: cannot be read as a Parquet file: "):
+            read_bursts(tmp_path / name)
 
 
 # --- going on -------------------------------------------------------------------------------------

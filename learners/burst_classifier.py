@@ -1,0 +1,110 @@
+"""A network that says in which class the burst time of a program is, by its signature.
+
+"SchedQRM" (CCIT 2019): features, 100 hidden units, ten classes; Adam with 1e-4, 120 iterations.
+What the paper leaves open is a setting here: an iteration is a pass over all examples, in batches
+of 32; units are max(0, ·); features are shifted and scaled to mean 0 and deviation 1. `PUBLISHED`
+has the paper's settings, `TUNED` those that suit the data set: features as logarithms, a larger
+step that falls to 0, and two hidden layers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import torch
+from torch import nn
+
+from simkit.arrays import Floats, Ints
+from simkit.learners.common.networks import Perceptron, seeded
+from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.run_times.examples import Examples
+
+__all__ = ["PUBLISHED", "TUNED", "BurstClassifier", "Settings", "train"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a classifier is built and trained."""
+
+    hidden: tuple[int, ...] = (100,)
+    """Units of the hidden layers."""
+    logarithms: bool = False
+    """Whether features are seen as log2(1 + x)."""
+    learning_rate: float = 1e-4
+    falls: bool = False
+    """Whether the learning rate falls to 0, as half a cosine."""
+    passes: int = 120
+    """Over all examples."""
+    batch: int = 32
+
+
+PUBLISHED: Final = Settings()
+TUNED: Final = Settings((256, 256), logarithms=True, learning_rate=3e-3, falls=True, passes=200,
+                        batch=128)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BurstClassifier:
+    """A trained classifier of F features and C classes."""
+
+    network: Perceptron
+    """(…, F) to (…, C) logits."""
+    logarithms: bool
+    shift: Floats
+    """(F,)"""
+    scale: Floats
+    """(F,) above 0."""
+
+    def probabilities(self, features: Floats) -> Floats:
+        """Return (n, C) probabilities of (n, F) features."""
+        with torch.no_grad():
+            logits = self.network(self.seen(features))
+        found: Floats = torch.softmax(logits.double(), dim=-1).numpy()
+        return found
+
+    def classes(self, features: Floats) -> Ints:
+        """Return (n,) the most probable class of each."""
+        most: Ints = self.probabilities(features).argmax(axis=1)
+        return most
+
+    def seen(self, features: Floats) -> torch.Tensor:
+        """Return (n, F) features as the network sees them."""
+        plain = np.log2(1.0 + features) if self.logarithms else features
+        return torch.from_numpy((plain - self.shift) / self.scale).float()
+
+
+def train(
+    examples: Examples, rng: np.random.Generator, settings: Settings = TUNED
+) -> BurstClassifier:
+    """Train a classifier on examples, as many of each class.
+
+    Args:
+        examples: those of the frequent classes are used in part; see `Examples.balanced`.
+        rng: draws these, the first weights, and the batches.
+        settings: of network and training.
+    """
+    examples = examples.balanced(rng)
+    plain = np.log2(1.0 + examples.features) if settings.logarithms else examples.features
+    deviation = plain.std(axis=0)
+    layers = (len(examples.names), *settings.hidden, examples.classes)
+    with seeded(rng):
+        network = Perceptron(PerceptronShape(type="perceptron", layers=layers, activation="relu"))
+    classifier = BurstClassifier(
+        network, settings.logarithms, plain.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
+    )
+    seen, label = classifier.seen(examples.features), torch.from_numpy(examples.label)
+    optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate)
+    steps = settings.passes * -(-len(examples) // settings.batch)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    for _ in range(settings.passes):
+        order = torch.from_numpy(rng.permutation(len(examples)))
+        for batch in torch.split(order, settings.batch):
+            loss = nn.functional.cross_entropy(network(seen[batch]), label[batch])
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+            if settings.falls:
+                schedule.step()
+    return replace(classifier, network=network.eval())

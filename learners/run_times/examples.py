@@ -1,0 +1,114 @@
+"""Examples to learn run times from, and ways to hold some of them out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.traces.elf_bursts.plan import CLASSES, LONGEST_S
+from simkit.traces.elf_bursts.table import SIGNATURE
+
+__all__ = ["Examples", "by_group", "by_size", "of_programs", "random_rows"]
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What is known of n jobs, and how long they ran."""
+
+    names: tuple[str, ...]
+    """Of the F features."""
+    features: Floats
+    """(n, F)"""
+    run_time_s: Floats
+    """(n,) above 0."""
+    edges_s: Floats
+    """(C - 1,) run times at which a class ends and the next begins, ascending."""
+
+    def __len__(self) -> int:
+        return len(self.run_time_s)
+
+    @property
+    def classes(self) -> int:
+        """C, their number."""
+        return len(self.edges_s) + 1
+
+    @property
+    def label(self) -> Ints:
+        """(n,) class of each run time, from 0."""
+        return self.class_of(self.run_time_s)
+
+    def class_of(self, run_time_s: Floats) -> Ints:
+        """Return (m,) the classes of (m,) run times; beyond the ends, the first and the last."""
+        return np.searchsorted(self.edges_s, run_time_s, side="right")
+
+    def take(self, rows: Ints | Bools) -> Examples:
+        """Return some of the examples."""
+        return Examples(self.names, self.features[rows], self.run_time_s[rows], self.edges_s)
+
+    def balanced(self, rng: np.random.Generator) -> Examples:
+        """Return as many examples of each class as the rarest has, drawn at random."""
+        label = self.label
+        least = int(np.bincount(label, minlength=self.classes).min())
+        rows = [rng.permutation(np.flatnonzero(label == k))[:least] for k in range(self.classes)]
+        return self.take(np.sort(np.concatenate(rows)))
+
+
+def of_programs(table: pl.DataFrame) -> Examples:
+    """Return the examples of a table that `read_bursts` returns: ten classes, tenths of 0.3 s."""
+    return Examples(
+        SIGNATURE,
+        table.select(SIGNATURE).to_numpy().astype(np.float64),
+        table["run_time_s"].to_numpy(),
+        np.arange(1.0, CLASSES) * (LONGEST_S / CLASSES),
+    )
+
+
+def random_rows(count: int, share: float, rng: np.random.Generator) -> Bools:
+    """Return (count,): the rows to hold out, a share of all.
+
+    Rows that are almost equal to one held out stay among the others; where there are such, the
+    score says how well a model remembers them.
+    """
+    held_out = np.zeros(count, np.bool_)
+    held_out[rng.permutation(count)[: round(share * count)]] = True
+    return held_out
+
+
+def by_group(
+    group: Sequence[object] | npt.NDArray[np.object_], share: float, rng: np.random.Generator
+) -> Bools:
+    """Return (n,): the rows to hold out, all rows of a share of the groups, one at least."""
+    numbers = np.unique(np.array([str(each) for each in group]), return_inverse=True)[1]
+    groups = int(numbers.max(initial=-1)) + 1
+    chosen = rng.permutation(groups)[: max(1, round(share * groups))]
+    return np.isin(numbers, chosen)
+
+
+def by_size(
+    group: Sequence[object] | npt.NDArray[np.object_], size: Ints, share: float,
+    rng: np.random.Generator,
+) -> Bools:  # fmt: skip
+    """Return (n,): the rows to hold out, in each group those of a range of sizes.
+
+    A model has seen smaller and larger sizes of the same group, unless the range is at an end.
+
+    Args:
+        group: (n,) of each row.
+        size: (n,)
+        share: of the rows of each group.
+        rng: draws where each range begins.
+    """
+    numbers = np.unique(np.array([str(each) for each in group]), return_inverse=True)[1]
+    held_out = np.zeros(len(size), np.bool_)
+    for number in range(int(numbers.max(initial=-1)) + 1):
+        rows = np.flatnonzero(numbers == number)
+        rows = rows[np.argsort(size[rows], kind="stable")]
+        width = round(share * len(rows))
+        start = int(rng.integers(len(rows) - width + 1))
+        held_out[rows[start : start + width]] = True
+    return held_out

@@ -1,0 +1,199 @@
+"""Models of run times: what they learn, on data whose answer is known, and how they are scored."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.metrics import precision_recall_fscore_support
+
+from simkit.learners.burst_classifier import PUBLISHED, TUNED, Settings, train
+from simkit.learners.run_times.boosted_trees import BoostedTrees
+from simkit.learners.run_times.examples import (
+    Examples,
+    by_group,
+    by_size,
+    of_programs,
+    random_rows,
+)
+from simkit.learners.run_times.local_power_law import LocalPowerLaw
+from simkit.learners.run_times.scores import calibration_of, class_scores, guess, majority
+from simkit.traces.elf_bursts import read_bursts
+from simkit.traces.elf_bursts.table import SIGNATURE, burst_class
+
+EDGES = np.arange(1, 10) * 0.03
+
+
+def power_laws(seed: int, count: int = 1500) -> Examples:
+    """Return programs of three kinds whose run times are power laws of their arrays."""
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 3, count)
+    power, code = np.array([1.0, 2.0, 3.0])[kind], np.array([500.0, 900.0, 640.0])[kind]
+    run_time_s = rng.uniform(0.003, 0.3, count)
+    arrays = np.round(1e6 * run_time_s ** (1.0 / power))
+    return Examples(("text", "bss"), np.column_stack((code, arrays)), run_time_s, EDGES)
+
+
+# --- examples -------------------------------------------------------------------------------------
+
+
+def test_classes_are_those_of_the_table() -> None:
+    table = read_bursts()
+    examples = of_programs(table)
+    assert examples.names == SIGNATURE
+    assert examples.label.tolist() == table["class"].to_list()
+    times = np.array([0.0, 0.0299, 0.0301, 0.2999, 0.5])
+    assert examples.class_of(times).tolist() == [burst_class(t) for t in times]
+
+
+@given(seed=st.integers(0, 1000))
+def test_balanced_examples_are_some_of_them(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    times = rng.uniform(0.0, 0.3, 300) ** 1.5
+    examples = Examples(("x",), np.arange(300.0)[:, None], times, EDGES[:4])
+    balanced = examples.balanced(rng)
+    counts = np.bincount(balanced.label, minlength=5)
+    assert counts.tolist() == [np.bincount(examples.label, minlength=5).min()] * 5
+    rows = balanced.features[:, 0].astype(int)
+    assert len(set(rows.tolist())) == len(rows)
+    assert balanced.run_time_s.tolist() == times[rows].tolist()
+
+
+@given(seed=st.integers(0, 1000), share=st.floats(0.1, 0.9))
+def test_rows_that_are_held_out(seed: int, share: float) -> None:
+    rng = np.random.default_rng(seed)
+    kind, size = rng.choice(list("abcdef"), 240), rng.integers(1, 50, 240)
+    assert random_rows(240, share, rng).sum() == round(share * 240)
+    groups = by_group(kind.tolist(), share, rng)
+    assert len(set(kind[groups]) & set(kind[~groups])) == 0
+    assert len(set(kind[groups])) == max(1, round(share * len(set(kind))))
+    ranges = by_size(kind.tolist(), size, share, rng)
+    for each in set(kind):
+        out, kept = size[ranges & (kind == each)], size[~ranges & (kind == each)]
+        assert len(out) == round(share * (len(out) + len(kept)))
+        if len(out):
+            assert not ((kept > out.min()) & (kept < out.max())).any()
+
+
+# --- models ---------------------------------------------------------------------------------------
+
+
+def halves(examples: Examples) -> tuple[Examples, Examples]:
+    out = random_rows(len(examples), 0.3, np.random.default_rng(7))
+    return examples.take(~out), examples.take(out)
+
+
+def test_a_local_power_law_knows_power_laws() -> None:
+    fit, asked = halves(power_laws(1))
+    found = LocalPowerLaw.fitted(fit).run_time_s(asked.features)
+    assert found == pytest.approx(asked.run_time_s, rel=0.04)
+
+
+def test_trees_are_those_of_scikit_learn() -> None:
+    fit, asked = halves(power_laws(2))
+    trees = BoostedTrees.fitted(fit, np.random.default_rng(3), n_estimators=30)
+    seed = int(np.random.default_rng(3).integers(2**31))
+    model = GradientBoostingRegressor(
+        n_estimators=30, learning_rate=0.05, max_depth=6, subsample=0.5, max_features=0.5,
+        min_samples_leaf=3, random_state=seed,
+    ).fit(fit.features, np.log(fit.run_time_s))  # fmt: skip
+    expected = np.exp(model.predict(asked.features))
+    assert trees.run_time_s(asked.features) == pytest.approx(expected, rel=1e-12)
+    again = BoostedTrees.from_arrays(trees.arrays)
+    assert np.array_equal(again.run_time_s(asked.features), trees.run_time_s(asked.features))
+
+
+def test_trees_learn_power_laws() -> None:
+    fit, asked = halves(power_laws(3))
+    trees = BoostedTrees.fitted(fit, np.random.default_rng(0))
+    label = asked.class_of(trees.run_time_s(asked.features))
+    assert class_scores(asked.label, label, 10).macro_f1 > 0.9
+
+
+def test_the_network_learns_and_repeats_itself() -> None:
+    fit, asked = halves(power_laws(4))
+    settings = Settings((64,), logarithms=True, learning_rate=1e-2, falls=True, passes=60)
+    trained = [train(fit, np.random.default_rng(5), settings) for _ in range(2)]
+    shares = [each.probabilities(asked.features) for each in trained]
+    assert np.array_equal(*shares)
+    assert shares[0].sum(axis=1) == pytest.approx(1.0)
+    found = class_scores(asked.label, trained[0].classes(asked.features), 10).macro_f1
+    untrained = train(fit, np.random.default_rng(5), Settings((64,), passes=0))
+    assert found > 0.8
+    assert class_scores(asked.label, untrained.classes(asked.features), 10).macro_f1 < 0.2
+    other = train(fit, np.random.default_rng(6), settings)
+    assert not np.array_equal(other.probabilities(asked.features), shares[0])
+
+
+def test_a_feature_that_never_changes_is_no_trouble() -> None:
+    examples = power_laws(5, 200)
+    features = np.column_stack((examples.features, np.full(200, 28.0)))
+    same = Examples((*examples.names, "interp"), features, examples.run_time_s, EDGES)
+    trained = train(same, np.random.default_rng(0), Settings((8,), passes=1))
+    assert np.isfinite(trained.probabilities(features)).all()
+
+
+def test_settings_of_the_paper() -> None:
+    assert (PUBLISHED.hidden, PUBLISHED.learning_rate, PUBLISHED.passes) == ((100,), 1e-4, 120)
+    assert not PUBLISHED.logarithms
+    assert TUNED.learning_rate > PUBLISHED.learning_rate
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+@given(pairs=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=60))
+def test_scores_are_those_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
+    truth, predicted = np.array(pairs).T
+    found = class_scores(truth, predicted, 5)
+    expected = precision_recall_fscore_support(truth, predicted, labels=range(5), zero_division=0.0)
+    for one, other in zip(found, expected, strict=True):
+        assert one == pytest.approx(other)
+    assert found.macro_f1 == pytest.approx(expected[2].mean())
+
+
+def test_calibration_by_hand() -> None:
+    shares = np.array([[0.9, 0.1], [0.2, 0.8], [0.85, 0.15], [0.55, 0.45]])
+    found = calibration_of(np.array([0, 1, 1, 0]), shares)
+    assert found.examples.tolist() == [0, 0, 0, 0, 0, 1, 0, 0, 2, 1]
+    assert found.sure[[5, 8, 9]] == pytest.approx([0.55, 0.825, 0.9])
+    assert found.right[[5, 8, 9]] == pytest.approx([1.0, 0.5, 1.0])
+    assert found.error == pytest.approx((0.45 + 2 * 0.325 + 0.1) / 4)
+
+
+def test_a_model_that_knows_its_chances_is_calibrated() -> None:
+    rng = np.random.default_rng(0)
+    sure = rng.uniform(0.5, 1.0, 20_000)
+    truth = (rng.random(20_000) > sure).astype(np.int64)
+    found = calibration_of(truth, np.column_stack((sure, 1.0 - sure)))
+    assert found.error < 0.02
+    boastful = np.column_stack((np.full(20_000, 0.99), np.full(20_000, 0.01)))
+    assert calibration_of(truth, boastful).error == pytest.approx(0.24, abs=0.02)
+
+
+def test_baselines() -> None:
+    truth = np.array([0, 0, 1, 2, 2, 2])
+    assert majority(truth, 3).tolist() == [2, 2, 2]
+    feature = np.array([1.0, 1.1, 1.2, 9.0, 9.1, 9.2])
+    assert guess(feature, truth, np.array([0.9, 8.8]), neighbours=3).tolist() == [0, 2]
+
+
+def test_the_sample_can_be_learned() -> None:
+    examples = of_programs(read_bursts().filter(~pl.col("heap")))
+    fit, asked = halves(examples)
+    law = class_scores(
+        asked.label, asked.class_of(LocalPowerLaw.fitted(fit).run_time_s(asked.features)), 10
+    )
+    size = examples.names.index("file_size")
+    by_file_size = guess(fit.features[:, size], fit.label, asked.features[:, size])
+    assert law.macro_f1 > 0.7
+    assert class_scores(asked.label, by_file_size, 10).macro_f1 < 0.3
+    most = majority(fit.label, len(asked))
+    assert class_scores(asked.label, most, 10).macro_f1 < 0.05

@@ -25,10 +25,9 @@ from simkit.errors import TraceError, did_you_mean
 from simkit.seeds import stream
 from simkit.traces.elf_bursts.card import write_card
 from simkit.traces.elf_bursts.measurements import Measurements
-from simkit.traces.elf_bursts.plan import LONGEST_S, curve_name, planned
+from simkit.traces.elf_bursts.plan import LONGEST_S, Wanted, drawn, sized
 from simkit.traces.elf_bursts.programs import (
     KINDS,
-    LEVELS,
     Program,
     compiler_version,
     find_compiler,
@@ -41,7 +40,7 @@ from simkit.traces.elf_bursts.table import bursts_table, read_bursts
 __all__ = ["KINDS", "generate_elf_bursts", "read_bursts"]
 
 Progress = Callable[[int, int], None]
-"""Takes (steps made, steps in all): a step is a row, or the sizes of a program."""
+"""Takes (rows measured, rows in all)."""
 T = TypeVar("T")
 
 RUNS = 3
@@ -65,7 +64,7 @@ def generate_elf_bursts(
         kinds: of programs.
         workers: processors to measure on, one program on each at a time; None: all.
         seed: of sizes, levels and wanted run times.
-        progress: told of each step.
+        progress: told of each row.
 
     Returns the path of the table. Raises TraceError if there is no compiler, if the folder holds
     other measurements or cannot be written, or if there are too few processors.
@@ -87,17 +86,15 @@ def generate_elf_bursts(
             "is measured alone on one"
         )
     kept = Measurements.in_folder(folder, made_by)
-    steps = len(kinds) * len(LEVELS) + rows + rows // _AGAIN_EVERY
+    wanted = drawn(kinds, stream(seed, "elf-bursts"))
 
     def advance() -> None:
         if progress is not None:
-            made = len(kept.curves) + len(kept.rows) + len(kept.again)
-            progress(min(made, steps), steps)
+            progress(min(len(kept.rows), rows), rows)
 
     with _Bench(compiler, there[:workers]) as bench:
-        _measure_curves(bench, kept, kinds, advance)
-        programs = _measure_rows(bench, kept, kinds, rows, seed, advance)
-        _measure_again(bench, kept, programs, advance)
+        programs = _measure_rows(bench, kept, wanted, rows, advance)
+        _measure_again(bench, kept, programs)
     table = bursts_table(programs, kept, rows)
     path = folder / "bursts.parquet"
     table.write_parquet(path)
@@ -167,48 +164,45 @@ class _Bench:
             return {"signature": read_signature(path), "times": times}
 
 
-def _measure_curves(
-    bench: _Bench, kept: Measurements, kinds: Sequence[str], advance: Callable[[], None]
-) -> None:
-    """Measure the run times by size of what has none."""
-
-    def curve(of: tuple[str, str]) -> RunTimes:
-        def measure(size: int) -> float:
-            found = bench.time_of(Program(*of, heap=False, size=size), _CURVE_RUNS)
-            return np.inf if found is None else found
-
-        return RunTimes.measured(measure, LONGEST_S)
-
-    missing = [(k, v) for k in kinds for v in LEVELS if curve_name(k, v) not in kept.curves]
-    for number, found in bench.each(curve, iter(list(enumerate(missing)))):
-        name = curve_name(*missing[number])
-        kept.add_curve(name, found.size.tolist(), found.time_s.tolist())
-        advance()
-
-
 def _measure_rows(
-    bench: _Bench, kept: Measurements, kinds: Sequence[str], rows: int, seed: int,
+    bench: _Bench, kept: Measurements, wanted: Iterator[Wanted], rows: int,
     advance: Callable[[], None],
 ) -> list[Program]:  # fmt: skip
     """Measure until enough rows are there; return the programs, those left out among them."""
-    curves = {name: RunTimes.of(*curve) for name, curve in kept.curves.items()}
-    plan = planned(kinds, curves, stream(seed, "elf-bursts"))
     programs: list[Program] = []
+    used: set[Program] = set()
     while True:
         short = rows - sum(kept.rows.get(number) is not None for number in range(len(programs)))
         if not short:
             return programs
+        more = list(islice(wanted, short))
+        _measure_curves(bench, kept, more)
+        curves = {name: RunTimes.of(*curve) for name, curve in kept.curves.items()}
         first = len(programs)
-        programs += islice(plan, short)
+        programs += sized(more, curves, used)
         todo = [n for n in range(first, len(programs)) if n not in kept.rows]
         for number, row in bench.each(bench.row_of, iter([(n, programs[n]) for n in todo])):
             kept.add_row(number, row)
             advance()
 
 
-def _measure_again(
-    bench: _Bench, kept: Measurements, programs: Sequence[Program], advance: Callable[[], None]
-) -> None:
+def _measure_curves(bench: _Bench, kept: Measurements, wanted: Sequence[Wanted]) -> None:
+    """Measure the run times by size that are missing for some wanted programs."""
+
+    def curve(of: Wanted) -> RunTimes:
+        def measure(size: int) -> float:
+            program = Program(of.kind, of.level, heap=False, size=size)
+            found = bench.time_of(program, _CURVE_RUNS)
+            return np.inf if found is None else found
+
+        return RunTimes.measured(measure, LONGEST_S)
+
+    missing = list({each.curve: each for each in wanted if each.curve not in kept.curves}.values())
+    for number, found in bench.each(curve, iter(list(enumerate(missing)))):
+        kept.add_curve(missing[number].curve, found.size.tolist(), found.time_s.tolist())
+
+
+def _measure_again(bench: _Bench, kept: Measurements, programs: Sequence[Program]) -> None:
     """Measure some rows a second time."""
     todo = [
         (number, programs[number])
@@ -217,7 +211,6 @@ def _measure_again(
     ]
     for number, run_s in bench.each(bench.time_of, iter(todo)):
         kept.add_again(number, run_s)
-        advance()
 
 
 def _machine() -> str:

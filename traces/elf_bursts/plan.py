@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,32 +18,46 @@ HEAP_SHARE = 0.15
 _SHORTEST_S = 0.002  # about the time to start a program
 
 
-def curve_name(kind: str, level: str) -> str:
-    """Return the name of a program's run times by size."""
-    return f"{kind} {level}"
+class Wanted(NamedTuple):
+    """A program that is to run for a given time."""
+
+    kind: str
+    level: str
+    heap: bool
+    time_s: float
+
+    @property
+    def curve(self) -> str:
+        """The name of the run times by size that say how large it must be."""
+        return f"{self.kind} {self.level}"
 
 
-def planned(
-    kinds: Sequence[str], curves: Mapping[str, RunTimes], rng: np.random.Generator
-) -> Iterator[Program]:
-    """Yield programs without end, none of them twice.
-
-    The kinds take turns. Level, place of the arrays and wanted run time are drawn; a size that was
-    used before gives way to the next larger one.
-
-    Args:
-        kinds: of `KINDS`.
-        curves: run times by size, by `curve_name`.
-        rng: draws.
-    """
-    used: set[Program] = set()
+def drawn(kinds: Sequence[str], rng: np.random.Generator) -> Iterator[Wanted]:
+    """Yield programs without end: kinds take turns, all else is drawn."""
     while True:
         for kind in kinds:
             level = LEVELS[int(rng.integers(len(LEVELS)))]
             heap = bool(rng.random() < HEAP_SHARE)
-            wanted_s = float(rng.uniform(_SHORTEST_S, LONGEST_S))
-            size = curves[curve_name(kind, level)].size_for(wanted_s)
-            while (program := Program(kind, level, heap, size)) in used:
-                size += 1
-            used.add(program)
-            yield program
+            yield Wanted(kind, level, heap, float(rng.uniform(_SHORTEST_S, LONGEST_S)))
+
+
+def sized(
+    wanted: Sequence[Wanted], curves: Mapping[str, RunTimes], used: set[Program]
+) -> list[Program]:
+    """Return the programs for wanted run times, none of them twice.
+
+    A size that was used before gives way to the next larger one.
+
+    Args:
+        wanted: as `drawn`.
+        curves: run times by size, by `Wanted.curve`.
+        used: programs of before; those returned are added.
+    """
+    programs = []
+    for each in wanted:
+        size = curves[each.curve].size_for(each.time_s)
+        while (program := Program(each.kind, each.level, each.heap, size)) in used:
+            size += 1
+        used.add(program)
+        programs.append(program)
+    return programs

@@ -62,18 +62,20 @@ def test_a_step_that_takes_too_long_is_made_smaller() -> None:
 
 def curves(kinds: tuple[str, ...]) -> dict[str, RunTimes]:
     found = RunTimes.of([64, 640, 6400], [0.001, 0.01, 0.4])
-    return {plan.curve_name(kind, level): found for kind in kinds for level in LEVELS}
+    return {f"{kind} {level}": found for kind in kinds for level in LEVELS}
 
 
 def test_the_plan_takes_kinds_in_turn_and_no_program_twice() -> None:
     kinds = ("quicksort", "sieve", "heat")
-    made = plan.planned(kinds, curves(kinds), np.random.default_rng(1))
-    programs = list(islice(made, 3000))
+    wanted = list(islice(plan.drawn(kinds, np.random.default_rng(1)), 3000))
+    programs = plan.sized(wanted, curves(kinds), set())
     assert [program.kind for program in programs[:6]] == [*kinds, *kinds]
     assert len(set(programs)) == 3000
     assert np.mean([program.heap for program in programs]) == pytest.approx(0.15, abs=0.02)
-    again = plan.planned(kinds, curves(kinds), np.random.default_rng(1))
-    assert list(islice(again, 50)) == programs[:50]
+    again = list(islice(plan.drawn(kinds, np.random.default_rng(1)), 50))
+    used: set[Program] = set()
+    both = plan.sized(again[:20], curves(kinds), used) + plan.sized(again[20:], curves(kinds), used)
+    assert both == programs[:50]
     sizes = np.array([program.size for program in programs])
     curve = curves(kinds)["heat O0"]
     wanted = np.interp(np.log(sizes), np.log(curve.size), np.log(curve.time_s))
@@ -223,7 +225,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make programs that run for hundredths of a second, at one level."""
     for module in (elf_bursts, plan):
         monkeypatch.setattr(module, "LONGEST_S", 0.02)
-        monkeypatch.setattr(module, "LEVELS", ("O2",))
+    monkeypatch.setattr(plan, "LEVELS", ("O2",))
     monkeypatch.setattr(elf_bursts, "_AGAIN_EVERY", 4)
 
 
@@ -232,7 +234,7 @@ def test_a_stopped_command_goes_on(quick: None, tmp_path: Path) -> None:
     folder, kinds = tmp_path / "data", ("fibonacci", "quicksort")
 
     def stop(done: int, _steps: int) -> None:
-        if done == 6:
+        if done == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -246,8 +248,8 @@ def test_a_stopped_command_goes_on(quick: None, tmp_path: Path) -> None:
         folder, rows=9, kinds=kinds, workers=1, progress=lambda *step: steps.append(step)
     )
     assert log.read_text().startswith(kept)
-    assert steps[0][0] == 7
-    assert steps[-1] == (13, 13)
+    assert steps[0] == (5, 9)
+    assert steps[-1] == (9, 9)
     table = pl.read_parquet(path)
     assert table.height == 9
     assert table["run_time_s"].max() < 0.02  # type: ignore[operator]

@@ -78,14 +78,13 @@ class BurstClassifier:
 def train(
     examples: Examples, rng: np.random.Generator, settings: Settings = TUNED
 ) -> BurstClassifier:
-    """Train a classifier on examples, as many of each class.
+    """Train a classifier.
 
     Args:
-        examples: those of the frequent classes are used in part; see `Examples.balanced`.
-        rng: draws these, the first weights, and the batches.
+        examples: to learn from; the paper's are as many of each class, see `Examples.balanced`.
+        rng: draws the first weights, and the batches.
         settings: of network and training.
     """
-    examples = examples.balanced(rng)
     plain = np.log2(1.0 + examples.features) if settings.logarithms else examples.features
     deviation = plain.std(axis=0)
     layers = (len(examples.names), *settings.hidden, examples.classes)

@@ -1,0 +1,133 @@
+"""A predictor of run times that learns from the jobs that have finished, as a run goes on.
+
+    estimates: {type: learned, correction: tsafrir}
+
+Whenever enough more jobs have finished, a model is fitted to what was known of each when it was
+submitted, and to how long it ran. Until the first, and for unknown users, it is the mean of the
+user's last two, as by Tsafrir, Etsion and Feitelson (2007); see
+`simkit.policy.estimates.UserMean`. E. Gaussier, D. Glesser, V. Reis and D. Trystram, "Improving
+backfilling by using machine learning to predict running times" (2015), learned from similar
+features.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import inf, isnan
+from typing import Literal
+
+import numpy as np
+
+from simkit.arrays import Floats
+from simkit.errors import PluginError, ScenarioError
+from simkit.learners.run_times.boosted_trees import BoostedTrees
+from simkit.learners.run_times.examples import Examples
+from simkit.learners.run_times.job_features import JOB_FEATURES, JobHistory
+from simkit.policy.estimates import UserMean
+from simkit.policy.task import Task
+from simkit.units import time_on_grid
+from simkit.workload import Workload
+
+__all__ = ["LearnedRunTimes"]
+
+_TREES = {"n_estimators": 100, "learning_rate": 0.1, "max_depth": 5, "min_samples_leaf": 10}
+
+_BATCH, _LEAST_STEPS = 128, 1000
+
+
+class LearnedRunTimes(UserMean):
+    """Estimates by a model that is fitted again and again to the past, at most the request.
+
+    Args:
+        model: ``trees``, boosted ones that predict the logarithm of the run time; or
+            ``classes``, the network of `simkit.learners.burst_classifier`, whose classes have
+            equally many of the jobs it learns from: the estimate is the mean logarithm of the
+            run times by the probabilities of their classes.
+        every: finished jobs between two fits.
+        memory: of how many of the last finished jobs a model is fitted to.
+    """
+
+    def __init__(
+        self, model: Literal["trees", "classes"] = "trees", every: int = 1000,
+        memory: int = 10_000,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if model not in ("trees", "classes"):
+            raise ScenarioError(f"estimates: model is {model!r}; it is trees or classes")
+        for name, number, least in (("every", every, 1), ("memory", memory, 100)):
+            if number < least:
+                raise ScenarioError(f"estimates: {name} is {number}; it must be at least {least}")
+        self.model, self.every, self.memory = model, every, memory
+        if model == "trees":
+            _require("sklearn", "scikit-learn")
+        else:
+            _require("torch", "torch")
+
+    def reset(self, workload: Workload, rng: np.random.Generator) -> None:
+        super().reset(workload, rng)
+        self._rng, self._history = rng, JobHistory(workload)
+        self._open: dict[int, list[float]] = {}  # task's index → features
+        self._past: deque[tuple[list[float], float]] = deque(maxlen=self.memory)
+        self._since = 0
+        self._fitted: BoostedTrees | _ByClass | None = None
+
+    def on_submission(self, task: Task) -> float:
+        seen = self._open[task.index] = self._history.submit(task)
+        mean_s = super().on_submission(task)
+        if self._fitted is None or task.user < 0:
+            return mean_s
+        found = float(time_on_grid(self._fitted.run_time_s(np.array([seen]))[0]))
+        most = inf if isnan(task.requested_time_s) else task.estimate_s
+        return min(found, most)
+
+    def on_end(self, task: Task, run_time_s: float) -> None:
+        super().on_end(task, run_time_s)
+        self._history.end(task, run_time_s)
+        seen = self._open.pop(task.index, None)
+        if seen is None or run_time_s <= 0:
+            return
+        self._past.append((seen, run_time_s))
+        self._since += 1
+        if self._since >= self.every:
+            self._since = 0
+            self._fitted = self._fit()
+
+    def _fit(self) -> BoostedTrees | _ByClass:
+        features = np.array([seen for seen, _ in self._past])
+        run_time_s = np.array([time for _, time in self._past])
+        if self.model == "trees":
+            examples = Examples(JOB_FEATURES, features, run_time_s, np.empty(0))
+            return BoostedTrees.fitted(examples, self._rng, **_TREES)
+        return _ByClass(features, run_time_s, self._rng)
+
+
+class _ByClass:
+    """Ten classes with equally many jobs, and the network that tells them apart."""
+
+    def __init__(self, features: Floats, run_time_s: Floats, rng: np.random.Generator) -> None:
+        from simkit.learners.burst_classifier import Settings, train
+
+        edges = np.unique(np.quantile(run_time_s, np.linspace(0.0, 1.0, 11)[1:-1]))
+        label = np.searchsorted(edges, run_time_s, side="right")
+        edges = edges[np.unique(label)[1:] - 1]  # a class without jobs cannot be learned
+        examples = Examples(JOB_FEATURES, features, run_time_s, edges)
+        passes = max(20, _LEAST_STEPS * _BATCH // len(run_time_s))
+        settings = Settings((100,), learning_rate=3e-3, falls=True, passes=passes, batch=_BATCH)
+        self._classifier = train(examples, rng, settings)
+        logs, label = np.log(run_time_s), examples.label
+        self._log_time = np.bincount(label, logs) / np.bincount(label)
+
+    def run_time_s(self, features: Floats) -> Floats:
+        """Return (m,) run times in seconds of (m, F) features."""
+        found: Floats = np.exp(self._classifier.probabilities(features) @ self._log_time)
+        return found
+
+
+def _require(module: str, package: str) -> None:
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        raise PluginError(
+            f"estimates: type learned needs {package}, which is not installed; "
+            "pip install 'simkit-cluster[learn]'"
+        )

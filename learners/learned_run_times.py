@@ -52,11 +52,15 @@ class LearnedRunTimes(UserMean):
         memory: int = 10_000,
     ) -> None:  # fmt: skip
         super().__init__()
+        problems = [
+            f"estimates: {name} is {number}; it must be at least {least}"
+            for name, number, least in (("every", every, 1), ("memory", memory, 100))
+            if number < least
+        ]
         if model not in ("trees", "classes"):
-            raise ScenarioError(f"estimates: model is {model!r}; it is trees or classes")
-        for name, number, least in (("every", every, 1), ("memory", memory, 100)):
-            if number < least:
-                raise ScenarioError(f"estimates: {name} is {number}; it must be at least {least}")
+            problems.append(f"estimates: model is {model!r}; choose trees or classes")
+        if problems:
+            raise ScenarioError("\n".join(problems))
         self.model, self.every, self.memory = model, every, memory
         if model == "trees":
             _require("sklearn", "scikit-learn")

@@ -3,8 +3,8 @@
     estimates: {type: learned, correction: tsafrir}
 
 Whenever enough more jobs have finished, a model is fitted to what was known of each when it was
-submitted, and to how long it ran. Until the first, and for unknown users, it is the mean of the
-user's last two, as by Tsafrir, Etsion and Feitelson (2007); see
+submitted, and to how long it ran. Until the first fit, it is the mean of the user's last two, as by
+Tsafrir, Etsion and Feitelson (2007), or the request until two have finished; see
 `simkit.policy.estimates.UserMean`. E. Gaussier, D. Glesser, V. Reis and D. Trystram, "Improving
 backfilling by using machine learning to predict running times" (2015), learned from similar
 features.
@@ -13,7 +13,7 @@ features.
 from __future__ import annotations
 
 from collections import deque
-from math import inf, isnan
+from math import ceil, inf, isnan
 from typing import Literal
 
 import numpy as np
@@ -33,6 +33,8 @@ __all__ = ["LearnedRunTimes"]
 _TREES = {"n_estimators": 100, "learning_rate": 0.1, "max_depth": 5, "min_samples_leaf": 10}
 
 _BATCH, _LEAST_STEPS = 128, 1000
+_LEAST_EXAMPLES = 50  # for a fit
+_UNKNOWN_S = 3600.0  # the estimate of a job without a request before any has finished
 
 
 class LearnedRunTimes(UserMean):
@@ -53,9 +55,9 @@ class LearnedRunTimes(UserMean):
     ) -> None:  # fmt: skip
         super().__init__()
         problems = [
-            f"estimates: {name} is {number}; it must be at least {least}"
+            f"estimates: {name} is {number!r}; it must be a whole number, at least {least}"
             for name, number, least in (("every", every, 1), ("memory", memory, 100))
-            if number < least
+            if type(number) is not int or number < least
         ]
         if model not in ("trees", "classes"):
             problems.append(f"estimates: model is {model!r}; choose trees or classes")
@@ -77,12 +79,17 @@ class LearnedRunTimes(UserMean):
 
     def on_submission(self, task: Task) -> float:
         seen = self._open[task.index] = self._history.submit(task)
-        mean_s = super().on_submission(task)
-        if self._fitted is None or task.user < 0:
-            return mean_s
-        found = float(time_on_grid(self._fitted.run_time_s(np.array([seen]))[0]))
+        # Without a request, the estimate so far is the run time, which must not show through.
         most = inf if isnan(task.requested_time_s) else task.estimate_s
-        return min(found, most)
+        if self._fitted is not None:
+            found = float(self._fitted.run_time_s(np.array([seen]))[0])
+        elif len(self._finished.get(task.user, ())) == self.last:
+            return super().on_submission(task)
+        elif most < inf:
+            return most
+        else:
+            found = float(np.mean([time for _, time in self._past])) if self._past else _UNKNOWN_S
+        return min(float(time_on_grid(found)), most)
 
     def on_end(self, task: Task, run_time_s: float) -> None:
         super().on_end(task, run_time_s)
@@ -92,7 +99,7 @@ class LearnedRunTimes(UserMean):
             return
         self._past.append((seen, run_time_s))
         self._since += 1
-        if self._since >= self.every:
+        if self._since >= self.every and len(self._past) >= _LEAST_EXAMPLES:
             self._since = 0
             self._fitted = self._fit()
 
@@ -115,7 +122,7 @@ class _ByClass:
         label = np.searchsorted(edges, run_time_s, side="right")
         edges = edges[np.unique(label)[1:] - 1]  # a class without jobs cannot be learned
         examples = Examples(JOB_FEATURES, features, run_time_s, edges)
-        passes = max(20, _LEAST_STEPS * _BATCH // len(run_time_s))
+        passes = max(20, ceil(_LEAST_STEPS / ceil(len(run_time_s) / _BATCH)))
         settings = Settings((100,), learning_rate=3e-3, falls=True, passes=passes, batch=_BATCH)
         self._classifier = train(examples, rng, settings)
         logs, label = np.log(run_time_s), examples.label

@@ -51,9 +51,14 @@ class Examples:
         return Examples(self.names, self.features[rows], self.run_time_s[rows], self.edges_s)
 
     def balanced(self, rng: np.random.Generator) -> Examples:
-        """Return as many examples of each class as the rarest has, drawn at random."""
+        """Return as many examples of each class as the rarest has, drawn at random.
+
+        Raises ValueError if a class has none.
+        """
         label = self.label
         least = int(np.bincount(label, minlength=self.classes).min())
+        if not least:
+            raise ValueError("a class has no examples")
         rows = [rng.permutation(np.flatnonzero(label == k))[:least] for k in range(self.classes)]
         return self.take(np.sort(np.concatenate(rows)))
 
@@ -82,10 +87,15 @@ def random_rows(count: int, share: float, rng: np.random.Generator) -> Bools:
 def by_group(
     group: Sequence[object] | npt.NDArray[np.object_], share: float, rng: np.random.Generator
 ) -> Bools:
-    """Return (n,): the rows to hold out, all rows of a share of the groups, one at least."""
+    """Return (n,): the rows to hold out, all rows of a share of the groups.
+
+    One group at least, and not all; raises ValueError if there are fewer than two.
+    """
     numbers = np.unique(np.array([str(each) for each in group]), return_inverse=True)[1]
     groups = int(numbers.max(initial=-1)) + 1
-    chosen = rng.permutation(groups)[: max(1, round(share * groups))]
+    if groups < 2:
+        raise ValueError("there must be two groups at least")
+    chosen = rng.permutation(groups)[: min(max(1, round(share * groups)), groups - 1)]
     return np.isin(numbers, chosen)
 
 

@@ -15,15 +15,14 @@ __all__ = ["JOB_FEATURES", "JobHistory"]
 
 JOB_FEATURES: Final = (
     "requested_time", "processors", "user", "group", "executable", "queue", "partition",
-    "hour", "weekday", "since_submission", "in_system", "finished", "last", "last_but_one",
-    "mean_of_two", "mean", "last_alike", "last_of_executable", "share_of_request",
+    "hour", "weekday", "since_submission", "finished", "last", "last_but_one", "mean_of_two",
+    "mean", "last_alike", "last_of_executable", "share_of_request",
 )  # fmt: skip
 """Names of what `JobHistory.features` returns. Times are log(1 + s), -1 where there is none.
 
 Of the user's finished jobs: how many there are, the run times of the last two and their mean, the
 mean of all, those of the last one with the same request and of the last one with the same
-executable, and the share of the requested time that the last one ran. ``in_system``: the user's
-jobs that have been submitted and have not ended."""
+executable, and the share of the requested time that the last one ran."""
 
 _NONE: Final = -1.0
 
@@ -34,7 +33,6 @@ class JobHistory:
     def __init__(self, workload: Workload) -> None:
         self._workload = workload
         self._submitted: dict[int, float] = {}  # user → time of the last submission
-        self._in_system: dict[int, int] = defaultdict(int)
         self._finished: dict[int, int] = defaultdict(int)
         self._total: dict[int, float] = defaultdict(float)  # user → Σ of logarithms
         self._last: dict[int, deque[float]] = defaultdict(lambda: deque(maxlen=2))
@@ -54,20 +52,18 @@ class JobHistory:
             float(executable), float(task.queue), float(task.partition),
             now % DAY_S / 3600.0, now // DAY_S % 7.0,
             _NONE if before is None else log1p(now - before),
-            float(self._in_system[user]), log1p(finished),
+            log1p(finished),
             last[-1] if last else _NONE, last[0] if len(last) == 2 else _NONE,
             _mean(last), self._total[user] / finished if finished else _NONE,
             self._alike.get(_request(task), _NONE),
             self._of_executable.get((user, executable), _NONE), self._share.get(user, _NONE),
         ]  # fmt: skip
         self._submitted[user] = now
-        self._in_system[user] += 1
         return features
 
     def end(self, task: Task, run_time_s: float) -> None:
         """Note a task that has ended."""
         user, time = task.user, log1p(run_time_s)
-        self._in_system[user] -= 1
         self._finished[user] += 1
         self._total[user] += time
         self._last[user].append(time)

@@ -1,13 +1,14 @@
 """Run times by a power law of one feature, fitted anew to the nearest examples of each question.
 
 W. S. Cleveland, "Robust locally weighted regression and smoothing scatterplots" (1979), with
-distances that hardly leave the same program: between programs all other features count much more
-than the one by which run times grow.
+a distance that keeps neighbours within one program: all other features count much more than the one
+by which run times grow.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 
@@ -18,7 +19,7 @@ __all__ = ["LocalPowerLaw"]
 
 _OTHERS = 32.0  # weight of the other features in a distance
 _RIDGE = 1e-3  # in place of a spread where all neighbours are of one size
-_SLOPE = 1.0  # of the logarithms, where neighbours say nothing
+_SLOPE = log(2.0)  # twice as long for twice the size, where neighbours say nothing
 
 
 @dataclass(frozen=True)

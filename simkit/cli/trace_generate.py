@@ -99,8 +99,8 @@ def generate(
     """Generate a log by a model and write it as SWF, or tables like Alibaba's trace of 2017.
 
     The keys of --set are those of the scenario's workload of that type, e.g. --set users=20.
-    elf-bursts is no model: it compiles C++ programs, and measures the sections of their ELF files
-    and how long they run. The same command goes on with what an interrupted one has left.
+    elf-bursts is not a model: it compiles C++ programs, and measures the sections of their ELF
+    files and how long they run. The same command resumes an interrupted one.
     """
     if (target is None) == (output is None):
         raise typer.BadParameter("name the place to write to once, as TARGET or with --output")
@@ -173,7 +173,7 @@ def _generate_log(
     kinds = WORKLOADS.classes().items()
     models = {name: kind for name, kind in kinds if issubclass(kind, WorkloadModel)}
     if model not in models:
-        known = ", ".join([*models, TABLES])
+        known = ", ".join([*models, TABLES, PROGRAMS])
         raise typer.BadParameter(f"{model!r} is not a model; known: {known}")
     keys: dict[str, Any] = {"type": model, "jobs": jobs, "processors": processors or 128}
     if load is not None:
@@ -234,8 +234,12 @@ def _measure_programs(
     from simkit import plugins
 
     measure = plugins.find("simkit.tools", "trace.generate.elf-bursts")
-    with _progress("programs", enabled=show_progress) as progress:
-        table = measure(folder, rows=programs, workers=workers, seed=seed, progress=progress)
+    try:
+        with _progress("programs", enabled=show_progress) as progress:
+            table = measure(folder, rows=programs, workers=workers, seed=seed, progress=progress)
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted; the same command resumes with what {folder} has", err=True)
+        raise typer.Exit(130) from None
     echo(f"{table} written: {programs:,} programs; {table.with_name('README.md')} describes them")
 
 

@@ -31,9 +31,10 @@ from simkit.traces.elf_bursts.programs import (
     Program,
     compiler_version,
     find_compiler,
+    sources_hash,
 )
 from simkit.traces.elf_bursts.run_time import pin, processors, run_time_s
-from simkit.traces.elf_bursts.signature import read_signature
+from simkit.traces.elf_bursts.signature import read_signature, require_pyelftools
 from simkit.traces.elf_bursts.sizes import RunTimes
 from simkit.traces.elf_bursts.table import bursts_table, read_bursts
 
@@ -74,13 +75,16 @@ def generate_elf_bursts(
             raise TraceError(
                 f"elf-bursts: no program is called {kind!r}{did_you_mean(kind, KINDS)}"
             )
+    if not kinds:
+        raise TraceError(f"elf-bursts: no kinds of programs; choose some of {', '.join(KINDS)}")
     compiler = find_compiler()
+    require_pyelftools()
     made_by = {
         "seed": seed, "kinds": list(kinds), "machine": _machine(),
-        "compiler": compiler_version(compiler),
+        "compiler": compiler_version(compiler), "sources": sources_hash(),
     }  # fmt: skip
     there = processors()
-    if workers is not None and workers > len(there):
+    if workers is not None and not 0 < workers <= len(there):
         raise TraceError(
             f"elf-bursts: --workers is {workers}, and there are {len(there)} processors; a program "
             "is measured alone on one"
@@ -90,15 +94,17 @@ def generate_elf_bursts(
 
     def advance() -> None:
         if progress is not None:
-            progress(min(len(kept.rows), rows), rows)
+            progress(min(sum(row is not None for row in kept.rows.values()), rows), rows)
 
     with _Bench(compiler, there[:workers]) as bench:
         programs = _measure_rows(bench, kept, wanted, rows, advance)
         _measure_again(bench, kept, programs)
-    table = bursts_table(programs, kept, rows)
-    path = folder / "bursts.parquet"
-    table.write_parquet(path)
-    write_card(folder / "README.md", table, made_by, left_out=len(programs) - rows)
+    table, path = bursts_table(programs, kept, rows), folder / "bursts.parquet"
+    try:
+        table.write_parquet(path)
+        write_card(folder / "README.md", table, made_by, left_out=len(programs) - rows)
+    except OSError as error:
+        raise TraceError(f"{folder}: cannot be written: {error.strerror or error}") from None
     return path
 
 

@@ -21,21 +21,21 @@ def write_card(path: Path, table: pl.DataFrame, made_by: Mapping[str, Any], left
         made_by: seed, machine and compiler.
         left_out: programs that took too long.
     """
-    noise, kinds = noise_of(table), table["kind"].n_unique()
+    noise, kinds, name = noise_of(table), table["kind"].n_unique(), path.resolve().parent.name
     lines = [
         "# Burst times of small programs", "",
         f"{table.height:,} C++ programs of {kinds} kinds: the sizes of the sections of their ELF "
         "files, and how long they run. Each was compiled for one size of its input, at one level "
         "of optimisation.", "",
-        f"- Made by: `simkit trace generate elf-bursts {path.parent.name} --jobs {table.height} "
+        f"- Made by: `simkit trace generate elf-bursts {name} --jobs {table.height} "
         f"--seed {made_by['seed']}`",
         f"- Machine: {made_by['machine']}; compiler: {made_by['compiler']}",
         "- Run time: processor time (user and system) of the process, pinned to a processor; the "
         "smallest of three runs",
-        f"- Classes: tenths of {LONGEST_S:g} s; sizes were chosen so that run times are spread "
-        f"evenly; {left_out:,} programs took longer and were left out",
+        f"- Classes: {CLASSES}, each {LONGEST_S / CLASSES:g} s wide; sizes were chosen so that run "
+        f"times are spread evenly; {left_out:,} programs took longer and were left out",
         f"- {HEAP_SHARE:.0%} of the programs have their arrays on the heap (`heap`): their "
-        "sections do not know the size of the input",
+        "section sizes do not depend on the size of the input",
         f"- Noise: relative standard deviation of a run time {noise.sigma:.2%} ({noise.pairs:,} "
         f"programs measured again at the end); {noise.flips:.1%} of them changed their class, and "
         f"{noise.single_flips:.1%} did between two single runs", "",

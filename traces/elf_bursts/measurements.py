@@ -17,7 +17,10 @@ _FORM = 1
 
 @dataclass
 class Measurements:
-    """What has been measured so far, one JSON object a line; the first says by what."""
+    """What has been measured so far, one JSON object a line.
+
+    The first records seed, kinds, machine, compiler and sources.
+    """
 
     path: Path
     curves: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
@@ -33,7 +36,7 @@ class Measurements:
 
         Args:
             folder: where it is; made if absent.
-            made_by: seed, machine and compiler; those of the file must be the same.
+            made_by: what must be the same as in the file.
 
         Raises TraceError if they are not, or if the file is not one of these.
         """
@@ -42,6 +45,11 @@ class Measurements:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if not found.path.exists():
+                if others := sorted(path.name for path in folder.iterdir()):
+                    raise TraceError(
+                        f"{folder}: holds no measurements, but {others[0]}"
+                        f"{', …' * (len(others) > 1)}; name a new folder"
+                    )
                 found._append(first)
                 return found
             text = found.path.read_text(encoding="utf-8")
@@ -51,6 +59,8 @@ class Measurements:
                 found.path.write_text("".join(lines), encoding="utf-8")
         except OSError as error:
             raise _cannot(folder, error) from None
+        except UnicodeDecodeError:
+            raise _no_measurement(found.path, 1) from None
         records = [_parsed(found.path, number, line) for number, line in enumerate(lines, 1)]
         if not records:
             found._append(first)
@@ -61,8 +71,11 @@ class Measurements:
                 f"{found.path}: {key} is {records[0].get(key)!r} there, and {first[key]!r} now; "
                 "go on with the same, or name a new folder"
             )
-        for record in records[1:]:
-            found._take(record)
+        for number, record in enumerate(records[1:], 2):
+            try:
+                found._take(record)
+            except KeyError:
+                raise _no_measurement(found.path, number) from None
         return found
 
     def add_curve(self, name: str, sizes: list[float], times: list[float]) -> None:
@@ -102,10 +115,14 @@ def _parsed(path: Path, number: int, line: str) -> dict[str, Any]:
     except ValueError:
         record = None
     if not isinstance(record, dict) or not {"form", "curve", "row", "again"} & record.keys():
-        raise TraceError(
-            f"{path}, line {number}: is not a measurement; delete the file, or name a new folder"
-        )
+        raise _no_measurement(path, number)
     return record
+
+
+def _no_measurement(path: Path, number: int) -> TraceError:
+    return TraceError(
+        f"{path}, line {number}: is not a measurement; delete the file, or name a new folder"
+    )
 
 
 def _cannot(folder: Path, error: OSError) -> TraceError:

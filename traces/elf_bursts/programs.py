@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from dataclasses import dataclass
+from hashlib import sha256
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -49,6 +50,14 @@ class Program:
             raise TraceError(
                 f"elf-bursts: {compiler} cannot compile {self.kind} of size {self.size}: {message}"
             )
+
+
+def sources_hash() -> str:
+    """Return a hash of the programs' sources, so that rows of different ones are not mixed."""
+    found = sha256()
+    for path in sorted(_FOLDER.iterdir()):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
 
 
 def find_compiler(name: str = "g++") -> str:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 from contextlib import suppress
 from math import ceil
 from pathlib import Path
+
+from simkit.errors import TraceError
 
 __all__ = ["pin", "processors", "run_time_s"]
 
@@ -28,7 +31,8 @@ def pin(processor: int) -> None:
 def run_time_s(path: Path, most_s: float, runs: int) -> list[float] | None:
     """Return the processor times, user and system, of some runs of a program, in seconds.
 
-    None if one was killed because it took `most_s` seconds, rounded up, or failed.
+    None if one was killed because it took `most_s` seconds, rounded up. Raises TraceError if one
+    failed.
     """
     found = []
     for _ in range(runs):
@@ -42,7 +46,12 @@ def run_time_s(path: Path, most_s: float, runs: int) -> list[float] | None:
                 resource.prlimit(process.pid, resource.RLIMIT_CPU, (limit, limit))
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
+        if process.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
             return None
+        if process.returncode:
+            raise TraceError(
+                f"elf-bursts: {path.name} failed with exit status {process.returncode}; it may "
+                "need more memory than there is"
+            )
         found.append(usage.ru_utime + usage.ru_stime)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -17,21 +18,26 @@ SECTIONS: Final = (
 others that compilers make."""
 
 
+def require_pyelftools() -> None:
+    """Raise PluginError, which says what to install, without pyelftools."""
+    try:
+        import_module("elftools.elf.elffile")
+    except ModuleNotFoundError as error:
+        raise PluginError(
+            "elf-bursts: sections are read by pyelftools, which is not installed; "
+            "pip install 'simkit-cluster[elf]'"
+        ) from error
+
+
 def read_signature(path: Path) -> dict[str, int]:
     """Return the size in bytes of each of `SECTIONS`, 0 where it is absent, and ``file_size``.
 
     Raises PluginError without pyelftools, TraceError if the file is not in ELF.
     """
-    try:
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
-    except ModuleNotFoundError as error:
-        if error.name != "elftools":
-            raise
-        raise PluginError(
-            "elf-bursts: sections are read by pyelftools, which is not installed; "
-            "pip install 'simkit-cluster[elf]'"
-        ) from error
+    require_pyelftools()
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
     sizes = dict.fromkeys(SECTIONS, 0)
     try:
         with path.open("rb") as file:

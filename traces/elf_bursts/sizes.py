@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from simkit.arrays import Floats
+from simkit.errors import TraceError
 
 _FIRST = 64  # the smallest size that is measured
 _SHORT_S = 0.003  # where starting a program takes as long as its work
@@ -25,6 +26,8 @@ class RunTimes:
     def measured(cls, measure: Callable[[int], float], most_s: float) -> RunTimes:
         """Measure larger and larger sizes until one takes longer than `most_s`.
 
+        Raises TraceError if none is short enough to be measured.
+
         Args:
             measure: from a size to its run time in seconds; infinity: it takes too long.
             most_s: seconds.
@@ -35,7 +38,10 @@ class RunTimes:
         while not times or (times[-1] <= most_s and size < _LARGEST):
             time_s = measure(size)
             if time_s == np.inf:  # too large a step
-                size = (sizes[-1] + size) // 2
+                below = sizes[-1] if sizes else 0
+                if size - below < 2:
+                    raise TraceError(f"elf-bursts: a program of size {size} takes too long")
+                size = (below + size) // 2
                 continue
             sizes.append(size)
             times.append(time_s)

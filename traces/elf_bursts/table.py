@@ -105,5 +105,5 @@ def noise_of(table: pl.DataFrame) -> Noise:
 def _flips(one: Floats, other: Floats) -> float:
     if not len(one):
         return float("nan")
-    classes = [np.minimum(times * CLASSES // LONGEST_S, CLASSES - 1) for times in (one, other)]
-    return float(np.mean(classes[0] != classes[1]))
+    flips = [burst_class(a) != burst_class(b) for a, b in zip(one, other, strict=True)]
+    return float(np.mean(flips))

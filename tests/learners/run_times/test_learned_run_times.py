@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import log1p
 from typing import Any
 
@@ -86,19 +87,17 @@ def test_features_by_hand() -> None:
     assert found["requested_time"] == log1p(600.0)
     assert found["processors"] == log1p(4.0)
     assert (found["hour"], found["weekday"]) == (1.0, 1.0)
-    assert (found["user"], found["queue"], found["in_system"]) == (3.0, 2.0, 0.0)
-    assert {found[name] for name in JOB_FEATURES[9:] if name not in ("in_system", "finished")} == {
-        -1.0
-    }
+    assert (found["user"], found["queue"]) == (3.0, 2.0)
+    assert {found[name] for name in JOB_FEATURES[9:] if name != "finished"} == {-1.0}
     found = seen(second)
-    assert (found["since_submission"], found["in_system"]) == (log1p(10.0), 1.0)
+    assert found["since_submission"] == log1p(10.0)
     history.end(first, 60.0)
     history.end(second, 300.0)
     found = seen(task(2, 90_500.0))
     logs = [log1p(60.0), log1p(300.0)]
     assert (found["last"], found["last_but_one"]) == (logs[1], logs[0])
     assert found["mean_of_two"] == found["mean"] == sum(logs) / 2
-    assert (found["finished"], found["in_system"]) == (log1p(2), 0.0)
+    assert found["finished"] == log1p(2)
     assert found["last_alike"] == logs[1]
     assert found["share_of_request"] == 0.5
     assert seen(task(3, 90_500.0, size=8.0))["last_alike"] == -1.0
@@ -146,6 +145,23 @@ def test_it_learns_what_a_mean_cannot_know(model: str) -> None:
     assert learned < 0.5 * by_mean
 
 
+@pytest.mark.parametrize("user", [-1, 3])
+def test_without_requests_run_times_do_not_show(user: int) -> None:
+    jobs = by_executable(5)
+    bare = replace(jobs, requested_time_s=np.full(JOBS, np.nan), user=np.full(JOBS, user))
+    found = estimates_of(run(bare, LEARNED))
+    assert (found == bare.run_time_s).mean() < 0.02  # by chance
+    assert found[0] == 3600.0
+
+
+@pytest.mark.parametrize("model", ["trees", "classes"])
+def test_fits_to_few_jobs_are_quick(model: str) -> None:
+    few = {"type": "learned", "model": model, "every": 1, "memory": 100}
+    jobs = by_executable(6)
+    first = workload(jobs.run_time_s[:55], 6)
+    assert (estimates_of(run(first, few)) > 0).all()
+
+
 def test_it_is_the_same_again() -> None:
     jobs = by_executable(3)
     assert run(jobs, LEARNED).digest == run(jobs, LEARNED).digest
@@ -154,12 +170,12 @@ def test_it_is_the_same_again() -> None:
 def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ScenarioError, match="model is 'forest'; choose trees or classes"):
         LearnedRunTimes(model="forest")  # type: ignore[arg-type]
-    with pytest.raises(ScenarioError, match="every is 0; it must be at least 1"):
+    with pytest.raises(ScenarioError, match="every is 0; it must be a whole number, at least 1"):
         LearnedRunTimes(every=0)
     with pytest.raises(ScenarioError) as error:
-        LearnedRunTimes(every=0, memory=5)
-    assert "memory is 5; it must be at least 100" in str(error.value)
-    assert "every is 0" in str(error.value)
+        LearnedRunTimes(every=True, memory=1e4)  # type: ignore[arg-type]
+    assert "memory is 10000.0; it must be a whole number, at least 100" in str(error.value)
+    assert "every is True" in str(error.value)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(PluginError, match=r"needs scikit-learn, .*simkit-cluster\[learn\]"):
         LearnedRunTimes()

@@ -73,7 +73,7 @@ def test_rows_that_are_held_out(seed: int, share: float) -> None:
     assert random_rows(240, share, rng).sum() == round(share * 240)
     groups = by_group(kind.tolist(), share, rng)
     assert len(set(kind[groups]) & set(kind[~groups])) == 0
-    assert len(set(kind[groups])) == max(1, round(share * len(set(kind))))
+    assert len(set(kind[groups])) == min(max(1, round(share * 6)), 5)
     ranges = by_size(kind.tolist(), size, share, rng)
     for each in set(kind):
         out, kept = size[ranges & (kind == each)], size[~ranges & (kind == each)]
@@ -88,6 +88,19 @@ def test_rows_that_are_held_out(seed: int, share: float) -> None:
 def halves(examples: Examples) -> tuple[Examples, Examples]:
     out = random_rows(len(examples), 0.3, np.random.default_rng(7))
     return examples.take(~out), examples.take(out)
+
+
+def test_too_few_examples_are_refused() -> None:
+    with pytest.raises(ValueError, match="a class has no examples"):
+        power_laws(1, 3).balanced(np.random.default_rng(0))
+    with pytest.raises(ValueError, match="two groups at least"):
+        by_group(["a", "a"], 0.5, np.random.default_rng(0))
+
+
+def test_where_all_neighbours_are_of_one_size_twice_takes_twice_as_long() -> None:
+    features = np.array([[1.0, 1000.0]] * 4)
+    law = LocalPowerLaw.fitted(Examples(("text", "bss"), features, np.full(4, 0.1), EDGES))
+    assert law.run_time_s(np.array([[1.0, 2001.0]])) == pytest.approx([0.2], rel=1e-3)
 
 
 def test_a_local_power_law_knows_power_laws() -> None:

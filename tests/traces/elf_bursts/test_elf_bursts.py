@@ -60,6 +60,13 @@ def test_a_step_that_takes_too_long_is_made_smaller() -> None:
     assert tried == [64, 192, 128]
 
 
+def test_a_program_that_never_ends_in_time_is_refused() -> None:
+    with pytest.raises(TraceError, match="takes too long"):
+        RunTimes.measured(lambda size: np.inf, 0.01)
+    with pytest.raises(TraceError, match="takes too long"):
+        RunTimes.measured(lambda size: 1e-4 if size < 100 else np.inf, 0.01)
+
+
 def curves(kinds: tuple[str, ...]) -> dict[str, RunTimes]:
     found = RunTimes.of([64, 640, 6400], [0.001, 0.01, 0.4])
     return {f"{kind} {level}": found for kind in kinds for level in LEVELS}
@@ -158,7 +165,8 @@ def test_run_times_and_programs_that_take_too_long(tmp_path: Path) -> None:
     assert run_time_s(endless, 0.3, 3) is None
     (tmp_path / "fails.cpp").write_text("int main() { return 3; }")
     subprocess.run(["g++", tmp_path / "fails.cpp", "-o", tmp_path / "fails"], check=True)
-    assert run_time_s(tmp_path / "fails", 0.3, 1) is None
+    with pytest.raises(TraceError, match="fails failed with exit status 3"):
+        run_time_s(tmp_path / "fails", 0.3, 1)
 
 
 def test_compilers_that_are_missing_or_refuse(
@@ -272,12 +280,22 @@ def test_a_stopped_command_goes_on(quick: None, tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_measurements(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("precious")
+    with pytest.raises(TraceError, match=r"holds no measurements, but README.md; name a new"):
+        Measurements.in_folder(tmp_path, {})
+    assert (tmp_path / "README.md").read_text() == "precious"
     (tmp_path / "measured.jsonl").write_text(json.dumps({"form": 1}) + "\nnonsense\n")
     with pytest.raises(TraceError, match=r"measured.jsonl, line 2: is not a measurement"):
         Measurements.in_folder(tmp_path, {})
     (tmp_path / "file").write_text("")
     with pytest.raises(TraceError, match="file: cannot be used"):
         Measurements.in_folder(tmp_path / "file", {})
+    (tmp_path / "measured.jsonl").write_text('{"form": 1}\n{"row": 0}\n')
+    with pytest.raises(TraceError, match=r"measured.jsonl, line 2: is not a measurement"):
+        Measurements.in_folder(tmp_path, {})
+    (tmp_path / "measured.jsonl").write_bytes(b"\xff\xfe")
+    with pytest.raises(TraceError, match=r"measured.jsonl, line 1: is not a measurement"):
+        Measurements.in_folder(tmp_path, {})
     (tmp_path / "measured.jsonl").write_text("")
     assert Measurements.in_folder(tmp_path, {"seed": 3}).rows == {}
 
@@ -286,6 +304,8 @@ def test_files_that_are_no_measurements(tmp_path: Path) -> None:
 def test_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match=r"no program is called 'sive'.*sieve"):
         generate_elf_bursts(tmp_path, rows=1, kinds=("sive",))
+    with pytest.raises(TraceError, match="no kinds of programs"):
+        generate_elf_bursts(tmp_path, rows=1, kinds=())
     most = len(run_time.processors())
     with pytest.raises(TraceError, match=f"--workers is {most + 1}, and there are {most}"):
         generate_elf_bursts(tmp_path, rows=1, workers=most + 1)

@@ -238,7 +238,7 @@ def _measure_programs(
         with _progress("programs", enabled=show_progress) as progress:
             table = measure(folder, rows=programs, workers=workers, seed=seed, progress=progress)
     except KeyboardInterrupt:
-        typer.echo(f"interrupted; the same command resumes with what {folder} has", err=True)
+        echo(f"interrupted; the same command resumes with what {folder} has", err=True)
         raise typer.Exit(130) from None
     echo(f"{table} written: {programs:,} programs; {table.with_name('README.md')} describes them")
 

@@ -9,7 +9,7 @@ step that falls to 0, and two hidden layers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -71,8 +71,13 @@ class BurstClassifier:
 
     def seen(self, features: Floats) -> torch.Tensor:
         """Return (n, F) features as the network sees them."""
-        plain = np.log2(1.0 + features) if self.logarithms else features
+        plain = _plain(features, self.logarithms)
         return torch.from_numpy((plain - self.shift) / self.scale).float()
+
+
+def _plain(features: Floats, logarithms: bool) -> Floats:
+    """Return features as they are before shift and scale."""
+    return np.log2(1.0 + features) if logarithms else features
 
 
 def train(
@@ -85,7 +90,7 @@ def train(
         rng: draws the first weights, and the batches.
         settings: of network and training.
     """
-    plain = np.log2(1.0 + examples.features) if settings.logarithms else examples.features
+    plain = _plain(examples.features, settings.logarithms)
     deviation = plain.std(axis=0)
     layers = (len(examples.names), *settings.hidden, examples.classes)
     with seeded(rng):
@@ -106,4 +111,4 @@ def train(
             optimiser.step()
             if settings.falls:
                 schedule.step()
-    return replace(classifier, network=network.eval())
+    return classifier

@@ -13,6 +13,7 @@ features.
 from __future__ import annotations
 
 from collections import deque
+from importlib.util import find_spec
 from math import ceil, inf, isnan
 from typing import Literal
 
@@ -135,8 +136,6 @@ class _ByClass:
 
 
 def _require(module: str, package: str) -> None:
-    from importlib.util import find_spec
-
     if find_spec(module) is None:
         raise PluginError(
             f"estimates: type learned needs {package}, which is not installed; "

@@ -7,7 +7,6 @@ policy: {agent: trainings/mine, compat: cloudsimpy, args: {choose: sample}}
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from importlib import import_module
 from math import inf
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -49,10 +48,9 @@ def compiled_scores(scorer: PairScorer) -> CompiledScores | None:
         require_numba()
     except PluginError:
         return None
-    found: CompiledScores = import_module("simkit.learners.pairs.compiled_scores").CompiledScores(
-        scorer
-    )
-    return found
+    from simkit.learners.pairs.compiled_scores import CompiledScores
+
+    return CompiledScores(scorer)
 
 
 class ScorerFitness(WorkFitness):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.pairs import kernel
+from simkit.learners.pairs import pair_kernel
 from simkit.learners.pairs.model import weights_of
-from simkit.learners.pairs.pair_kernel import score_pairs
 from simkit.learners.pairs.placing_kernel import (
     Waiting,
     empty_cache,
@@ -28,7 +27,7 @@ class CompiledScores:
     """
 
     def __init__(self, scorer: PairScorer) -> None:
-        self._weights = weights_of(kernel, scorer)
+        self._weights = weights_of(pair_kernel, scorer)
         self._slope: Floats = scorer.linear / scorer.scale
         self._cache = self._spare = empty_cache(0, 0)
 
@@ -43,7 +42,7 @@ class CompiledScores:
             longest_s: the longest time for which a waiting task holds a machine.
             total: (R,) the cluster's capacity.
         """
-        return score_pairs(
+        return pair_kernel.score_pairs(
             pairs.hold_s, pairs.remaining, pairs.request, pairs.free, pairs.capacity, total, work_s,
             longest_s, self._weights,
         )  # fmt: skip

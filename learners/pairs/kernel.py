@@ -22,7 +22,6 @@ from simkit.learners.pairs.pair_kernel import (
     compiled,
     hidden,
     make_scratch,
-    score_pairs,
     see_match,
     see_moment,
     see_task,
@@ -30,7 +29,7 @@ from simkit.learners.pairs.pair_kernel import (
     weighted,
 )
 
-__all__ = ["PAPER", "TERMS", "Tasks", "Weights", "look_ahead", "play", "roll_out", "score_pairs"]
+__all__ = ["PAPER", "TERMS", "Tasks", "Weights", "look_ahead", "play", "roll_out"]
 
 _GRID: Final = 2.0**20
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from simkit.arrays import Bools, Floats, Ints
@@ -84,14 +83,12 @@ def random_rows(count: int, share: float, rng: np.random.Generator) -> Bools:
     return held_out
 
 
-def by_group(
-    group: Sequence[object] | npt.NDArray[np.object_], share: float, rng: np.random.Generator
-) -> Bools:
+def by_group(group: Sequence[str], share: float, rng: np.random.Generator) -> Bools:
     """Return (n,): the rows to hold out, all rows of a share of the groups.
 
     One group at least, and not all; raises ValueError if there are fewer than two.
     """
-    numbers = np.unique(np.array([str(each) for each in group]), return_inverse=True)[1]
+    numbers = np.unique(group, return_inverse=True)[1]
     groups = int(numbers.max(initial=-1)) + 1
     if groups < 2:
         raise ValueError("there must be two groups at least")
@@ -99,10 +96,7 @@ def by_group(
     return np.isin(numbers, chosen)
 
 
-def by_size(
-    group: Sequence[object] | npt.NDArray[np.object_], size: Ints, share: float,
-    rng: np.random.Generator,
-) -> Bools:  # fmt: skip
+def by_size(group: Sequence[str], size: Ints, share: float, rng: np.random.Generator) -> Bools:
     """Return (n,): the rows to hold out, in each group those of a range of sizes.
 
     A model has seen smaller and larger sizes of the same group, unless the range is at an end.
@@ -113,7 +107,7 @@ def by_size(
         share: of the rows of each group.
         rng: draws where each range begins.
     """
-    numbers = np.unique(np.array([str(each) for each in group]), return_inverse=True)[1]
+    numbers = np.unique(group, return_inverse=True)[1]
     held_out = np.zeros(len(size), np.bool_)
     for number in range(int(numbers.max(initial=-1)) + 1):
         rows = np.flatnonzero(numbers == number)

@@ -123,35 +123,11 @@ def generate(
         _measure_programs(place, jobs, workers, seed, show_progress=not no_progress)
     elif model == TABLES:
         _generate_tables(
-            place, jobs, machines, usage_interval, packed, seed, show_progress=not no_progress
-        )
+            place, jobs, machines, usage_interval or "5m", packed, seed,
+            show_progress=not no_progress,
+        )  # fmt: skip
     else:
         _generate_log(model, place, jobs, processors, load, seed, settings or [])
-
-
-def _generate_tables(
-    place: Path,
-    jobs: int,
-    machines: int | None,
-    usage_interval: str | None,
-    packed: bool,
-    seed: int,
-    *,
-    show_progress: bool,
-) -> None:
-    """Generate tables and print how many rows they have."""
-    from simkit.cli.text import print_pairs
-
-    rows = generate_tables(
-        place,
-        jobs=jobs,
-        machines=machines,
-        usage_interval=usage_interval or "5m",
-        packed=packed,
-        seed=seed,
-        show_progress=show_progress,
-    )
-    print_pairs(f"{place} written", "rows", {name: f"{count:,}" for name, count in rows.items()})
 
 
 def _generate_log(
@@ -188,21 +164,22 @@ def _generate_log(
     echo(f"{target} written: {len(trace.workload):,} jobs")
 
 
-def generate_tables(
+def _generate_tables(
     folder: Path,
-    *,
     jobs: int,
     machines: int | None,
     usage_interval: str,
     packed: bool,
     seed: int,
+    *,
     show_progress: bool,
-) -> dict[str, int]:
-    """Write the tables of a generated trace into a new folder, and return their rows.
+) -> None:
+    """Write the tables of a generated trace into a new folder, and say how many rows they have.
 
     Raises SimkitError for arguments out of their range, and if the folder cannot be written.
     """
     from simkit import plugins
+    from simkit.cli.text import print_pairs
     from simkit.errors import ScenarioError
     from simkit.seeds import stream
 
@@ -224,7 +201,7 @@ def generate_tables(
             rng=stream(seed, "workload"),
             progress=progress,
         )
-    return rows
+    print_pairs(f"{folder} written", "rows", {name: f"{count:,}" for name, count in rows.items()})
 
 
 def _measure_programs(

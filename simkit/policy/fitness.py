@@ -204,12 +204,17 @@ class FitnessPolicy(GreedyPolicy):
         self._settle(state)
         return places
 
-    def _planned_at_once(self, state: State, machines: Ints) -> list[Place] | None:
-        """Return what goes to some machines, as planned by the fitness itself; None: it cannot."""
+    def _planned_at_once(self, state: State, machines: Ints | None) -> list[Place] | None:
+        """Return what goes to some machines, or any, as planned by the fitness; None: it cannot."""
         place_all = getattr(self.fitness, "place_all", None)
-        if place_all is None or self.order is not None or len(machines) > _MOST_AT_ONCE:
+        if place_all is None or self.order is not None:
             return None
-        room, rows = state.room, machines.tolist()
+        room = state.room
+        if machines is None:
+            machines = np.arange(len(room.capacity))
+        if len(machines) > _MOST_AT_ONCE:
+            return None
+        rows = machines.tolist()
         pairs = place_all(state.queue.columns(), room.free()[machines], room.capacity[machines])
         if pairs is None:
             return None
@@ -234,9 +239,7 @@ class FitnessPolicy(GreedyPolicy):
             return self._choose_machines(state, search, self.fitness)
         score, places = self._begin(state), None
         if search.unrestricted and not self._waiting.gangs:
-            machines = search.machines()
-            everywhere = np.arange(len(state.room.capacity))
-            places = self._planned_at_once(state, everywhere if machines is None else machines)
+            places = self._planned_at_once(state, search.machines())
         if places is not None:
             return self._carry_out(places)
         return self._choose_pairs(state, search, score)

@@ -10,7 +10,7 @@ noise of the times is known.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from itertools import count, islice
@@ -91,13 +91,8 @@ def generate_elf_bursts(
         )
     kept = Measurements.in_folder(folder, made_by)
     wanted = drawn(kinds, stream(seed, "elf-bursts"))
-
-    def advance() -> None:
-        if progress is not None:
-            progress(min(sum(row is not None for row in kept.rows.values()), rows), rows)
-
     with _Bench(compiler, there[:workers]) as bench:
-        programs = _measure_rows(bench, kept, wanted, rows, advance)
+        programs = _measure_rows(bench, kept, wanted, rows, progress)
         _measure_again(bench, kept, programs)
     table, path = bursts_table(programs, kept, rows), folder / "bursts.parquet"
     try:
@@ -132,12 +127,13 @@ class _Bench:
         pin(self._free.get())
 
     def each(
-        self, work: Callable[[T], Any], things: Iterator[tuple[int, T]]
+        self, work: Callable[[T], Any], things: Iterable[tuple[int, T]]
     ) -> Iterator[tuple[int, Any]]:
         """Yield (number, result) of numbered things, as they are done; few wait at a time."""
         waiting: dict[Future[Any], int] = {}
+        left = iter(things)
         while True:
-            for number, thing in islice(things, 2 * self.workers - len(waiting)):
+            for number, thing in islice(left, 2 * self.workers - len(waiting)):
                 waiting[self._pool.submit(work, thing)] = number
             if not waiting:
                 return
@@ -172,24 +168,28 @@ class _Bench:
 
 def _measure_rows(
     bench: _Bench, kept: Measurements, wanted: Iterator[Wanted], rows: int,
-    advance: Callable[[], None],
+    progress: Progress | None,
 ) -> list[Program]:  # fmt: skip
     """Measure until enough rows are there; return the programs, those left out among them."""
     programs: list[Program] = []
     used: set[Program] = set()
     while True:
-        short = rows - sum(kept.rows.get(number) is not None for number in range(len(programs)))
-        if not short:
+        done = sum(kept.rows[number] is not None for number in range(len(programs)))
+        if done == rows:
             return programs
-        more = list(islice(wanted, short))
+        more = list(islice(wanted, rows - done))
         _measure_curves(bench, kept, more)
         curves = {name: RunTimes.of(*curve) for name, curve in kept.curves.items()}
         first = len(programs)
         programs += sized(more, curves, used)
-        todo = [n for n in range(first, len(programs)) if n not in kept.rows]
-        for number, row in bench.each(bench.row_of, iter([(n, programs[n]) for n in todo])):
+        numbers = range(first, len(programs))
+        done += sum(kept.rows.get(number) is not None for number in numbers)
+        todo = [(number, programs[number]) for number in numbers if number not in kept.rows]
+        for number, row in bench.each(bench.row_of, todo):
             kept.add_row(number, row)
-            advance()
+            done += row is not None
+            if progress is not None:
+                progress(done, rows)
 
 
 def _measure_curves(bench: _Bench, kept: Measurements, wanted: Sequence[Wanted]) -> None:
@@ -204,7 +204,7 @@ def _measure_curves(bench: _Bench, kept: Measurements, wanted: Sequence[Wanted])
         return RunTimes.measured(measure, LONGEST_S)
 
     missing = list({each.curve: each for each in wanted if each.curve not in kept.curves}.values())
-    for number, found in bench.each(curve, iter(list(enumerate(missing)))):
+    for number, found in bench.each(curve, enumerate(missing)):
         kept.add_curve(missing[number].curve, found.size.tolist(), found.time_s.tolist())
 
 
@@ -215,7 +215,7 @@ def _measure_again(bench: _Bench, kept: Measurements, programs: Sequence[Program
         for number in range(0, len(programs), _AGAIN_EVERY)
         if kept.rows[number] is not None and number not in kept.again
     ]
-    for number, run_s in bench.each(bench.time_of, iter(todo)):
+    for number, run_s in bench.each(bench.time_of, todo):
         kept.add_again(number, run_s)
 
 

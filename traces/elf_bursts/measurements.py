@@ -1,4 +1,4 @@
-"""The file in which measurements are kept as they are made, so that a stopped command can go on."""
+"""The file in which measurements are kept as they are made, so that a stopped command resumes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Measurements:
             key = others[0]
             raise TraceError(
                 f"{found.path}: {key} is {records[0].get(key)!r} there, and {first[key]!r} now; "
-                "go on with the same, or name a new folder"
+                "resume with the same, or name a new folder"
             )
         for number, record in enumerate(records[1:], 2):
             try:

@@ -176,6 +176,6 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         LearnedRunTimes(every=True, memory=1e4)  # type: ignore[arg-type]
     assert "memory is 10000.0; it must be a whole number, at least 100" in str(error.value)
     assert "every is True" in str(error.value)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("simkit.learners.learned_run_times.find_spec", lambda name: None)
     with pytest.raises(PluginError, match=r"needs scikit-learn, .*simkit-cluster\[learn\]"):
         LearnedRunTimes()

@@ -39,7 +39,7 @@ __all__ = ["PairAgent", "ScorerFitness"]
 Choose = Literal["sample", "greedy"]
 
 
-_MANY = 2**23  # pairs after which a scorer is compiled, which takes as long as half of them
+_MANY = 2**21  # pairs after which a scorer is compiled, which takes twice as long as they did
 
 
 def compiled_scores(scorer: PairScorer) -> CompiledScores | None:

@@ -11,7 +11,7 @@ from simkit.learners.pairs.placing_kernel import (
     has_space,
     place_best,
     rebuild,
-    update_in_place,
+    update,
 )
 from simkit.learners.pairs.scorer import PairScorer
 from simkit.policy.pairs.machine_task_pairs import MachineTaskPairs
@@ -30,6 +30,7 @@ class CompiledScores:
         self._weights = weights_of(pair_kernel, scorer)
         self._slope: Floats = scorer.linear / scorer.scale
         self._cache = self._spare = empty_cache(0, 0)
+        self._columns: QueueColumns | None = None  # those that the cache holds
 
     def scores(
         self, pairs: MachineTaskPairs, work_s: Floats, longest_s: float, total: Floats
@@ -65,11 +66,14 @@ class CompiledScores:
             total: (R,)
         """
         waiting = Waiting(columns.index, columns.estimate_s, columns.remaining, columns.request)
-        if not update_in_place(waiting, self._cache):
+        if columns is self._columns:  # the queue returns the same until tasks come or go
+            update(waiting, self._cache)
+        else:
             if not has_space(self._cache, len(columns)):
                 self._cache, self._spare = (
                     empty_cache(2 * len(columns), len(total)) for _ in range(2)
                 )
             rebuild(waiting, self._cache, self._spare)
             self._cache, self._spare = self._spare, self._cache
+            self._columns = columns
         return place_best(self._cache, free, capacity, total, work_s, longest_s, self._slope)

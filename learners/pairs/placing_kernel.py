@@ -17,7 +17,7 @@ from simkit.learners.pairs.pair_kernel import compiled
 from simkit.policy.pairs import terms
 
 __all__ = ["TaskCache", "Waiting", "empty_cache", "has_space", "place_best", "rebuild",
-           "update_in_place"]  # fmt: skip
+           "update"]  # fmt: skip
 
 _horizon_s: Any = compiled(terms.horizon_s)
 _surplus: Any = compiled(terms.surplus)
@@ -74,19 +74,14 @@ def has_space(cache: TaskCache, tasks: int) -> bool:
 
 
 @compiled
-def update_in_place(waiting: Waiting, cache: TaskCache) -> bool:
-    """Bring a cache up to date and return True, if it holds the tasks that wait."""
+def update(waiting: Waiting, cache: TaskCache) -> None:
+    """Bring a cache up to date that holds the tasks that wait: instances may have been placed."""
     tasks = len(waiting.rank)
-    if cache.sizes[0] != tasks or _differences(cache.rank, waiting.rank, 0, tasks):
-        return False
     for start in range(0, tasks, _BLOCK):
         end = min(start + _BLOCK, tasks)
-        if _differences(cache.left, waiting.left, start, end) or _differences(
-            cache.hold, waiting.hold, start, end
-        ):
+        if _differences(cache.left, waiting.left, start, end):
             for t in range(start, end):
                 _store_task(cache, t, waiting.hold[t], waiting.left[t])
-    return True
 
 
 @compiled

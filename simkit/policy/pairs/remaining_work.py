@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from heapq import heappop, heappush
 from itertools import takewhile
 from math import inf
-from operator import add
 from typing import Any
 
 import numpy as np
@@ -56,7 +55,7 @@ class RunningWork:
                 self._forget(allocation)
                 self._expect(allocation, state.now)  # its end may have been corrected by now
         if not self._until:  # what rounding has left
-            self._held = self._weighted = [0.0] * len(self._held)
+            self._held, self._weighted = [0.0] * len(self._held), [0.0] * len(self._held)
         return [
             max(weighted - state.now * held, 0.0)
             for weighted, held in zip(self._weighted, self._held, strict=True)
@@ -76,11 +75,10 @@ class RunningWork:
             self._add(allocation, end_s, -1.0)
 
     def _add(self, allocation: Allocation, end_s: float, sign: float) -> None:
-        held = [sign * amount for amount in allocation.held]
-        self._held = list(map(add, self._held, held))
-        self._weighted = [
-            sum_ + end_s * amount for sum_, amount in zip(self._weighted, held, strict=True)
-        ]
+        held, weighted = self._held, self._weighted
+        for r, amount in enumerate(allocation.held):
+            held[r] += sign * amount
+            weighted[r] += end_s * (sign * amount)
 
 
 class WorkFitness(ABC):

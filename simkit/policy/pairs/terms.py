@@ -36,7 +36,7 @@ _GRID = 2.0**20
 
 def on_grid(work_s: Any) -> Any:
     """Return remaining work in multiples of 2⁻²⁰ s, so that it is the same in any order of sums."""
-    return np.round(work_s * _GRID) / _GRID
+    return np.rint(work_s * _GRID) / _GRID
 
 
 def horizon_s(work_s: Any) -> Any:

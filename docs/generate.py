@@ -22,6 +22,7 @@ from generate_cli import commands  # noqa: E402 - the modules beside this one
 from generate_learners import (  # noqa: E402
     deepjs_arguments,
     deeprm_arguments,
+    dqn_arguments,
     fitness_arguments,
     ppo_arguments,
     rlscheduler_arguments,
@@ -39,6 +40,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "tables": tables,
     "deepjs_arguments": deepjs_arguments,
     "deeprm_arguments": deeprm_arguments,
+    "dqn_arguments": dqn_arguments,
     "fitness_arguments": fitness_arguments,
     "ppo_arguments": ppo_arguments,
     "rlscheduler_arguments": rlscheduler_arguments,

@@ -13,7 +13,8 @@ UNITS = {
     "iterations": "iterations", "job_sets": "job sets", "rollouts": "episodes",
     "held_out_sets": "job sets", "horizon": "steps", "memory": "steps", "last_step": "step",
     "max_decisions": "decisions", "backlog_shown": "tasks", "kl": "nats", "batch": "decisions",
-    "warm_start_rounds": "rounds", "epochs": "passes", "products": "products",
+    "warm_start_rounds": "rounds", "epochs": "passes", "replay": "transitions",
+    "decisions_per_update": "decisions", "target_every": "updates", "products": "products",
 }  # fmt: skip
 """Argument → what it counts; all others have no unit."""
 
@@ -37,6 +38,13 @@ def ppo_arguments() -> str:
     from simkit.learners.ppo import PPOArguments
 
     return _table(PPOArguments)
+
+
+def dqn_arguments() -> str:
+    """Return the table of the learner dqn's arguments."""
+    from simkit.learners.dqn import DQNArguments
+
+    return _table(DQNArguments)
 
 
 def rlscheduler_arguments() -> str:

@@ -6,9 +6,9 @@ policy: {agent: deeprm-70, args: {choose: greedy}}
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from pydantic import ValidationError
@@ -16,6 +16,8 @@ from pydantic import ValidationError
 from simkit.arrays import Bools
 from simkit.errors import RunError, ScenarioError, SimkitError
 from simkit.learners.bundle import WEIGHTS, Bundle, read_bundle
+from simkit.learners.classes.agent import ClassAgent
+from simkit.learners.classes.description import ClassDescription
 from simkit.learners.common.inference import (
     LARGEST_FLOW,
     PlainNetwork,
@@ -51,12 +53,14 @@ def load_agent(
     choose: Choose | None = None,
     patience: int | None = None,
     compat: str | None = None,
-) -> SlottedAgent | PoolAgent | PairAgent:
-    """Return the agent of a bundle: of numbered slots, of jobs of a pool, or of machine–task pairs.
+    keep: bool | None = None,
+    step: str | float | None = None,
+) -> Agent:
+    """Return an agent of numbered slots, jobs of a pool, machine–task pairs, or burst classes.
 
-    A pool's agent takes neither `choose` nor `patience`: it picks what it scores highest, and
-    starts whatever the rules that it was trained by let it. One of pairs knows no patience: it
-    places until nothing fits.
+    One of a pool or of classes takes neither `choose` nor `patience`: it picks what it scores
+    highest, and starts whatever the rules that it was trained by let it. One of pairs knows no
+    patience: it places until nothing fits.
 
     Args:
         folder: that of the bundle.
@@ -67,6 +71,9 @@ def load_agent(
         patience: after so many steps in which a task fitted and none was placed, the task that can
             begin soonest is placed anyway, so that a run ends; None: `PATIENCE`.
         compat: another simulator whose rules of time an agent of pairs takes on.
+        keep: whether an agent of classes keeps the places that it has chosen ahead, as in training,
+            or plans anew at every decision, which suits run times that are not exact; None: keep.
+        step: the run time that a class stands for; None: as in training.
 
     Raises RunError for a damaged bundle, ScenarioError, all problems at once, for wrong arguments
     and for a scenario that differs from the agent's training.
@@ -79,43 +86,43 @@ def load_agent(
         raise ScenarioError(
             f"agent: patience is {patience!r}; it must be a number of steps, at least 1"
         )
-    agent = _made(read_bundle(folder), choose, patience, compat)
-    if isinstance(agent, PoolAgent) and (choose, patience) != (None, None):
+    if keep is not None and not isinstance(keep, bool):
+        raise ScenarioError(f"agent: keep is {keep!r}; it must be true or false")
+    given = {"choose": choose, "patience": patience, "compat": compat, "keep": keep, "step": step}
+    agent = _made(read_bundle(folder), given)
+    kind, takes, because = _TAKES[type(agent)]
+    if others := [key for key, value in given.items() if value is not None and key not in takes]:
         raise ScenarioError(
-            f"agent {agent.name}: choose and patience are for agents of numbered slots, this one "
-            "picks the job with the highest score; leave them out"
-        )
-    if isinstance(agent, PairAgent) and patience is not None:
-        raise ScenarioError(
-            f"agent {agent.name}: patience is for agents of numbered slots, this one places until "
-            "nothing fits; leave it out"
-        )
-    if not isinstance(agent, PairAgent) and compat is not None:
-        raise ScenarioError(
-            f"agent {agent.name}: compat is for agents of machine–task pairs; leave it out"
+            f"agent {agent.name}: {' and '.join(others)} {'are' if len(others) > 1 else 'is'} not "
+            f"for agents of {kind}, {because}; leave {'them' if len(others) > 1 else 'it'} out"
         )
     if scenario is not None and (problems := agent.differences(scenario)):
         raise ScenarioError([f"agent {agent.name}: {text}" for text in problems])
     return agent
 
 
-def _made(
-    bundle: Bundle, choose: Choose | None, patience: int | None, compat: str | None
-) -> SlottedAgent | PoolAgent | PairAgent:
+def _made(bundle: Bundle, given: Mapping[str, Any]) -> Agent:
     """Return the agent; raises RunError if the description is malformed."""
     where, remedy = bundle.folder / DESCRIPTION, "restore the bundle or train the agent again"
     kind = bundle.description["actions"].get("type")
-    described: dict[object, type[Section]] = {"jobs": PoolDescription, "pairs": PairDescription}
+    described: dict[object, type[Section]] = {
+        "jobs": PoolDescription, "pairs": PairDescription, "classes": ClassDescription,
+    }  # fmt: skip
     stated = described.get(kind, AgentDescription)
     try:
         if kind == "jobs":
             return PoolAgent.of(bundle, PoolDescription.read(bundle.description))
         if kind == "pairs":
             of_pairs = PairDescription.read(bundle.description)
-            return PairAgent.of(bundle, of_pairs, choose=choose or "greedy", compat=compat)
+            choose: Choose = given["choose"] or "greedy"
+            return PairAgent.of(bundle, of_pairs, choose=choose, compat=given["compat"])
+        if kind == "classes":
+            of_classes = ClassDescription.read(bundle.description)
+            keep = True if given["keep"] is None else given["keep"]
+            return ClassAgent(bundle, of_classes, keep=keep, step=given["step"])
         return SlottedAgent(
             bundle, AgentDescription.read(bundle.description),
-            choose=choose or "sample", patience=patience or PATIENCE,
+            choose=given["choose"] or "sample", patience=given["patience"] or PATIENCE,
         )  # fmt: skip
     except SimkitError:
         raise
@@ -329,3 +336,17 @@ def _network(
 
 def _plain(value: object) -> str:
     return "not set" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+Agent = SlottedAgent | PoolAgent | PairAgent | ClassAgent
+_TAKES: Final[Mapping[type, tuple[str, frozenset[str], str]]] = {
+    SlottedAgent: ("numbered slots", frozenset({"choose", "patience"}), "which know slots alone"),
+    PoolAgent: ("a pool", frozenset(), "which pick the job with the highest score"),
+    PairAgent: (
+        "machine–task pairs", frozenset({"choose", "compat"}), "which place until nothing fits",
+    ),
+    ClassAgent: (
+        "burst classes", frozenset({"keep", "step"}), "which place the class of the highest score",
+    ),
+}  # fmt: skip
+"""Of what each kind of agent is, which arguments it takes, and why no others."""

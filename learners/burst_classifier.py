@@ -9,6 +9,7 @@ step that falls to 0, and two hidden layers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,6 +44,9 @@ class Settings:
 PUBLISHED: Final = Settings()
 TUNED: Final = Settings((256, 256), logarithms=True, learning_rate=3e-3, falls=True, passes=200,
                         batch=128)  # fmt: skip
+
+
+_SAME = 1e-6  # a deviation as small as this comes of rounding: the feature never changes
 
 
 @dataclass(frozen=True)
@@ -81,14 +85,16 @@ def _plain(features: Floats, logarithms: bool) -> Floats:
 
 
 def train(
-    examples: Examples, rng: np.random.Generator, settings: Settings = TUNED
-) -> BurstClassifier:
+    examples: Examples, rng: np.random.Generator, settings: Settings = TUNED,
+    on_pass: Callable[[float], object] | None = None,
+) -> BurstClassifier:  # fmt: skip
     """Train a classifier.
 
     Args:
         examples: to learn from; the paper's are as many of each class, see `Examples.balanced`.
         rng: draws the first weights, and the batches.
         settings: of network and training.
+        on_pass: told of the mean loss of each pass over the examples.
     """
     plain = _plain(examples.features, settings.logarithms)
     deviation = plain.std(axis=0)
@@ -96,14 +102,16 @@ def train(
     with seeded(rng):
         network = Perceptron(PerceptronShape(type="perceptron", layers=layers, activation="relu"))
     classifier = BurstClassifier(
-        network, settings.logarithms, plain.mean(axis=0), np.where(deviation > 0, deviation, 1.0)
-    )
+        network, settings.logarithms, plain.mean(axis=0),
+        np.where(deviation > _SAME, deviation, 1.0),
+    )  # fmt: skip
     seen, label = classifier.seen(examples.features), torch.from_numpy(examples.label)
     optimiser = torch.optim.Adam(network.parameters(), settings.learning_rate)
     steps = settings.passes * -(-len(examples) // settings.batch)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     for _ in range(settings.passes):
         order = torch.from_numpy(rng.permutation(len(examples)))
+        total = 0.0
         for batch in torch.split(order, settings.batch):
             loss = nn.functional.cross_entropy(network(seen[batch]), label[batch])
             optimiser.zero_grad()
@@ -111,4 +119,8 @@ def train(
             optimiser.step()
             if settings.falls:
                 schedule.step()
+            if on_pass is not None:
+                total += float(loss.detach()) * len(batch)
+        if on_pass is not None:
+            on_pass(total / len(examples))
     return classifier

@@ -1,4 +1,4 @@
-"""PPO over numbered slots: one scorer for every slot, and a baseline for every step of time.
+"""PPO over slots or burst classes: one scorer for all, and a baseline for every step of time.
 
 J. Schulman, F. Wolski, P. Dhariwal, A. Radford and O. Klimov, "Proximal policy optimization
 algorithms" (2017). What is made for scheduling: each iteration plays every job set several times,
@@ -22,7 +22,7 @@ from simkit.errors import ScenarioError
 from simkit.learners.arguments import NotNegative, Positive, Share, prepared, refuse_without_jobs
 from simkit.learners.common.baselines import step_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
-from simkit.learners.common.networks import ActorCritic, build, seeded
+from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
 from simkit.learners.common.objectives import clipped_gain, squared_error
 from simkit.learners.common.returns import (
     deviation_by_group,
@@ -32,15 +32,21 @@ from simkit.learners.common.returns import (
 )
 from simkit.learners.common.rollouts import Batch, Rollouts, minibatches, roll_out
 from simkit.learners.common.schedules import linear
-from simkit.learners.common.shapes import SetScorerShape, Width
+from simkit.learners.common.shapes import Width
 from simkit.learners.common.torch_training import TorchTraining
-from simkit.learners.description import describe
-from simkit.learners.lockstep import Lockstep, Objective
+from simkit.learners.layouts import (
+    BurstClasses,
+    Layout,
+    LayoutName,
+    NumberedSlots,
+    PlayedGames,
+)
+from simkit.learners.lockstep import Objective
+from simkit.learners.lockstep.class_jobs import ClassJobs
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource, job_source
 from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
-from simkit.learners.lockstep.slot_games import SlotGames, Starts
-from simkit.learning.observe_slots import context_size, slot_set_schema, slot_size
+from simkit.learning.actions import Starts
 from simkit.scenario import Scenario
 from simkit.scenario.types import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
@@ -66,6 +72,8 @@ class PPOArguments(Section):
     """Episodes of each job set."""
     objective: Objective = "slowdown"
     """What is minimised: the slowdown or the completion time of the jobs."""
+    layout: LayoutName = "slots"
+    """Numbered slots, or a slot for each length of a job (`classes`)."""
     starts: Starts = "now"
     """Tasks may start now or wait, or (`ahead`) each is given its earliest place at once."""
     hidden: Width = 64
@@ -88,6 +96,13 @@ class PPOArguments(Section):
     """An episode ends after this many decisions; jobs still open then count as unfinished."""
 
     @model_validator(mode="after")
+    def _classes_know_slowdown(self) -> Self:
+        if self.layout == "classes" and self.objective != "slowdown":
+            text = f"is {self.objective}, and the layout classes knows slowdown alone"
+            raise BrokenRulesError([(("objective",), text)])
+        return self
+
+    @model_validator(mode="after")
     def _one_for_each_load(self) -> Self:
         if self.weights and len(self.weights) != len(self.loads):
             text = f"has {len(self.weights)} numbers for {len(self.loads)} loads; give one for each"
@@ -100,13 +115,18 @@ def begin(
 ) -> Training:
     """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
 
-    Raises ScenarioError, all problems at once, for a scenario that is not DeepRM's or Sofia's
-    workload on a pool in steps, arguments out of their range, job sets without a job, or a device
-    that is not there; PluginError without safetensors, which the first checkpoint needs.
+    Raises ScenarioError, all problems at once, for a scenario that is not DeepRM's, Sofia's or,
+    with classes, SchedQRM's workload on a pool in steps, arguments out of their range, job sets
+    without a job, or a device that is not there; PluginError without safetensors, which the first
+    checkpoint needs.
     """
-    chosen, source = prepared(
-        PPOArguments, arguments, lambda chosen: job_source(scenario, "ppo", chosen.loads), device
-    )
+
+    def source_of(chosen: PPOArguments) -> JobSource:
+        if chosen.layout == "classes":
+            return ClassJobs(scenario, "the learner ppo", chosen.loads)
+        return job_source(scenario, "ppo", chosen.loads)
+
+    chosen, source = prepared(PPOArguments, arguments, source_of, device)
     return PPOTraining(scenario, source, chosen, seed, device)
 
 
@@ -126,12 +146,9 @@ class PPOTraining(TorchTraining):
         refuse_without_jobs({"held_out_sets": self.unseen_sets})
         _refuse_loads_without_sets(arguments, source)
         # Agent
-        model = self.model
-        self.schema = slot_set_schema(model)
-        shape = SetScorerShape(
-            type="set-scorer", context=context_size(model), items=model.slots,
-            features=slot_size(model), hidden=arguments.hidden, others=1, activation="relu",
-        )  # fmt: skip
+        layout = NumberedSlots if arguments.layout == "slots" else BurstClasses
+        self.layout: Layout = layout(self.model, arguments.starts)
+        shape = self.layout.scorer(arguments.hidden)
         with seeded(self.stream("weights")):
             self._network = ActorCritic(build(shape), arguments.hidden).to(device)
         self.optimiser = torch.optim.Adam(self.network.parameters(), arguments.learning_rate)
@@ -172,12 +189,9 @@ class PPOTraining(TorchTraining):
             "entropy": float(np.mean(spreads)) if spreads else 0.0,
         }
 
-    def _games(self, sets: JobSets, replicas: int) -> SlotGames:
+    def _games(self, sets: JobSets, replicas: int) -> PlayedGames:
         chosen = self.chosen
-        limit = chosen.max_decisions
-        return SlotGames(
-            Lockstep(self.model, sets, replicas, chosen.objective, limit), chosen.starts
-        )
+        return self.layout.games(sets, replicas, chosen.objective, chosen.max_decisions)
 
     def _advantages(self, rollouts: Rollouts) -> tuple[Floats, Floats]:
         """Return (D,) advantages, and (D,) what the critic should have said.
@@ -228,20 +242,22 @@ class PPOTraining(TorchTraining):
         return float(spread.detach())
 
     def evaluate(self) -> Mapping[str, float]:
-        """Return how the agent does on the held-out sets, actions drawn; see `outcome`.
+        """Return how the agent does on the held-out sets; see `outcome`.
 
-        The draws are the same at every look. ``return``: mean sum of rewards of an episode.
+        Actions are drawn as in training, or of classes the likeliest ones are taken; the draws are
+        the same at every look. ``return``: mean sum of rewards of an episode.
         """
         games, rng = self._games(self.unseen_sets, 1), self.stream("held_out")
-        rollouts = roll_out(games, self.network, rng, self.device)
+        rollouts = roll_out(games, self.network, rng, self.device, greedy=self.layout.greedy)
         return {
             **outcome(games.lockstep),
             "return": float(rollouts.rewards.sum(axis=0).mean()),
         }
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        how = describe(self.network.actor.shape, self.schema, self.model, self.chosen.starts)
-        self.write_network(folder, self.network.actor, how, curve_end)
+        actor = self.network.actor
+        assert isinstance(actor, SetScorer)
+        self.write_network(folder, actor, self.layout.describe(actor.shape), curve_end)
 
 
 def _refuse_loads_without_sets(chosen: PPOArguments, source: JobSource) -> None:

@@ -194,6 +194,19 @@ class NSteps:
             for row in complete
         ]  # fmt: skip
 
+    def cut(self, after: npt.ArrayLike) -> list[dict[str, Any]]:
+        """Return the open transitions as complete ones, as what follows was not the agent's choice.
+
+        A random action says nothing of what the agent's own would have brought (C. J. C. H.
+        Watkins, "Learning from delayed rewards", 1989).
+
+        Args:
+            after: what is seen before that action.
+        """
+        rows = [row | {"after": after} for row in self._open]
+        self._open.clear()
+        return rows
+
     def state(self) -> dict[str, Any]:
         """Return all that it knows, as arrays and plain values; see `restore`."""
         rows = enumerate(self._open)

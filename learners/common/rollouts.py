@@ -98,9 +98,14 @@ class Rollouts:
 
 
 def roll_out(
-    games: Games, network: ActorCritic | Network, rng: np.random.Generator, device: str = "cpu"
+    games: Games,
+    network: ActorCritic | Network,
+    rng: np.random.Generator,
+    device: str = "cpu",
+    *,
+    greedy: bool = False,
 ) -> Rollouts:
-    """Play all episodes to their ends, with actions drawn from the policy."""
+    """Play all episodes to their ends, with actions drawn from the policy, or its likeliest."""
     critic = isinstance(network, ActorCritic)
     count = len(games.steps)
     kept: list[dict[str, npt.NDArray[Any]]] = []
@@ -111,7 +116,7 @@ def roll_out(
             said = network(torch.from_numpy(seen).to(device))
             logits, value = said if critic else (said, said.new_zeros(len(said)))
             chances = masked_log_softmax(logits, torch.from_numpy(allowed).to(device))
-            actions = sample(chances, rng)
+            actions = chances.argmax(dim=-1).cpu().numpy() if greedy else sample(chances, rng)
             drawn = log_probability(chances, torch.from_numpy(actions).to(device))
             kept.append({
                 "seen": seen, "allowed": allowed, "actions": actions,

@@ -12,7 +12,7 @@ it first.
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,8 @@ class Lockstep:
     """(N,) actions taken so far."""
     steps: Ints
     """(N,) steps that have passed so far."""
+    ends_when_placed: ClassVar[bool] = False
+    """Whether a game is over once all jobs are placed, before they have ended."""
 
     def __init__(
         self,
@@ -106,10 +108,14 @@ class Lockstep:
         self._since = np.full(games, self.model.memory)
         self._in_system = np.zeros(games)  # what a step costs, all jobs in the system together
         self._grid = ReplicaGrid(self.model, games)
-        self._slots = ReplicaSlots(self.model, games, self._jobs_a_set)
+        self._slots = self._new_slots(games)
         self._earliest: Ints | None = None
         self._close(self._next_enter == NEVER)
         self._arrive()
+
+    def _new_slots(self, games: int) -> ReplicaSlots:
+        """Return empty slots for so many games."""
+        return ReplicaSlots(self.model, games, self._jobs_a_set)
 
     def view(self) -> SlottedView:
         """Return what the active replicas see, with A as the leading axis.
@@ -177,14 +183,19 @@ class Lockstep:
         length, size = self._slots.of(chosen)
         ahead = self._ahead(chosen, length, size)
         placed: Bools = ahead >= 0
+        rewards = self._rewards(chosen, ahead)
         self._grid.hold(ahead, np.where(placed, length, 0).astype(length.dtype), size)
         self._place(placed.nonzero()[0], chosen, ahead)
         moved = ~placed
-        rewards: Floats = np.where(moved, -self._in_system, 0.0)
         self._pass(moved)
         self._earliest = None
         self.decisions[self.active] += 1
         self._end(moved)
+        return rewards
+
+    def _rewards(self, chosen: Ints, ahead: Ints) -> Floats:
+        """Return (A,) rewards of actions that are about to be taken."""
+        rewards: Floats = np.where(ahead < 0, -self._in_system, 0.0)
         return rewards
 
     def checked(self, actions: npt.ArrayLike, ignored: Bools | None = None) -> Ints:
@@ -226,7 +237,7 @@ class Lockstep:
 
     def _refill(self, rows: Ints, slots: Ints) -> None:
         """Fill slots that became free with the heads of their backlogs, or empty them."""
-        head = self._slots.pop(rows, self.active[rows])
+        head = self._slots.pop(rows, self.active[rows], slots)
         sets = self._set[rows]
         length = np.where(head >= 0, self.job_sets.length[sets, head], 0)
         size = np.where(head >= 0, self.job_sets.size[sets, head].T, 0)

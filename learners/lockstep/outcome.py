@@ -22,6 +22,7 @@ def outcome(game: Lockstep) -> dict[str, float]:
 
     A job that did not end within its episode counts as unfinished, with its slowdown at the
     episode's end, at least 1.
+    Where an episode ends when all is placed, it counts up to the last end of what was placed.
 
     Returns:
         ``slowdown``: mean over all jobs; ``slowdown_of_sets``: mean over the episodes that have
@@ -30,6 +31,8 @@ def outcome(game: Lockstep) -> dict[str, float]:
     """
     length, enter, there = _jobs(game)
     end = enter[:, :1] + game.steps[:, None]  # (N, 1) the step at which an episode is over
+    if game.ends_when_placed:
+        end = np.maximum(end, game.finish.max(axis=1, keepdims=True))
     done = (game.finish >= 0) & (game.finish <= end)
     until = np.where(done, game.finish, np.maximum(end, enter + length))
     slowdown = np.where(there, (until - enter) / np.maximum(length, 1), 0.0)

@@ -8,9 +8,10 @@ from simkit.errors import ScenarioError
 from simkit.scenario import Scenario
 from simkit.scenario.workload import WorkloadSource
 from simkit.traces.models.deeprm import DeepRMModel
+from simkit.traces.models.schedqrm import SchedQRMModel
 from simkit.traces.models.sofia import SofiaModel
 
-__all__ = ["RESOURCES", "longest_job", "pool_problems"]
+__all__ = ["RESOURCES", "longest_job", "pool_of_steps_problems", "pool_problems"]
 
 RESOURCES = ("cpu", "mem")
 """Of the pool."""
@@ -18,6 +19,19 @@ DrawnWorkload = DeepRMModel | SofiaModel
 
 
 def pool_problems(scenario: Scenario, workload: DrawnWorkload, who: str) -> Iterator[str]:
+    """Yield what keeps a scenario from being one pool in steps with numbered slots.
+
+    See `pool_of_steps_problems`.
+    """
+    yield from pool_of_steps_problems(scenario, workload, who)
+    admission = scenario.admission
+    if admission.slots is None or admission.order != "fifo" or admission.refill != "at_once":
+        yield "admission: must have slots, such as 10, filled at_once in the order fifo"
+
+
+def pool_of_steps_problems(
+    scenario: Scenario, workload: DrawnWorkload | SchedQRMModel, who: str
+) -> Iterator[str]:
     """Yield what keeps a scenario from being one pool in steps whose jobs the learner draws.
 
     Args:
@@ -33,9 +47,6 @@ def pool_problems(scenario: Scenario, workload: DrawnWorkload, who: str) -> Iter
     if [(group.count, group.capacity) for group in machines] != [(1, wanted)]:
         shown = ", ".join(f"{name}: {amount:g}" for name, amount in wanted.items())
         yield f"cluster.machines: must be one pool as in workload.capacity, {{count: 1, {shown}}}"
-    admission = scenario.admission
-    if admission.slots is None or admission.order != "fifo" or admission.refill != "at_once":
-        yield "admission: must have slots, such as 10, filled at_once in the order fifo"
     if scenario.scheduling.step != workload.step_s:
         yield f"scheduling.step: must be workload.step_s, {workload.step_s:g}s"
     if scenario.estimates.type not in ("actual", "requested"):

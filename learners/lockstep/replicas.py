@@ -231,8 +231,8 @@ class ReplicaSlots:
         self._queue[games, self._head[rows] + self.backlog[rows]] = job
         self.backlog[rows] += 1
 
-    def pop(self, rows: Ints, games: Ints) -> Ints:
-        """Take the heads of the backlogs, because a waiting job was placed; -1: none."""
+    def pop(self, rows: Ints, games: Ints, slots: Ints) -> Ints:
+        """Take what follows in (K,) slots, whose job was placed: heads of backlogs; -1: none."""
         some = self.backlog[rows] > 0
         head = np.full(len(rows), -1)
         head[some] = self._queue[games[some], self._head[rows[some]]]

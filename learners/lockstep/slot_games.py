@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep import Lockstep
+from simkit.learning.actions import Starts
 from simkit.learning.observe_slots import slot_set
 from simkit.learning.slotted import SlottedView
-
-Starts = Literal["now", "ahead"]
-"""Which tasks may be placed: those that fit now, where a step may pass at any time; or all that fit
-within the horizon, each as early as possible, where a step passes only if none fits."""
 
 
 class SlotGames:

@@ -6,9 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simkit.arrays import Floats, Ints
+from simkit.arrays import Bools, Floats, Ints
 
-__all__ = ["Calibration", "ClassScores", "calibration_of", "class_scores", "guess", "majority"]
+__all__ = [
+    "Calibration", "ClassScores", "calibration", "calibration_of", "class_scores", "guess",
+    "majority",
+]  # fmt: skip
 
 
 class ClassScores(NamedTuple):
@@ -63,7 +66,11 @@ class Calibration(NamedTuple):
 
 def calibration_of(truth: Ints, probabilities: Floats, bins: int = 10) -> Calibration:
     """Return the calibration of (n, C) probabilities of (n,) true classes."""
-    sure, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == truth
+    return calibration(probabilities.max(axis=1), probabilities.argmax(axis=1) == truth, bins)
+
+
+def calibration(sure: Floats, right: Bools, bins: int = 10) -> Calibration:
+    """Return the calibration of (n,) probabilities of predictions that are right or not."""
     at = np.minimum((sure * bins).astype(np.int64), bins - 1)
     count = np.bincount(at, minlength=bins)
     with np.errstate(invalid="ignore"):

@@ -12,10 +12,12 @@ from typing import Any
 
 from simkit.errors import ScenarioError
 from simkit.learning.actions import ACTIONS, Actions, SlotActions, make_actions
+from simkit.learning.class_actions import class_view
 from simkit.learning.encoder import Encoder
 from simkit.learning.observation import make_encoder
 from simkit.learning.slotted import slotted_model
 from simkit.learning.slotted_tracker import SlottedTracker
+from simkit.plugins import instantiate
 from simkit.policy import SystemInfo
 from simkit.scenario import Scenario
 
@@ -35,7 +37,7 @@ class AgentView:
     observation_arguments: Mapping[str, Any] | None = None
     """Arguments of the encoder."""
     slots: int | None = None
-    """M; None: `admission.slots` of the scenario, or 10 outside of slotted time."""
+    """M; None: `admission.slots` of the scenario, or 10 outside of slotted time and of classes."""
     horizon: int = 20
     """Steps ahead that are planned; this and the next four are for slotted scenarios."""
     max_length: int = 15
@@ -48,7 +50,8 @@ class AgentView:
     """Amount of a resource in a unit, one number for all resources or one for each."""
     actions: str | None = None
     """What an action does: ``slots`` in slotted time, else ``start``, ``next-head`` or ``pick``,
-    see `simkit.learning.actions`; None: ``slots`` or ``start``."""
+    see `simkit.learning.actions`; or ``classes``, see `simkit.learning.class_actions`; None:
+    ``slots`` or ``start``."""
     action_arguments: Mapping[str, Any] | None = None
     """Arguments of the actions."""
 
@@ -62,6 +65,8 @@ class AgentView:
                 "observation 'power-forecast' shows the site's power, which the scenario does not "
                 "have; add a section `power`, or take another observation"
             )
+        if self.actions == "classes":
+            return self._classes(scenario, info)
         if scenario.scheduling.step is None:
             if self.actions == "slots":
                 raise ScenarioError(
@@ -78,6 +83,22 @@ class AgentView:
         )  # fmt: skip
         tracker = SlottedTracker(model)
         return SlotActions(tracker), self._encoder("deeprm-compact", info, tracker, model.slots)
+
+    def _classes(self, scenario: Scenario, info: SystemInfo) -> tuple[Actions, Encoder]:
+        """Return actions and encoder of burst classes, on any cluster."""
+        what, given = "action_arguments of 'classes'", dict(self.action_arguments or {})
+        step = scenario.scheduling.step
+        if step is not None:
+            given.setdefault("step", step)
+        own = {
+            "observation": self.observation,
+            "info": info,
+            "classes": self.slots or DEFAULT_SLOTS,
+            "horizon": self.horizon,
+            "backlog_shown": self.backlog_shown,
+        }
+        made: tuple[Actions, Encoder] = instantiate(what, class_view, given, own)
+        return made
 
     def _check_slotted(self) -> None:
         """Raise ScenarioError for actions other than slotted time's."""

@@ -20,7 +20,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from simkit.arrays import Bools, Floats
+from simkit.arrays import Bools, Floats, Ints
 from simkit.policy.room import MachineRoom, PlacementRule, Release, Room
 from simkit.policy.task import Placement, Reservation, Task
 from simkit.units import TIME_GRID
@@ -205,6 +205,17 @@ class Profile(ABC):
     @abstractmethod
     def _total_free(self, at: float) -> tuple[float, ...]:
         """Return the same by the steps that are in the profile."""
+
+    def total_free_at(self, times: Floats) -> Floats:
+        """Return (n, R) what is free over all machines at (n,) instants, ascending."""
+        if len(times) and times[-1] > self.known_until:
+            self._look_until(float(times[-1]))
+        steps = np.searchsorted(self._times, times, side="right") - 1
+        return self._total_free_in(np.maximum(steps, 0))
+
+    @abstractmethod
+    def _total_free_in(self, steps: Ints) -> Floats:
+        """Return (n, R) what is free over all machines in (n,) steps."""
 
     @abstractmethod
     def copy(self) -> Profile:
@@ -395,6 +406,10 @@ class PoolProfile(Profile):
         position = max(bisect_right(self._times, at) - 1, 0)
         return tuple([column[position] for column in self._free])
 
+    def _total_free_in(self, steps: Ints) -> Floats:
+        free: Floats = np.array(self._free)[:, steps].T
+        return free
+
     def least_free(self) -> LeastFree | None:
         if len(self._free) > 1 or self.known_until < inf:
             return None
@@ -519,6 +534,10 @@ class MachineProfile(Profile):
     def _total_free(self, at: float) -> tuple[float, ...]:
         free = self._free[max(bisect_right(self._times, at) - 1, 0)]
         return tuple(free.sum(axis=0).tolist())
+
+    def _total_free_in(self, steps: Ints) -> Floats:
+        total: Floats = self._free[steps].sum(axis=1)
+        return total
 
     def copy(self) -> MachineProfile:
         twin = MachineProfile(0.0, self._room)

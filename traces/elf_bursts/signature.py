@@ -32,7 +32,7 @@ def require_pyelftools() -> None:
 def read_signature(path: Path) -> dict[str, int]:
     """Return the size in bytes of each of `SECTIONS`, 0 where it is absent, and ``file_size``.
 
-    Raises PluginError without pyelftools, TraceError if the file is not in ELF.
+    Raises PluginError without pyelftools, TraceError if the file cannot be read or is not in ELF.
     """
     require_pyelftools()
     from elftools.common.exceptions import ELFError
@@ -45,9 +45,14 @@ def read_signature(path: Path) -> dict[str, int]:
                 name = section.name.removeprefix(".")
                 if name in sizes:
                     sizes[name] = int(section["sh_size"])
-    except ELFError:
+        size = path.stat().st_size
+    except OSError as error:
+        raise TraceError(
+            f"{path}: cannot be read: {error.strerror or error}; name an executable file"
+        ) from None
+    except (ELFError, ValueError, LookupError, TypeError, AttributeError):  # all of damaged files
         raise TraceError(
             f"{path}: is not an ELF file; compile the programs on Linux or another system that "
             "uses ELF"
         ) from None
-    return {**sizes, "file_size": path.stat().st_size}
+    return {**sizes, "file_size": size}

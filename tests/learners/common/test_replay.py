@@ -131,3 +131,19 @@ def test_a_target_follows_and_learns_nothing_by_itself():
 @pytest.mark.parametrize(("done", "expected"), [(-1, 4), (0, 4), (0.25, 3.5), (1, 2), (7, 2)])
 def test_a_straight_line(done, expected):
     assert linear(4, 2, done) == expected
+
+
+def test_a_random_action_ends_what_is_summed_up_before_it():
+    steps = NSteps(3, 0.5)
+    assert steps.add([0], 1, 1.0, [1], over=False) == []
+    assert steps.add([1], 2, 4.0, [2], over=False) == []
+    first, second = steps.cut([2])
+    assert (first["seen"], first["reward"], first["after"], first["discount"]) == (
+        [0],
+        3.0,
+        [2],
+        0.25,
+    )
+    assert (second["seen"], second["reward"], second["after"]) == ([1], 4.0, [2])
+    assert steps.cut([2]) == []
+    assert steps.add([2], 3, 8.0, [3], over=True)[0]["reward"] == 8.0

@@ -259,13 +259,13 @@ def test_a_bundle_reads_as_it_was_written(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_refused(table: Path, tmp_path: Path) -> None:
     folder = bundle(tmp_path / "agent", drawn("paper", 0))
-    with pytest.raises(ScenarioError, match="patience is for agents of numbered slots"):
+    with pytest.raises(ScenarioError, match="patience is not for agents of machine"):
         load_agent(folder, patience=3)
     other = scenario(table, {"agent": str(folder)})
     other["cluster"] = {"machines": [{"cpu": 4, "mem": 1, "gpu": 1}]}
     with pytest.raises(ScenarioError, match="in its training they were cpu, mem"):
         simulate(other)
-    with pytest.raises(ScenarioError, match="compat is for agents of machine–task pairs"):
+    with pytest.raises(ScenarioError, match="compat is not for agents of numbered slots"):
         simulate(scenario(table, {"agent": "deeprm-70", "compat": "cloudsimpy"}))
     apart = scenario(table, {"agent": str(folder), "args": {"choose": "sample"}})
     groups = [{"name": name, "cpu": 4, "mem": 1} for name in "ab"]

@@ -98,8 +98,8 @@ def test_too_few_examples_are_refused() -> None:
 
 
 def test_where_all_neighbours_are_of_one_size_twice_takes_twice_as_long() -> None:
-    features = np.array([[1.0, 1000.0]] * 4)
-    law = LocalPowerLaw.fitted(Examples(("text", "bss"), features, np.full(4, 0.1), EDGES))
+    features = np.array([[1.0, 1000.0]] * 6)
+    law = LocalPowerLaw.fitted(Examples(("text", "bss"), features, np.full(6, 0.1), EDGES))
     assert law.run_time_s(np.array([[1.0, 2001.0]])) == pytest.approx([0.2], rel=1e-3)
 
 

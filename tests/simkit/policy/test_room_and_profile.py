@@ -234,6 +234,8 @@ def test_profiles_against_a_grid(data, shape):
         for second in range(now, END + 5):
             assert profile.total_free(second) == tuple(grid.free[second].sum(axis=0))
             assert profile.total_free(second + 0.5) == tuple(grid.free[second].sum(axis=0))
+        seconds = np.arange(now, END + 5)
+        assert (profile.total_free_at(seconds + 0.5) == grid.free[seconds].sum(axis=1)).all()
         for second in range(now, END, 3):
             assert profile.fit(wanted, float(second)) == grid.fit(wanted, second)
         assert profile.earliest(wanted) == grid.earliest(wanted, now)

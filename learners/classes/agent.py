@@ -1,0 +1,143 @@
+"""A trained agent of burst classes as a policy, on any cluster.
+
+policy: {agent: trainings/mine}
+policy: {agent: trainings/mine, args: {step: 1h, keep: false}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import Final
+
+import numpy as np
+
+from simkit.arrays import Bools
+from simkit.errors import RunError, ScenarioError
+from simkit.learners.bundle import WEIGHTS, Bundle
+from simkit.learners.classes.description import ClassDescription
+from simkit.learners.common.inference import LARGEST_FLOW, plain_network
+from simkit.learning.class_tracker import ClassTracker
+from simkit.learning.observe_classes import NAMES, class_schema, class_set, classes_paper
+from simkit.learning.schema import ObservationSchema
+from simkit.learning.slotted import Slotted
+from simkit.policy import Action, State, SystemInfo, WakeAt
+from simkit.scenario import Scenario
+from simkit.scenario.bundled import DESCRIPTION, agent_label
+from simkit.units import parse_duration
+
+__all__ = ["ClassAgent"]
+
+PLANNED: Final = 50
+"""So many tasks at most are planned ahead at a decision, where places are not kept."""
+
+
+class ClassAgent:
+    """A network that scores burst classes; the first task of the best one is placed; a `Policy`.
+
+    Attributes:
+        name: of the bundle.
+        keeps: whether a place is kept once it is chosen.
+    """
+
+    def __init__(
+        self, bundle: Bundle, described: ClassDescription, *, keep: bool, step: str | float | None
+    ) -> None:
+        """Build it.
+
+        Args:
+            bundle: with the weights.
+            described: how it acts.
+            keep: a task that is placed ahead keeps its place, as in training; otherwise all that
+                has not started is planned anew at the next decision.
+            step: how much run time a class stands for; None: as in training.
+
+        Raises RunError if parts of the bundle do not fit together, ScenarioError for a wrong step.
+        """
+        self.name, self.keeps = agent_label(bundle.folder), keep
+        where = bundle.folder / DESCRIPTION
+        step_s = described.step_s
+        if step is not None:
+            try:
+                step_s = parse_duration(step)
+            except (TypeError, ValueError) as error:
+                raise ScenarioError(
+                    f"agent {self.name}: step: {error}; give one such as 1h"
+                ) from None
+        actions, resources = described.actions, len(described.resources)
+        model = Slotted(
+            capacity=(1,) * resources, slots=actions.classes, horizon=described.horizon,
+            max_length=actions.classes, backlog=None, backlog_shown=described.backlog_shown,
+            step_s=step_s,
+        )  # fmt: skip
+        seen = ObservationSchema.from_json(described.observation)
+        paper = seen.name == NAMES[True]
+        schema = class_schema(model, paper=paper)
+        if differing := schema.differences(seen):
+            raise RunError("\n".join(f"{where}: {text}; train it again" for text in differing))
+        shape = described.architecture
+        if (shape.inputs, shape.outputs) != (schema.size, model.actions):
+            raise RunError(
+                f"{where}: the architecture has {shape.inputs} inputs and {shape.outputs} outputs, "
+                f"the observation {schema.size} numbers and there are {model.actions} actions; "
+                "train it again"
+            )
+        try:
+            self._network = plain_network(shape, bundle.weights)
+        except RunError as error:
+            raise RunError(f"{where}: {error}; train it again") from error
+        if not self._network.largest(1.0) <= LARGEST_FLOW:
+            raise RunError(
+                f"{bundle.folder / WEIGHTS}: the weights are so large that scores could exceed "
+                f"{LARGEST_FLOW:g}; restore the bundle or train the agent again"
+            )
+        self._show = classes_paper if paper else class_set
+        self._starts = actions.starts
+        self._tracker = ClassTracker(model)
+
+    def differences(self, scenario: Scenario) -> list[str]:
+        """Return how a scenario cannot be scheduled by it, a line each."""
+        if scenario.admission.slots is None:
+            return []
+        return ["admission.slots is set, and classes take what waits; leave it out"]
+
+    def check_cluster(self, info: SystemInfo) -> list[str]:
+        """Return how a cluster cannot be shown to it, a line each."""
+        try:
+            self._tracker.reset(info)
+        except ScenarioError as error:
+            return [f"agent {self.name}: {text}" for text in error.problems]
+        return []
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run; raises ScenarioError for a cluster that cannot be shown."""
+        if problems := self.check_cluster(info):
+            raise ScenarioError(problems)
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        """Place the first task of the best class, one after another, until none is left."""
+        tracker, planned, wake = self._tracker, 0, inf
+        tracker.update(state)
+        ends = state.expected_ends
+        overdue = bool(ends) and ends[0][0] <= state.now  # what is planned then is a guess
+        while planned < PLANNED and (allowed := tracker.mask(self._starts))[:-1].any():
+            chosen = self._choose(allowed)
+            place = tracker.place(chosen) if chosen < tracker.model.slots else None
+            if place is None:
+                break
+            if place.start is None or (self.keeps and not overdue):
+                yield place
+                if planned:
+                    tracker.plan(chosen)
+                else:
+                    tracker.update(state)
+            else:
+                wake = min(wake, tracker.plan(chosen))
+                planned += 1
+        if wake < inf and not overdue:
+            yield WakeAt(wake)
+
+    def _choose(self, allowed: Bools) -> int:
+        """Return the action of the highest score; of equals the lowest."""
+        scores = self._network.logits(self._show(self._tracker.view(), self._tracker.model))
+        return int(np.where(allowed, scores, -np.inf).argmax())

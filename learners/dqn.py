@@ -1,0 +1,333 @@
+"""A deep Q-network that schedules jobs laid out by burst class, as SchedQRM does.
+
+"SchedQRM" (CCIT 2019), with the algorithm of V. Mnih et al., "Human-level control through deep
+reinforcement learning" (2015): the network says what each action and all that follows will bring;
+it plays many job sets at once, mostly by its highest value, remembers what happened, and learns
+from random memories, with a slow copy of itself as the judge of what comes after. What later work
+added are options: double, duelling, n-step and prioritised.
+
+Three things help more than these, and are options too: classes without a job are ruled out instead
+of punished (`mask`); one scorer looks at every class (`network`); and a guess at what is to come is
+taken from the rewards (`shaping`), so that only the difference is learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from pydantic import model_validator
+
+from simkit.arrays import Bools, Ints
+from simkit.learners.arguments import Extent, NotNegative, Positive, prepared
+from simkit.learners.classes.description import class_scorer, describe_classes
+from simkit.learners.common.action_values import ValueNetwork, best_next
+from simkit.learners.common.networks import Network, build, seeded
+from simkit.learners.common.optimisers import OptimiserName, make_optimiser
+from simkit.learners.common.replay import NSteps, PrioritisedReplay, Replay
+from simkit.learners.common.schedules import linear
+from simkit.learners.common.shapes import PerceptronShape, Width
+from simkit.learners.common.targets import follow, target_of
+from simkit.learners.common.torch_training import Kept, TorchTraining
+from simkit.learners.common.training import Stateful
+from simkit.learners.lockstep.class_games import ClassGames, ClassMask
+from simkit.learners.lockstep.class_jobs import ClassJobs
+from simkit.learners.lockstep.class_slots import ClassLockstep, Reading
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.outcome import outcome
+from simkit.learning.actions import Starts
+from simkit.learning.observe_classes import class_schema
+from simkit.scenario import Scenario
+from simkit.scenario.types import BrokenRulesError, Count, Many, Section
+from simkit.traces.models.synthetic import Share
+from simkit.training import Training
+
+LARGEST_GRADIENT: Final = 10.0
+"""Gradients are shortened to this norm."""
+
+
+class DQNArguments(Section):
+    """The keys of `learn.arguments`."""
+
+    iterations: Count = 120
+    """Iterations of the training."""
+    loads: Many[Positive] = ()
+    """Loads to mix, as many job sets of each; none: that of the workload."""
+    job_sets: Count = 360
+    """Fresh job sets per iteration, played at the same time."""
+    # the environment
+    starts: Starts = "ahead"
+    """A job is placed as early as it fits, or (`now`) only if it fits now, and time passes."""
+    mask: ClassMask = "possible"
+    """Classes without a job that fits are ruled out, or (`none`) choosing one costs `penalty`."""
+    penalty: NotNegative = 210.0
+    """What it costs, and a step passes."""
+    reading: Reading = "delay"
+    """What c is in the reward -(a + c / a): see `simkit.learners.lockstep.class_slots`."""
+    shaping: bool = True
+    """Rewards have the growth of a guess at what is to come added; the best policy is the same."""
+    horizon: Extent = 201
+    """Steps ahead in which jobs can be placed."""
+    max_decisions: Count = 1000
+    """An episode ends after this many decisions; jobs still open then count as unfinished."""
+    # the network
+    network: Literal["scorer", "perceptron"] = "scorer"
+    """One scorer for every class, or a perceptron over the paper's observation."""
+    hidden: Width = 64
+    """Units of each layer."""
+    duelling: bool = True
+    """Two streams: the value of the state, and what an action is better than the mean one."""
+    # learning
+    double: bool = True
+    """The network chooses the next action whose value the target network says."""
+    steps: Count = 6
+    """n: rewards are summed over so many decisions before a value is asked for."""
+    replay: Count = 20_000
+    """Transitions that are remembered."""
+    prioritised: bool = False
+    """Transitions with large errors are drawn more often."""
+    batch: Count = 256
+    """Transitions of an update."""
+    decisions_per_update: Count = 32
+    """Decisions between two updates."""
+    target_every: Count = 50
+    """Updates after which the target network is copied anew."""
+    learning_rate: Positive = 0.002
+    """Learning rate of the optimiser."""
+    falls: bool = True
+    """Whether it falls to 0 in the course of the training, in equal steps."""
+    optimiser: OptimiserName = "adam"
+    """The optimiser."""
+    average: Share = 0.002
+    """The agent's weights go this share of the way to the network's after every update; 1: they are
+    the network's."""
+    explore: Share = 0.1
+    """Share of random actions at first."""
+    explore_end: Share = 0.02
+    """Share of random actions from the middle of the training on."""
+    held_out_sets: Count = 200
+    """Job sets on which the agent is evaluated; the same for all trainings, never trained on."""
+
+    @model_validator(mode="after")
+    def _mask_where_time_passes(self) -> Self:
+        if self.mask == "none" and self.starts == "now":
+            text = "is none, which is for starts: ahead; with now, leave it out"
+            raise BrokenRulesError([(("mask",), text)])
+        return self
+
+
+def begin(
+    scenario: Scenario, arguments: Mapping[str, Any], *, seed: int, device: str = "cpu"
+) -> Training:
+    """Return a training that has done nothing yet; an entry point of ``simkit.learners``.
+
+    Raises ScenarioError, all problems at once, for a scenario that is not SchedQRM's or DeepRM's
+    workload on a pool in steps, arguments out of their range, or a device that is not there;
+    PluginError without safetensors, which the first checkpoint needs.
+    """
+
+    def source_of(chosen: DQNArguments) -> ClassJobs:
+        return ClassJobs(scenario, "the learner dqn", chosen.loads, horizon=chosen.horizon)
+
+    chosen, source = prepared(DQNArguments, arguments, source_of, device)
+    return DQNTraining(scenario, source, chosen, seed, device)
+
+
+class DQNTraining(TorchTraining):
+    """A training under way."""
+
+    learner = "dqn"
+
+    def __init__(
+        self, scenario: Scenario, source: ClassJobs, arguments: DQNArguments, seed: int, device: str
+    ) -> None:
+        super().__init__(scenario, arguments, seed, ("job_sets", "actions", "memories"))
+        self.chosen, self.device = arguments, device
+        # Environment
+        self.source, self.model = source, source.model
+        self.unseen_sets = source.held_out(arguments.held_out_sets)
+        self.paper = arguments.network == "perceptron"
+        self.schema = class_schema(self.model, paper=self.paper)
+        # Agent
+        with seeded(self.stream("weights")):
+            self._network = ValueNetwork(self._build(), duelling=arguments.duelling).to(device)
+        self.target, self.agent = target_of(self._network), target_of(self._network)
+        self.optimiser = make_optimiser(
+            arguments.optimiser, self.network.parameters(), arguments.learning_rate
+        )
+        # Memory
+        kind = PrioritisedReplay if arguments.prioritised else Replay
+        self.memory = kind(arguments.replay)
+        self.progress = Progress()
+
+    def _build(self) -> Network:
+        chosen, model = self.chosen, self.model
+        if not self.paper:
+            return build(class_scorer(model, chosen.hidden))
+        layers = (self.schema.size, chosen.hidden, model.actions)
+        return build(PerceptronShape(type="perceptron", layers=layers, activation="relu"))
+
+    @property
+    def network(self) -> ValueNetwork:
+        return self._network
+
+    def parts(self) -> Mapping[str, Stateful]:
+        return {
+            "target": Kept(self.target), "agent": Kept(self.agent), "memory": self.memory,
+            "progress": self.progress,
+        }  # fmt: skip
+
+    def iterate(self) -> Mapping[str, float]:
+        """Return numbers to log.
+
+        ``return``: mean sum of rewards of an episode, those of `shaping` among them; ``slowdown``,
+        ``unfinished``: of the episodes, all jobs counted; ``decisions``; ``explore``: the share of
+        random actions; ``loss``: the mean over the updates, 0 if there was none.
+        """
+        chosen, done = self.chosen, (self.iteration - 1) / self.iterations
+        explore = linear(chosen.explore, chosen.explore_end, 2 * done)
+        if chosen.falls:
+            for group in self.optimiser.param_groups:
+                group["lr"] = linear(chosen.learning_rate, 0.0, done)
+        sets = self.source.draw(self.generators["job_sets"], chosen.job_sets)
+        games = self._games(sets, shaped=chosen.shaping)
+        several = [NSteps(chosen.steps, 1.0) for _ in range(len(sets))]
+        returns, losses = np.zeros(len(sets)), list[float]()
+        seen = self._see(games)
+        while len(active := games.active):
+            # Act
+            actions, strays = self._act(seen, explore)
+            rewards = games.step(actions) / self.model.slots
+            returns[active] += rewards
+            # Remember
+            after = np.zeros_like(seen)
+            goes_on = np.isin(active, games.active)
+            after[goes_on] = fresh = self._see(games)
+            for row, steps in enumerate([several[game] for game in active.tolist()]):
+                complete = steps.cut(seen[row]) if strays[row] else []
+                what = seen[row], int(actions[row]), float(rewards[row]), after[row]
+                complete += steps.add(*what, over=not goes_on[row])
+                for transition in complete:
+                    self.memory.add(transition)
+            seen = fresh
+            # Learn
+            for _ in self.progress.updates_due(len(active), chosen.decisions_per_update):
+                if len(self.memory) >= chosen.batch:
+                    losses.append(self._learn())
+        # Logging
+        results = outcome(games.lockstep)
+        return {
+            "return": float(returns.mean()) * self.model.slots,
+            "slowdown": results["slowdown"],
+            "unfinished": results["unfinished"],
+            "decisions": float(games.lockstep.decisions.sum()),
+            "explore": explore,
+            "loss": float(np.mean(losses)) if losses else 0.0,
+        }
+
+    def _games(self, sets: JobSets, *, shaped: bool = False) -> ClassGames:
+        chosen = self.chosen
+        lockstep = ClassLockstep(
+            self.model, sets, reading=chosen.reading, penalty=chosen.penalty,
+            limit=chosen.max_decisions,
+        )  # fmt: skip
+        return ClassGames(lockstep, chosen.starts, chosen.mask, paper=self.paper, shaped=shaped)
+
+    def _see(self, games: ClassGames) -> npt.NDArray[np.float32]:
+        """Return (A, K + M + 1): what is seen, and which actions are allowed."""
+        return np.concatenate((games.observe(), games.mask()), axis=1, dtype=np.float32)
+
+    def _split(self, seen: npt.NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return observations, and which actions are allowed, as tensors."""
+        both = torch.from_numpy(seen).to(self.device)
+        return both[:, : self.schema.size], both[:, self.schema.size :] > 0
+
+    def _act(self, seen: npt.NDArray[np.float32], explore: float) -> tuple[Ints, Bools]:
+        """Return (A,) the best actions, some replaced by random ones, and where they differ."""
+        rng, allowed = self.generators["actions"], seen[:, self.schema.size :]
+        at_random = (allowed * rng.random(allowed.shape)).argmax(axis=1)
+        best = self._best(self.network, seen)
+        actions = np.where(rng.random(len(seen)) < explore, at_random, best)
+        return actions, actions != best
+
+    @torch.no_grad()
+    def _best(self, network: ValueNetwork, seen: npt.NDArray[np.float32]) -> Ints:
+        """Return (A,) the actions of the highest values."""
+        best: Ints = network(*self._split(seen)).argmax(dim=-1).cpu().numpy()
+        return best
+
+    def _learn(self) -> float:
+        """Take one step of the optimiser; return the loss.
+
+        The loss is the mean over the drawn transitions of the squared difference between the value
+        of the action taken and its goal, the rewards that followed and the value of what came then.
+        """
+        chosen = self.chosen
+        drawn = self.memory.draw(chosen.batch, self.generators["memories"])
+        columns = {
+            name: torch.from_numpy(drawn.columns[name]).to(self.device)
+            for name in ("action", "reward", "discount")
+        }
+        after, allowed_after = self._split(drawn.columns["after"])
+        ends = columns["discount"] == 0
+        allowed_after[ends] = True  # nothing comes; a row must allow something
+        goal = best_next(self.network, self.target, after, allowed_after, double=chosen.double)
+        goal = columns["reward"] + columns["discount"] * goal
+        values = self.network(*self._split(drawn.columns["seen"]))
+        error = values.gather(-1, columns["action"].unsqueeze(-1)).squeeze(-1) - goal.float()
+        weights = torch.from_numpy(drawn.weights).float().to(self.device)
+        loss = (weights * error.square()).mean()
+        self.optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), LARGEST_GRADIENT)
+        self.optimiser.step()
+        if isinstance(self.memory, PrioritisedReplay):
+            self.memory.correct(drawn.rows, error.detach().cpu().numpy().astype(np.float64))
+        follow(self.agent, self.network, chosen.average)
+        if self.progress.updates % chosen.target_every == 0:
+            follow(self.target, self.network)
+        return float(loss.detach())
+
+    def evaluate(self) -> Mapping[str, float]:
+        """Return how the agent does on the held-out sets, by its highest values; see `outcome`.
+
+        It is the average of the networks of the last updates (B. T. Polyak and A. B. Juditsky,
+        "Acceleration of stochastic approximation by averaging", 1992), exponentially weighted.
+        """
+        games = self._games(self.unseen_sets)
+        while len(games.active):
+            games.step(self._best(self.agent, self._see(games)))
+        return outcome(games.lockstep)
+
+    def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
+        network = self.agent.advantages
+        how = describe_classes(
+            network.shape, self.schema, self.model, self.chosen.starts, self.chosen.mask
+        )
+        self.write_network(folder, network, how, curve_end)
+
+
+class Progress:
+    """How many decisions and updates there have been; a part of a checkpoint."""
+
+    def __init__(self) -> None:
+        self.decisions = self.updates = 0
+
+    def updates_due(self, decisions: int, every: int) -> Iterator[int]:
+        """Count decisions; yield the numbers of the updates that are due, one in so many."""
+        self.decisions += decisions
+        while self.updates < self.decisions // every:
+            self.updates += 1
+            yield self.updates
+
+    def state(self) -> dict[str, Any]:
+        """Return all that it knows."""
+        return {"decisions": self.decisions, "updates": self.updates}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Be as when `state` was called."""
+        self.decisions, self.updates = int(state["decisions"]), int(state["updates"])

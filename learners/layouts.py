@@ -1,0 +1,106 @@
+"""How waiting jobs are laid out for a scorer: in numbered slots, or one slot for each burst class.
+
+A layout knows what is seen, what a scorer of it looks like, how its games are played, and how an
+agent's bundle tells all that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol
+
+from simkit.learners.classes.description import class_scorer, describe_classes
+from simkit.learners.common.rollouts import Games
+from simkit.learners.common.shapes import SetScorerShape
+from simkit.learners.description import describe
+from simkit.learners.lockstep import Lockstep, Objective
+from simkit.learners.lockstep.class_games import ClassGames
+from simkit.learners.lockstep.class_slots import ClassLockstep
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.slot_games import SlotGames
+from simkit.learning.actions import Starts
+from simkit.learning.observe_classes import class_schema
+from simkit.learning.observe_slots import context_size, slot_set_schema, slot_size
+from simkit.learning.schema import ObservationSchema
+from simkit.learning.slotted import Slotted
+
+__all__ = ["BurstClasses", "Layout", "LayoutName", "NumberedSlots", "PlayedGames"]
+
+LayoutName = Literal["slots", "classes"]
+
+
+class PlayedGames(Games, Protocol):
+    """Games of which the lock-step environment says how the jobs fared."""
+
+    @property
+    def lockstep(self) -> Lockstep:
+        """Return the environment."""
+
+
+class Layout(Protocol):
+    """What a learner has to know of a layout."""
+
+    greedy: ClassVar[bool]
+    """Whether an agent takes its likeliest action, or draws."""
+
+    @property
+    def schema(self) -> ObservationSchema:
+        """Return what the numbers of an observation mean."""
+
+    def scorer(self, hidden: int) -> SetScorerShape:
+        """Return the shape of a scorer with layers of so many units."""
+
+    def games(self, sets: JobSets, replicas: int, objective: Objective, limit: int) -> PlayedGames:
+        """Return games that have just begun; see `Lockstep`."""
+
+    def describe(self, shape: SetScorerShape) -> dict[str, Any]:
+        """Return how an agent acts, for its bundle."""
+
+
+@dataclass(frozen=True)
+class NumberedSlots:
+    """Slots that jobs take in order of arrival, as DeepRM has them."""
+
+    model: Slotted
+    starts: Starts
+    greedy: ClassVar = False
+
+    @property
+    def schema(self) -> ObservationSchema:
+        return slot_set_schema(self.model)
+
+    def scorer(self, hidden: int) -> SetScorerShape:
+        model = self.model
+        return SetScorerShape(
+            type="set-scorer", context=context_size(model), items=model.slots,
+            features=slot_size(model), hidden=hidden, others=1, activation="relu",
+        )  # fmt: skip
+
+    def games(self, sets: JobSets, replicas: int, objective: Objective, limit: int) -> PlayedGames:
+        return SlotGames(Lockstep(self.model, sets, replicas, objective, limit), self.starts)
+
+    def describe(self, shape: SetScorerShape) -> dict[str, Any]:
+        return describe(shape, self.schema, self.model, self.starts)
+
+
+@dataclass(frozen=True)
+class BurstClasses:
+    """A slot for each length of a job, as SchedQRM has them; rewards are shaped."""
+
+    model: Slotted
+    starts: Starts
+    greedy: ClassVar = True
+
+    @property
+    def schema(self) -> ObservationSchema:
+        return class_schema(self.model)
+
+    def scorer(self, hidden: int) -> SetScorerShape:
+        return class_scorer(self.model, hidden)
+
+    def games(self, sets: JobSets, replicas: int, objective: Objective, limit: int) -> PlayedGames:
+        lockstep = ClassLockstep(self.model, sets, replicas, limit=limit)
+        return ClassGames(lockstep, self.starts, shaped=True)
+
+    def describe(self, shape: SetScorerShape) -> dict[str, Any]:
+        return describe_classes(shape, self.schema, self.model, self.starts, "possible")

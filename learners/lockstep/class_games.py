@@ -1,0 +1,128 @@
+"""Games of burst classes as learners and rules play them: what is seen, and what may be chosen."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.learners.lockstep.class_slots import ClassLockstep
+from simkit.learning.actions import Starts
+from simkit.learning.observe_classes import ClassView, class_set, classes_paper
+
+__all__ = ["ClassGames", "ClassMask", "class_view", "potential"]
+
+ClassMask = Literal["none", "possible"]
+"""Any class may be chosen, or those of which a job waits that fits."""
+
+
+def class_view(games: ClassLockstep) -> ClassView:
+    """Return what the active games show, with A as the leading axis."""
+    view, capacity = games.view(), np.array(games.model.capacity, np.float64)
+    return ClassView(
+        held=view.occupied / capacity,
+        there=(view.length > 0).astype(np.int64),
+        size=view.size / capacity,
+        behind=games.behind(),
+        earliest=games.earliest(),
+    )
+
+
+class ClassGames:
+    """Games of burst classes with an observation, a mask and, if it is wanted, a shaped reward.
+
+    Attributes:
+        lockstep: the games.
+    """
+
+    def __init__(
+        self,
+        lockstep: ClassLockstep,
+        starts: Starts = "ahead",
+        mask: ClassMask = "possible",
+        *,
+        paper: bool = False,
+        shaped: bool = False,
+    ) -> None:
+        """Take games that have just begun.
+
+        Args:
+            lockstep: the games.
+            starts: ``ahead``: a job is placed as early as it fits, and a step passes only if none
+                fits; ``now``: only those that fit now may be chosen, or a step passes; while
+                nothing runs, it passes only if none fits, so that no game stands still.
+            mask: which classes may be chosen; ``none`` is for ``ahead`` alone.
+            paper: whether the observation is the paper's, else `class_set`.
+            shaped: whether rewards have the growth of `potential` added.
+        """
+        self.lockstep, self._starts, self._mask = lockstep, starts, mask
+        self._observe = classes_paper if paper else class_set
+        self._potential = potential(lockstep) if shaped else None
+
+    @property
+    def active(self) -> Ints:
+        """(A,) games that go on."""
+        return self.lockstep.active
+
+    @property
+    def steps(self) -> Ints:
+        """(N,) steps that have passed in each, and decisions while none passes."""
+        games = self.lockstep
+        return games.decisions if self._starts == "ahead" else games.steps
+
+    def observe(self) -> npt.NDArray[Any]:
+        """Return (A, K) float32."""
+        return self._observe(class_view(self.lockstep), self.lockstep.model)
+
+    def mask(self) -> Bools:
+        """Return (A, M + 1): which classes may be chosen, and whether a step may pass."""
+        games = self.lockstep
+        mask = np.ones((len(games.active), games.model.actions), np.bool_)
+        if self._mask == "none":
+            mask[:, -1] = False
+        elif self._starts == "now":
+            mask[:, :-1] = games.fits_now()
+            mask[:, -1] = games.busy() | ~mask[:, :-1].any(axis=1)
+        else:
+            mask[:, :-1] = games.earliest() >= 0
+            mask[:, -1] = ~mask[:, :-1].any(axis=1)
+        return mask
+
+    def step(self, actions: Ints) -> Floats:
+        """Take (A,) actions; return (A,) rewards."""
+        games, before = self.lockstep, self.lockstep.active
+        rewards = games.step(actions)
+        if self._potential is None:
+            return rewards
+        after = np.zeros(len(before))  # of games that are over: 0
+        after[np.isin(before, games.active)] = potential(games)
+        rewards = rewards + after - self._potential
+        self._potential = after[np.isin(before, games.active)]
+        return rewards
+
+
+_LONGER, _SHORTER, _OWN, _FILL, _START = 1.3, 0.66, 0.33, 1.15, 0.4
+"""Fitted to what shortest-first brings from states that it meets."""
+
+
+def potential(games: ClassLockstep) -> Floats:
+    """Return (A,) about what the rewards to come will add up to, by the reading ``delay``.
+
+    Each waiting job of class T will cost T. The mean one waits for what is held already, and for
+    the shorter ones and those of its own class, and costs a T-th of its wait. Differences of such
+    a function may be added to rewards without changing which policy is best (A. Y. Ng, D. Harada
+    and S. Russell, "Policy invariance under reward transformations", 1999), as it is 0 at the end.
+    """
+    model, view = games.model, games.view()
+    steps = np.arange(1, model.slots + 1)
+    waiting = (view.length > 0) + games.behind()
+    area = (view.occupied.sum(axis=1) / np.array(model.capacity)).max(axis=1)
+    work = waiting * steps
+    shorter = work.cumsum(axis=1) - work
+    begins = _FILL * area[:, None] + _SHORTER * shorter
+    begins += _OWN * steps * np.maximum(waiting - 1, 0)
+    delay = np.maximum(begins - _START * steps, 0.0)
+    total: Floats = -(work + _LONGER * waiting * delay / steps).sum(axis=1)
+    return total

@@ -1,0 +1,77 @@
+"""Rules that choose among burst classes in lock-step games, to compare learned agents with.
+
+The first three are the baselines of "SchedQRM" (CCIT 2019), as DeepRM's paper has them: of the jobs
+that fit now the best scored one starts. The others reserve, as an agent may: the best scored job of
+all is placed as early as it fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from simkit.arrays import Floats, Ints
+from simkit.learners.lockstep.class_games import class_view
+from simkit.learners.lockstep.class_slots import ClassLockstep
+from simkit.learning.actions import Starts
+from simkit.learning.observe_classes import ClassView
+
+__all__ = ["RULES", "Rule", "play"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule that places the job of the highest score first."""
+
+    score: Callable[[ClassView, Floats], Floats]
+    """Returns (A, M) scores of (M,) classes that take so many steps; of equals the lowest wins."""
+    starts: Starts
+
+    def choose(self, games: ClassLockstep) -> Ints:
+        """Return (A,) actions; a step passes if nothing may be placed."""
+        view, count = class_view(games), games.model.slots
+        allowed = view.earliest == 0 if self.starts == "now" else view.earliest >= 0
+        score = np.where(allowed, self.score(view, np.arange(1.0, count + 1)), -np.inf)
+        return np.where(allowed.any(axis=1), score.argmax(axis=1), count)
+
+
+def play(games: ClassLockstep, rule: Rule) -> None:
+    """Play all games to their ends by a rule."""
+    while len(games.active):
+        games.step(rule.choose(games))
+
+
+def _shortest(view: ClassView, steps: Floats) -> Floats:
+    return np.broadcast_to(1.0 / steps, view.behind.shape)
+
+
+def _alignment(view: ClassView, _steps: Floats) -> Floats:
+    """Return Σ over the resources of the share asked for times the share that is free now."""
+    aligned: Floats = (view.size * (1.0 - view.held[:, :1])).sum(axis=-1)
+    return aligned
+
+
+_KNOB = 0.05  # 0.0005 of `slotted-tetris`, whose alignment counts 100 units of 10 by 10
+
+
+def _tetris(view: ClassView, steps: Floats) -> Floats:
+    return _KNOB * _alignment(view, steps) + (1.0 - _KNOB) / steps
+
+
+def _finish(view: ClassView, steps: Floats) -> Floats:
+    soonest: Floats = -(view.earliest + steps)
+    return soonest
+
+
+RULES: Final[Mapping[str, Rule]] = {
+    "sjf": Rule(_shortest, "now"),
+    "packer": Rule(_alignment, "now"),
+    "tetris": Rule(_tetris, "now"),
+    "sjf-in-order": Rule(_shortest, "ahead"),
+    "tetris-in-order": Rule(_tetris, "ahead"),
+    "earliest-finish": Rule(_finish, "ahead"),
+}
+"""Rules by name."""

@@ -1,0 +1,194 @@
+"""Lock-step games with a slot for each burst class, as SchedQRM lays jobs out.
+
+"SchedQRM" (CCIT 2019): slot k shows the first waiting job of class k; all others wait behind it,
+class by class. A job whose slot is chosen is placed at once, as early as it fits.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import ScenarioError
+from simkit.learners.lockstep import NEVER, Lockstep
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.replicas import ReplicaSlots, Small
+from simkit.learning.slotted import Slotted
+
+__all__ = ["ClassLockstep", "ClassSlots", "Reading"]
+
+Reading = Literal["delay", "clock", "decisions"]
+"""What c is in the paper's reward -(a + c / a): the steps from a job's arrival to its start; those
+that have passed, which only happens by actions that place nothing; or the decisions so far. Of the
+first, what passes before a job is placed is charged as it passes: else to let time go on would seem
+to be free."""
+
+
+class ClassSlots(ReplicaSlots):
+    """Waiting jobs of A replicas in one slot for each class; the last axis of all arrays.
+
+    Jobs of a class keep the order of their arrival, and none is rejected.
+    """
+
+    behind: Ints
+    """(M + 1, A) jobs that wait behind the one in each slot."""
+
+    def __init__(self, model: Slotted, replicas: int, kind: Ints, games_a_set: int) -> None:
+        """Make empty slots.
+
+        Args:
+            model: the dimensions, with a slot for each class.
+            replicas: A.
+            kind: (S, J) class of each job, from 0; -1 for padding.
+            games_a_set: replica n plays job set n // games_a_set.
+        """
+        super().__init__(model, replicas, 1)
+        self.behind = np.zeros((model.slots + 1, replicas), np.int64)
+        self._kind, self._games_a_set = kind, games_a_set
+        self._following = _following(kind)
+
+    def admit(self, rows: Ints, games: Ints, job: Ints, length: Ints, size: Ints) -> Bools:
+        slot = self._kind[games // self._games_a_set, job]
+        empty = self.job[slot, rows] < 0
+        shown = rows[empty]
+        self.put(shown, slot[empty], job[empty], length[empty], size[:, empty])
+        hidden = ~empty
+        self.behind[slot[hidden], rows[hidden]] += 1
+        self.backlog[rows[hidden]] += 1
+        self.waiting[rows] += 1
+        return np.ones(len(rows), np.bool_)
+
+    def pop(self, rows: Ints, games: Ints, slots: Ints) -> Ints:
+        """Take the next jobs of the classes in (K,) slots, whose job was placed; -1: none."""
+        some = self.behind[slots, rows] > 0
+        job = self.job[slots, rows]
+        self.behind[slots, rows] -= some
+        self.backlog[rows] -= some
+        self.waiting[rows] -= 1
+        return np.where(some, self._following[games // self._games_a_set, job], -1)
+
+    def keep(self, kept: Bools) -> None:
+        super().keep(kept)
+        self.behind = self.behind.take(np.flatnonzero(kept), axis=-1)
+
+
+def _following(kind: Ints) -> Ints:
+    """Return (S, J) the next job of each job's own class; -1: none."""
+    following = np.full(kind.shape, -1)
+    rows = np.arange(len(kind))
+    latest = np.full((len(kind), int(kind.max(initial=0)) + 2), -1)  # the last column: padding
+    for job in range(kind.shape[1] - 1, -1, -1):
+        following[:, job] = latest[rows, kind[:, job]]
+        latest[rows, kind[:, job]] = job
+    return following
+
+
+class ClassLockstep(Lockstep):
+    """N games whose jobs are laid out by class; see `Lockstep`.
+
+    Slot k is for jobs that are taken to run for k + 1 steps. A game is over when all its jobs have
+    come and have been placed: nothing is left to decide then.
+    """
+
+    ends_when_placed = True
+
+    def __init__(
+        self,
+        model: Slotted,
+        job_sets: JobSets,
+        replicas: int = 1,
+        *,
+        taken_for: Ints | None = None,
+        reading: Reading = "delay",
+        penalty: float = 210.0,
+        limit: int | None = None,
+    ) -> None:
+        """Begin all games.
+
+        Args:
+            model: the dimensions; as many slots as the longest job has steps.
+            job_sets: S sets that it can hold.
+            replicas: how many games of each set.
+            taken_for: (S, J) steps that each job is taken for, by which it gets its slot and is
+                shown, while it runs for its length; None: its length.
+            reading: of the reward.
+            penalty: what an action costs that chooses a slot without a job that fits.
+            limit: after so many decisions a game is over, done or not; None: no limit.
+
+        Raises ScenarioError if a job could never be placed or has no class, or for an argument that
+        is out of its range.
+        """
+        if reading not in get_args(Reading):
+            raise ScenarioError(
+                f"lock-step: reading is {reading!r}; it is one of {get_args(Reading)}"
+            )
+        steps = job_sets.length if taken_for is None else taken_for
+        longest = int(steps.max(initial=0))
+        if longest > model.slots or (steps[job_sets.there] < 1).any():
+            raise ScenarioError(
+                f"lock-step: jobs are taken for up to {longest} steps, and there are {model.slots} "
+                "classes, from 1 step on; give a class for each number of steps"
+            )
+        self._kind: Ints = np.where(job_sets.there, steps - 1, -1)
+        self._is_guess = taken_for is not None
+        self._reading, self._penalty = reading, penalty
+        super().__init__(model, job_sets, replicas, limit=limit)
+
+    def _new_slots(self, games: int) -> ReplicaSlots:
+        self.classes = ClassSlots(self.model, games, self._kind, self.replicas)
+        return self.classes
+
+    def behind(self) -> Ints:
+        """Return (A, M) how many jobs of each class wait behind the one that is shown."""
+        return self.classes.behind[:-1].T
+
+    def busy(self) -> Bools:
+        """Return (A,) whether a job runs now or will, of those that have been placed."""
+        busy: Bools = self._grid.last_finish > self._now
+        return busy
+
+    def earliest(self) -> Ints:
+        """Return (A, M) how many steps ahead each slot's job could start, by what it is taken for.
+
+        -1: not within the horizon, or there is none.
+        """
+        if not self._is_guess:
+            return super().earliest()
+        length, size = self._slots.shown()
+        steps = np.arange(1, self.model.slots + 1, dtype=length.dtype)[:, None]
+        return self._grid.earliest(np.where(length > 0, steps, 0).astype(length.dtype), size).T
+
+    def _ahead(self, chosen: Ints, length: Small, size: Small) -> Ints:
+        if self._is_guess:
+            self._earliest = None  # a job holds what it really takes
+        return super()._ahead(chosen, length, size)
+
+    def _rewards(self, chosen: Ints, ahead: Ints) -> Floats:
+        """Return (A,) -(a + c / a) for a job of class a that is placed, else 0 or the penalty.
+
+        The void action, number M, costs nothing by itself. By the reading ``delay`` the rewards of
+        a game of n jobs add up to minus its sum of slowdowns and classes, plus n.
+        """
+        a, moved = chosen + 1.0, ahead < 0
+        passed = {"delay": ahead, "clock": self.steps, "decisions": self.decisions}[self._reading]
+        c = passed if self._reading == "delay" else passed[self.active]
+        rewards: Floats = np.where(moved, 0.0, -(a + c / a))
+        rewards[moved & (chosen < self.model.slots)] = -self._penalty
+        if self._reading == "delay" and moved.any():
+            rewards[moved] -= self._waiting_cost()[moved]
+        return rewards
+
+    def _waiting_cost(self) -> Floats:
+        """Return (A,) what it costs that a step passes: Σ over the waiting jobs of 1 / class."""
+        waiting = (self._slots.length[:-1] > 0) + self.classes.behind[:-1]
+        cost: Floats = (1.0 / np.arange(1, self.model.slots + 1)) @ waiting
+        return cost
+
+    def _end(self, moved: Bools) -> None:
+        over = (self._slots.waiting == 0) & (self._next_enter == NEVER)
+        if self.limit is not None:
+            over |= self.decisions[self.active] >= self.limit
+        if over.any():
+            self._close(over)

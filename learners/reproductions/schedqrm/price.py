@@ -1,0 +1,90 @@
+"""The price of a misprediction: jobs laid out by a predicted class run for their true one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from simkit.arrays import Floats, Ints
+from simkit.learners.reproductions.common import digest_of, keep, weights_hash
+from simkit.learners.reproductions.schedqrm.classifiers import PAPER, RANDOM, Judged
+from simkit.learners.reproductions.schedqrm.judge import (
+    REFERENCE,
+    Player,
+    played,
+    player_of,
+    rule_player,
+)
+from simkit.learners.reproductions.schedqrm.study import (
+    CLASSES,
+    PPO,
+    WHOLE,
+    Agent,
+    SchedQRMSetting,
+    judged_sets,
+)
+from simkit.seeds import stream
+from simkit.training.reproduction import Workplace
+
+LOADS: Final = (50, 100, 200)
+RULES: Final = (REFERENCE, "earliest-finish")
+TRUE: Final = "true classes"
+
+
+def confusion(judged: Judged, model: str) -> Floats:
+    """Return (C, C) how often programs of a true class, a row, are taken for each class."""
+    counts = np.zeros((CLASSES, CLASSES))
+    for part in judged.of(RANDOM, model):
+        np.add.at(counts, (part["class"].to_numpy(), part["label"].to_numpy()), 1.0)
+    shares: Floats = counts / counts.sum(axis=1, keepdims=True)
+    return shares
+
+
+def taken_for(length: Ints, shares: Floats, rng: np.random.Generator) -> Ints:
+    """Return (S, J) the steps that jobs are taken for, drawn by how their classes are mistaken."""
+    below = shares.cumsum(axis=1)[np.maximum(length - 1, 0)]
+    drawn = (below <= rng.random((*length.shape, 1))).sum(axis=-1) + 1
+    return np.where(length > 0, np.minimum(drawn, CLASSES), 0)
+
+
+def price(place: Workplace, judged: Judged, setting: SchedQRMSetting) -> pl.DataFrame:
+    """Return a row a candidate, model and load: the mean ``slowdown`` by its predictions; kept.
+
+    ``model`` is `TRUE` where classes are known. Agents' are means over their seeds.
+    """
+    kinds = [kind for kind in (WHOLE, PPO) if kind in setting.kinds]
+    found = [Agent(kind, seed) for kind in kinds for seed in range(setting.seeds)]
+    shares = {model: confusion(judged, model) for model in (judged.best, PAPER)}
+    folder = place.work / "trainings"
+    told = [
+        asdict(setting), {model: share.tolist() for model, share in shares.items()},
+        [weights_hash(folder / one.name) for one in found],
+    ]  # fmt: skip
+    path = place.work / f"price-{digest_of(told)}.parquet"
+    if not path.exists():
+        players = [(name, rule_player(name)) for name in RULES]
+        players += [(one.kind, player_of(place, one)) for one in found]
+        rows = list(_rows(players, shares, setting))
+        means = pl.DataFrame(rows).group_by("candidate", "model", "load", maintain_order=True)
+        keep(path, means.agg(pl.col("slowdown").mean()).write_parquet)
+        place.say("judged with predicted classes")
+    return pl.read_parquet(path)
+
+
+def _rows(
+    players: list[tuple[str, Player]], shares: dict[str, Floats], setting: SchedQRMSetting
+) -> Iterator[dict[str, Any]]:
+    for load in LOADS:
+        sets = judged_sets(load, setting.judged)
+        guesses: dict[str, Ints | None] = {TRUE: None}
+        for model, share in shares.items():
+            rng = stream(load, f"reproduce.schedqrm.price.{model}")
+            guesses[model] = taken_for(sets.length, share, rng)
+        for name, play in players:
+            for model, guess in guesses.items():
+                slowdown = played(play, sets, guess)[sets.there].mean()
+                yield {"candidate": name, "model": model, "load": load, "slowdown": slowdown}

@@ -1,0 +1,177 @@
+"""The job sets, the trainings and the ablation of the comparison with SchedQRM.
+
+"SchedQRM" (CCIT 2019) trains a deep Q-network on job sets of 1 to 20 jobs, and compares it at loads
+of 10 to 200 % with SJF, Packer, Tetris and DeepRM.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learning.slotted import Slotted
+from simkit.scenario import Scenario
+from simkit.seeds import stream
+from simkit.traces.models.schedqrm import SchedQRMModel
+
+CLASSES: Final = 10
+LOADS: Final = tuple(range(10, 201, 10))
+"""Jobs of a set over classes, in percent: 1 to 20 jobs."""
+TRAINED_LOADS: Final = tuple(load / 100 for load in LOADS[1::2])
+"""Of the job sets of a training, mixed: 20, 40, … 200 %."""
+MODEL: Final = Slotted(
+    capacity=(10, 10), slots=CLASSES, horizon=201, max_length=CLASSES, backlog=None,
+    backlog_shown=10,
+)  # fmt: skip
+"""The pool, and steps ahead enough for all jobs one after another."""
+
+
+@dataclass(frozen=True)
+class SchedQRMSetting:
+    """How much to train and to judge of the scheduling."""
+
+    seeds: int
+    """Trainings of each kind."""
+    iterations: int
+    """Of a training."""
+    job_sets: int
+    """Of an iteration of the deep Q-network: about seven decisions each."""
+    judged: int
+    """Job sets of each load."""
+    kinds: tuple[str, ...]
+    """Of trainings; those of `KINDS`."""
+    online_sets: int
+    """Of DeepRM's unseen job sets, for jobs that arrive."""
+
+
+PAPER: Final[Mapping[str, Any]] = {
+    "network": "perceptron", "hidden": 20, "mask": "none", "shaping": False, "duelling": False,
+    "double": False, "steps": 1, "replay": 2000, "batch": 32, "decisions_per_update": 5,
+    "target_every": 200, "learning_rate": 0.01, "falls": False, "optimiser": "rmsprop",
+    "explore": 0.1, "explore_end": 0.1, "average": 1.0, "max_decisions": 200,
+}  # fmt: skip
+"""What the paper says, and where it says nothing, what was usual: batches of 32, an update every
+five decisions, and the target network copied after 200 updates: the paper's 1,000 steps."""
+SUITED: Final[Mapping[str, Any]] = {
+    "replay": 20_000, "batch": 256, "decisions_per_update": 32, "target_every": 50,
+    "learning_rate": 0.002, "falls": True, "optimiser": "adam", "explore": 0.1,
+    "explore_end": 0.02, "average": 0.002, "hidden": 64,
+}  # fmt: skip
+"""Numbers that suit the algorithm better."""
+_STEPS: Final[tuple[tuple[str, Mapping[str, Any]], ...]] = (
+    ("paper", PAPER),
+    ("+ mask", {"mask": "possible"}),
+    ("+ numbers", SUITED),
+    ("+ shaping", {"shaping": True}),
+    ("+ scorer", {"network": "scorer"}),
+    ("+ n-step", {"steps": 6}),
+    ("+ double, duelling", {"double": True, "duelling": True}),
+)
+"""From the paper's formulation to all of simkit's, one step after another."""
+
+
+def _ladder() -> dict[str, dict[str, Any]]:
+    told: dict[str, Any] = {}
+    found = {}
+    for name, change in _STEPS:
+        told = {**told, **change}
+        found[name] = told
+    return found
+
+
+LADDER: Final = _ladder()
+"""Kind of training → arguments of the learner `dqn`, each step with all before it."""
+WHOLE: Final = _STEPS[-1][0]
+WITHOUT: Final[Mapping[str, Mapping[str, Any]]] = {
+    "whole, no shaping": {"shaping": False},
+    "whole, perceptron": {"network": "perceptron"},
+    "whole, one step": {"steps": 1},
+    "whole, prioritised": {"prioritised": True},
+    "whole, reading B of c": {"shaping": False, "reading": "clock"},
+    "whole, reading C of c": {"shaping": False, "reading": "decisions"},
+}
+"""Kind → what differs from the whole."""
+PPO: Final = "PPO"
+PPO_ROLLOUTS: Final = 8
+"""Episodes of each of its job sets."""
+KINDS: Final = (*LADDER, *WITHOUT, PPO)
+FULL: Final = SchedQRMSetting(3, 120, 360, 300, KINDS, 100)
+QUICK: Final = SchedQRMSetting(1, 10, 120, 40, ("paper", "+ mask", WHOLE, PPO), 5)
+
+
+@dataclass(frozen=True)
+class Agent:
+    """A training."""
+
+    kind: str
+    seed: int
+    online: bool = False
+    """Whether jobs arrive one by one: DeepRM's workload, by length."""
+
+    @property
+    def name(self) -> str:
+        """Of its folder."""
+        words = "".join(c if c.isalnum() else "-" for c in self.kind.lower())
+        where = "-online" if self.online else ""
+        return f"{'-'.join(filter(None, words.split('-')))}{where}-seed{self.seed}"
+
+
+def agents(setting: SchedQRMSetting) -> Iterator[Agent]:
+    """Yield the trainings on job sets that are all there at once."""
+    for seed in range(setting.seeds):
+        yield from (Agent(kind, seed) for kind in setting.kinds)
+
+
+def online_agents(setting: SchedQRMSetting) -> Iterator[Agent]:
+    """Yield the trainings on jobs that arrive one by one."""
+    for seed in range(setting.seeds):
+        yield Agent(WHOLE, seed, online=True)
+        yield Agent(PPO, seed, online=True)
+
+
+def learner_of(agent: Agent, setting: SchedQRMSetting) -> tuple[str, dict[str, Any]]:
+    """Return the learner of a training, and its arguments."""
+    loads = list(ONLINE_LOADS if agent.online else TRAINED_LOADS)
+    starts: Literal["now", "ahead"] = "now" if agent.online else "ahead"
+    sets = setting.job_sets // (4 if agent.online else 1)  # there are more jobs in each
+    sets = max(sets, 2 * len(loads))
+    if agent.kind == PPO:  # which plays as many episodes in all
+        return "ppo", {
+            "layout": "classes", "loads": loads, "starts": starts,
+            "job_sets": max(sets // PPO_ROLLOUTS, 3 * len(loads)), "rollouts": PPO_ROLLOUTS,
+            "batch": 1024,
+        }  # fmt: skip
+    told = {**LADDER[WHOLE], **WITHOUT.get(agent.kind, {}), **LADDER.get(agent.kind, {})}
+    return "dqn", {**told, "loads": loads, "starts": starts, "job_sets": sets}
+
+
+POOL: Final[Mapping[str, Any]] = {
+    "cluster": {"machines": [{"count": 1, "cpu": 10, "mem": 10}]},
+    "estimates": "actual",
+    "scheduling": {"step": "1s"},
+}
+ONLINE_LOADS: Final = (0.3, 0.7, 1.1, 1.5)
+"""Offered loads of DeepRM's workload."""
+
+
+def scenario_of(agent: Agent, setting: SchedQRMSetting) -> Scenario:
+    """Return the scenario of a training."""
+    learner, arguments = learner_of(agent, setting)
+    workload: dict[str, Any] = {"type": "schedqrm"}
+    if agent.online:
+        workload = {"type": "deeprm", "offered_load": 0.7}
+    learn = {"learner": learner, "iterations": setting.iterations, "arguments": arguments}
+    return Scenario.model_validate(
+        {"name": agent.name, "seed": agent.seed, "workload": workload, **POOL, "learn": learn}
+    )
+
+
+def judged_sets(load: int, count: int) -> JobSets:
+    """Return the job sets of a load, in percent, on which all are judged."""
+    workload = SchedQRMModel(type="schedqrm", jobs=round(load * CLASSES / 100))
+    rng: np.random.Generator = stream(load, "reproduce.schedqrm.judged")
+    return JobSets(*workload.draw_sets(rng, count))

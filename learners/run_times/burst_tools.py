@@ -1,0 +1,141 @@
+"""What `simkit burst-times` does: fits a predictor to measured programs, and asks it of others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from simkit.arrays import Bools
+from simkit.errors import RunError
+from simkit.learners.run_times.burst_models import ModelName
+from simkit.learners.run_times.burst_predictor import BurstPredictor, require_libraries
+from simkit.learners.run_times.examples import by_size, of_programs, random_rows
+from simkit.learners.run_times.scores import class_scores
+from simkit.results.run_info import versions
+from simkit.seeds import stream
+from simkit.traces.elf_bursts import read_bursts
+from simkit.traces.elf_bursts.signature import read_signature, require_pyelftools
+from simkit.traces.elf_bursts.table import SIGNATURE
+
+__all__ = ["BurstGuess", "FitReport", "fit_bursts", "predict_bursts"]
+
+_HELD_OUT = 0.3
+_FEWEST = 100  # programs, so that each class has some to learn from and to be judged by
+
+
+class FitReport(NamedTuple):
+    """What a predictor was fitted to, and how well it does on what is held out."""
+
+    programs: int
+    kinds: int
+    macro_f1: Mapping[str, tuple[float, float | None]]
+    """Way of holding out → macro F1 of programs with static arrays, and on the heap if any are."""
+
+
+class BurstGuess(NamedTuple):
+    """What is to be expected of a program."""
+
+    path: Path
+    run_time_s: float
+    label: int
+    """Its class, from 0."""
+    span_s: tuple[float, float | None]
+    """Where the class begins and ends; None: it has no end."""
+    probability: float | None
+    """Of the class; None: the model has none."""
+    unlike: bool
+    """Whether it is unlike all programs that the predictor was fitted to."""
+    times_usual: float
+    """Its distance from the nearest of them, as a multiple of what is usual among them."""
+
+
+def fit_bursts(table: Path | None, folder: Path, model: ModelName, seed: int) -> FitReport:
+    """Fit a predictor to all rows of a table and write its bundle; judge such models beforehand.
+
+    Args:
+        table: that `simkit trace generate elf-bursts` has written; None: simkit's sample.
+        folder: of the bundle.
+        model: its kind.
+        seed: of what is held out, and of what the model draws.
+
+    Raises TraceError if the table cannot be read, RunError if it is too small or the bundle cannot
+    be written, PluginError if a library is missing.
+    """
+    require_libraries(model)
+    rows = read_bursts(table)
+    static = rows.filter(~pl.col("heap"))
+    if static.height < _FEWEST:
+        raise RunError(
+            f"{table}: has {static.height} programs with static arrays, and a predictor needs "
+            f"{_FEWEST}; measure more: simkit trace generate elf-bursts FOLDER --jobs N"
+        )
+    rng = stream(seed, "burst-times")
+    ways = {
+        "at random": random_rows(rows.height, _HELD_OUT, rng),
+        "by size": by_size(rows["kind"].to_list(), rows["size"].to_numpy(), _HELD_OUT, rng),
+    }
+    scores = {name: _judge(rows, out, model, rng) for name, out in ways.items()}
+    report = FitReport(rows.height, rows["kind"].n_unique(), scores)
+    predictor = BurstPredictor.fit(of_programs(rows), rng, model)
+    predictor.save(folder, _facts(report, table, seed))
+    return report
+
+
+def _judge(
+    rows: pl.DataFrame, out: Bools, model: ModelName, rng: np.random.Generator
+) -> tuple[float, float | None]:
+    """Return the macro F1 of static and of heap programs that are held out."""
+    examples, heap = of_programs(rows), rows["heap"].to_numpy()
+    predictor = BurstPredictor.fit(examples.take(~out), rng, model)
+    found: list[float | None] = []
+    for some in (out & ~heap, out & heap):
+        asked = examples.take(some)
+        if not len(asked):
+            found.append(None)
+            continue
+        label = predictor.predict(asked.features).label
+        found.append(class_scores(asked.label, label, examples.classes).macro_f1)
+    return found[0] or 0.0, found[1]
+
+
+def _facts(report: FitReport, table: Path | None, seed: int) -> dict[str, Any]:
+    """Return what the bundle says of where it comes from."""
+    return {
+        "learner": "burst-times", "seed": seed, "versions": versions(),
+        "fitted_to": {
+            "table": "simkit's sample" if table is None else table.name,
+            "programs": report.programs, "kinds": report.kinds,
+        },
+        "macro_f1": {name: list(each) for name, each in report.macro_f1.items()},
+    }  # fmt: skip
+
+
+def predict_bursts(bundle: Path, programs: Sequence[Path]) -> list[BurstGuess]:
+    """Return what a bundle's predictor says of executable files.
+
+    Raises RunError if the bundle is damaged or another, TraceError if a file is not in ELF,
+    PluginError if a library is missing.
+    """
+    require_pyelftools()
+    predictor = BurstPredictor.load(bundle)
+    if predictor.names != SIGNATURE:
+        raise RunError(
+            f"{bundle}: its features are not the section sizes of this simkit; fit it again with "
+            "simkit burst-times fit"
+        )
+    rows = [read_signature(path) for path in programs]
+    found = predictor.predict(np.array([[row[name] for name in SIGNATURE] for row in rows], float))
+    edges, guesses = [0.0, *predictor.edges_s.tolist(), None], []
+    for k, path in enumerate(programs):
+        label = int(found.label[k])
+        shares = found.probabilities
+        guesses.append(BurstGuess(
+            path, float(found.run_time_s[k]), label, (edges[label] or 0.0, edges[label + 1]),
+            None if shares is None else float(shares[k, label]), bool(found.unlike[k]),
+            float(found.distance[k]) / max(predictor.limit, 1e-9),
+        ))  # fmt: skip
+    return guesses

@@ -1,0 +1,127 @@
+"""Burst classes for agents on any cluster: numbered actions, and encoders of what they see."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args
+
+import numpy as np
+
+from simkit.errors import PolicyError, ScenarioError
+from simkit.learning.actions import Actions, Mask, Starts
+from simkit.learning.class_tracker import ClassTracker
+from simkit.learning.encoder import Encoder, Numbers
+from simkit.learning.observe_classes import NAMES, class_schema, class_set, classes_paper
+from simkit.learning.slotted import Slotted
+from simkit.policy import Place, State, SystemInfo
+from simkit.units import parse_duration
+
+__all__ = ["CLASS_ENCODERS", "ClassActions", "ClassEncoder", "class_view"]
+
+
+class ClassActions(Actions):
+    """Action m places the first task of class m; the void one lets time go on.
+
+    Args:
+        tracker: the classes.
+        starts: ``ahead``: a task is placed as early as it fits, reserved if that is later, and the
+            void action is offered only if no task can be placed; ``now``: only what fits now is
+            placed, and time may go on while anything runs.
+    """
+
+    def __init__(self, tracker: ClassTracker, starts: Starts = "ahead") -> None:
+        self._tracker, self._starts = tracker, starts
+        self.count = tracker.model.actions
+
+    def reset(self, info: SystemInfo) -> None:
+        self._tracker.reset(info)
+
+    def update(self, state: State) -> None:
+        self._tracker.update(state)
+
+    def asks(self, state: State) -> bool:
+        return bool(self.mask(state)[:-1].any())
+
+    def place(self, state: State, action: int) -> Place | None:
+        if not 0 <= action < self.count:
+            raise PolicyError(
+                f"action {action} is not one of 0 … {self.count - 1}: one for each class, and "
+                f"{self.count - 1} to let time go on"
+            )
+        if action == self.count - 1:
+            return None
+        place = self._tracker.place(action)
+        return None if place is None or (self._starts == "now" and place.start) else place
+
+    def mask(self, state: State) -> Mask:
+        """Return (M + 1,), fresh: 1 for classes of which a task can be placed, and the void one."""
+        return self._tracker.mask(self._starts).view(np.int8)
+
+
+class ClassEncoder(Encoder):
+    """Shows a tracker, which its owner updates, as `class_set` or as `classes_paper`."""
+
+    def __init__(self, tracker: ClassTracker, *, paper: bool) -> None:
+        self._tracker, self._show = tracker, classes_paper if paper else class_set
+        self.schema = class_schema(tracker.model, paper=paper)
+
+    def reset(self, info: SystemInfo) -> None:
+        """Do nothing: the tracker's owner resets it."""
+
+    def encode(self, state: State) -> Numbers:
+        """Return (K,) float32."""
+        return self._show(self._tracker.view(), self._tracker.model)
+
+
+CLASS_ENCODERS: Mapping[str, bool] = {name: paper for paper, name in NAMES.items()}
+"""Name → whether it is the paper's."""
+
+
+def class_view(
+    observation: str | None,
+    info: SystemInfo,
+    classes: int = 10,
+    horizon: int = 20,
+    backlog_shown: int = 10,
+    step: str | float | None = None,
+    starts: Starts = "ahead",
+) -> tuple[ClassActions, ClassEncoder]:
+    """Return actions and encoder that share a tracker.
+
+    Args:
+        observation: one of `CLASS_ENCODERS`; None: ``class-set``.
+        info: the system.
+        classes: M.
+        horizon: steps ahead that are shown.
+        backlog_shown: tasks behind the first of a class that are told apart.
+        step: the width of a class, and the length of a step ahead: a duration or seconds.
+        starts: see `ClassActions`.
+
+    Raises ScenarioError, all problems at once, for another observation or step, or other starts.
+    """
+    name, problems = "class-set" if observation is None else observation, []
+    if name not in CLASS_ENCODERS:
+        problems.append(
+            f"observation {name!r} does not show burst classes, which the actions 'classes' choose "
+            f"from; take {' or '.join(CLASS_ENCODERS)}"
+        )
+    if starts not in get_args(Starts):
+        problems.append(f"action_arguments: starts is {starts!r}; it must be ahead or now")
+    step_s = 1.0
+    try:
+        if step is None:
+            raise ValueError("is missing")
+        step_s = parse_duration(step)
+    except (TypeError, ValueError) as error:
+        problems.append(
+            f"action_arguments: step: {error}; give the run time that a class is wide, such as 1h"
+        )
+    if problems:
+        raise ScenarioError(problems)
+    tracker = ClassTracker(
+        Slotted(
+            capacity=(1,) * len(info.resources), slots=classes, horizon=horizon,
+            max_length=classes, backlog=None, backlog_shown=backlog_shown, step_s=step_s,
+        )
+    )  # fmt: skip
+    return ClassActions(tracker, starts), ClassEncoder(tracker, paper=CLASS_ENCODERS[name])

@@ -1,0 +1,139 @@
+"""A class tracker: follows a simulation and lays its waiting tasks out by burst class.
+
+    tracker.reset(info)
+    for state in simulation.decisions():
+        tracker.update(state)
+        while (place := tracker.place(class_of_my_choice)) is not None:
+            simulation.apply(place)
+            tracker.update(state)
+
+A task that is expected to run for up to n steps is of class n, and one that takes longer than the
+last class of that. The first of each class, in order of submission, can be placed, on any cluster,
+as early as it fits beside all that runs and is reserved or planned.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from math import ceil
+
+import numpy as np
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import ScenarioError
+from simkit.learning.actions import Starts
+from simkit.learning.observe_classes import ClassView
+from simkit.learning.slotted import Slotted
+from simkit.policy import Place, State, SystemInfo
+from simkit.policy.task import Placement, Task
+
+__all__ = ["ClassTracker"]
+
+_NOISE = 1e-6  # of a step: rounding errors of a quotient
+
+
+class ClassTracker:
+    """The waiting tasks by class, and the plan of what is free ahead, of one simulation.
+
+    Attributes:
+        model: a slot for each class, the horizon, and the length of a step; capacity and units do
+            not matter, as shares are shown.
+        busy: whether anything runs or is reserved.
+    """
+
+    def __init__(self, model: Slotted) -> None:
+        self.model = model
+        self._capacity: Floats = np.ones(model.resources)
+
+    def reset(self, info: SystemInfo) -> None:
+        """Begin a run; raises ScenarioError for a cluster of more resources than the model has."""
+        if len(info.resources) > self.model.resources:
+            raise ScenarioError(
+                f"burst classes: the cluster has the resources {', '.join(info.resources)}, and "
+                f"{self.model.resources} can be shown; leave some out of cluster.machines"
+            )
+        self._capacity = np.maximum(info.capacity.sum(axis=0), 1e-12)
+
+    def update(self, state: State) -> None:
+        """Follow the simulation; call it as a decision begins and after a placement."""
+        self._now = state.now
+        self._profile = state.profile()
+        self.busy = bool(len(state.running) or state.reservations)
+        self._waiting: list[deque[Task]] = [deque() for _ in range(self.model.slots)]
+        for task in state.queue.tasks:
+            steps = ceil(task.estimate_s / self.model.step_s - _NOISE)
+            self._waiting[min(max(steps, 1), self.model.slots) - 1].append(task)
+        self._find_starts()
+
+    def _find_starts(self) -> None:
+        first = [tasks[0] if tasks else None for tasks in self._waiting]
+        self._starts = [self._earliest(task) for task in first]
+
+    def _earliest(self, task: Task | None) -> tuple[float, Placement] | None:
+        return None if task is None else self._profile.earliest(task)
+
+    def starts(self) -> Ints:
+        """Return (M,) the first step ahead at which each class's first task can start.
+
+        0: now; -1: never, or none waits.
+        """
+        ahead = [-1 if found is None else self._steps_until(found[0]) for found in self._starts]
+        return np.array(ahead)
+
+    def _steps_until(self, time: float) -> int:
+        """Return in how many steps a time is, rounded up; 0 only for now."""
+        steps = ceil((time - self._now) / self.model.step_s - _NOISE)
+        return max(steps, int(time > self._now))
+
+    def mask(self, starts: Starts) -> Bools:
+        """Return (M + 1,), fresh: which classes may be chosen, and whether time may go on.
+
+        Args:
+            starts: ``ahead``: classes of which a task can be placed, and time goes on only if there
+                is none; ``now``: those of which one fits now, and time may go on while anything
+                runs, or if none fits.
+        """
+        found, mask = self.starts(), np.ones(self.model.actions, np.bool_)
+        mask[:-1] = found == 0 if starts == "now" else found >= 0
+        mask[-1] = (starts == "now" and self.busy) or not mask[:-1].any()
+        return mask
+
+    def place(self, number: int) -> Place | None:
+        """Return the placement of a class's first task as early as it fits; None: there is none."""
+        found = self._starts[number]
+        if found is None:
+            return None
+        start, on = found
+        return Place(self._waiting[number][0], on, start if start > self._now else None)
+
+    def view(self) -> ClassView:
+        """Return what is seen now."""
+        model, own = self.model, len(self._capacity)
+        size = np.zeros((model.slots, model.resources))
+        for number, tasks in enumerate(self._waiting):
+            if tasks:
+                left = tasks[0].remaining / tasks[0].instances
+                size[number, :own] = np.array(tasks[0].demand) * left / self._capacity
+        count = np.array([len(tasks) for tasks in self._waiting])
+        held = np.zeros((model.horizon, model.resources))
+        begins = self._now + model.step_s * np.arange(model.horizon, dtype=np.float64)
+        held[:, :own] = 1.0 - self._profile.total_free_at(begins) / self._capacity
+        return ClassView(
+            held=np.clip(held, 0.0, 1.0),
+            there=(count > 0).astype(np.int64),
+            size=size,
+            behind=np.maximum(count - 1, 0),
+            earliest=self.starts(),
+        )
+
+    def plan(self, number: int) -> float:
+        """Keep the place of a class's first task, until the next `update`; return its start in s.
+
+        Raises LookupError if there is none.
+        """
+        found = self._starts[number]
+        if found is None:
+            raise LookupError(f"no task of class {number} can be placed")
+        self._profile.hold(self._waiting[number].popleft(), found[1], found[0])
+        self._find_starts()
+        return found[0]

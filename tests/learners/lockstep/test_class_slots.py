@@ -1,0 +1,185 @@
+"""Burst classes in lock-step: the same as in the simulation, with the paper's rewards and rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Rules, Simulation
+from simkit.errors import ScenarioError
+from simkit.learners.lockstep.class_games import ClassGames, class_view, potential
+from simkit.learners.lockstep.class_rules import RULES, play
+from simkit.learners.lockstep.class_slots import ClassLockstep
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.outcome import outcome
+from simkit.learning.class_actions import ClassActions, ClassEncoder
+from simkit.learning.class_tracker import ClassTracker
+from simkit.learning.observe_classes import class_set, classes_paper
+from simkit.learning.slotted import Slotted
+from simkit.policy.estimates import Actual
+from simkit.traces.models.schedqrm import SchedQRMModel
+from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
+
+MODEL = Slotted(
+    capacity=(10, 10), slots=10, horizon=120, max_length=10, backlog=None, backlog_shown=10
+)
+
+
+def drawn(sets: int, jobs: int, seed: int = 0, rate: float | None = None) -> JobSets:
+    model = SchedQRMModel(type="schedqrm", jobs=jobs, rate=rate)
+    return JobSets(*model.draw_sets(np.random.default_rng(seed), sets))
+
+
+class Starts:
+    """Keeps when jobs start."""
+
+    def __init__(self) -> None:
+        self.times: dict[int, float] = {}
+
+    def write(self, table: str, rows: pl.DataFrame) -> None:
+        if table == "allocations":
+            self.times |= dict(rows.select("job_id", "start_time_s").iter_rows())
+
+
+def simulation_of(jobs: Workload, starts: Starts, step_s: float | None) -> Simulation:
+    recorder = Recorder(jobs, ("cpu", "mem"), starts)
+    pool = Cluster.pool({"cpu": 10.0, "mem": 10.0})
+    return Simulation(jobs, pool, recorder, rules=Rules(step_s=step_s), predictor=Actual())
+
+
+@given(
+    jobs=st.integers(1, 25),
+    rate=st.sampled_from([None, 0.3, 1.0]),
+    starts=st.sampled_from(["ahead", "now"]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_lockstep_is_the_simulation(jobs, rate, starts, seed):
+    """Random choices, seen and allowed in both alike, start the jobs at the same times."""
+    model, rng = SchedQRMModel(type="schedqrm", jobs=jobs, rate=rate), np.random.default_rng(seed)
+    sets = JobSets(*model.draw_sets(np.random.default_rng(seed), 1))
+    workload = model.generate(np.random.default_rng(seed)).workload
+    games = ClassGames(ClassLockstep(MODEL, sets), starts)
+    kept, tracker = Starts(), ClassTracker(MODEL)
+    simulation = simulation_of(workload, kept, 1.0)
+    tracker.reset(simulation.info)
+    actions = ClassActions(tracker, starts)
+    encoders = [ClassEncoder(tracker, paper=paper) for paper in (True, False)]
+    for state in simulation.decisions():
+        if not len(games.active):
+            continue
+        placement: object = object()
+        while placement is not None and len(games.active):
+            tracker.update(state)
+            mask = games.mask()[0]
+            assert mask.tolist() == actions.mask(state).astype(bool).tolist()
+            view = class_view(games.lockstep)
+            for encoder, shown in zip(encoders, (classes_paper, class_set), strict=True):
+                assert shown(view, MODEL)[0].tolist() == pytest.approx(
+                    encoder.encode(state).tolist()
+                )
+            action = int(rng.choice(np.flatnonzero(mask)))
+            placement = actions.place(state, action)
+            if placement is not None:
+                simulation.apply(placement)
+            games.step(np.array([action]))
+    simulation.recorder.flush()
+    assert [kept.times[job] for job in workload.job_id] == games.lockstep.start[0, :jobs].tolist()
+
+
+def test_first_come_is_first_of_its_class():
+    """Jobs of a class stand in their slot one after another, in order of arrival."""
+    sets = JobSets(
+        np.zeros((1, 4), np.int64), np.array([[2, 3, 2, 2]]),
+        np.array([[[1, 1], [2, 2], [3, 3], [4, 4]]]),
+    )  # fmt: skip
+    games = ClassLockstep(MODEL, sets)
+    sizes = []
+    while len(games.active):
+        assert games.behind()[0, 1] == max(2 - len(sizes), 0)
+        shown = games.view().size[0, 1, 0]
+        sizes += [int(shown)] if shown else []
+        games.step([1 if shown else 2])
+    assert sizes == [1, 3, 4]
+
+
+def test_rewards_by_delay_add_up_to_slowdowns():
+    sets = drawn(20, 15)
+    games = ClassLockstep(MODEL, sets)
+    total = np.zeros(20)
+    while len(games.active):
+        active = games.active
+        total[active] += games.step(RULES["sjf-in-order"].choose(games))
+    slowdown = (games.finish / sets.length).sum(axis=1)
+    assert total == pytest.approx(-(slowdown - 15 + sets.length.sum(axis=1)))
+
+
+def test_other_readings_of_the_reward():
+    sets = JobSets(np.zeros((1, 2), np.int64), np.array([[1, 4]]), np.full((1, 2, 2), 6))
+    for reading, second in (("delay", -(4 + 1 / 4)), ("clock", -4.0), ("decisions", -(4 + 1 / 4))):
+        games = ClassLockstep(MODEL, sets, reading=reading)
+        assert games.step([0]).tolist() == [-1.0]
+        assert games.step([3]).tolist() == [second]
+    games = ClassLockstep(MODEL, sets, reading="clock", penalty=50.0)
+    assert games.step([7]).tolist() == [-50.0]  # nobody is there: a step passes
+    assert games.step([0]).tolist() == [-2.0]
+    assert games.step([3]).tolist() == [-(4 + 1 / 4)]
+
+
+def test_shaped_rewards_differ_by_the_first_potential():
+    sets = drawn(30, 12)
+    plain, shaped = (ClassGames(ClassLockstep(MODEL, sets), shaped=s) for s in (False, True))
+    first = potential(plain.lockstep)
+    rng, total = np.random.default_rng(1), np.zeros((2, 30))
+    while len(active := plain.active):
+        mask = plain.mask()
+        actions = (mask * rng.random(mask.shape)).argmax(axis=1)
+        for row, games in enumerate((plain, shaped)):
+            total[row, active] += games.step(actions)
+    assert total[1] == pytest.approx(total[0] - first)
+    games = ClassLockstep(MODEL, sets)
+    returns = np.zeros(30)
+    while len(active := games.active):
+        returns[active] += games.step(RULES["sjf-in-order"].choose(games))
+    assert np.corrcoef(first, returns)[0, 1] > 0.8  # it is a good guess for this rule
+
+
+def test_a_job_runs_for_its_length_whatever_it_is_taken_for():
+    sets = drawn(10, 10)
+    taken_for = np.clip(sets.length + np.random.default_rng(2).integers(-2, 3, (10, 10)), 1, 10)
+    games = ClassLockstep(MODEL, sets, taken_for=taken_for)
+    play(games, RULES["sjf-in-order"])
+    assert (games.finish - games.start == sets.length).all()
+    free = np.zeros((10, 200, 2), np.int64)
+    for game, job in np.ndindex(10, 10):
+        free[game, games.start[game, job] : games.finish[game, job]] += sets.size[game, job]
+    assert free.max() <= 10
+    exact = ClassLockstep(MODEL, sets)
+    play(exact, RULES["sjf-in-order"])
+    assert (games.start != exact.start).any()
+
+
+def test_rules():
+    """Those that reserve do better than those that only start; the soonest to finish best."""
+    sets = drawn(300, 20)
+    found = {}
+    for name, rule in RULES.items():
+        games = ClassLockstep(MODEL, sets)
+        play(games, rule)
+        results = outcome(games)
+        assert results["unfinished"] == 0
+        found[name] = results["slowdown"]
+    assert found["earliest-finish"] < found["sjf-in-order"] < found["sjf"] < found["packer"]
+
+
+def test_wrong_arguments():
+    sets = drawn(2, 10)
+    with pytest.raises(ScenarioError, match="reading is 'wait'"):
+        ClassLockstep(MODEL, sets, reading="wait")  # type: ignore[arg-type]
+    small = Slotted(capacity=(10, 10), slots=5, horizon=60, max_length=10, backlog=None)
+    with pytest.raises(ScenarioError, match="and there are 5 classes"):
+        ClassLockstep(small, sets)

@@ -1,0 +1,148 @@
+"""`simkit reproduce schedqrm`: a tiny version, from trainings to the page; what is judged and how."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+pytest.importorskip("torch")
+
+from simkit.learners.reproductions import schedqrm
+from simkit.learners.reproductions.schedqrm import classifiers, logs, study
+from simkit.learners.reproductions.schedqrm.judge import (
+    by_class,
+    gap,
+    meets_bar,
+    played,
+    rule_player,
+)
+from simkit.learners.reproductions.schedqrm.price import taken_for
+from simkit.learners.reproductions.schedqrm.study import (
+    KINDS,
+    LADDER,
+    LOADS,
+    WHOLE,
+    Agent,
+    agents,
+    judged_sets,
+    scenario_of,
+)
+from simkit.traces.elf_bursts import read_bursts
+from simkit.training.reproduction import Workplace
+
+TINY = study.SchedQRMSetting(1, 2, 20, 6, ("paper", WHOLE, study.PPO), 2)
+
+
+def place(folder: Path) -> Workplace:
+    folder.mkdir(exist_ok=True)
+    (folder / "work").mkdir(exist_ok=True)
+    return Workplace(folder, folder / "work", quick=True, workers=1, say=lambda _text: None)
+
+
+def test_from_trainings_to_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All parts but the logs, which have a test of their own."""
+    small = classifiers.ClassifierSetting(
+        dict.fromkeys(classifiers.SPLITS, 1), (0.5,), 240,
+        replace(classifiers.PUBLISHED, passes=2), replace(classifiers.TUNED, passes=2),
+        {**classifiers.TREES, "n_estimators": 5},
+    )  # fmt: skip
+    monkeypatch.setattr(classifiers, "QUICK", small)
+    monkeypatch.setattr(logs, "replay_logs", lambda *_: {})
+    monkeypatch.setattr(logs, "require", lambda _: None)
+    monkeypatch.setattr(logs, "section", lambda *_: "## Logs")
+    said: list[str] = []
+    where = replace(place(tmp_path), say=said.append)
+    page = schedqrm.carry_out(where, TINY, logs.QUICK)
+    text = page.read_text()
+    for part in ("## Burst times", "## Schedules, all jobs at once", "### Which change does it",
+                 "### Slowdown by class", "## Schedules, jobs that arrive",
+                 "### The price of a misprediction", "## Logs", "## Setting"):  # fmt: skip
+        assert f"\n{part}" in text
+    assert "nan" not in text
+    for name in ("schedqrm-loads.svg", "schedqrm-classes.svg", "schedqrm-loads.csv"):
+        assert (tmp_path / name).exists()
+    said.clear()
+    assert schedqrm.carry_out(where, TINY, logs.QUICK).read_text() == text
+    assert [text for text in said if "trained" not in text] == ["writing the page"]
+
+
+def test_every_kind_of_training_can_begin() -> None:
+    from simkit import plugins
+
+    names = set()
+    for seed in range(2):
+        for kind in KINDS:
+            for online in (False, True):
+                agent = Agent(kind, seed, online)
+                scenario = scenario_of(agent, TINY)
+                learn = scenario.learn
+                assert learn is not None
+                begin = plugins.find("simkit.learners", learn.learner)
+                begin(
+                    scenario, learn.all_arguments, seed=seed, device="cpu"
+                ) if not online else None
+                names.add(agent.name)
+    assert len(names) == 4 * len(KINDS)
+    assert LADDER[WHOLE]["double"]
+    assert len(list(agents(study.FULL))) == 3 * len(KINDS)
+
+
+def test_jobs_that_were_never_placed_are_not_left_out() -> None:
+    sets = judged_sets(100, 5)
+    slowdown = played(lambda _games: None, sets)
+    assert np.isinf(slowdown).all()
+    some = played(rule_player("sjf-in-order"), sets)
+    assert np.isfinite(some).all()
+    assert (some >= 1).all()
+
+
+def rows(candidate: str, seed: int, load: int, slowdown: list[float]) -> pl.DataFrame:
+    return pl.DataFrame({
+        "candidate": candidate, "seed": seed, "load": load, "set": range(len(slowdown)),
+        "class": 1, "slowdown": slowdown,
+    })  # fmt: skip
+
+
+def test_the_bar() -> None:
+    rng = np.random.default_rng(0)
+    rule, tables = rng.uniform(2, 5, 40), []
+    for load in LOADS:
+        below = 0.005 if load < 100 else -0.2
+        tables.append(rows("sjf-in-order", 0, load, rule.tolist()))
+        tables.append(rows("good", 0, load, (rule + below + rng.normal(0, 0.01, 40)).tolist()))
+        tables.append(rows("level", 0, load, (rule + rng.normal(0, 0.3, 40)).tolist()))
+        tables.append(rows("lost", 0, load, [*rule[:-1].tolist(), np.inf]))
+    judged = pl.concat(tables)
+    assert meets_bar(judged, "good", 0)
+    assert not meets_bar(judged, "level", 0)
+    assert not meets_bar(judged, "lost", 0)
+    found = gap(judged, "good", 0, 200)
+    assert found.is_below
+    assert found.value == pytest.approx(-0.2, abs=0.02)
+    assert str(gap(judged, "lost", 0, 200)) == "never done"
+
+
+def test_classes_are_mistaken_as_often_as_is_said() -> None:
+    shares = np.full((10, 10), 0.0)
+    shares[:, 2] = 0.25
+    shares[np.arange(10), np.arange(10)] += 0.75
+    length = np.repeat(np.arange(11), 4000).reshape(11, -1)
+    found = taken_for(length, shares, np.random.default_rng(1))
+    assert (found[0] == 0).all()  # padding
+    assert (found[3] == 3).all()
+    for n in (1, 5, 10):
+        assert (found[n] == n).mean() == pytest.approx(0.75, abs=0.03)
+        assert ((found[n] == n) | (found[n] == 3)).all()
+
+
+def test_means_by_class() -> None:
+    judged = pl.concat([rows("one", 0, 100, [1.0, 3.0]), rows("one", 1, 100, [2.0, 8.0])])
+    assert by_class(judged, "one", (100,)).row(0) == (1, 3.5, 8.0)
+
+
+def test_the_sample_is_there() -> None:
+    assert read_bursts().height > 2000

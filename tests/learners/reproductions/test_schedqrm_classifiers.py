@@ -1,0 +1,199 @@
+"""The part of `simkit reproduce schedqrm` about burst times, as small as it can be."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("sklearn")
+
+from simkit.learners.burst_classifier import Settings
+from simkit.learners.reproductions.schedqrm.classifiers import (
+    FULL,
+    HEAP,
+    KIND,
+    LAW,
+    MODELS,
+    NETWORK,
+    PAPER,
+    RANDOM,
+    SIZE,
+    SPLITS,
+    ClassifierSetting,
+    Fit,
+    Judged,
+    fits,
+    judge_classifiers,
+    parts,
+)
+from simkit.learners.reproductions.schedqrm.classifiers_page import (
+    PUBLISHED_F1,
+    TABLE_II,
+    bar_of,
+    draw_classifiers,
+    section,
+    verdict,
+)
+from simkit.traces.elf_bursts import read_bursts
+from simkit.training.reproduction import Workplace
+
+SMALL = ClassifierSetting(
+    {RANDOM: 2, SIZE: 1, KIND: 2, HEAP: 1}, (0.5,), 200,
+    published=Settings((8,), passes=2),
+    tuned=Settings((8,), logarithms=True, learning_rate=1e-2, falls=True, passes=3),
+    trees={"n_estimators": 5},
+)  # fmt: skip
+
+
+def place_in(folder: Path, said: list[str]) -> Workplace:
+    (folder / "work").mkdir(exist_ok=True)
+    return Workplace(folder, folder / "work", quick=True, workers=1, say=said.append)
+
+
+def measured_again(table: pl.DataFrame, sigma: float) -> pl.DataFrame:
+    """Return a table, every other row of which was measured again with so much noise."""
+    noise = np.exp(np.sqrt(2.0) * sigma * np.where(np.arange(table.height) % 4 < 2, 1.0, -1.0))
+    again = (table["run_time_s"] * pl.Series(noise)).to_list()
+    rows = [time_s if number % 2 else None for number, time_s in enumerate(again)]
+    return table.with_columns(again_s=pl.Series(rows, dtype=pl.Float64))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workplace, list[str], Judged]:
+    """Return the workplace, what it said, and what was judged."""
+    said: list[str] = []
+    place = place_in(tmp_path_factory.mktemp("schedqrm"), said)
+    return place, said, judge_classifiers(place, read_bursts(), SMALL)
+
+
+# --- the fits -------------------------------------------------------------------------------------
+
+
+def test_every_model_answers_whatever_is_held_out(
+    made: tuple[Workplace, list[str], Judged],
+) -> None:
+    _, said, judged = made
+    assert len(said) == len(list(fits(SMALL)))
+    for split in SPLITS:
+        for model in MODELS:
+            scores = judged.scores(split, model)
+            assert len(scores) == SMALL.seeds[split]
+            for seed, one in enumerate(scores):
+                held_out = parts(judged.table, split, seed)[1]
+                assert one.examples.sum() == held_out.sum()
+                assert 0.0 <= one.macro_f1 <= 1.0
+    assert judged.macro_f1(RANDOM, LAW, 0.5).shape == (2,)
+    assert judged.losses.filter(model=PAPER, split=RANDOM, seed=0)["pass"].to_list() == [1, 2]
+    assert judged.losses.filter(model=NETWORK, share=1.0, split=KIND).height == 2 * 3
+    assert judged.calibration(RANDOM, "boosted trees") is None
+
+
+def test_a_stopped_command_does_only_what_is_missing(
+    made: tuple[Workplace, list[str], Judged],
+) -> None:
+    place, said, judged = made
+    said.clear()
+    lost = Fit(SIZE, 0, LAW)
+    (path,) = place.work.glob(f"*/{lost.name}.parquet")
+    path.unlink()
+    again = judge_classifiers(place, read_bursts(), SMALL)
+    assert said == [f"fitted {lost.name}"]
+    assert again.answers.equals(judged.answers)
+    other = read_bursts().with_columns(run_time_s=pl.col("run_time_s") * 0.999)
+    few = replace(SMALL, seeds=dict.fromkeys(SPLITS, 1), shares=(), most_rows=150)
+    judge_classifiers(place, other, few)
+    assert len(list(place.work.iterdir())) == 2  # nothing of another table is taken for this one's
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_nothing_that_is_asked_about_was_learned_from(split: str) -> None:
+    table = read_bursts()
+    for seed in range(2):
+        learn, ask = parts(table, split, seed)
+        assert not (learn & ask).any()
+        heap = table["heap"].to_numpy()
+        assert heap[ask].all() if split == HEAP else not heap[learn | ask].any()
+        if split == KIND:
+            kind = table["kind"].to_numpy()
+            assert not set(kind[learn]) & set(kind[ask])
+        elif split != HEAP:
+            assert ask.sum() / (learn | ask).sum() == pytest.approx(0.3, abs=0.03)
+    assert not np.array_equal(parts(table, split, 0)[1], parts(table, split, 1)[1])
+
+
+def test_the_full_setting_is_what_is_asked_for() -> None:
+    assert FULL.seeds == {RANDOM: 3, SIZE: 3, KIND: 5, HEAP: 3}
+    assert FULL.most_rows is None
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def test_the_section_has_a_number_in_every_cell(
+    made: tuple[Workplace, list[str], Judged],
+) -> None:
+    place, _, judged = made
+    text = section(judged)
+    assert not re.findall(r"\b(?:nan|None|inf)\b", text)
+    for model in MODELS:
+        assert f"| {model} | " in text
+    pictures = draw_classifiers(place, judged)
+    assert re.findall(r"\]\((\S+\.svg)\)", text) == [path.name for path in pictures]
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len([row for row in rows if re.match(r"\| \d+ \| 0\.\d\d to", row)]) == 10
+
+
+def test_table_ii_is_the_papers() -> None:
+    means = np.array(TABLE_II).mean(axis=0)
+    assert means == pytest.approx([0.932, 0.937, 0.932])
+    assert means[2] == pytest.approx(PUBLISHED_F1)
+
+
+def test_the_bar_follows_from_the_noise() -> None:
+    quiet, noisy = bar_of(0.004), bar_of(0.02)
+    assert bar_of(float("nan")) is None
+    assert quiet is not None
+    assert noisy is not None
+    assert (quiet.least, noisy.least) == (PUBLISHED_F1, pytest.approx(1 - 0.072 - 0.04))
+
+
+def answers_right(judged: Judged, share: float) -> Judged:
+    """Return answers of which about a share is right, class by class alike."""
+    truth = judged.table.with_row_index("row").select("row", "class")
+    joined = judged.answers.join(truth, on="row", maintain_order="left")
+    wrong = (pl.col("row") % 100) >= share * 100
+    label = pl.when(wrong).then((pl.col("class") + 1) % 10).otherwise(pl.col("class"))
+    return replace(judged, answers=joined.with_columns(label=label).drop("class"))
+
+
+@pytest.mark.parametrize(
+    ("sigma", "share", "begins"),
+    [
+        (
+            0.002,
+            1.0,
+            "**The bar is met.** The best model, the local power law, has a macro F1 of **1.000**",
+        ),
+        (0.002, 0.5, "**The bar is missed by 0."),
+        (0.02, 1.0, "**The bar is met.**"),
+        (0.02, 0.5, "**The bar is missed by 0."),
+        (None, 1.0, "**Not decided.**"),
+    ],
+)
+def test_the_verdict_follows_from_the_numbers(
+    sigma: float | None, share: float, begins: str, made: tuple[Workplace, list[str], Judged]
+) -> None:
+    judged = answers_right(made[2], share)
+    if sigma is not None:
+        judged = replace(judged, table=measured_again(judged.table, sigma))
+    text = verdict(judged)
+    assert text.startswith(begins)
+    if sigma is not None:
+        assert ("the bar is 0.932 (the paper's" in text) == (sigma <= 0.005)
+        assert "The bar is meant for 20,000 programs; these are 200." in text

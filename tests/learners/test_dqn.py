@@ -1,0 +1,231 @@
+"""The deep Q-network: repeatable, resumable, honest about its arguments; its agent on any cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from trainings import check_held_out_changes_nothing, check_resume, deeprm_scenario
+
+from simkit import simulate
+from simkit.errors import RunError, ScenarioError
+from simkit.learners.agent import load_agent
+from simkit.learners.bundle import hash_bundle
+from simkit.learners.common.action_values import ValueNetwork, best_next
+from simkit.learners.common.networks import build
+from simkit.learners.common.shapes import PerceptronShape
+from simkit.learners.dqn import DQNTraining, begin
+from simkit.learners.lockstep.class_games import ClassGames
+from simkit.learners.lockstep.class_rules import RULES, play
+from simkit.learners.lockstep.class_slots import ClassLockstep
+from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.outcome import outcome
+from simkit.scenario import Scenario
+from simkit.seeds import stream
+
+SMALL = {
+    "iterations": 4, "job_sets": 12, "held_out_sets": 8, "hidden": 8, "batch": 16,
+    "decisions_per_update": 16, "replay": 300, "target_every": 3,
+}  # fmt: skip
+
+PLAIN: dict[str, Any] = {
+    "workload": {"type": "schedqrm", "jobs": 8},
+    "cluster": {"machines": [{"count": 1, "cpu": 10, "mem": 10}]},
+    "estimates": "actual",
+    "scheduling": {"step": "1s"},
+}
+
+
+def scenario(**changes: Any) -> Scenario:
+    return Scenario.model_validate({**PLAIN, **changes})
+
+
+def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> DQNTraining:
+    made = begin(where or scenario(), {**SMALL, **arguments}, seed=seed)
+    assert isinstance(made, DQNTraining)
+    return made
+
+
+SETTINGS: list[Mapping[str, Any]] = [
+    {},
+    {"loads": [0.2, 1.5], "steps": 1, "double": False, "duelling": False, "shaping": False},
+    {"network": "perceptron", "mask": "none", "reading": "clock", "max_decisions": 60},
+    {"prioritised": True, "falls": False, "optimiser": "rmsprop", "reading": "decisions"},
+    {"starts": "now"},
+]
+
+
+@pytest.mark.parametrize("arguments", SETTINGS)
+def test_resumed_is_as_not_interrupted(arguments: Mapping[str, Any], tmp_path: Path) -> None:
+    check_resume(lambda: training(**arguments), tmp_path)
+
+
+def test_held_out_changes_nothing() -> None:
+    check_held_out_changes_nothing(training)
+
+
+def test_untrained_it_is_shortest_first_in_order() -> None:
+    made = training()
+    games = ClassLockstep(made.model, made.unseen_sets)
+    play(games, RULES["sjf-in-order"])
+    assert made.held_out() == outcome(games)
+
+
+def test_it_learns() -> None:
+    """A few hundred updates see through a memory of random play that packs large jobs first."""
+    made = training(iterations=12, job_sets=60, batch=64, hidden=16, explore=1.0, explore_end=1.0,
+                    decisions_per_update=8, held_out_sets=100, replay=5000, average=0.05)  # fmt: skip
+    for network in (made.network, made.agent):  # that prefers the longest job
+        with torch.no_grad():
+            network.advantages.score.weight[:] = 1.0
+            network.advantages.item.weight[:, 1] = 1.0
+    before = made.held_out()["slowdown"]
+    for _ in range(12):
+        made.step()
+    assert made.held_out()["slowdown"] < before - 0.3
+
+
+def test_double_networks_take_each_others_word() -> None:
+    shape = PerceptronShape(type="perceptron", layers=(1, 1, 3), activation="relu")
+    network, target = (ValueNetwork(build(shape), duelling=False) for _ in range(2))
+    with torch.no_grad():
+        network.advantages.last.bias[:] = torch.tensor([1.0, 3.0, 9.0])
+        target.advantages.last.bias[:] = torch.tensor([5.0, 2.0, 7.0])
+    seen, allowed = torch.zeros(1, 1), torch.tensor([[True, True, False]])
+    assert best_next(network, target, seen, allowed, double=True).tolist() == [2.0]
+    assert best_next(network, target, seen, allowed, double=False).tolist() == [5.0]
+
+
+def test_two_streams_are_measured_from_the_mean_of_what_is_allowed() -> None:
+    shape = PerceptronShape(type="perceptron", layers=(2, 4, 3), activation="relu")
+    network = ValueNetwork(build(shape), duelling=True)
+    with torch.no_grad():
+        network.advantages.last.bias[:] = torch.tensor([1.0, 3.0, 100.0])
+    values = network(torch.ones(1, 2), torch.tensor([[True, True, False]])).detach()
+    assert (values[0, 1] - values[0, 0]).item() == pytest.approx(2.0)
+    assert values[0, 2] == -torch.inf
+    assert network.streams is not None
+    state = network.streams(torch.ones(1, 2))[1]
+    assert values[0, :2].mean().item() == pytest.approx(state.item(), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"mask": "none", "starts": "now"}, "mask: is none, which is for starts: ahead"),
+        ({"explore": 2}, "explore: must be at most 1"),
+        ({"horizon": 8}, "horizon: is 8, and jobs take up to 10 steps; give at least 12"),
+        ({"dubble": True}, "did you mean 'double'"),
+    ],
+)
+def test_wrong_arguments(arguments: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        training(**arguments)
+
+
+def test_wrong_scenarios() -> None:
+    with pytest.raises(ScenarioError, match="takes schedqrm or deeprm, not poisson"):
+        training(where=scenario(workload={"type": "poisson", "jobs": 5, "processors": 10,
+                                          "rate_per_s": 1, "mean_run_time_s": 1}))  # fmt: skip
+    with pytest.raises(ScenarioError, match="loads: .*needs .* jobs a step"):
+        training(where=deeprm_scenario(), loads=[0.5, 3.0])
+    with pytest.raises(ScenarioError) as found:
+        training(where=scenario(estimates="user-mean", scheduling={}))
+    assert len(found.value.problems) == 2
+
+
+# --- The agent ------------------------------------------------------------------------------------
+
+
+def agent_in(folder: Path, made: DQNTraining, iterations: int = 3) -> Path:
+    for _ in range(iterations):
+        made.step()
+    folder.mkdir(exist_ok=True)
+    made.write_agent(folder, {})
+    return folder
+
+
+def starts_in_lockstep(made: DQNTraining, where: Scenario) -> list[int]:
+    sets = JobSets(*where.workload.draw_sets(stream(where.seed, "workload"), 1))  # type: ignore[union-attr]
+    games = ClassGames(
+        ClassLockstep(made.model, sets), made.chosen.starts, paper=made.paper
+    )  # fmt: skip
+    while len(games.active):
+        games.step(made._best(made.agent, made._see(games)))
+    return games.lockstep.start[0].tolist()
+
+
+@pytest.mark.parametrize("arguments", [{}, {"network": "perceptron"}, {"starts": "now"}])
+@pytest.mark.parametrize("rate", [None, 0.4])
+def test_a_run_does_as_the_lockstep_games(
+    arguments: Mapping[str, Any], rate: float | None, tmp_path: Path
+) -> None:
+    made = training(**arguments)
+    folder = agent_in(tmp_path / "agent", made)
+    for seed in range(3):
+        workload = {"type": "schedqrm", "jobs": 20, "rate": rate}
+        plain = {**PLAIN, "workload": workload, "seed": seed, "policy": {"agent": str(folder)}}
+        run = simulate(plain)
+        found = run.jobs.sort("job_id")["start_time_s"].to_list()
+        assert found == starts_in_lockstep(made, Scenario.model_validate(plain))
+
+
+LOG = {
+    "workload": {"type": "lublin", "jobs": 300, "processors": 64, "offered_load": 0.8,
+                 "users": 10, "estimates": "modal"},
+    "estimates": "user-mean",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_log_by_classes(keep: bool, tmp_path: Path) -> None:
+    """Any cluster, estimates that are wrong, classes of two hours: every job ends."""
+    folder = agent_in(tmp_path / "agent", training())
+    policy = {"agent": str(folder), "args": {"step": "2h", "keep": keep}}
+    run = simulate({**LOG, "policy": policy})
+    assert run.metrics["jobs"]["finished"] == 300
+    again = simulate({**LOG, "policy": policy})
+    assert run.jobs.equals(again.jobs)
+
+
+def test_wrong_uses_of_an_agent(tmp_path: Path) -> None:
+    folder = agent_in(tmp_path / "agent", training())
+    for arguments, message in (
+        ({"choose": "greedy"}, "choose is not for agents of burst classes"),
+        ({"keep": "yes"}, "keep is 'yes'; it must be true or false"),
+        ({"step": "soon"}, "step: "),
+    ):
+        with pytest.raises(ScenarioError, match=message):
+            load_agent(folder, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(ScenarioError, match="step is not for agents of numbered slots"):
+        simulate({**PLAIN, "policy": {"agent": "deeprm-70", "args": {"step": "1h"}}})
+    with pytest.raises(ScenarioError, match=r"admission\.slots is set"):
+        simulate({**PLAIN, "admission": {"slots": 3}, "policy": {"agent": str(folder)}})
+    three = {"machines": [{"count": 1, "cpu": 10, "mem": 10, "gpu": 1}]}
+    with pytest.raises(ScenarioError, match="and 2 can be shown"):
+        simulate({**PLAIN, "cluster": three, "policy": {"agent": str(folder)}})
+
+
+def test_damaged_bundles(tmp_path: Path) -> None:
+    folder = agent_in(tmp_path / "agent", training())
+    path = folder / "agent.json"
+    whole = json.loads(path.read_text())
+    for key, value in (("horizon", 99), ("actions", {**whole["actions"], "classes": 3}),
+                       ("step_s", -1)):  # fmt: skip
+        path.write_text(json.dumps({**whole, key: value}))
+        hash_bundle(folder)
+        with pytest.raises(RunError, match="train"):
+            load_agent(folder)
+
+
+def test_deeprm_jobs_by_length() -> None:
+    made = training(where=deeprm_scenario(), starts="now", loads=[0.5, 1.0])
+    made.step()
+    assert made.model.slots == 15
+    assert made.held_out()["unfinished"] == 0
+    assert np.isfinite(made.held_out()["slowdown"])

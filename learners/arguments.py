@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
 from pydantic import Field, ValidationError
 
 from simkit.errors import ScenarioError
 from simkit.learners.bundle import safetensors
 from simkit.learners.common.devices import check_device
 from simkit.learners.lockstep.job_sets import JobSets
+from simkit.learners.lockstep.job_sources import JobSource
 from simkit.scenario.error_messages import problems_of
 from simkit.scenario.types import Section
 
@@ -67,6 +69,17 @@ def prepared(
     if problems or found is None:
         raise ScenarioError(problems)
     return chosen, found
+
+
+def refuse_loads_without_sets(job_sets: int, loads: Sequence[float], source: JobSource) -> None:
+    """Raise ScenarioError if some loads would get none of an iteration's job sets."""
+    sets = np.bincount(source.source_of(job_sets), minlength=len(loads))
+    without = [f"{load:g}" for load, count in zip(loads, sets, strict=False) if not count]
+    if without:
+        raise ScenarioError(
+            f"learn.arguments.job_sets: is {job_sets}, of which the loads {', '.join(without)} get "
+            "none, since all loads bring as many jobs; give more"
+        )
 
 
 def refuse_without_jobs(drawn: Mapping[str, JobSets]) -> None:

@@ -4,7 +4,9 @@
 reinforcement learning" (2015): the network says what each action and all that follows will bring;
 it plays many job sets at once, mostly by its highest value, remembers what happened, and learns
 from random memories, with a slow copy of itself as the judge of what comes after. What later work
-added are options: double, duelling, n-step and prioritised.
+added are options: double, duelling, n-step and prioritised. What plays is an average of the last
+networks (B. T. Polyak and A. B. Juditsky, "Acceleration of stochastic approximation by
+averaging", 1992), exponentially weighted.
 
 Three things help more than these, and are options too: classes without a job are ruled out instead
 of punished (`mask`); one scorer looks at every class (`network`); and a guess at what is to come is
@@ -15,15 +17,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from simkit.arrays import Bools, Ints
-from simkit.learners.arguments import Extent, NotNegative, Positive, prepared
+from simkit.learners.arguments import (
+    Extent,
+    NotNegative,
+    Positive,
+    Share,
+    prepared,
+    refuse_loads_without_sets,
+    refuse_without_jobs,
+)
 from simkit.learners.classes.description import class_scorer, describe_classes
 from simkit.learners.common.action_values import ValueNetwork, best_next
 from simkit.learners.common.networks import Network, build, seeded
@@ -43,9 +53,9 @@ from simkit.learning.actions import Starts
 from simkit.learning.observe_classes import class_schema
 from simkit.scenario import Scenario
 from simkit.scenario.types import BrokenRulesError, Count, Many, Section
-from simkit.traces.models.synthetic import Share
 from simkit.training import Training
 
+Part = Annotated[float, Field(ge=0, le=1)]
 LARGEST_GRADIENT: Final = 10.0
 """Gradients are shortened to this norm."""
 
@@ -56,7 +66,8 @@ class DQNArguments(Section):
     iterations: Count = 120
     """Iterations of the training."""
     loads: Many[Positive] = ()
-    """Loads to mix, as many job sets of each; none: that of the workload."""
+    """Loads to mix, as many jobs of each; none: that of the workload. Of SchedQRM's workload a load
+    is the number of jobs over the number of classes."""
     job_sets: Count = 360
     """Fresh job sets per iteration, played at the same time."""
     # the environment
@@ -103,11 +114,11 @@ class DQNArguments(Section):
     optimiser: OptimiserName = "adam"
     """The optimiser."""
     average: Share = 0.002
-    """The agent's weights go this share of the way to the network's after every update; 1: they are
-    the network's."""
-    explore: Share = 0.1
+    """The agent, which plays and is judged, goes this share of the way to the network that learns
+    after every update; 1: it is that network."""
+    explore: Part = 0.1
     """Share of random actions at first."""
-    explore_end: Share = 0.02
+    explore_end: Part = 0.02
     """Share of random actions from the middle of the training on."""
     held_out_sets: Count = 200
     """Job sets on which the agent is evaluated; the same for all trainings, never trained on."""
@@ -150,12 +161,15 @@ class DQNTraining(TorchTraining):
         # Environment
         self.source, self.model = source, source.model
         self.unseen_sets = source.held_out(arguments.held_out_sets)
+        refuse_without_jobs({"held_out_sets": self.unseen_sets})
+        refuse_loads_without_sets(arguments.job_sets, arguments.loads, source)
         self.paper = arguments.network == "perceptron"
         self.schema = class_schema(self.model, paper=self.paper)
         # Agent
         with seeded(self.stream("weights")):
             self._network = ValueNetwork(self._build(), duelling=arguments.duelling).to(device)
-        self.target, self.agent = target_of(self._network), target_of(self._network)
+        self.target = target_of(self._network)
+        self.agent = target_of(self._network)  # an average of the networks of the last updates
         self.optimiser = make_optimiser(
             arguments.optimiser, self.network.parameters(), arguments.learning_rate
         )
@@ -208,9 +222,11 @@ class DQNTraining(TorchTraining):
             goes_on = np.isin(active, games.active)
             after[goes_on] = fresh = self._see(games)
             for row, steps in enumerate([several[game] for game in active.tolist()]):
-                complete = steps.cut(seen[row]) if strays[row] else []
-                what = seen[row], int(actions[row]), float(rewards[row]), after[row]
-                complete += steps.add(*what, over=not goes_on[row])
+                is_cut = games.lockstep.cut[active[row]]  # what follows is not known
+                complete = steps.cut(seen[row]) if strays[row] or is_cut else []
+                if not is_cut:
+                    what = seen[row], int(actions[row]), float(rewards[row]), after[row]
+                    complete += steps.add(*what, over=not goes_on[row])
                 for transition in complete:
                     self.memory.add(transition)
             seen = fresh
@@ -250,14 +266,14 @@ class DQNTraining(TorchTraining):
         """Return (A,) the best actions, some replaced by random ones, and where they differ."""
         rng, allowed = self.generators["actions"], seen[:, self.schema.size :]
         at_random = (allowed * rng.random(allowed.shape)).argmax(axis=1)
-        best = self._best(self.network, seen)
+        best = self._best(seen)
         actions = np.where(rng.random(len(seen)) < explore, at_random, best)
         return actions, actions != best
 
     @torch.no_grad()
-    def _best(self, network: ValueNetwork, seen: npt.NDArray[np.float32]) -> Ints:
-        """Return (A,) the actions of the highest values."""
-        best: Ints = network(*self._split(seen)).argmax(dim=-1).cpu().numpy()
+    def _best(self, seen: npt.NDArray[np.float32]) -> Ints:
+        """Return (A,) the actions that the agent values most."""
+        best: Ints = self.agent(*self._split(seen)).argmax(dim=-1).cpu().numpy()
         return best
 
     def _learn(self) -> float:
@@ -293,14 +309,10 @@ class DQNTraining(TorchTraining):
         return float(loss.detach())
 
     def evaluate(self) -> Mapping[str, float]:
-        """Return how the agent does on the held-out sets, by its highest values; see `outcome`.
-
-        It is the average of the networks of the last updates (B. T. Polyak and A. B. Juditsky,
-        "Acceleration of stochastic approximation by averaging", 1992), exponentially weighted.
-        """
+        """Return how the agent does on the held-out sets, by its highest values; see `outcome`."""
         games = self._games(self.unseen_sets)
         while len(games.active):
-            games.step(self._best(self.agent, self._see(games)))
+            games.step(self._best(self._see(games)))
         return outcome(games.lockstep)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:

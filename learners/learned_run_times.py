@@ -42,10 +42,12 @@ class LearnedRunTimes(UserMean):
     """Estimates by a model that is fitted again and again to the past, at most the request.
 
     Args:
-        model: ``trees``, boosted ones that predict the logarithm of the run time; or
-            ``classes``, the network of `simkit.learners.burst_classifier`, whose classes have
-            equally many of the jobs it learns from: the estimate is the mean logarithm of the
-            run times by the probabilities of their classes.
+        model: ``trees``, boosted ones that are fitted to the logarithm of the run time, then scaled
+            so that the run times they were fitted to add up: by themselves they predict geometric
+            means, and long jobs outlive these (N. Duan, "Smearing estimate: a nonparametric
+            retransformation method", 1983); or ``classes``, the network of
+            `simkit.learners.burst_classifier`, whose classes have equally many of the jobs it
+            learns from: the estimate is the mean run time by the probabilities of the classes.
         every: finished jobs between two fits.
         memory: of how many of the last finished jobs a model is fitted to.
     """
@@ -109,7 +111,8 @@ class LearnedRunTimes(UserMean):
         run_time_s = np.array([time for _, time in self._past])
         if self.model == "trees":
             examples = Examples(JOB_FEATURES, features, run_time_s, np.empty(0))
-            return BoostedTrees.fitted(examples, self._rng, **_TREES)
+            trees = BoostedTrees.fitted(examples, self._rng, **_TREES)
+            return trees.scaled(float(run_time_s.sum() / trees.run_time_s(features).sum()))
         return _ByClass(features, run_time_s, self._rng)
 
 
@@ -126,12 +129,12 @@ class _ByClass:
         passes = max(20, ceil(_LEAST_STEPS / ceil(len(run_time_s) / _BATCH)))
         settings = Settings((100,), learning_rate=3e-3, falls=True, passes=passes, batch=_BATCH)
         self._classifier = train(examples, rng, settings)
-        logs, label = np.log(run_time_s), examples.label
-        self._log_time = np.bincount(label, logs) / np.bincount(label)
+        label = examples.label
+        self._mean_s = np.bincount(label, run_time_s) / np.bincount(label)
 
     def run_time_s(self, features: Floats) -> Floats:
         """Return (m,) run times in seconds of (m, F) features."""
-        found: Floats = np.exp(self._classifier.probabilities(features) @ self._log_time)
+        found: Floats = self._classifier.probabilities(features) @ self._mean_s
         return found
 
 

@@ -18,8 +18,14 @@ import torch
 from pydantic import Field, model_validator
 
 from simkit.arrays import Floats, Ints
-from simkit.errors import ScenarioError
-from simkit.learners.arguments import NotNegative, Positive, Share, prepared, refuse_without_jobs
+from simkit.learners.arguments import (
+    NotNegative,
+    Positive,
+    Share,
+    prepared,
+    refuse_loads_without_sets,
+    refuse_without_jobs,
+)
 from simkit.learners.common.baselines import step_means
 from simkit.learners.common.distributions import entropy, log_probability, masked_log_softmax
 from simkit.learners.common.networks import ActorCritic, SetScorer, build, seeded
@@ -144,7 +150,7 @@ class PPOTraining(TorchTraining):
         self.source, self.model = source, source.model
         self.unseen_sets = source.held_out(arguments.held_out_sets)
         refuse_without_jobs({"held_out_sets": self.unseen_sets})
-        _refuse_loads_without_sets(arguments, source)
+        refuse_loads_without_sets(arguments.job_sets, arguments.loads, source)
         # Agent
         layout = NumberedSlots if arguments.layout == "slots" else BurstClasses
         self.layout: Layout = layout(self.model, arguments.starts)
@@ -258,14 +264,3 @@ class PPOTraining(TorchTraining):
         actor = self.network.actor
         assert isinstance(actor, SetScorer)
         self.write_network(folder, actor, self.layout.describe(actor.shape), curve_end)
-
-
-def _refuse_loads_without_sets(chosen: PPOArguments, source: JobSource) -> None:
-    """Raise ScenarioError if some loads would get none of an iteration's job sets."""
-    sets = np.bincount(source.source_of(chosen.job_sets), minlength=len(chosen.loads))
-    without = [f"{load:g}" for load, count in zip(chosen.loads, sets, strict=False) if not count]
-    if without:
-        raise ScenarioError(
-            f"learn.arguments.job_sets: is {chosen.job_sets}, of which the loads "
-            f"{', '.join(without)} get none, since all loads bring as many jobs; give more"
-        )

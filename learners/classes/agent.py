@@ -17,11 +17,11 @@ from simkit.errors import RunError, ScenarioError
 from simkit.learners.bundle import WEIGHTS, Bundle
 from simkit.learners.classes.description import ClassDescription
 from simkit.learners.common.inference import LARGEST_FLOW, plain_network
-from simkit.learning.class_tracker import ClassTracker
+from simkit.learning.class_tracker import ClassTracker, class_model
 from simkit.learning.observe_classes import NAMES, class_schema, class_set, classes_paper
 from simkit.learning.schema import ObservationSchema
-from simkit.learning.slotted import Slotted
 from simkit.policy import Action, State, SystemInfo, WakeAt
+from simkit.policy.ordered import resumptions
 from simkit.scenario import Scenario
 from simkit.scenario.bundled import DESCRIPTION, agent_label
 from simkit.units import parse_duration
@@ -65,11 +65,9 @@ class ClassAgent:
                     f"agent {self.name}: step: {error}; give one such as 1h"
                 ) from None
         actions, resources = described.actions, len(described.resources)
-        model = Slotted(
-            capacity=(1,) * resources, slots=actions.classes, horizon=described.horizon,
-            max_length=actions.classes, backlog=None, backlog_shown=described.backlog_shown,
-            step_s=step_s,
-        )  # fmt: skip
+        model = class_model(
+            actions.classes, described.horizon, described.backlog_shown, step_s, resources
+        )
         seen = ObservationSchema.from_json(described.observation)
         paper = seen.name == NAMES[True]
         schema = class_schema(model, paper=paper)
@@ -117,24 +115,21 @@ class ClassAgent:
     def schedule(self, state: State) -> Iterator[Action]:
         """Place the first task of the best class, one after another, until none is left."""
         tracker, planned, wake = self._tracker, 0, inf
+        if state.suspended:
+            yield from resumptions(state)
         tracker.update(state)
-        ends = state.expected_ends
-        overdue = bool(ends) and ends[0][0] <= state.now  # what is planned then is a guess
         while planned < PLANNED and (allowed := tracker.mask(self._starts))[:-1].any():
             chosen = self._choose(allowed)
             place = tracker.place(chosen) if chosen < tracker.model.slots else None
             if place is None:
                 break
-            if place.start is None or (self.keeps and not overdue):
+            if place.start is None or (self.keeps and not tracker.overdue):
                 yield place
-                if planned:
-                    tracker.plan(chosen)
-                else:
-                    tracker.update(state)
+                tracker.plan(chosen)
             else:
                 wake = min(wake, tracker.plan(chosen))
                 planned += 1
-        if wake < inf and not overdue:
+        if wake < inf and not tracker.overdue:
             yield WakeAt(wake)
 
     def _choose(self, allowed: Bools) -> int:

@@ -20,7 +20,7 @@ from simkit.scenario.types import Positive, Section
 __all__ = ["ClassDescription", "class_scorer", "describe_classes"]
 
 
-class ClassActions(Section):
+class ActionSection(Section):
     """What the numbers of actions mean: a class, or, the last, that time goes on."""
 
     type: Literal["classes"]
@@ -36,7 +36,7 @@ class ClassDescription(Section):
 
     architecture: Shape
     observation: dict[str, Any]  # that of an `ObservationSchema`
-    actions: ClassActions
+    actions: ActionSection
     horizon: Annotated[int, Field(ge=1, le=10_000)]
     backlog_shown: Annotated[int, Field(ge=1, le=1_000_000)]
     step_s: Positive

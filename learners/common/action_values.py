@@ -20,10 +20,9 @@ class ValueNetwork(nn.Module):
 
     def __init__(self, network: Network, *, duelling: bool) -> None:
         super().__init__()
-        last = network.last if hasattr(network, "last") else network.score
-        assert isinstance(last, nn.Module)
-        for weights in last.parameters():
-            nn.init.zeros_(weights)  # all values are equal at first
+        for layer in network.last_layers:
+            for weights in layer.parameters():
+                nn.init.zeros_(weights)  # all values are equal at first
         self.advantages = network
         self.streams = ActorCritic(network) if duelling else None
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Final
@@ -68,6 +68,11 @@ class Perceptron(nn.Module):
         assert isinstance(layer, Dense)
         return layer
 
+    @property
+    def last_layers(self) -> Sequence[nn.Module]:
+        """The layers that the outputs come from."""
+        return [self.last]
+
     def forward(self, seen: Tensor) -> Tensor:
         return self.with_summary(seen)[0]
 
@@ -101,6 +106,11 @@ class SetScorer(nn.Module):
             self.other = nn.Linear(2 * hidden, hidden)
             self.other_score = nn.Linear(hidden, shape.others)
             _almost_zero(self.other_score)
+
+    @property
+    def last_layers(self) -> Sequence[nn.Module]:
+        """The layers that the outputs come from."""
+        return [self.score, *([self.other_score] if self.shape.others else [])]
 
     def forward(self, seen: Tensor) -> Tensor:
         """Return (…, M + others) logits of (…, C + M · F) numbers."""

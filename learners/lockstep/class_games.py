@@ -12,13 +12,13 @@ from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learning.actions import Starts
 from simkit.learning.observe_classes import ClassView, class_set, classes_paper
 
-__all__ = ["ClassGames", "ClassMask", "class_view", "potential"]
+__all__ = ["ClassGames", "ClassMask", "potential", "view_of"]
 
 ClassMask = Literal["none", "possible"]
 """Any class may be chosen, or those of which a job waits that fits."""
 
 
-def class_view(games: ClassLockstep) -> ClassView:
+def view_of(games: ClassLockstep) -> ClassView:
     """Return what the active games show, with A as the leading axis."""
     view, capacity = games.view(), np.array(games.model.capacity, np.float64)
     return ClassView(
@@ -74,7 +74,7 @@ class ClassGames:
 
     def observe(self) -> npt.NDArray[Any]:
         """Return (A, K) float32."""
-        return self._observe(class_view(self.lockstep), self.lockstep.model)
+        return self._observe(view_of(self.lockstep), self.lockstep.model)
 
     def mask(self) -> Bools:
         """Return (A, M + 1): which classes may be chosen, and whether a step may pass."""
@@ -96,10 +96,11 @@ class ClassGames:
         rewards = games.step(actions)
         if self._potential is None:
             return rewards
-        after = np.zeros(len(before))  # of games that are over: 0
-        after[np.isin(before, games.active)] = potential(games)
+        goes_on = np.isin(before, games.active)
+        after = np.where(games.cut[before], self._potential, 0.0)  # what was left is not done
+        after[goes_on] = potential(games)
         rewards = rewards + after - self._potential
-        self._potential = after[np.isin(before, games.active)]
+        self._potential = after[goes_on]
         return rewards
 
 

@@ -52,10 +52,14 @@ class ClassJobs:
             classes, unit = workload.classes, 1.0
         else:
             classes, unit = max(workload.long_steps[1], workload.short_steps[1]), workload.unit
+            if workload.original_set is not None:
+                problems.append(
+                    f"workload.original_set: {who} draws its own job sets; leave it out"
+                )
         if classes + 1 >= horizon:
             problems.append(
-                f"learn.arguments.horizon: is {horizon}, and jobs take up to {classes} steps; "
-                f"give at least {classes + 2}"
+                f"workload: jobs take up to {classes} steps, and {who} looks {horizon} ahead; "
+                f"shorten them, or give a learner that knows it a horizon of at least {classes + 2}"
             )
         if problems:
             raise ScenarioError(problems)

@@ -1,8 +1,9 @@
 """Rules that choose among burst classes in lock-step games, to compare learned agents with.
 
-The first three are the baselines of "SchedQRM" (CCIT 2019), as DeepRM's paper has them: of the jobs
-that fit now the best scored one starts. The others reserve, as an agent may: the best scored job of
-all is placed as early as it fits.
+The first three score as the baselines of "SchedQRM" (CCIT 2019) do, which are those of DeepRM's
+paper: of the jobs that fit now the best scored one starts. But they see what an agent of classes
+sees, one job of each. The others reserve, as an agent may: the best scored job of all is placed as
+early as it fits.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from simkit.arrays import Floats, Ints
-from simkit.learners.lockstep.class_games import class_view
+from simkit.learners.lockstep.class_games import view_of
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learning.actions import Starts
 from simkit.learning.observe_classes import ClassView
@@ -32,7 +33,7 @@ class Rule:
 
     def choose(self, games: ClassLockstep) -> Ints:
         """Return (A,) actions; a step passes if nothing may be placed."""
-        view, count = class_view(games), games.model.slots
+        view, count = view_of(games), games.model.slots
         allowed = view.earliest == 0 if self.starts == "now" else view.earliest >= 0
         score = np.where(allowed, self.score(view, np.arange(1.0, count + 1)), -np.inf)
         return np.where(allowed.any(axis=1), score.argmax(axis=1), count)
@@ -54,11 +55,9 @@ def _alignment(view: ClassView, _steps: Floats) -> Floats:
     return aligned
 
 
-_KNOB = 0.05  # 0.0005 of `slotted-tetris`, whose alignment counts 100 units of 10 by 10
-
-
 def _tetris(view: ClassView, steps: Floats) -> Floats:
-    return _KNOB * _alignment(view, steps) + (1.0 - _KNOB) / steps
+    """Return the score of `slotted-tetris` with its knob of 0.0005, on a pool of 10 by 10 units."""
+    return 0.05 * _alignment(view, steps) + 0.9995 / steps
 
 
 def _finish(view: ClassView, steps: Floats) -> Floats:

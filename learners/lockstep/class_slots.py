@@ -93,6 +93,8 @@ class ClassLockstep(Lockstep):
     """
 
     ends_when_placed = True
+    cut: Bools
+    """(N,) games that were over at the limit, before all was placed."""
 
     def __init__(
         self,
@@ -186,9 +188,15 @@ class ClassLockstep(Lockstep):
         cost: Floats = (1.0 / np.arange(1, self.model.slots + 1)) @ waiting
         return cost
 
+    def reset(self) -> None:
+        self.cut = np.zeros(len(self.job_sets) * self.replicas, np.bool_)
+        super().reset()
+
     def _end(self, moved: Bools) -> None:
         over = (self._slots.waiting == 0) & (self._next_enter == NEVER)
         if self.limit is not None:
-            over |= self.decisions[self.active] >= self.limit
+            cut = ~over & (self.decisions[self.active] >= self.limit)
+            self.cut[self.active[cut]] = True
+            over |= cut
         if over.any():
             self._close(over)

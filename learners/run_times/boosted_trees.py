@@ -6,7 +6,8 @@ J. H. Friedman, "Greedy function approximation: a gradient boosting machine" (20
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import log
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,10 @@ class BoostedTrees:
             child("children_left"), child("children_right"),
             np.concatenate([tree.value[:, 0, 0] for tree in trees]) * chosen["learning_rate"],
         )  # fmt: skip
+
+    def scaled(self, factor: float) -> BoostedTrees:
+        """Return trees whose run times are so many times as long."""
+        return replace(self, start=self.start + log(factor))
 
     def run_time_s(self, features: Floats) -> Floats:
         """Return (m,) run times in seconds of (m, F) features."""

@@ -32,8 +32,9 @@ class FitReport(NamedTuple):
 
     programs: int
     kinds: int
-    macro_f1: Mapping[str, tuple[float, float | None]]
-    """Way of holding out → macro F1 of programs with static arrays, and on the heap if any are."""
+    macro_f1: Mapping[str, tuple[float | None, float | None]]
+    """Way of holding out → macro F1 of programs with static arrays, and of those on the heap; None:
+    none of these are held out."""
 
 
 class BurstGuess(NamedTuple):
@@ -50,7 +51,7 @@ class BurstGuess(NamedTuple):
     unlike: bool
     """Whether it is unlike all programs that the predictor was fitted to."""
     times_usual: float
-    """Its distance from the nearest of them, as a multiple of what is usual among them."""
+    """Its distance from the nearest of them, as a multiple of what 99 % of them have at most."""
 
 
 def fit_bursts(table: Path | None, folder: Path, model: ModelName, seed: int) -> FitReport:
@@ -87,8 +88,8 @@ def fit_bursts(table: Path | None, folder: Path, model: ModelName, seed: int) ->
 
 def _judge(
     rows: pl.DataFrame, out: Bools, model: ModelName, rng: np.random.Generator
-) -> tuple[float, float | None]:
-    """Return the macro F1 of static and of heap programs that are held out."""
+) -> tuple[float | None, float | None]:
+    """Return the macro F1 of held-out static and heap programs; None: there are none."""
     examples, heap = of_programs(rows), rows["heap"].to_numpy()
     predictor = BurstPredictor.fit(examples.take(~out), rng, model)
     found: list[float | None] = []
@@ -99,7 +100,7 @@ def _judge(
             continue
         label = predictor.predict(asked.features).label
         found.append(class_scores(asked.label, label, examples.classes).macro_f1)
-    return found[0] or 0.0, found[1]
+    return found[0], found[1]
 
 
 def _facts(report: FitReport, table: Path | None, seed: int) -> dict[str, Any]:
@@ -136,6 +137,6 @@ def predict_bursts(bundle: Path, programs: Sequence[Path]) -> list[BurstGuess]:
         guesses.append(BurstGuess(
             path, float(found.run_time_s[k]), label, (edges[label] or 0.0, edges[label + 1]),
             None if shares is None else float(shares[k, label]), bool(found.unlike[k]),
-            float(found.distance[k]) / max(predictor.limit, 1e-9),
+            float(found.distance[k]) / max(predictor.limit, 1.0),
         ))  # fmt: skip
     return guesses

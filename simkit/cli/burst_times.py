@@ -65,8 +65,8 @@ def fit(
 
     done = plugins.find("simkit.tools", "burst-times.fit")(table, output, model.value, seed)
     rows = [
-        [way, f"{static:.3f}", "-" if heap is None else f"{heap:.3f}"]
-        for way, (static, heap) in done.macro_f1.items()
+        [way, *("-" if score is None else f"{score:.3f}" for score in scores)]
+        for way, scores in done.macro_f1.items()
     ]
     print_table(["Macro F1, held out", "static arrays", "arrays on the heap"], rows)
     fitted = f"fitted to {done.programs:,} programs of {done.kinds} kinds"
@@ -101,9 +101,9 @@ def predict(
         if one.unlike:
             echo()
             wrapped(
-                f"{one.path} is unlike every program that the predictor was fitted to: from the "
-                f"nearest it is {one.times_usual:,.1f} times as far as they usually are from each "
-                "other. Do not rely on its time; measure programs like it and fit again."
+                f"{one.path} is unlike every program that the predictor was fitted to: it is "
+                f"{one.times_usual:,.1f} times as far from the nearest as 99 % of them are from "
+                "theirs. Do not rely on its time; measure programs like it and fit again."
             )
 
 

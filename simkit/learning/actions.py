@@ -25,8 +25,8 @@ from simkit.policy.task import Placement, Task
 
 Mask = npt.NDArray[np.int8]
 Starts = Literal["now", "ahead"]
-"""Which tasks may be placed: those that fit now, where time may go on whenever the agent likes; or
-all that fit later as well, each as early as possible, where time goes on only if none fits."""
+"""Which tasks may be placed: those that fit now, where time may go on although some do; or all that
+fit later as well, each as early as possible, where time goes on only if none fits."""
 
 
 class Actions(Protocol):

@@ -12,7 +12,7 @@ from typing import Any
 
 from simkit.errors import ScenarioError
 from simkit.learning.actions import ACTIONS, Actions, SlotActions, make_actions
-from simkit.learning.class_actions import class_view
+from simkit.learning.class_actions import classes_of
 from simkit.learning.encoder import Encoder
 from simkit.learning.observation import make_encoder
 from simkit.learning.slotted import slotted_model
@@ -87,6 +87,11 @@ class AgentView:
     def _classes(self, scenario: Scenario, info: SystemInfo) -> tuple[Actions, Encoder]:
         """Return actions and encoder of burst classes, on any cluster."""
         what, given = "action_arguments of 'classes'", dict(self.action_arguments or {})
+        if self.observation_arguments:
+            raise ScenarioError(
+                f"observation_arguments {dict(self.observation_arguments)}: observations of burst "
+                "classes take none; leave that out"
+            )
         step = scenario.scheduling.step
         if step is not None:
             given.setdefault("step", step)
@@ -97,7 +102,7 @@ class AgentView:
             "horizon": self.horizon,
             "backlog_shown": self.backlog_shown,
         }
-        made: tuple[Actions, Encoder] = instantiate(what, class_view, given, own)
+        made: tuple[Actions, Encoder] = instantiate(what, classes_of, given, own)
         return made
 
     def _check_slotted(self) -> None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import get_args
 
 import numpy as np
 
 from simkit.errors import PolicyError, ScenarioError
 from simkit.learning.actions import Actions, Mask, Starts
-from simkit.learning.class_tracker import ClassTracker
+from simkit.learning.class_tracker import ClassTracker, class_model
 from simkit.learning.encoder import Encoder, Numbers
 from simkit.learning.observe_classes import NAMES, class_schema, class_set, classes_paper
-from simkit.learning.slotted import Slotted
-from simkit.policy import Place, State, SystemInfo
+from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy.ordered import resumptions
 from simkit.units import parse_duration
 
-__all__ = ["CLASS_ENCODERS", "ClassActions", "ClassEncoder", "class_view"]
+__all__ = ["CLASS_ENCODERS", "ClassActions", "ClassEncoder", "classes_of"]
 
 
 class ClassActions(Actions):
@@ -26,7 +26,8 @@ class ClassActions(Actions):
         tracker: the classes.
         starts: ``ahead``: a task is placed as early as it fits, reserved if that is later, and the
             void action is offered only if no task can be placed; ``now``: only what fits now is
-            placed, and time may go on while anything runs.
+            placed, and time may go on while anything runs. While something runs past its expected
+            end, when a reservation would be a guess, both are as ``now``.
     """
 
     def __init__(self, tracker: ClassTracker, starts: Starts = "ahead") -> None:
@@ -39,7 +40,11 @@ class ClassActions(Actions):
     def update(self, state: State) -> None:
         self._tracker.update(state)
 
+    def begin(self, state: State) -> Iterable[Action]:
+        return resumptions(state) if state.suspended else ()
+
     def asks(self, state: State) -> bool:
+        self._tracker.update(state)  # time has gone on, or something was placed
         return bool(self.mask(state)[:-1].any())
 
     def place(self, state: State, action: int) -> Place | None:
@@ -51,11 +56,17 @@ class ClassActions(Actions):
         if action == self.count - 1:
             return None
         place = self._tracker.place(action)
-        return None if place is None or (self._starts == "now" and place.start) else place
+        later = place is not None and place.start is not None
+        return None if later and self._now_alone else place
+
+    @property
+    def _now_alone(self) -> bool:
+        """Whether only what fits now can be placed."""
+        return self._starts == "now" or self._tracker.overdue
 
     def mask(self, state: State) -> Mask:
         """Return (M + 1,), fresh: 1 for classes of which a task can be placed, and the void one."""
-        return self._tracker.mask(self._starts).view(np.int8)
+        return self._tracker.mask("now" if self._now_alone else "ahead").view(np.int8)
 
 
 class ClassEncoder(Encoder):
@@ -77,7 +88,7 @@ CLASS_ENCODERS: Mapping[str, bool] = {name: paper for paper, name in NAMES.items
 """Name → whether it is the paper's."""
 
 
-def class_view(
+def classes_of(
     observation: str | None,
     info: SystemInfo,
     classes: int = 10,
@@ -118,10 +129,6 @@ def class_view(
         )
     if problems:
         raise ScenarioError(problems)
-    tracker = ClassTracker(
-        Slotted(
-            capacity=(1,) * len(info.resources), slots=classes, horizon=horizon,
-            max_length=classes, backlog=None, backlog_shown=backlog_shown, step_s=step_s,
-        )
-    )  # fmt: skip
+    model = class_model(classes, horizon, backlog_shown, step_s, len(info.resources))
+    tracker = ClassTracker(model)
     return ClassActions(tracker, starts), ClassEncoder(tracker, paper=CLASS_ENCODERS[name])

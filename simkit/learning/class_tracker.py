@@ -9,7 +9,8 @@
 
 A task that is expected to run for up to n steps is of class n, and one that takes longer than the
 last class of that. The first of each class, in order of submission, can be placed, on any cluster,
-as early as it fits beside all that runs and is reserved or planned.
+as early as it fits beside all that runs and is reserved or planned; a bag, as much of it as fits
+now.
 """
 
 from __future__ import annotations
@@ -27,9 +28,19 @@ from simkit.learning.slotted import Slotted
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.task import Placement, Task
 
-__all__ = ["ClassTracker"]
+__all__ = ["ClassTracker", "class_model"]
 
 _NOISE = 1e-6  # of a step: rounding errors of a quotient
+
+
+def class_model(
+    classes: int, horizon: int, backlog_shown: int, step_s: float, resources: int
+) -> Slotted:
+    """Return the dimensions of burst classes on any cluster, of which shares are shown."""
+    return Slotted(
+        capacity=(1,) * resources, slots=classes, horizon=horizon, max_length=classes,
+        backlog=None, backlog_shown=backlog_shown, step_s=step_s,
+    )  # fmt: skip
 
 
 class ClassTracker:
@@ -39,6 +50,7 @@ class ClassTracker:
         model: a slot for each class, the horizon, and the length of a step; capacity and units do
             not matter, as shares are shown.
         busy: whether anything runs or is reserved.
+        overdue: whether something runs past its expected end, so that what is planned is a guess.
     """
 
     def __init__(self, model: Slotted) -> None:
@@ -59,6 +71,8 @@ class ClassTracker:
         self._now = state.now
         self._profile = state.profile()
         self.busy = bool(len(state.running) or state.reservations)
+        ends = state.expected_ends
+        self.overdue = bool(ends) and ends[0][0] <= state.now
         self._waiting: list[deque[Task]] = [deque() for _ in range(self.model.slots)]
         for task in state.queue.tasks:
             steps = ceil(task.estimate_s / self.model.step_s - _NOISE)
@@ -70,7 +84,13 @@ class ClassTracker:
         self._starts = [self._earliest(task) for task in first]
 
     def _earliest(self, task: Task | None) -> tuple[float, Placement] | None:
-        return None if task is None else self._profile.earliest(task)
+        """Return when and where a task can start; a bag as far as it fits, and only now."""
+        if task is None:
+            return None
+        if task.gang:
+            return self._profile.earliest(task)
+        on = self._profile.fit(task, self._now)  # a place ahead is kept for whole tasks alone
+        return None if on is None else (self._now, on)
 
     def starts(self) -> Ints:
         """Return (M,) the first step ahead at which each class's first task can start.
@@ -129,7 +149,8 @@ class ClassTracker:
     def plan(self, number: int) -> float:
         """Keep the place of a class's first task, until the next `update`; return its start in s.
 
-        Raises LookupError if there is none.
+        Instances of a bag that have no place wait for the next decision. Raises LookupError if
+        nothing can be placed.
         """
         found = self._starts[number]
         if found is None:

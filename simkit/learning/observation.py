@@ -18,6 +18,7 @@ import numpy as np
 from simkit.arrays import Ints
 from simkit.errors import ScenarioError
 from simkit.learning.encoder import Encoder, Numbers
+from simkit.learning.observe_classes import NAMES
 from simkit.learning.observe_deeprm import DeeprmCompact, DeeprmImage
 from simkit.learning.observe_pairs import FitnessPairs
 from simkit.learning.observe_power import PowerForecast
@@ -79,6 +80,10 @@ def make_encoder(
 def _make_one(
     name: str, info: SystemInfo, tracker: SlottedTracker | None, arguments: Mapping[str, Any]
 ) -> Encoder:
+    if name in NAMES.values():
+        raise ScenarioError(
+            f"observation {name!r} shows burst classes; give the environment actions='classes'"
+        )
     maker = find_in_table("an observation", ENCODERS, name)
     what = f"observation {name!r}"
     own = [word for word in ("info", "tracker") if word in arguments]

@@ -119,8 +119,10 @@ def test_two_streams_are_measured_from_the_mean_of_what_is_allowed() -> None:
     [
         ({"mask": "none", "starts": "now"}, "mask: is none, which is for starts: ahead"),
         ({"explore": 2}, "explore: must be at most 1"),
-        ({"horizon": 8}, "horizon: is 8, and jobs take up to 10 steps; give at least 12"),
+        ({"horizon": 8}, "jobs take up to 10 steps, and the learner dqn looks 8 ahead"),
         ({"dubble": True}, "did you mean 'double'"),
+        ({"average": 0}, "average: must be more than 0"),
+        ({"job_sets": 2, "loads": [0.2, 0.9, 2.0]}, "of which the loads .* get none"),
     ],
 )
 def test_wrong_arguments(arguments: Mapping[str, Any], message: str) -> None:
@@ -156,7 +158,7 @@ def starts_in_lockstep(made: DQNTraining, where: Scenario) -> list[int]:
         ClassLockstep(made.model, sets), made.chosen.starts, paper=made.paper
     )  # fmt: skip
     while len(games.active):
-        games.step(made._best(made.agent, made._see(games)))
+        games.step(made._best(made._see(games)))
     return games.lockstep.start[0].tolist()
 
 
@@ -221,6 +223,31 @@ def test_damaged_bundles(tmp_path: Path) -> None:
         hash_bundle(folder)
         with pytest.raises(RunError, match="train"):
             load_agent(folder)
+
+
+def test_untrained_it_starts_what_fits_shortest_first() -> None:
+    made = training(where=deeprm_scenario(), starts="now")
+    games = ClassLockstep(made.model, made.unseen_sets)
+    play(games, RULES["sjf"])
+    assert made.held_out() == outcome(games)
+
+
+def test_what_was_cut_off_is_not_taken_for_the_end() -> None:
+    """Transitions that lead to a limit bootstrap, and the shaping does not reward it."""
+    made = training(mask="none", max_decisions=5, steps=3, job_sets=4, network="perceptron")
+    made.step()
+    memory = made.memory.state()
+    assert len(memory["discount"]) > 0
+    assert (memory["discount"] == 1.0).all()  # eight jobs need eight decisions: none ended
+    sets = made.unseen_sets
+    games = ClassGames(ClassLockstep(made.model, sets, limit=3), shaped=True)
+    total = np.zeros(len(sets))
+    first = games._potential
+    assert first is not None
+    while len(active := games.active):
+        total[active] += games.step(RULES["sjf-in-order"].choose(games.lockstep))
+    assert games.lockstep.cut.all()
+    assert (total < 0).all()
 
 
 def test_deeprm_jobs_by_length() -> None:

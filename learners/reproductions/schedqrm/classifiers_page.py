@@ -111,7 +111,7 @@ def verdict(judged: Judged) -> str:
     """Return whether the best model reaches the bar, in words."""
     noise, best = _noise(judged), judged.best
     found = float(judged.macro_f1(RANDOM, best).mean())
-    says = f"The best model, the {best}, has a macro F1 of **{found:.3f}** on programs held out at random"
+    says = f"The {best}, chosen by its score on held-out sizes, has a macro F1 of **{found:.3f}** on programs held out at random"
     bar = bar_of(noise.sigma)
     if bar is None:
         return f"**Not decided.** {says}. No program was measured again, so the noise of the run times, on which the bar depends, is not known."
@@ -132,7 +132,7 @@ def _demands(judged: Judged) -> str:
     table, noise = judged.table, _noise(judged)
     share, kind, number = _largest_share(table)
     counts = np.bincount(table["class"].to_numpy(), minlength=CLASSES) / table.height
-    runs = min(
+    runs = all(
         table.select(pl.col(f"^run_{k}_s$").count()).row(0) == (table.height,)
         for k in range(1, RUNS + 1)
     )
@@ -148,7 +148,7 @@ def _demands(judged: Judged) -> str:
         ("share of each class", "about a tenth", f"{counts.min():.1%} to {counts.max():.1%}", "–"),
         ("σ, relative standard deviation of a run time", "measured", _percent(noise.sigma, 2), _yes(noise.pairs > 0)),
         ("programs that change their class when measured again", "measured", _percent(noise.flips, 1), _yes(noise.pairs > 0)),
-        ("the same of two single runs in a row", "measured", _percent(noise.single_flips, 1), "yes"),
+        ("the same of two single runs in a row", "measured", _percent(noise.single_flips, 1), _yes(not isnan(noise.single_flips))),
     ]  # fmt: skip
     return f"{_table(rows)}\n\nσ and changes are those of programs with static arrays; {noise.pairs:,} of them were measured again at the end."
 

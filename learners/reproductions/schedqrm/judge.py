@@ -16,9 +16,11 @@ from simkit.learners.classes.description import ClassDescription
 from simkit.learners.common.inference import PlainNetwork, plain_network
 from simkit.learners.lockstep.class_games import ClassGames
 from simkit.learners.lockstep.class_rules import RULES
+from simkit.learners.lockstep.class_rules import play as play_rule
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.reproductions.common import digest_of, keep, weights_hash
+from simkit.learners.reproductions.schedqrm.numbered_slots import OF_SLOTS, slowdown_of_slots
 from simkit.learners.reproductions.schedqrm.study import (
     LOADS,
     MODEL,
@@ -30,6 +32,8 @@ from simkit.learners.reproductions.schedqrm.study import (
 from simkit.learning.observe_classes import NAMES
 from simkit.training.reproduction import Workplace
 
+SHOWN: Final = (20, 50, 100, 150, 200)
+"""Loads of the page's tables, in percent."""
 REFERENCE: Final = "sjf-in-order"
 """The rule that everyone is compared with."""
 Player = Callable[[ClassLockstep], None]
@@ -61,12 +65,7 @@ def _best(network: PlainNetwork, games: ClassGames) -> Ints:
 
 def rule_player(name: str) -> Player:
     """Return how a rule plays."""
-
-    def play(lockstep: ClassLockstep) -> None:
-        while len(lockstep.active):
-            lockstep.step(RULES[name].choose(lockstep))
-
-    return play
+    return lambda lockstep: play_rule(lockstep, RULES[name])
 
 
 def played(play: Player, sets: JobSets, taken_for: Ints | None = None) -> Floats:
@@ -96,14 +95,23 @@ def _rows(place: Workplace, setting: SchedQRMSetting) -> Iterator[pl.DataFrame]:
     players |= {(one.kind, one.seed): player_of(place, one) for one in agents(setting)}
     for load in LOADS:
         sets = judged_sets(load, setting.judged)
-        row, _ = np.nonzero(sets.there)
-        columns = {"set": row.astype(np.int32), "class": sets.length[sets.there].astype(np.int16)}
         for (name, seed), play in players.items():
-            slowdown = played(play, sets)[sets.there].astype(np.float32)
-            yield pl.DataFrame({**columns, "slowdown": slowdown}).select(
-                pl.lit(name).alias("candidate"), pl.lit(seed, pl.Int16).alias("seed"),
-                pl.lit(load, pl.Int16).alias("load"), "set", "class", "slowdown",
-            )  # fmt: skip
+            yield _table(name, seed, load, sets, played(play, sets))
+        if load in SHOWN:  # they are simulated, which takes longer
+            for name in OF_SLOTS:
+                yield _table(name, 0, load, sets, slowdown_of_slots(name, sets))
+
+
+def _table(name: str, seed: int, load: int, sets: JobSets, slowdown: Floats) -> pl.DataFrame:
+    row, _ = np.nonzero(sets.there)
+    columns = {
+        "set": row.astype(np.int32), "class": sets.length[sets.there].astype(np.int16),
+        "slowdown": slowdown[sets.there].astype(np.float32),
+    }  # fmt: skip
+    return pl.DataFrame(columns).select(
+        pl.lit(name).alias("candidate"), pl.lit(seed, pl.Int16).alias("seed"),
+        pl.lit(load, pl.Int16).alias("load"), "set", "class", "slowdown",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -136,15 +144,25 @@ def set_means(judged: pl.DataFrame, candidate: str, seed: int, load: int) -> Flo
 
 def gap(judged: pl.DataFrame, candidate: str, seed: int, load: int, beside: str = REFERENCE) -> Gap:
     """Return the paired difference of a candidate to a rule at a load."""
-    mine, rule = (
-        set_means(judged, name, number, load) for name, number in ((candidate, seed), (beside, 0))
-    )
+    return paired(
+        set_means(judged, candidate, seed, load), set_means(judged, beside, 0, load)
+    )  # fmt: skip
+
+
+def paired(mine: Floats, other: Floats) -> Gap:
+    """Return the mean difference of (S,) means of the same job sets.
+
+    Where some of mine are infinite, as jobs were never placed, so is the difference; raises
+    ValueError where others are.
+    """
+    if not np.isfinite(other).all():
+        raise ValueError("what is compared with has jobs that never ended")
     if not np.isfinite(mine).all():
         return Gap(np.inf, np.inf, np.inf)
-    interval = set_interval(mine - rule, np.ones(len(mine)))
-    assert interval.low is not None
-    assert interval.high is not None
-    return Gap(float((mine - rule).mean()), interval.low, interval.high)
+    interval = set_interval(mine - other, np.ones(len(mine)))
+    low = -np.inf if interval.low is None else interval.low
+    high = np.inf if interval.high is None else interval.high
+    return Gap(float((mine - other).mean()), low, high)
 
 
 MOST_BELOW: Final = 0.01

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import ScenarioError
-from simkit.learners.lockstep.class_games import ClassGames, class_view, potential
+from simkit.learners.lockstep.class_games import ClassGames, potential, view_of
 from simkit.learners.lockstep.class_rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
@@ -77,7 +77,7 @@ def test_lockstep_is_the_simulation(jobs, rate, starts, seed):
             tracker.update(state)
             mask = games.mask()[0]
             assert mask.tolist() == actions.mask(state).astype(bool).tolist()
-            view = class_view(games.lockstep)
+            view = view_of(games.lockstep)
             for encoder, shown in zip(encoders, (classes_paper, class_set), strict=True):
                 assert shown(view, MODEL)[0].tolist() == pytest.approx(
                     encoder.encode(state).tolist()

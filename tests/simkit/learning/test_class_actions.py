@@ -1,0 +1,117 @@
+"""Burst classes as actions of an environment: whole episodes, bags, overdue tasks, wrong uses."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+pytest.importorskip("gymnasium")
+
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Simulation
+from simkit.env import SchedulingEnv
+from simkit.errors import ScenarioError
+from simkit.learning.class_actions import ClassActions
+from simkit.learning.class_tracker import ClassTracker, class_model
+from simkit.policy.estimates import Actual
+from simkit.workload import Workload
+from simkit.workload.cluster import Cluster
+
+LOG = {
+    "workload": {"type": "lublin", "jobs": 80, "processors": 16, "offered_load": 0.9, "users": 4,
+                 "estimates": "modal"},
+}  # fmt: skip
+
+
+def env_of(scenario: object = None, **arguments: object) -> SchedulingEnv:
+    given = {"actions": "classes", "action_arguments": {"step": "2h"}, "records": True, **arguments}
+    return SchedulingEnv(scenario or LOG, **given)  # type: ignore[arg-type]
+
+
+def played(env: SchedulingEnv, seed: int | None = None) -> tuple[list[bytes], pl.DataFrame]:
+    """Return what was seen in an episode of lowest classes, and the jobs."""
+    observation, info = env.reset(seed=seed)
+    seen, over = [], False
+    while not over:
+        seen.append(observation.tobytes())
+        assert info["action_mask"].any()
+        assert env.observation_space.contains(observation)
+        observation, _, over, _, info = env.step(int(np.argmax(info["action_mask"])))
+        assert len(seen) < 5000
+    return seen, env.records().jobs
+
+
+@pytest.mark.parametrize("estimates", ["requested", "user-mean"])
+@pytest.mark.parametrize("starts", ["ahead", "now"])
+def test_whole_episodes(estimates: str, starts: str) -> None:
+    """All jobs run, also past wrong estimates; an episode repeats itself."""
+    env = env_of(
+        {**LOG, "estimates": estimates}, action_arguments={"step": "2h", "starts": starts}
+    )  # fmt: skip
+    seen, jobs = played(env, 3)
+    assert jobs["end_time_s"].is_not_null().all()
+    again, jobs_again = played(env, 3)
+    assert seen == again
+    assert jobs.equals(jobs_again)
+
+
+def test_the_papers_observation_on_many_machines() -> None:
+    env = env_of(
+        "cloud-quickstart", observation="classes-paper", slots=4, action_arguments={"step": "1m"}
+    )
+    _, info = env.reset()
+    assert env.schema.name == "classes-paper"
+    for _ in range(30):
+        observation, _, _, _, info = env.step(int(np.argmax(info["action_mask"])))
+        assert env.observation_space.contains(observation)
+
+
+class Kept:
+    def __init__(self) -> None:
+        self.rows: list[tuple[float, float]] = []
+
+    def write(self, table: str, rows: pl.DataFrame) -> None:
+        if table == "allocations":
+            self.rows += list(rows.select("start_time_s", "end_time_s").iter_rows())
+
+
+def test_a_bag_starts_as_far_as_it_fits() -> None:
+    """Three instances of 2 of 4 units, beside a job that holds half for ten seconds."""
+    jobs = Workload(
+        resources=("cpu",), job_id=np.arange(2), submit_time_s=np.zeros(2),
+        first_task=np.arange(3), task_id=np.zeros(2, np.int64), instances=np.array([1, 3]),
+        request=np.array([[2.0], [2.0]]), run_time_s=np.array([10.0, 10.0]),
+        requested_time_s=np.array([10.0, 10.0]), gang=np.array([True, False]),
+    )  # fmt: skip
+    kept = Kept()
+    simulation = Simulation(
+        jobs, Cluster.pool({"cpu": 4.0}), Recorder(jobs, ("cpu",), kept), predictor=Actual()
+    )
+    tracker = ClassTracker(class_model(10, 20, 10, 1.0, 1))
+    actions = ClassActions(tracker)
+    actions.reset(simulation.info)
+    for state in simulation.decisions():
+        while actions.asks(state):
+            place = actions.place(state, int(np.argmax(actions.mask(state))))
+            assert place is not None
+            simulation.apply(place)
+    simulation.recorder.flush()
+    assert sorted(kept.rows) == [(0.0, 10.0), (0.0, 10.0), (10.0, 20.0)]  # the last is of two
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"action_arguments": {}}, "step: is missing"),
+        ({"action_arguments": {"step": "2h", "starts": "soon"}}, "starts is 'soon'"),
+        ({"observation": "queue-table"}, "does not show burst classes"),
+        ({"observation_arguments": {"slots": 3}}, "burst classes take none"),
+        ({"actions": "start", "observation": "class-set"}, "actions='classes'"),
+    ],
+)
+def test_wrong_uses(arguments: dict[str, object], message: str) -> None:
+    if arguments.get("actions") == "start":
+        arguments = {**arguments, "action_arguments": None}
+    with pytest.raises(ScenarioError, match=message):
+        env_of(**arguments)

@@ -50,7 +50,7 @@ from simkit.learners.lockstep.class_slots import ClassLockstep, Reading
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
 from simkit.learning.actions import Starts
-from simkit.learning.observe_classes import class_schema
+from simkit.learning.classes.observation import class_schema
 from simkit.scenario import Scenario
 from simkit.scenario.types import BrokenRulesError, Count, Many, Section
 from simkit.training import Training

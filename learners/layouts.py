@@ -19,7 +19,7 @@ from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.slot_games import SlotGames
 from simkit.learning.actions import Starts
-from simkit.learning.observe_classes import class_schema
+from simkit.learning.classes.observation import class_schema
 from simkit.learning.observe_slots import context_size, slot_set_schema, slot_size
 from simkit.learning.schema import ObservationSchema
 from simkit.learning.slotted import Slotted

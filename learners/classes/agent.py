@@ -17,8 +17,8 @@ from simkit.errors import RunError, ScenarioError
 from simkit.learners.bundle import WEIGHTS, Bundle
 from simkit.learners.classes.description import ClassDescription
 from simkit.learners.common.inference import LARGEST_FLOW, plain_network
-from simkit.learning.class_tracker import ClassTracker, class_model
-from simkit.learning.observe_classes import NAMES, class_schema, class_set, classes_paper
+from simkit.learning.classes.observation import NAMES, class_schema, class_set, classes_paper
+from simkit.learning.classes.tracker import ClassTracker, class_model
 from simkit.learning.schema import ObservationSchema
 from simkit.policy import Action, State, SystemInfo, WakeAt
 from simkit.policy.ordered import resumptions

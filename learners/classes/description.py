@@ -12,7 +12,7 @@ from simkit.learners.common.shapes import PerceptronShape, SetScorerShape, Shape
 from simkit.learners.lockstep.class_games import ClassMask
 from simkit.learners.lockstep.pool_in_steps import RESOURCES
 from simkit.learning.actions import Starts
-from simkit.learning.observe_classes import class_context_size, class_size
+from simkit.learning.classes.observation import class_context_size, class_size
 from simkit.learning.schema import ObservationSchema
 from simkit.learning.slotted import Slotted
 from simkit.scenario.types import Positive, Section

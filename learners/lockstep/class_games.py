@@ -10,7 +10,7 @@ import numpy.typing as npt
 from simkit.arrays import Bools, Floats, Ints
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learning.actions import Starts
-from simkit.learning.observe_classes import ClassView, class_set, classes_paper
+from simkit.learning.classes.observation import ClassView, class_set, classes_paper
 
 __all__ = ["ClassGames", "ClassMask", "potential", "view_of"]
 

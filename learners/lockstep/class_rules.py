@@ -18,7 +18,7 @@ from simkit.arrays import Floats, Ints
 from simkit.learners.lockstep.class_games import view_of
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learning.actions import Starts
-from simkit.learning.observe_classes import ClassView
+from simkit.learning.classes.observation import ClassView
 
 __all__ = ["RULES", "Rule", "play"]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from simkit.errors import ScenarioError
 from simkit.learning.actions import ACTIONS, Actions, SlotActions, make_actions
-from simkit.learning.class_actions import classes_of
+from simkit.learning.classes.actions import classes_of
 from simkit.learning.encoder import Encoder
 from simkit.learning.observation import make_encoder
 from simkit.learning.slotted import slotted_model
@@ -50,7 +50,7 @@ class AgentView:
     """Amount of a resource in a unit, one number for all resources or one for each."""
     actions: str | None = None
     """What an action does: ``slots`` in slotted time, else ``start``, ``next-head`` or ``pick``,
-    see `simkit.learning.actions`; or ``classes``, see `simkit.learning.class_actions`; None:
+    see `simkit.learning.actions`; or ``classes``, see `simkit.learning.classes.actions`; None:
     ``slots`` or ``start``."""
     action_arguments: Mapping[str, Any] | None = None
     """Arguments of the actions."""

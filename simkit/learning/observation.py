@@ -17,8 +17,8 @@ import numpy as np
 
 from simkit.arrays import Ints
 from simkit.errors import ScenarioError
+from simkit.learning.classes.observation import NAMES
 from simkit.learning.encoder import Encoder, Numbers
-from simkit.learning.observe_classes import NAMES
 from simkit.learning.observe_deeprm import DeeprmCompact, DeeprmImage
 from simkit.learning.observe_pairs import FitnessPairs
 from simkit.learning.observe_power import PowerForecast

@@ -29,7 +29,7 @@ from simkit.learners.reproductions.schedqrm.study import (
     agents,
     judged_sets,
 )
-from simkit.learning.observe_classes import NAMES
+from simkit.learning.classes.observation import NAMES
 from simkit.training.reproduction import Workplace
 
 SHOWN: Final = (20, 50, 100, 150, 200)

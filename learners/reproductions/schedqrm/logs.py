@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -128,8 +129,19 @@ class Replay:
     def kept_in(self, folder: Path, setting: LogSetting) -> Path:
         """Return where its result is kept; more replays or candidates do not change that."""
         told = [asdict(self.log), scenario_keys(self, setting), setting.measured, setting.warm_up]
+        if CANDIDATES[self.candidate].model is not None:
+            told.append(_sources())
         name = f"{self.log.name}-{self.candidate.replace(', ', '-')}-{self.number}"
         return folder / f"{name}-{digest_of([*told, JITTER_S, TAU_S])}.parquet"
+
+
+@cache
+def _sources() -> str:
+    """Return a hash of the code of learned estimates, whose changes make results out of date."""
+    names = ("learned_run_times", "burst_classifier", "run_times.boosted_trees",
+             "run_times.job_features")  # fmt: skip
+    found = [find_spec(f"simkit.learners.{name}") for name in names]
+    return digest_of([Path(one.origin).read_text("utf-8") for one in found if one and one.origin])
 
 
 def require(setting: LogSetting) -> None:

@@ -16,9 +16,9 @@ from simkit.learners.lockstep.class_rules import RULES, play
 from simkit.learners.lockstep.class_slots import ClassLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
-from simkit.learning.class_actions import ClassActions, ClassEncoder
-from simkit.learning.class_tracker import ClassTracker
-from simkit.learning.observe_classes import class_set, classes_paper
+from simkit.learning.classes.actions import ClassActions, ClassEncoder
+from simkit.learning.classes.observation import class_set, classes_paper
+from simkit.learning.classes.tracker import ClassTracker
 from simkit.learning.slotted import Slotted
 from simkit.policy.estimates import Actual
 from simkit.traces.models.schedqrm import SchedQRMModel

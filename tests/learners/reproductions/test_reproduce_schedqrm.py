@@ -34,7 +34,7 @@ from simkit.learners.reproductions.schedqrm.study import (
 from simkit.traces.elf_bursts import read_bursts
 from simkit.training.reproduction import Workplace
 
-TINY = study.SchedQRMSetting(1, 2, 20, 6, ("paper", WHOLE, study.PPO), 2)
+TINY = study.SchedQRMSetting(1, 2, 60, 6, ("paper", WHOLE, study.PPO), 2)
 
 
 def place(folder: Path) -> Workplace:

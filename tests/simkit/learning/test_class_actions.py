@@ -12,8 +12,8 @@ from simkit.engine.recorder import Recorder
 from simkit.engine.simulation import Simulation
 from simkit.env import SchedulingEnv
 from simkit.errors import ScenarioError
-from simkit.learning.class_actions import ClassActions
-from simkit.learning.class_tracker import ClassTracker, class_model
+from simkit.learning.classes.actions import ClassActions
+from simkit.learning.classes.tracker import ClassTracker, class_model
 from simkit.policy.estimates import Actual
 from simkit.workload import Workload
 from simkit.workload.cluster import Cluster

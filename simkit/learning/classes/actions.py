@@ -9,9 +9,9 @@ import numpy as np
 
 from simkit.errors import PolicyError, ScenarioError
 from simkit.learning.actions import Actions, Mask, Starts
-from simkit.learning.class_tracker import ClassTracker, class_model
+from simkit.learning.classes.observation import NAMES, class_schema, class_set, classes_paper
+from simkit.learning.classes.tracker import ClassTracker, class_model
 from simkit.learning.encoder import Encoder, Numbers
-from simkit.learning.observe_classes import NAMES, class_schema, class_set, classes_paper
 from simkit.policy import Action, Place, State, SystemInfo
 from simkit.policy.ordered import resumptions
 from simkit.units import parse_duration

@@ -23,7 +23,7 @@ import numpy as np
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.learning.actions import Starts
-from simkit.learning.observe_classes import ClassView
+from simkit.learning.classes.observation import ClassView
 from simkit.learning.slotted import Slotted
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.task import Placement, Task

@@ -1,0 +1,1 @@
+"""Burst classes for agents: waiting tasks laid out by how long they are expected to run."""

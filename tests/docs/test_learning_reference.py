@@ -26,8 +26,8 @@ CONTRACT = (DOCS / "reference" / "learners-contract.md").read_text("utf-8")
 OBSERVATIONS = (DOCS / "reference" / "observations.md").read_text("utf-8")
 SMALL = {"job_sets": 2, "rollouts": 2, "held_out_sets": 1}
 SCENARIOS = {
-    "deepjs": "cloud-quickstart", "fitness": "cloud-quickstart", "ppo": "deeprm",
-    "rlscheduler": "quickstart",
+    "deepjs": "cloud-quickstart", "dqn": "schedqrm", "fitness": "cloud-quickstart",
+    "ppo": "deeprm", "rlscheduler": "quickstart",
 }  # fmt: skip
 """Learner → the bundled scenario to train on, where it is not called like the learner."""
 _MACHINES = {
@@ -41,6 +41,7 @@ CHANGES = {
 """Learner → what else must change in that scenario."""
 ARGUMENTS = {
     "deepjs": {"rollouts": 2, "held_out_share": 0.2},
+    "dqn": {"job_sets": 2, "held_out_sets": 1},
     "fitness": {"candidates": 4, "chunks": 1, "units": 0},
     "ppo": SMALL,
     "rlscheduler": {"candidates": 4, "windows": 1, "fewest_jobs": 20, "most_jobs": 20},
@@ -77,10 +78,14 @@ def test_every_column_of_the_metrics_is_told(trained):
 
 def test_every_key_of_a_bundle_is_told(trained):
     found = json.loads((trained.agent / "agent.json").read_text("utf-8"))
-    slotted = {"rlscheduler": set(), "fitness": {"resources"}, "deepjs": {"resources"}}.get(
-        found["learner"], {"slotted", "resources"}
-    )
-    assert set(found) | {"slotted", "resources"} == told("key of `agent.json`")
+    slotted = {
+        "rlscheduler": set(),
+        "fitness": {"resources"},
+        "deepjs": {"resources"},
+        "dqn": {"resources"},
+    }.get(found["learner"], {"slotted", "resources"})
+    of_some = {"slotted", "resources", "horizon", "backlog_shown", "step_s"}
+    assert set(found) | of_some == told("key of `agent.json`")
     assert slotted <= set(found)
 
 

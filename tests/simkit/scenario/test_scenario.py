@@ -239,7 +239,7 @@ def generated(**keys):
         (
             {"workload": {}},
             ["workload.type: is missing; add one of: alibaba2017, bernoulli, bimodal, deeprm, "
-             "jobs, lublin, plugin, poisson, rare, sacct, sofia, swf, tasks, uniform"],
+             "jobs, lublin, plugin, poisson, rare, sacct, schedqrm, sofia, swf, tasks, uniform"],
         ),
         (
             {"workload": {**LUBLIN, "path": "x"}},

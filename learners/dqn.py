@@ -4,13 +4,12 @@
 reinforcement learning" (2015): the network says what each action and all that follows will bring;
 it plays many job sets at once, mostly by its highest value, remembers what happened, and learns
 from random memories, with a slow copy of itself as the judge of what comes after. What later work
-added are options: double, duelling, n-step and prioritised. What plays is an average of the last
-networks (B. T. Polyak and A. B. Juditsky, "Acceleration of stochastic approximation by
-averaging", 1992), exponentially weighted.
+added are options: double, duelling, n-step and prioritised.
 
-Three things help more than these, and are options too: classes without a job are ruled out instead
-of punished (`mask`); one scorer looks at every class (`network`); and a guess at what is to come is
-taken from the rewards (`shaping`), so that only the difference is learned.
+Four things help more than these, and are options too: classes without a job are ruled out instead
+of punished (`mask`); one scorer looks at every class (`network`); a guess at what is to come is
+taken from the rewards (`shaping`), so that only the difference is learned; and an error counts by
+the job that waits (`per_job`), so that few jobs are learned as well as many.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from simkit.learners.arguments import (
     Extent,
     NotNegative,
     Positive,
-    Share,
     prepared,
     refuse_loads_without_sets,
     refuse_without_jobs,
@@ -93,11 +91,13 @@ class DQNArguments(Section):
     duelling: bool = True
     """Two streams: the value of the state, and what an action is better than the mean one."""
     # learning
+    per_job: bool = True
+    """An error is divided by the jobs that wait, as what many will bring is known less well."""
     double: bool = True
     """The network chooses the next action whose value the target network says."""
     steps: Count = 6
     """n: rewards are summed over so many decisions before a value is asked for."""
-    replay: Count = 20_000
+    replay: Count = 50_000
     """Transitions that are remembered."""
     prioritised: bool = False
     """Transitions with large errors are drawn more often."""
@@ -105,7 +105,7 @@ class DQNArguments(Section):
     """Transitions of an update."""
     decisions_per_update: Count = 32
     """Decisions between two updates."""
-    target_every: Count = 50
+    target_every: Count = 200
     """Updates after which the target network is copied anew."""
     learning_rate: Positive = 0.002
     """Learning rate of the optimiser."""
@@ -113,9 +113,6 @@ class DQNArguments(Section):
     """Whether it falls to 0 in the course of the training, in equal steps."""
     optimiser: OptimiserName = "adam"
     """The optimiser."""
-    average: Share = 0.002
-    """The agent, which plays and is judged, goes this share of the way to the network that learns
-    after every update; 1: it is that network."""
     explore: Part = 0.1
     """Share of random actions at first."""
     explore_end: Part = 0.02
@@ -169,7 +166,6 @@ class DQNTraining(TorchTraining):
         with seeded(self.stream("weights")):
             self._network = ValueNetwork(self._build(), duelling=arguments.duelling).to(device)
         self.target = target_of(self._network)
-        self.agent = target_of(self._network)  # an average of the networks of the last updates
         self.optimiser = make_optimiser(
             arguments.optimiser, self.network.parameters(), arguments.learning_rate
         )
@@ -190,10 +186,7 @@ class DQNTraining(TorchTraining):
         return self._network
 
     def parts(self) -> Mapping[str, Stateful]:
-        return {
-            "target": Kept(self.target), "agent": Kept(self.agent), "memory": self.memory,
-            "progress": self.progress,
-        }  # fmt: skip
+        return {"target": Kept(self.target), "memory": self.memory, "progress": self.progress}
 
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
@@ -254,17 +247,18 @@ class DQNTraining(TorchTraining):
         return ClassGames(lockstep, chosen.starts, chosen.mask, paper=self.paper, shaped=shaped)
 
     def _see(self, games: ClassGames) -> npt.NDArray[np.float32]:
-        """Return (A, K + M + 1): what is seen, and which actions are allowed."""
-        return np.concatenate((games.observe(), games.mask()), axis=1, dtype=np.float32)
+        """Return (A, K + M + 2): what is seen, what is allowed, and how many jobs wait."""
+        parts = games.observe(), games.mask(), games.waiting()[:, None]
+        return np.concatenate(parts, axis=1, dtype=np.float32)
 
     def _split(self, seen: npt.NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:
         """Return observations, and which actions are allowed, as tensors."""
         both = torch.from_numpy(seen).to(self.device)
-        return both[:, : self.schema.size], both[:, self.schema.size :] > 0
+        return both[:, : self.schema.size], both[:, self.schema.size : -1] > 0
 
     def _act(self, seen: npt.NDArray[np.float32], explore: float) -> tuple[Ints, Bools]:
         """Return (A,) the best actions, some replaced by random ones, and where they differ."""
-        rng, allowed = self.generators["actions"], seen[:, self.schema.size :]
+        rng, allowed = self.generators["actions"], seen[:, self.schema.size : -1]
         at_random = (allowed * rng.random(allowed.shape)).argmax(axis=1)
         best = self._best(seen)
         actions = np.where(rng.random(len(seen)) < explore, at_random, best)
@@ -272,8 +266,8 @@ class DQNTraining(TorchTraining):
 
     @torch.no_grad()
     def _best(self, seen: npt.NDArray[np.float32]) -> Ints:
-        """Return (A,) the actions that the agent values most."""
-        best: Ints = self.agent(*self._split(seen)).argmax(dim=-1).cpu().numpy()
+        """Return (A,) the actions with the highest values."""
+        best: Ints = self.network(*self._split(seen)).argmax(dim=-1).cpu().numpy()
         return best
 
     def _learn(self) -> float:
@@ -295,6 +289,9 @@ class DQNTraining(TorchTraining):
         goal = columns["reward"] + columns["discount"] * goal
         values = self.network(*self._split(drawn.columns["seen"]))
         error = values.gather(-1, columns["action"].unsqueeze(-1)).squeeze(-1) - goal.float()
+        if chosen.per_job:
+            waiting = torch.from_numpy(drawn.columns["seen"][:, -1]).to(self.device)
+            error = error / waiting.clamp(min=1.0)
         weights = torch.from_numpy(drawn.weights).float().to(self.device)
         loss = (weights * error.square()).mean()
         self.optimiser.zero_grad()
@@ -303,7 +300,6 @@ class DQNTraining(TorchTraining):
         self.optimiser.step()
         if isinstance(self.memory, PrioritisedReplay):
             self.memory.correct(drawn.rows, error.detach().cpu().numpy().astype(np.float64))
-        follow(self.agent, self.network, chosen.average)
         if self.progress.updates % chosen.target_every == 0:
             follow(self.target, self.network)
         return float(loss.detach())
@@ -316,7 +312,7 @@ class DQNTraining(TorchTraining):
         return outcome(games.lockstep)
 
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
-        network = self.agent.advantages
+        network = self.network.advantages
         how = describe_classes(
             network.shape, self.schema, self.model, self.chosen.starts, self.chosen.mask
         )

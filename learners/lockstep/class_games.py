@@ -90,6 +90,10 @@ class ClassGames:
             mask[:, -1] = ~mask[:, :-1].any(axis=1)
         return mask
 
+    def waiting(self) -> Ints:
+        """Return (A,) how many jobs wait."""
+        return self.lockstep.waiting()
+
     def step(self, actions: Ints) -> Floats:
         """Take (A,) actions; return (A,) rewards."""
         games, before = self.lockstep, self.lockstep.active

@@ -146,6 +146,10 @@ class ClassLockstep(Lockstep):
         """Return (A, M) how many jobs of each class wait behind the one that is shown."""
         return self.classes.behind[:-1].T
 
+    def waiting(self) -> Ints:
+        """Return (A,) how many jobs wait, shown or not."""
+        return self.classes.waiting
+
     def busy(self) -> Bools:
         """Return (A,) whether a job runs now or will, of those that have been placed."""
         busy: Bools = self._grid.last_finish > self._now

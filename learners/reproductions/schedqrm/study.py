@@ -52,15 +52,15 @@ PAPER: Final[Mapping[str, Any]] = {
     "network": "perceptron", "hidden": 20, "mask": "none", "shaping": False, "duelling": False,
     "double": False, "steps": 1, "replay": 2000, "batch": 32, "decisions_per_update": 5,
     "target_every": 200, "learning_rate": 0.01, "falls": False, "optimiser": "rmsprop",
-    "explore": 0.1, "explore_end": 0.1, "average": 1.0, "max_decisions": 40,
+    "explore": 0.1, "explore_end": 0.1, "per_job": False, "max_decisions": 40,
 }  # fmt: skip
 """What the paper says, and where it says nothing, what was usual: batches of 32, an update every
 five decisions, and the target network copied after 200 updates: the paper's 1,000 steps. An episode
 ends after twice as many decisions as the largest job set needs."""
 SUITED: Final[Mapping[str, Any]] = {
-    "replay": 20_000, "batch": 256, "decisions_per_update": 32, "target_every": 50,
+    "replay": 50_000, "batch": 256, "decisions_per_update": 32, "target_every": 200,
     "learning_rate": 0.002, "falls": True, "optimiser": "adam", "explore": 0.1,
-    "explore_end": 0.02, "average": 0.002, "hidden": 64, "max_decisions": 1000,
+    "explore_end": 0.02, "hidden": 64, "max_decisions": 1000,
 }  # fmt: skip
 """Numbers that suit the algorithm better."""
 _STEPS: Final[tuple[tuple[str, Mapping[str, Any]], ...]] = (
@@ -69,6 +69,7 @@ _STEPS: Final[tuple[tuple[str, Mapping[str, Any]], ...]] = (
     ("+ numbers", SUITED),
     ("+ shaping", {"shaping": True}),
     ("+ scorer", {"network": "scorer"}),
+    ("+ errors per job", {"per_job": True}),
     ("+ n-step", {"steps": 6}),
     ("+ double, duelling", {"double": True, "duelling": True}),
 )
@@ -90,7 +91,9 @@ WHOLE: Final = _STEPS[-1][0]
 WITHOUT: Final[Mapping[str, Mapping[str, Any]]] = {
     "whole, no shaping": {"shaping": False},
     "whole, perceptron": {"network": "perceptron"},
+    "whole, errors as they are": {"per_job": False},
     "whole, one step": {"steps": 1},
+    "whole, single stream": {"double": False, "duelling": False},
     "whole, prioritised": {"prioritised": True},
     "whole, reading B of c": {"shaping": False, "reading": "clock"},
     "whole, reading C of c": {"shaping": False, "reading": "decisions"},

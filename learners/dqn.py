@@ -49,6 +49,7 @@ from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.outcome import outcome
 from simkit.learning.actions import Starts
 from simkit.learning.classes.observation import class_schema
+from simkit.learning.classes.tracker import PATIENCE
 from simkit.scenario import Scenario
 from simkit.scenario.types import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
@@ -71,6 +72,8 @@ class DQNArguments(Section):
     # the environment
     starts: Starts = "ahead"
     """A job is placed as early as it fits, or (`now`) only if it fits now, and time passes."""
+    patience: Annotated[int, Field(ge=0)] = PATIENCE
+    """Of `now`: steps at most in which nothing runs though a job fits."""
     mask: ClassMask = "possible"
     """Classes without a job that fits are ruled out, or (`none`) choosing one costs `penalty`."""
     penalty: NotNegative = 210.0
@@ -244,7 +247,10 @@ class DQNTraining(TorchTraining):
             self.model, sets, reading=chosen.reading, penalty=chosen.penalty,
             limit=chosen.max_decisions,
         )  # fmt: skip
-        return ClassGames(lockstep, chosen.starts, chosen.mask, paper=self.paper, shaped=shaped)
+        return ClassGames(
+            lockstep, chosen.starts, chosen.mask, patience=chosen.patience, paper=self.paper,
+            shaped=shaped,
+        )  # fmt: skip
 
     def _see(self, games: ClassGames) -> npt.NDArray[np.float32]:
         """Return (A, K + M + 2): what is seen, what is allowed, and how many jobs wait."""
@@ -314,8 +320,9 @@ class DQNTraining(TorchTraining):
     def write_agent(self, folder: Path, curve_end: Mapping[str, float]) -> None:
         network = self.network.advantages
         how = describe_classes(
-            network.shape, self.schema, self.model, self.chosen.starts, self.chosen.mask
-        )
+            network.shape, self.schema, self.model, self.chosen.starts, self.chosen.mask,
+            self.chosen.patience,
+        )  # fmt: skip
         self.write_network(folder, network, how, curve_end)
 
 

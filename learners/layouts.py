@@ -20,6 +20,7 @@ from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.slot_games import SlotGames
 from simkit.learning.actions import Starts
 from simkit.learning.classes.observation import class_schema
+from simkit.learning.classes.tracker import PATIENCE
 from simkit.learning.observe_slots import context_size, slot_set_schema, slot_size
 from simkit.learning.schema import ObservationSchema
 from simkit.learning.slotted import Slotted
@@ -89,6 +90,7 @@ class BurstClasses:
 
     model: Slotted
     starts: Starts
+    patience: int = PATIENCE
     greedy: ClassVar = True
 
     @property
@@ -100,7 +102,9 @@ class BurstClasses:
 
     def games(self, sets: JobSets, replicas: int, objective: Objective, limit: int) -> PlayedGames:
         lockstep = ClassLockstep(self.model, sets, replicas, limit=limit)
-        return ClassGames(lockstep, self.starts, shaped=True)
+        return ClassGames(lockstep, self.starts, patience=self.patience, shaped=True)
 
     def describe(self, shape: SetScorerShape) -> dict[str, Any]:
-        return describe_classes(shape, self.schema, self.model, self.starts, "possible")
+        return describe_classes(
+            shape, self.schema, self.model, self.starts, "possible", self.patience
+        )

@@ -53,6 +53,7 @@ from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import JobSource, job_source
 from simkit.learners.lockstep.outcome import NOTHING_DONE, outcome
 from simkit.learning.actions import Starts
+from simkit.learning.classes.tracker import PATIENCE
 from simkit.scenario import Scenario
 from simkit.scenario.types import BrokenRulesError, Count, Many, Section
 from simkit.training import Training
@@ -82,6 +83,8 @@ class PPOArguments(Section):
     """Numbered slots, or a slot for each length of a job (`classes`)."""
     starts: Starts = "now"
     """Tasks may start now or wait, or (`ahead`) each is given its earliest place at once."""
+    patience: Annotated[int, Field(ge=0)] = PATIENCE
+    """Of classes that start now: steps at most in which nothing runs though a task fits."""
     hidden: Width = 64
     """Units of each layer."""
     learning_rate: Positive = 0.001
@@ -106,6 +109,13 @@ class PPOArguments(Section):
         if self.layout == "classes" and self.objective != "slowdown":
             text = f"is {self.objective}, and the layout classes knows slowdown alone"
             raise BrokenRulesError([(("objective",), text)])
+        return self
+
+    @model_validator(mode="after")
+    def _slots_wait_for_ever(self) -> Self:
+        if self.layout == "slots" and "patience" in self.model_fields_set:
+            text = "is for the layout classes; leave it out"
+            raise BrokenRulesError([(("patience",), text)])
         return self
 
     @model_validator(mode="after")
@@ -152,8 +162,9 @@ class PPOTraining(TorchTraining):
         refuse_without_jobs({"held_out_sets": self.unseen_sets})
         refuse_loads_without_sets(arguments.job_sets, arguments.loads, source)
         # Agent
-        layout = NumberedSlots if arguments.layout == "slots" else BurstClasses
-        self.layout: Layout = layout(self.model, arguments.starts)
+        self.layout: Layout = NumberedSlots(self.model, arguments.starts)
+        if arguments.layout == "classes":
+            self.layout = BurstClasses(self.model, arguments.starts, arguments.patience)
         shape = self.layout.scorer(arguments.hidden)
         with seeded(self.stream("weights")):
             self._network = ActorCritic(build(shape), arguments.hidden).to(device)

@@ -91,7 +91,7 @@ class ClassAgent:
             )
         self._show = classes_paper if paper else class_set
         self._starts = actions.starts
-        self._tracker = ClassTracker(model)
+        self._tracker = ClassTracker(model, actions.patience)
 
     def differences(self, scenario: Scenario) -> list[str]:
         """Return how a scenario cannot be scheduled by it, a line each."""
@@ -122,6 +122,8 @@ class ClassAgent:
             chosen = self._choose(allowed)
             place = tracker.place(chosen) if chosen < tracker.model.slots else None
             if place is None:
+                if tracker.must_start_at is not None:
+                    yield WakeAt(tracker.must_start_at)
                 break
             if place.start is None or (self.keeps and not tracker.overdue):
                 yield place

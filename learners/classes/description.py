@@ -27,6 +27,8 @@ class ActionSection(Section):
     classes: Annotated[int, Field(ge=1, le=10_000)]
     starts: Starts
     mask: ClassMask
+    patience: Annotated[int, Field(ge=0)] = 0
+    """Of ``now``: steps at most in which nothing runs though a task fits."""
 
 
 class ClassDescription(Section):
@@ -56,9 +58,16 @@ def describe_classes(
     model: Slotted,
     starts: Starts,
     mask: ClassMask,
+    patience: int,
 ) -> dict[str, Any]:
     """Return how an agent of classes acts, as `ClassDescription.read` reads it."""
-    actions = {"type": "classes", "classes": model.slots, "starts": starts, "mask": mask}
+    actions = {
+        "type": "classes",
+        "classes": model.slots,
+        "starts": starts,
+        "mask": mask,
+        "patience": patience,
+    }
     return {
         "architecture": architecture.model_dump(mode="json"),
         "observation": schema.as_json(),

@@ -43,6 +43,7 @@ class ClassGames:
         starts: Starts = "ahead",
         mask: ClassMask = "possible",
         *,
+        patience: int = 0,
         paper: bool = False,
         shaped: bool = False,
     ) -> None:
@@ -51,13 +52,15 @@ class ClassGames:
         Args:
             lockstep: the games.
             starts: ``ahead``: a job is placed as early as it fits, and a step passes only if none
-                fits; ``now``: only those that fit now may be chosen, or a step passes; while
-                nothing runs, it passes only if none fits, so that no game stands still.
+                fits; ``now``: only those that fit now may be chosen, or a step passes.
             mask: which classes may be chosen; ``none`` is for ``ahead`` alone.
+            patience: so many steps in a row may pass at most while nothing runs and a job fits, so
+                that no game stands still.
             paper: whether the observation is the paper's, else `class_set`.
             shaped: whether rewards have the growth of `potential` added.
         """
         self.lockstep, self._starts, self._mask = lockstep, starts, mask
+        self._patience, self._still = patience, np.zeros(len(lockstep.steps), np.int64)
         self._observe = classes_paper if paper else class_set
         self._potential = potential(lockstep) if shaped else None
 
@@ -84,11 +87,16 @@ class ClassGames:
             mask[:, -1] = False
         elif self._starts == "now":
             mask[:, :-1] = games.fits_now()
-            mask[:, -1] = games.busy() | ~mask[:, :-1].any(axis=1)
+            mask[:, -1] = (self._still[games.active] < self._patience) | ~self._stands_still()
         else:
             mask[:, :-1] = games.earliest() >= 0
             mask[:, -1] = ~mask[:, :-1].any(axis=1)
         return mask
+
+    def _stands_still(self) -> Bools:
+        """Return (A,) whether nothing runs though a job fits."""
+        still: Bools = ~self.lockstep.busy() & self.lockstep.fits_now().any(axis=1)
+        return still
 
     def waiting(self) -> Ints:
         """Return (A,) how many jobs wait."""
@@ -97,6 +105,9 @@ class ClassGames:
     def step(self, actions: Ints) -> Floats:
         """Take (A,) actions; return (A,) rewards."""
         games, before = self.lockstep, self.lockstep.active
+        if self._starts == "now":
+            waits = (np.asarray(actions) == games.model.slots) & self._stands_still()
+            self._still[before] = np.where(waits, self._still[before] + 1, 0)
         rewards = games.step(actions)
         if self._potential is None:
             return rewards

@@ -173,7 +173,8 @@ def agent_in(folder: Path, made: DQNTraining, iterations: int = 3) -> Path:
 def starts_in_lockstep(made: DQNTraining, where: Scenario) -> list[int]:
     sets = JobSets(*where.workload.draw_sets(stream(where.seed, "workload"), 1))  # type: ignore[union-attr]
     games = ClassGames(
-        ClassLockstep(made.model, sets), made.chosen.starts, paper=made.paper
+        ClassLockstep(made.model, sets), made.chosen.starts, patience=made.chosen.patience,
+        paper=made.paper,
     )  # fmt: skip
     while len(games.active):
         games.step(made._best(made._see(games)))

@@ -50,7 +50,9 @@ def player_of(place: Workplace, agent: Agent) -> Player:
     actions, paper = described.actions, described.observation["name"] == NAMES[True]
 
     def play(lockstep: ClassLockstep) -> None:
-        games = ClassGames(lockstep, actions.starts, actions.mask, paper=paper)
+        games = ClassGames(
+            lockstep, actions.starts, actions.mask, patience=actions.patience, paper=paper
+        )
         while len(games.active):
             games.step(_best(network, games))
 

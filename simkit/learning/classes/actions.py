@@ -10,9 +10,9 @@ import numpy as np
 from simkit.errors import PolicyError, ScenarioError
 from simkit.learning.actions import Actions, Mask, Starts
 from simkit.learning.classes.observation import NAMES, class_schema, class_set, classes_paper
-from simkit.learning.classes.tracker import ClassTracker, class_model
+from simkit.learning.classes.tracker import PATIENCE, ClassTracker, class_model
 from simkit.learning.encoder import Encoder, Numbers
-from simkit.policy import Action, Place, State, SystemInfo
+from simkit.policy import Action, Place, State, SystemInfo, WakeAt
 from simkit.policy.ordered import resumptions
 from simkit.units import parse_duration
 
@@ -26,8 +26,8 @@ class ClassActions(Actions):
         tracker: the classes.
         starts: ``ahead``: a task is placed as early as it fits, reserved if that is later, and the
             void action is offered only if no task can be placed; ``now``: only what fits now is
-            placed, and time may go on while anything runs. While something runs past its expected
-            end, when a reservation would be a guess, both are as ``now``.
+            placed, and time may go on, within the tracker's patience. While something runs past its
+            expected end, when a reservation would be a guess, both are as ``now``.
     """
 
     def __init__(self, tracker: ClassTracker, starts: Starts = "ahead") -> None:
@@ -41,7 +41,13 @@ class ClassActions(Actions):
         self._tracker.update(state)
 
     def begin(self, state: State) -> Iterable[Action]:
-        return resumptions(state) if state.suspended else ()
+        if state.suspended:
+            yield from resumptions(state)
+        if self._starts == "now":
+            self._tracker.update(state)
+            due = self._tracker.must_start_at
+            if due is not None and due > state.now:
+                yield WakeAt(due)
 
     def asks(self, state: State) -> bool:
         self._tracker.update(state)  # time has gone on, or something was placed
@@ -96,6 +102,7 @@ def classes_of(
     backlog_shown: int = 10,
     step: str | float | None = None,
     starts: Starts = "ahead",
+    patience: int = PATIENCE,
 ) -> tuple[ClassActions, ClassEncoder]:
     """Return actions and encoder that share a tracker.
 
@@ -107,8 +114,10 @@ def classes_of(
         backlog_shown: tasks behind the first of a class that are told apart.
         step: the width of a class, and the length of a step ahead: a duration or seconds.
         starts: see `ClassActions`.
+        patience: of ``now``, in steps: see `ClassTracker`.
 
-    Raises ScenarioError, all problems at once, for another observation or step, or other starts.
+    Raises ScenarioError, all problems at once, for another observation or step, other starts, or a
+    patience below 0.
     """
     name, problems = "class-set" if observation is None else observation, []
     if name not in CLASS_ENCODERS:
@@ -118,6 +127,8 @@ def classes_of(
         )
     if starts not in get_args(Starts):
         problems.append(f"action_arguments: starts is {starts!r}; it must be ahead or now")
+    if patience < 0:
+        problems.append(f"action_arguments: patience is {patience}; it must be at least 0 steps")
     step_s = 1.0
     try:
         if step is None:
@@ -130,5 +141,5 @@ def classes_of(
     if problems:
         raise ScenarioError(problems)
     model = class_model(classes, horizon, backlog_shown, step_s, len(info.resources))
-    tracker = ClassTracker(model)
+    tracker = ClassTracker(model, patience)
     return ClassActions(tracker, starts), ClassEncoder(tracker, paper=CLASS_ENCODERS[name])

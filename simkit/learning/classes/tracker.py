@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from math import ceil
+from typing import Final
 
 import numpy as np
 
@@ -28,8 +29,10 @@ from simkit.learning.slotted import Slotted
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.task import Placement, Task
 
-__all__ = ["ClassTracker", "class_model"]
+__all__ = ["PATIENCE", "ClassTracker", "class_model"]
 
+PATIENCE: Final = 5
+"""Steps in which nothing runs though a task fits, unless an agent says otherwise."""
 _NOISE = 1e-6  # of a step: rounding errors of a quotient
 
 
@@ -51,10 +54,19 @@ class ClassTracker:
             not matter, as shares are shown.
         busy: whether anything runs or is reserved.
         overdue: whether something runs past its expected end, so that what is planned is a guess.
+        still_since: since when, in s, nothing runs though a task fits; None: it is not so.
     """
 
-    def __init__(self, model: Slotted) -> None:
-        self.model = model
+    still_since: float | None
+
+    def __init__(self, model: Slotted, patience: int = 0) -> None:
+        """Make a tracker.
+
+        Args:
+            model: see above.
+            patience: time may go on for so many steps at most while nothing runs and a task fits.
+        """
+        self.model, self._patience = model, patience
         self._capacity: Floats = np.ones(model.resources)
 
     def reset(self, info: SystemInfo) -> None:
@@ -65,6 +77,7 @@ class ClassTracker:
                 f"{self.model.resources} can be shown; leave some out of cluster.machines"
             )
         self._capacity = np.maximum(info.capacity.sum(axis=0), 1e-12)
+        self.still_since = None
 
     def update(self, state: State) -> None:
         """Follow the simulation; call it as a decision begins and after a placement."""
@@ -78,6 +91,25 @@ class ClassTracker:
             steps = ceil(task.estimate_s / self.model.step_s - _NOISE)
             self._waiting[min(max(steps, 1), self.model.slots) - 1].append(task)
         self._find_starts()
+        if self.busy or not (self.starts() == 0).any():
+            self.still_since = None
+        elif self.still_since is None:
+            self.still_since = self._now
+
+    @property
+    def must_start_at(self) -> float | None:
+        """When a task has to be placed, if nothing runs then though one fits; None: it is not so.
+
+        A policy that lets time go on wakes then, as nothing else may happen before.
+        """
+        if self.still_since is None:
+            return None
+        return self.still_since + self._patience * self.model.step_s
+
+    @property
+    def _may_wait(self) -> bool:
+        due = self.must_start_at
+        return due is None or self._now < due - _NOISE * self.model.step_s
 
     def _find_starts(self) -> None:
         first = [tasks[0] if tasks else None for tasks in self._waiting]
@@ -110,12 +142,12 @@ class ClassTracker:
 
         Args:
             starts: ``ahead``: classes of which a task can be placed, and time goes on only if there
-                is none; ``now``: those of which one fits now, and time may go on while anything
-                runs, or if none fits.
+                is none; ``now``: those of which one fits now, and time may go on, though not
+                longer than the patience while nothing runs and one fits.
         """
         found, mask = self.starts(), np.ones(self.model.actions, np.bool_)
         mask[:-1] = found == 0 if starts == "now" else found >= 0
-        mask[-1] = (starts == "now" and self.busy) or not mask[:-1].any()
+        mask[-1] = (starts == "now" and self._may_wait) or not mask[:-1].any()
         return mask
 
     def place(self, number: int) -> Place | None:

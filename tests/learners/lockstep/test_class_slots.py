@@ -56,15 +56,16 @@ def simulation_of(jobs: Workload, starts: Starts, step_s: float | None) -> Simul
     jobs=st.integers(1, 25),
     rate=st.sampled_from([None, 0.3, 1.0]),
     starts=st.sampled_from(["ahead", "now"]),
+    patience=st.integers(0, 4),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_lockstep_is_the_simulation(jobs, rate, starts, seed):
+def test_lockstep_is_the_simulation(jobs, rate, starts, patience, seed):
     """Random choices, seen and allowed in both alike, start the jobs at the same times."""
     model, rng = SchedQRMModel(type="schedqrm", jobs=jobs, rate=rate), np.random.default_rng(seed)
     sets = JobSets(*model.draw_sets(np.random.default_rng(seed), 1))
     workload = model.generate(np.random.default_rng(seed)).workload
-    games = ClassGames(ClassLockstep(MODEL, sets), starts)
-    kept, tracker = Starts(), ClassTracker(MODEL)
+    games = ClassGames(ClassLockstep(MODEL, sets), starts, patience=patience)
+    kept, tracker = Starts(), ClassTracker(MODEL, patience)
     simulation = simulation_of(workload, kept, 1.0)
     tracker.reset(simulation.info)
     actions = ClassActions(tracker, starts)
@@ -83,6 +84,8 @@ def test_lockstep_is_the_simulation(jobs, rate, starts, seed):
                     encoder.encode(state).tolist()
                 )
             action = int(rng.choice(np.flatnonzero(mask)))
+            if mask[-1] and rng.random() < 0.5:
+                action = MODEL.slots
             placement = actions.place(state, action)
             if placement is not None:
                 simulation.apply(placement)

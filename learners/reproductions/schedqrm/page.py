@@ -32,6 +32,7 @@ from simkit.learners.reproductions.schedqrm.study import (
     WHOLE,
     SchedQRMSetting,
 )
+from simkit.learning.classes.tracker import PATIENCE
 from simkit.results.run_info import versions
 from simkit.training.reproduction import Workplace
 
@@ -324,7 +325,7 @@ def _online(results: Results) -> str:
                 )
     return f"""## Schedules, jobs that arrive
 
-DeepRM's workload, on {results.setting.online_sets} unseen job sets of its original code at each load; agents of classes start jobs now or wait. They see one job of each
+DeepRM's workload, on {results.setting.online_sets} unseen job sets of its original code at each load. Agents of classes start jobs now or wait, while nothing runs for {PATIENCE} steps at most. They see one job of each
 length; the others see the ten that came first. Mean slowdown over job sets:
 
 {markdown(rows)}

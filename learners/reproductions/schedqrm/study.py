@@ -136,6 +136,11 @@ def online_agents(setting: SchedQRMSetting) -> Iterator[Agent]:
         yield Agent(WHOLE, seed, online=True)
         yield Agent(PPO, seed, online=True)
 
+ONLINE_DQN: Final[Mapping[str, Any]] = {"per_job": False}
+"""What suits jobs that arrive: the jobs that wait do not tell what is to come."""
+ONLINE_PPO: Final[Mapping[str, Any]] = {"decay": 1.0, "entropy": 0.02}
+"""As for the agent of numbered slots: what is won by waiting comes late."""
+
 
 def learner_of(agent: Agent, setting: SchedQRMSetting) -> tuple[str, dict[str, Any]]:
     """Return the learner of a training, and its arguments."""
@@ -147,9 +152,11 @@ def learner_of(agent: Agent, setting: SchedQRMSetting) -> tuple[str, dict[str, A
         return "ppo", {
             "layout": "classes", "loads": loads, "starts": starts,
             "job_sets": max(sets // PPO_ROLLOUTS, 3 * len(loads)), "rollouts": PPO_ROLLOUTS,
-            "batch": 1024,
+            "batch": 1024, **(ONLINE_PPO if agent.online else {}),
         }  # fmt: skip
     told = {**LADDER[WHOLE], **WITHOUT.get(agent.kind, {}), **LADDER.get(agent.kind, {})}
+    if agent.online:
+        told |= ONLINE_DQN
     return "dqn", {**told, "loads": loads, "starts": starts, "job_sets": sets}
 
 

@@ -56,6 +56,22 @@ def test_whole_episodes(estimates: str, starts: str) -> None:
     assert jobs.equals(jobs_again)
 
 
+def test_who_lets_time_go_on_starts_when_patience_ends() -> None:
+    """Two steps of 2 h after nothing runs though a job waits; nothing else happens at that time."""
+    env = env_of(action_arguments={"step": "2h", "starts": "now", "patience": 2})
+    _, info = env.reset(seed=1)
+    over = False
+    while not over:
+        mask = info["action_mask"]
+        action = len(mask) - 1 if mask[-1] else int(np.argmax(mask))
+        _, _, over, _, info = env.step(action)
+    jobs = env.records().jobs.sort("start_time_s")
+    submit, start, end = (jobs[f"{name}_time_s"].to_numpy() for name in ("submit", "start", "end"))
+    waiting = [submit[number:].min() for number in range(len(submit))]
+    idle = np.concatenate(([0.0], end[:-1]))
+    assert start == pytest.approx(np.maximum(waiting, idle) + 4 * 3600.0)
+
+
 def test_the_papers_observation_on_many_machines() -> None:
     env = env_of(
         "cloud-quickstart", observation="classes-paper", slots=4, action_arguments={"step": "1m"}
@@ -105,6 +121,7 @@ def test_a_bag_starts_as_far_as_it_fits() -> None:
     [
         ({"action_arguments": {}}, "step: is missing"),
         ({"action_arguments": {"step": "2h", "starts": "soon"}}, "starts is 'soon'"),
+        ({"action_arguments": {"step": "2h", "patience": -1}}, "patience is -1; it must be at"),
         ({"observation": "queue-table"}, "does not show burst classes"),
         ({"observation_arguments": {"slots": 3}}, "burst classes take none"),
         ({"actions": "start", "observation": "class-set"}, "actions='classes'"),

@@ -24,7 +24,7 @@ import numpy as np
 from simkit.errors import TraceError, did_you_mean
 from simkit.seeds import stream
 from simkit.traces.elf_bursts.card import write_card
-from simkit.traces.elf_bursts.measurements import Measurements
+from simkit.traces.elf_bursts.measurements import Measurements, locked
 from simkit.traces.elf_bursts.plan import LONGEST_S, Wanted, drawn, sized
 from simkit.traces.elf_bursts.programs import (
     KINDS,
@@ -65,7 +65,8 @@ def generate_elf_bursts(
         kinds: of programs.
         workers: processors to measure on, one program on each at a time; None: all.
         seed: of sizes, levels and wanted run times.
-        progress: told of each row.
+        progress: told of each row, and of each kind and level whose run times by size are measured
+            before.
 
     Returns the path of the table. Raises TraceError if there is no compiler, if the folder holds
     other measurements or cannot be written, or if there are too few processors.
@@ -89,17 +90,18 @@ def generate_elf_bursts(
             f"elf-bursts: --workers is {workers}, and there are {len(there)} processors; a program "
             "is measured alone on one"
         )
-    kept = Measurements.in_folder(folder, made_by)
     wanted = drawn(kinds, stream(seed, "elf-bursts"))
-    with _Bench(compiler, there[:workers]) as bench:
-        programs = _measure_rows(bench, kept, wanted, rows, progress)
-        _measure_again(bench, kept, programs)
-    table, path = bursts_table(programs, kept, rows), folder / "bursts.parquet"
-    try:
-        table.write_parquet(path)
-        write_card(folder / "README.md", table, made_by, left_out=len(programs) - rows)
-    except OSError as error:
-        raise TraceError(f"{folder}: cannot be written: {error.strerror or error}") from None
+    with locked(folder):
+        kept = Measurements.in_folder(folder, made_by)
+        with _Bench(compiler, there[:workers]) as bench:
+            programs = _measure_rows(bench, kept, wanted, rows, progress)
+            _measure_again(bench, kept, programs)
+        table, path = bursts_table(programs, kept, rows), folder / "bursts.parquet"
+        try:
+            table.write_parquet(path)
+            write_card(folder / "README.md", table, made_by, left_out=len(programs) - rows)
+        except OSError as error:
+            raise TraceError(f"{folder}: cannot be written: {error.strerror or error}") from None
     return path
 
 
@@ -178,7 +180,9 @@ def _measure_rows(
         if done == rows:
             return programs
         more = list(islice(wanted, rows - done))
-        _measure_curves(bench, kept, more)
+        for _ in _measure_curves(bench, kept, more):
+            if progress is not None:
+                progress(done, rows)
         curves = {name: RunTimes.of(*curve) for name, curve in kept.curves.items()}
         first = len(programs)
         programs += sized(more, curves, used)
@@ -192,8 +196,8 @@ def _measure_rows(
                 progress(done, rows)
 
 
-def _measure_curves(bench: _Bench, kept: Measurements, wanted: Sequence[Wanted]) -> None:
-    """Measure the run times by size that are missing for some wanted programs."""
+def _measure_curves(bench: _Bench, kept: Measurements, wanted: Sequence[Wanted]) -> Iterator[None]:
+    """Measure the run times by size that are missing for some wanted programs, one at a step."""
 
     def curve(of: Wanted) -> RunTimes:
         def measure(size: int) -> float:
@@ -206,6 +210,7 @@ def _measure_curves(bench: _Bench, kept: Measurements, wanted: Sequence[Wanted])
     missing = list({each.curve: each for each in wanted if each.curve not in kept.curves}.values())
     for number, found in bench.each(curve, enumerate(missing)):
         kept.add_curve(missing[number].curve, found.size.tolist(), found.time_s.tolist())
+        yield
 
 
 def _measure_again(bench: _Bench, kept: Measurements, programs: Sequence[Program]) -> None:

@@ -3,16 +3,43 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from simkit.errors import TraceError
 
-__all__ = ["Measurements"]
+__all__ = ["Measurements", "locked"]
 
 _FORM = 1
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make a folder, and keep other processes from measuring into it meanwhile.
+
+    Raises TraceError if it cannot be made, or if another process measures.
+    """
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise _cannot(folder, error) from None
+    try:
+        with suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                text = "another process measures there; wait for it, or name another folder"
+                raise TraceError(f"{folder}: {text}") from None
+        yield
+    finally:
+        os.close(lock)
 
 
 @dataclass

@@ -136,6 +136,7 @@ def online_agents(setting: SchedQRMSetting) -> Iterator[Agent]:
         yield Agent(WHOLE, seed, online=True)
         yield Agent(PPO, seed, online=True)
 
+
 ONLINE_DQN: Final[Mapping[str, Any]] = {"per_job": False}
 """What suits jobs that arrive: the jobs that wait do not tell what is to come."""
 ONLINE_PPO: Final[Mapping[str, Any]] = {"decay": 1.0, "entropy": 0.02}

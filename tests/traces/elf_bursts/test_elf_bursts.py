@@ -242,6 +242,9 @@ def test_a_stopped_command_goes_on(quick: None, tmp_path: Path) -> None:
     folder, kinds = tmp_path / "data", ("fibonacci", "quicksort")
 
     def stop(done: int, _steps: int) -> None:
+        if done == 0:  # another command meanwhile
+            with pytest.raises(TraceError, match="data: another process measures there"):
+                generate_elf_bursts(folder, rows=9, kinds=kinds, workers=1)
         if done == 4:
             raise KeyboardInterrupt
 

@@ -6,7 +6,7 @@ it plays many job sets at once, mostly by its highest value, remembers what happ
 from random memories, with a slow copy of itself as the judge of what comes after. What later work
 added are options: double, duelling, n-step and prioritised.
 
-Four things help more than these, and are options too: classes without a job are ruled out instead
+Four more options matter here: classes without a job are ruled out instead
 of punished (`mask`); one scorer looks at every class (`network`); a guess at what is to come is
 taken from the rewards (`shaping`), so that only the difference is learned; and an error counts by
 the job that waits (`per_job`), so that few jobs are learned as well as many.
@@ -122,6 +122,12 @@ class DQNArguments(Section):
     """Share of random actions from the middle of the training on."""
     held_out_sets: Count = 200
     """Job sets on which the agent is evaluated; the same for all trainings, never trained on."""
+
+    @model_validator(mode="after")
+    def _patience_where_time_passes(self) -> Self:
+        if "patience" in self.model_fields_set and self.starts == "ahead":
+            raise BrokenRulesError([(("patience",), "is for starts: now; leave it out")])
+        return self
 
     @model_validator(mode="after")
     def _mask_where_time_passes(self) -> Self:

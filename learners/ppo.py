@@ -112,9 +112,10 @@ class PPOArguments(Section):
         return self
 
     @model_validator(mode="after")
-    def _slots_wait_for_ever(self) -> Self:
-        if self.layout == "slots" and "patience" in self.model_fields_set:
-            text = "is for the layout classes; leave it out"
+    def _patience_of_classes(self) -> Self:
+        waits = self.layout == "classes" and self.starts == "now"
+        if "patience" in self.model_fields_set and not waits:
+            text = "is for the layout classes with starts: now; leave it out"
             raise BrokenRulesError([(("patience",), text)])
         return self
 

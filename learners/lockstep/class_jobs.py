@@ -85,12 +85,15 @@ class ClassJobs:
         """Return job sets to judge on; the same ones for every training."""
         return self.draw(stream(0, "classes.held_out"), sets)
 
-    def unseen(self, sets: int) -> JobSets:
-        """Return the original's unseen job sets; raises ScenarioError if it is not DeepRM's."""
+    def unseen(self, sets: int, first: int = 0) -> JobSets:
+        """Return the original's unseen job sets from a number on.
+
+        Raises ScenarioError if it is not DeepRM's workload.
+        """
         workload = self._workloads[0]
         if not isinstance(workload, DeepRMModel):
             raise ScenarioError(f"workload.type: deeprm has unseen job sets, not {workload.type}")
-        return JobSets.padded([workload.unseen_set(number) for number in range(sets)], 2)
+        return JobSets.padded([workload.unseen_set(first + number) for number in range(sets)], 2)
 
     def source_of(self, sets: int) -> Ints:
         """Return (S,) the number of the load of each drawn set, ascending."""

@@ -137,6 +137,7 @@ def test_two_streams_are_measured_from_the_mean_of_what_is_allowed() -> None:
     ("arguments", "message"),
     [
         ({"mask": "none", "starts": "now"}, "mask: is none, which is for starts: ahead"),
+        ({"patience": 3}, "patience: is for starts: now; leave it out"),
         ({"explore": 2}, "explore: must be at most 1"),
         ({"horizon": 8}, "jobs take up to 10 steps, and the learner dqn looks 8 ahead"),
         ({"dubble": True}, "did you mean 'double'"),
@@ -194,6 +195,23 @@ def test_a_run_does_as_the_lockstep_games(
         run = simulate(plain)
         found = run.jobs.sort("job_id")["start_time_s"].to_list()
         assert found == starts_in_lockstep(made, Scenario.model_validate(plain))
+
+
+@pytest.mark.parametrize("scheduling", [{"step": "1s"}, {}])
+@pytest.mark.parametrize("patience", [0, 5])
+def test_who_would_wait_for_ever_starts_when_patience_ends(
+    scheduling: Mapping[str, Any], patience: int, tmp_path: Path
+) -> None:
+    """One task each time, in steps and from event to event; see also ``test_class_actions.py``."""
+    made = training(starts="now", network="perceptron", patience=patience)
+    with torch.no_grad():
+        made.network.advantages.last.bias[-1] = 1e6  # that time goes on
+    folder = agent_in(tmp_path / "agent", made, iterations=0)
+    plain = {**PLAIN, "policy": {"agent": str(folder)}}
+    found = simulate({**plain, "scheduling": scheduling}).jobs.sort("job_id")
+    starts = found["start_time_s"].to_list()
+    assert starts == starts_in_lockstep(made, Scenario.model_validate(plain))
+    assert min(starts) == patience
 
 
 LOG = {

@@ -22,6 +22,7 @@ from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.reproductions.common import digest_of, keep, weights_hash
 from simkit.learners.reproductions.schedqrm.numbered_slots import OF_SLOTS, slowdown_of_slots
 from simkit.learners.reproductions.schedqrm.study import (
+    JUDGED,
     LOADS,
     MODEL,
     Agent,
@@ -84,7 +85,7 @@ def judge(place: Workplace, setting: SchedQRMSetting) -> pl.DataFrame:
     Rules have the seed 0.
     """
     folder = place.work / "trainings"
-    told = [asdict(setting), *(weights_hash(folder / one.name) for one in agents(setting))]
+    told = [JUDGED, asdict(setting), *(weights_hash(folder / one.name) for one in agents(setting))]
     path = place.work / f"offline-{digest_of(told)}.parquet"
     if not path.exists():
         keep(path, pl.concat(list(_rows(place, setting))).write_parquet)
@@ -180,8 +181,9 @@ def meets_bar(judged: pl.DataFrame, candidate: str, seed: int) -> bool:
 
 
 def by_class(judged: pl.DataFrame, candidate: str, loads: Sequence[int]) -> pl.DataFrame:
-    """Return the mean and the largest slowdown of each class, over all seeds and some loads."""
+    """Return mean and largest slowdown of each class at some loads, as means over the seeds."""
     here = judged.filter(candidate=candidate).filter(pl.col("load").is_in(loads))
-    return here.group_by("class").agg(
+    seeds = here.group_by("seed", "class").agg(
         pl.col("slowdown").mean().alias("mean"), pl.col("slowdown").max().alias("largest")
-    ).sort("class")  # fmt: skip
+    )  # fmt: skip
+    return seeds.group_by("class").agg(pl.col("mean", "largest").mean()).sort("class")

@@ -19,6 +19,7 @@ from simkit.learners.reproductions.common import digest_of, keep, weights_hash
 from simkit.learners.reproductions.schedqrm.judge import Gap, paired, player_of
 from simkit.learners.reproductions.schedqrm.numbered_slots import OF_SLOTS, slowdown_of_slots
 from simkit.learners.reproductions.schedqrm.study import (
+    FIRST_UNSEEN,
     ONLINE_LOADS,
     POOL,
     SchedQRMSetting,
@@ -37,7 +38,11 @@ def judge_online(place: Workplace, setting: SchedQRMSetting) -> pl.DataFrame:
     All jobs count; the slowdown of one that never ended is infinite.
     """
     folder = place.work / "trainings"
-    told = [asdict(setting), *(weights_hash(folder / one.name) for one in online_agents(setting))]
+    told = [
+        FIRST_UNSEEN,
+        asdict(setting),
+        *(weights_hash(folder / one.name) for one in online_agents(setting)),
+    ]
     path = place.work / f"online-{digest_of(told)}.parquet"
     if not path.exists():
         keep(path, pl.DataFrame(list(_rows(place, setting))).write_parquet)
@@ -51,7 +56,7 @@ def _rows(place: Workplace, setting: SchedQRMSetting) -> Iterator[dict[str, Any]
         source = ClassJobs(
             Scenario.model_validate({"workload": workload, **POOL}), "reproduce schedqrm"
         )
-        sets = source.unseen(setting.online_sets)
+        sets = source.unseen(setting.online_sets, FIRST_UNSEEN)
         found = {(name, 0): slowdown_of_slots(name, sets) for name in OF_SLOTS}
         for agent in online_agents(setting):
             games = ClassLockstep(source.model, sets, limit=LIMIT)

@@ -21,6 +21,7 @@ from simkit.learners.reproductions.schedqrm.judge import (
 )
 from simkit.learners.reproductions.schedqrm.study import (
     CLASSES,
+    JUDGED,
     PPO,
     WHOLE,
     Agent,
@@ -61,7 +62,7 @@ def price(place: Workplace, judged: Judged, setting: SchedQRMSetting) -> pl.Data
     shares = {model: confusion(judged, model) for model in (judged.best, PAPER)}
     folder = place.work / "trainings"
     told = [
-        asdict(setting), {model: share.tolist() for model, share in shares.items()},
+        JUDGED, asdict(setting), {model: share.tolist() for model, share in shares.items()},
         [weights_hash(folder / one.name) for one in found],
     ]  # fmt: skip
     path = place.work / f"price-{digest_of(told)}.parquet"

@@ -94,11 +94,15 @@ WITHOUT: Final[Mapping[str, Mapping[str, Any]]] = {
     "whole, errors as they are": {"per_job": False},
     "whole, one step": {"steps": 1},
     "whole, single stream": {"double": False, "duelling": False},
+    "whole, all remembered": {"replay": 400_000},
+    "whole, twice as long": {},
     "whole, prioritised": {"prioritised": True},
     "whole, reading B of c": {"shaping": False, "reading": "clock"},
     "whole, reading C of c": {"shaping": False, "reading": "decisions"},
 }
 """Kind → what differs from the whole."""
+_TIMES: Final = {"whole, twice as long": 2}
+"""Kind → how many times the iterations."""
 PPO: Final = "PPO"
 PPO_ROLLOUTS: Final = 8
 """Episodes of each of its job sets."""
@@ -176,14 +180,21 @@ def scenario_of(agent: Agent, setting: SchedQRMSetting) -> Scenario:
     workload: dict[str, Any] = {"type": "schedqrm"}
     if agent.online:
         workload = {"type": "deeprm", "offered_load": 0.7}
-    learn = {"learner": learner, "iterations": setting.iterations, "arguments": arguments}
+    iterations = setting.iterations * _TIMES.get(agent.kind, 1)
+    learn = {"learner": learner, "iterations": iterations, "arguments": arguments}
     return Scenario.model_validate(
         {"name": agent.name, "seed": agent.seed, "workload": workload, **POOL, "learn": learn}
     )
 
 
+JUDGED: Final = "reproduce.schedqrm.final"
+"""Names the job sets that judge; the settings were chosen on others."""
+FIRST_UNSEEN: Final = 100
+"""Of DeepRM's unseen job sets those from here on judge; the settings were chosen on the others."""
+
+
 def judged_sets(load: int, count: int) -> JobSets:
     """Return the job sets of a load, in percent, on which all are judged."""
     workload = SchedQRMModel(type="schedqrm", jobs=round(load * CLASSES / 100))
-    rng: np.random.Generator = stream(load, "reproduce.schedqrm.judged")
+    rng: np.random.Generator = stream(load, JUDGED)
     return JobSets(*workload.draw_sets(rng, count))

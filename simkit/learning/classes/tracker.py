@@ -28,6 +28,7 @@ from simkit.learning.classes.observation import ClassView
 from simkit.learning.slotted import Slotted
 from simkit.policy import Place, State, SystemInfo
 from simkit.policy.task import Placement, Task
+from simkit.units import instant_on_grid
 
 __all__ = ["PATIENCE", "ClassTracker", "class_model"]
 
@@ -104,12 +105,12 @@ class ClassTracker:
         """
         if self.still_since is None:
             return None
-        return self.still_since + self._patience * self.model.step_s
+        return instant_on_grid(self.still_since + self._patience * self.model.step_s)
 
     @property
     def _may_wait(self) -> bool:
         due = self.must_start_at
-        return due is None or self._now < due - _NOISE * self.model.step_s
+        return due is None or self._now < due
 
     def _find_starts(self) -> None:
         first = [tasks[0] if tasks else None for tasks in self._waiting]
@@ -188,5 +189,6 @@ class ClassTracker:
         if found is None:
             raise LookupError(f"no task of class {number} can be placed")
         self._profile.hold(self._waiting[number].popleft(), found[1], found[0])
+        self.still_since = None  # it runs, or will
         self._find_starts()
         return found[0]

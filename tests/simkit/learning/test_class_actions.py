@@ -56,9 +56,10 @@ def test_whole_episodes(estimates: str, starts: str) -> None:
     assert jobs.equals(jobs_again)
 
 
-def test_who_lets_time_go_on_starts_when_patience_ends() -> None:
-    """Two steps of 2 h after nothing runs though a job waits; nothing else happens at that time."""
-    env = env_of(action_arguments={"step": "2h", "starts": "now", "patience": 2})
+@pytest.mark.parametrize("step_s", [7200.0, 0.03])
+def test_who_lets_time_go_on_starts_when_patience_ends(step_s: float) -> None:
+    """Two steps after nothing runs though a job waits; nothing else happens at that time."""
+    env = env_of(action_arguments={"step": step_s, "starts": "now", "patience": 2})
     _, info = env.reset(seed=1)
     over = False
     while not over:
@@ -69,7 +70,7 @@ def test_who_lets_time_go_on_starts_when_patience_ends() -> None:
     submit, start, end = (jobs[f"{name}_time_s"].to_numpy() for name in ("submit", "start", "end"))
     waiting = [submit[number:].min() for number in range(len(submit))]
     idle = np.concatenate(([0.0], end[:-1]))
-    assert start == pytest.approx(np.maximum(waiting, idle) + 4 * 3600.0)
+    assert start == pytest.approx(np.maximum(waiting, idle) + 2 * step_s, abs=1e-5)
 
 
 def test_the_papers_observation_on_many_machines() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from simkit.learners.reproductions.common import commit, train_in, wall_time_s
+from simkit.learners.reproductions.common import commit, train_in
 from simkit.learners.reproductions.schedqrm import logs
 from simkit.learners.reproductions.schedqrm.classifiers import judge_classifiers
 from simkit.learners.reproductions.schedqrm.judge import judge
@@ -52,16 +52,15 @@ def carry_out(place: Workplace, setting: SchedQRMSetting, log_setting: logs.LogS
     replayed = logs.replay_logs(place, log_setting)
     place.say("writing the page")
     folder = place.work / "trainings"
-    decisions, seconds = {}, {}
+    decisions = {}
     for kind in setting.kinds:
         names = [folder / one.name for one in agents(setting) if one.kind == kind]
         counts = [float(_metrics(name)["decisions"].sum()) for name in names]
         decisions[kind] = float(np.mean(counts))
-        seconds[kind] = float(np.mean([wall_time_s(name) for name in names]))
     return write_page(
         place,
         Results(
-            setting, bursts, offline, online, priced, replayed, log_setting, decisions, seconds,
+            setting, bursts, offline, online, priced, replayed, log_setting, decisions,
             commit(),
         ),
     )  # fmt: skip

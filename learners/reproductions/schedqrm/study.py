@@ -93,16 +93,11 @@ WITHOUT: Final[Mapping[str, Mapping[str, Any]]] = {
     "whole, perceptron": {"network": "perceptron"},
     "whole, errors as they are": {"per_job": False},
     "whole, one step": {"steps": 1},
-    "whole, single stream": {"double": False, "duelling": False},
-    "whole, all remembered": {"replay": 400_000},
-    "whole, twice as long": {},
     "whole, prioritised": {"prioritised": True},
     "whole, reading B of c": {"shaping": False, "reading": "clock"},
     "whole, reading C of c": {"shaping": False, "reading": "decisions"},
 }
 """Kind → what differs from the whole."""
-_TIMES: Final = {"whole, twice as long": 2}
-"""Kind → how many times the iterations."""
 PPO: Final = "PPO"
 PPO_ROLLOUTS: Final = 8
 """Episodes of each of its job sets."""
@@ -180,8 +175,7 @@ def scenario_of(agent: Agent, setting: SchedQRMSetting) -> Scenario:
     workload: dict[str, Any] = {"type": "schedqrm"}
     if agent.online:
         workload = {"type": "deeprm", "offered_load": 0.7}
-    iterations = setting.iterations * _TIMES.get(agent.kind, 1)
-    learn = {"learner": learner, "iterations": iterations, "arguments": arguments}
+    learn = {"learner": learner, "iterations": setting.iterations, "arguments": arguments}
     return Scenario.model_validate(
         {"name": agent.name, "seed": agent.seed, "workload": workload, **POOL, "learn": learn}
     )

@@ -32,9 +32,9 @@ PROGRAMS = 20_000
 def reproduce(place: Workplace) -> Path:
     """Measure, train and judge what is missing, then write schedqrm.md, its pictures and tables.
 
-    The full version takes hours, most of them to measure programs; when it is stopped, complete
-    parts are kept. Raises RunError if SIMKIT_DATA does not hold the
-    two logs, TraceError without g++.
+    The full version takes four hours on two cores, most of them to measure programs; when it is
+    stopped, complete parts are kept. Raises RunError if SIMKIT_DATA does not hold the two logs,
+    TraceError without g++.
     """
     return carry_out(
         place, QUICK if place.quick else FULL, logs.QUICK if place.quick else logs.FULL

@@ -54,7 +54,7 @@ def draw_times(judged: Judged) -> Figure:
 
 def _scatter(axes: Any, part: pl.DataFrame) -> None:
     axes.scatter(part["run_time_s_measured"], part["run_time_s"], s=5, alpha=0.35,
-                 color=COLOURS[0], linewidths=0)  # fmt: skip
+                 color=COLOURS[0], linewidths=0, rasterized=True)  # fmt: skip
     axes.plot((0, LONGEST_S), (0, LONGEST_S), color=SOFT, linewidth=0.9)
     ticks = np.linspace(0, LONGEST_S, 6)
     axes.set(xlim=(0, LONGEST_S), ylim=(0, LONGEST_S * 1.1), xticks=ticks, yticks=ticks,

@@ -260,7 +260,7 @@ class DQNTraining(TorchTraining):
 
     def _see(self, games: ClassGames) -> npt.NDArray[np.float32]:
         """Return (A, K + M + 2): what is seen, what is allowed, and how many jobs wait."""
-        parts = games.observe(), games.mask(), games.waiting()[:, None]
+        parts = games.observe(), games.mask(), games.lockstep.waiting()[:, None]
         return np.concatenate(parts, axis=1, dtype=np.float32)
 
     def _split(self, seen: npt.NDArray[np.float32]) -> tuple[torch.Tensor, torch.Tensor]:

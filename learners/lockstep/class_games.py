@@ -98,10 +98,6 @@ class ClassGames:
         still: Bools = ~self.lockstep.busy() & self.lockstep.fits_now().any(axis=1)
         return still
 
-    def waiting(self) -> Ints:
-        """Return (A,) how many jobs wait."""
-        return self.lockstep.waiting()
-
     def step(self, actions: Ints) -> Floats:
         """Take (A,) actions; return (A,) rewards."""
         games, before = self.lockstep, self.lockstep.active

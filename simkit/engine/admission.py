@@ -1,4 +1,4 @@
-"""Admission: which submitted tasks a policy sees, and the backlog of those that it does not."""
+"""Admission: which tasks a policy sees, the backlog of those that it does not, and who is late."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import chain
+from math import floor, inf
 from typing import Final, Literal, Protocol, get_args
 
 from simkit.engine.user_limits import UserLimits
 from simkit.errors import ScenarioError
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
+from simkit.units import TIME_GRID
+from simkit.workload import Workload
 from simkit.workload.cluster import Partition
 
 AdmissionOrder = Literal["fifo", "qos", "value"]
 """Who goes first: the oldest, the highest quality of service, or the highest value."""
+
+
+WhenLate = Literal["stay", "leave"]
+"""A job that can no longer end in time by its estimate may still be run, or it is rejected."""
 
 
 class Backlog(Protocol):
@@ -106,6 +113,8 @@ class AdmissionRule:
     order: AdmissionOrder = "fifo"
     """Who is next: the oldest, the highest quality of service, or the highest value; of equals
     the oldest. In the latter two everyone who has come by a decision is compared."""
+    late: WhenLate = "stay"
+    """What becomes of a waiting job that can no longer be in time: it stays, or it leaves."""
 
     def __post_init__(self) -> None:
         """Raise ScenarioError for a limit that admits nothing."""
@@ -115,8 +124,40 @@ class AdmissionRule:
             raise ScenarioError(f"admission: backlog is {self.backlog}; it must be at least 0")
         if self.order not in get_args(AdmissionOrder):
             raise ScenarioError(f"admission: order is {self.order!r}; it is fifo, qos or value")
+        if self.late not in get_args(WhenLate):
+            raise ScenarioError(f"admission: late is {self.late!r}; it is stay or leave")
         if self.order != "fifo" and self.slots is None:
             raise ScenarioError(f"admission: order {self.order} needs slots; give a number of them")
+
+
+LATE: Final = "late: it can no longer end in time"
+"""The reason of the rejection of a job that leaves."""
+
+
+class Lateness:
+    """Tells which waiting tasks can no longer end in time, by their estimate.
+
+    In time: by the deadline, and by submit + estimate / quality of service, as far as the jobs have
+    them.
+    """
+
+    def __init__(self, workload: Workload) -> None:
+        """Raises ScenarioError if the jobs have neither deadlines nor a quality of service."""
+        self._has_qos = bool(len(workload.qos))
+        if len(workload) and not (self._has_qos or len(workload.deadline_s)):
+            raise ScenarioError(
+                "admission: late is leave, but the jobs have neither deadlines nor a quality of "
+                "service; add a section `value`, or let them stay"
+            )
+
+    def latest_start_s(self, task: Task) -> float:
+        """Return when a task must start, on the trace's clock, rounded down to the grid of time."""
+        due = min(task.deadline_s, task.due_s if self._has_qos else inf)
+        return due if due == inf else floor((due - task.estimate_s) / TIME_GRID) * TIME_GRID
+
+    def is_late(self, task: Task, now: float) -> bool:
+        """Return whether a start now would be too late."""
+        return now > self.latest_start_s(task)
 
 
 class _AllHeld:
@@ -150,6 +191,8 @@ class Admission:
         if self.users is not None:
             self.held = _AllHeld(self.users.held, self._backlog)
         self._compares = rule.order != "fifo"
+        self.turns_away: Callable[[Task], bool] | None = None
+        """Turns a task's job away instead of showing it, if it is late; None: never."""
         self.limited = rule.slots is not None
         """Whether there is anything to do when a task leaves the queue."""
 
@@ -212,4 +255,6 @@ class Admission:
         """Fill free slots from the backlog."""
         slots = self.rule.slots
         while self._backlog and (slots is None or len(self._queue) < slots):
-            self.show(self._backlog.popleft())
+            task = self._backlog.popleft()
+            if self.turns_away is None or not self.turns_away(task):
+                self.show(task)

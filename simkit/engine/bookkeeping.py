@@ -254,15 +254,38 @@ class Bookkeeping:
         record.ended = task.instances
         self._end_task(task, record, now)
 
-    def reject(self, row: int, tasks: Sequence[Task], now: float, reason: str) -> None:
-        """Record that a job will not be run."""
+    def reject(
+        self,
+        row: int,
+        tasks: Sequence[Task],
+        now: float,
+        reason: str,
+        ready_s: Sequence[float] | None = None,
+    ) -> None:
+        """Record that a job will not be run; `ready_s`: when tasks were ready, None: never."""
         number = self._recorder.reason(reason)
         self._recorder.events.append((now, "rejected", row, -1, -1, reason))
-        for task in tasks:
-            self._write_task(task, nan, nan, nan, Status.REJECTED)
+        for task, ready in zip(tasks, ready_s or [nan] * len(tasks), strict=True):
+            self._write_task(task, ready, nan, nan, Status.REJECTED)
         self._record_job(row, tasks, nan, nan, Status.REJECTED, number)
         if self._observer is not None:
             self._observer.rejected(now, tasks)
+
+    def job_of(self, task: Task) -> Sequence[Task]:
+        """Return all tasks of a task's job."""
+        job = self.records.get(task, _UNTOLD).job
+        return (task,) if job is None else job.tasks
+
+    def has_begun(self, task: Task) -> bool:
+        """Return whether anything of a task has started or ended."""
+        record = self.records.get(task, _UNTOLD)
+        started, ended = record.first_start_s, record.end_s
+        return started == started or ended == ended  # else both are NaN
+
+    def turn_away(self, tasks: Sequence[Task], now: float, reason: str) -> None:
+        """Record that a job that waited will not be run."""
+        ready = [self._ready_s(task, self.records.get(task, _UNTOLD)) for task in tasks]
+        self.reject(tasks[0].job_index, tasks, now, reason, ready)
 
     def _end_task(self, task: Task, record: TaskRecord, now: float) -> None:
         status = _KILLED if record.killed else _FINISHED  # the same numbers in `Status`

@@ -18,7 +18,7 @@ from itertools import chain
 from math import inf, nan
 from typing import Any, Literal
 
-from simkit.engine.admission import AdmissionRule
+from simkit.engine.admission import LATE, AdmissionRule, Lateness
 from simkit.engine.events import Event, Rank
 from simkit.engine.execution import Execution
 from simkit.engine.observer import Observer
@@ -38,6 +38,7 @@ from simkit.policy import (
     Kill,
     Place,
     Policy,
+    Reject,
     Resume,
     State,
     Suspend,
@@ -177,12 +178,16 @@ class Simulation:
         self._closed = False
         self.decisions_made = 0
         self._progress = (0, 0)
+        late = self.rules.admission.late == "leave"
+        self._lateness = Lateness(workload) if late else None
+        self._admission.turns_away = self._leaves_if_late if late else None
         self._actions: dict[type, Callable[[Any], None]] = {
             Cancel: self._reservations.cancel,
             WakeAt: self._wake_at,
             Suspend: self._execution.suspend,
             Resume: self._execution.resume,
             Kill: self._kill,
+            Reject: self._reject,
         }
         if self.power is not None:
             self._actions |= {SwitchOff: self.power.switch_off, SwitchOn: self.power.switch_on}
@@ -265,6 +270,7 @@ class Simulation:
         reserved = state.reservations
         free, limited = system.room.total_free(), admission.limited
         periodic, keeps = self._period is not None, recorder.keeps_timeline
+        lateness = self._lateness
         for now in self._instants():
             if not system.changed:
                 continue
@@ -279,6 +285,8 @@ class Simulation:
                 self._ticked = False
             if limited and held:
                 admission.refill()
+            if lateness is not None:
+                self._let_late_jobs_leave()
             self.decisions_made = made = made + 1
             known, over = len(arrived), len(ended)
             yield state
@@ -316,10 +324,10 @@ class Simulation:
     def _moves_of_the_backlog(self) -> Iterator[float]:
         """Continue if no event is left but a slot is free for a task held back.
 
-        So, too, if the last decision killed a job and so let in the next of its user.
+        So, too, if the last decision killed or rejected a job and so let in another.
         """
         arrived = self.state.arrived
-        while self._admission.has_room() or (self._users is not None and arrived):
+        while self._admission.has_room() or arrived:
             self._system.changed = self._ticked = True
             yield self.now
             yield from self._events.instants(self._execution.complete)
@@ -358,7 +366,7 @@ class Simulation:
         if len(tasks) > 1 or not tasks[0].gang or learns:
             self._books.open(tasks)
         if refusal:
-            self._reject(row, tasks, refusal)
+            self._refuse(row, tasks, refusal)
             return
         ready = self._parents.admit(tasks) if self._parents.any else tasks
         if self._users is not None and self._users.holds(tasks, ready):
@@ -368,7 +376,7 @@ class Simulation:
                 system.queue.add(task)
             state.arrived.extend(ready)
         elif not all(map(self._admission.submit, ready)):
-            self._reject(row, tasks, "the backlog is full")
+            self._refuse(row, tasks, "the backlog is full")
 
     def _predicted(self, task: Task) -> float:
         """Return a learning predictor's estimate; raise PolicyError if it is not a valid time."""
@@ -381,8 +389,8 @@ class Simulation:
             )
         return float(time_on_grid(estimate))
 
-    def _reject(self, row: int, tasks: Sequence[Task], reason: str) -> None:
-        """Take the whole job out, with those of its tasks that already wait."""
+    def _refuse(self, row: int, tasks: Sequence[Task], reason: str) -> None:
+        """Take a job out at its submission, with those of its tasks that already wait."""
         for task in tasks:
             if task.waiting:
                 self._system.queue.remove(task)
@@ -391,6 +399,41 @@ class Simulation:
                 self._admission.withdraw(task)
         self._parents.forget(tasks)
         self._books.reject(row, tasks, self.now, reason)
+
+    def _let_late_jobs_leave(self) -> None:
+        """Reject the jobs in the queue that can no longer end in time, and fill their slots."""
+        for task in tuple(self._system.queue.tasks):
+            self._leaves_if_late(task)
+        if self._admission.has_room():
+            self._admission.refill()
+
+    def _leaves_if_late(self, task: Task) -> bool:
+        """Reject a task's job if it is late and nothing of it has begun; return whether it was."""
+        assert self._lateness is not None
+        if not self._lateness.is_late(task, self.now):
+            return False
+        if self._begun(self._books.job_of(task)) is not None:
+            return False
+        self._turn_away(task, LATE)
+        return True
+
+    def _begun(self, tasks: Sequence[Task]) -> Task | None:
+        """Return one of the tasks of a job that is reserved, has started or has ended."""
+        reserved, has_begun = self.state.reservations, self._books.has_begun
+        return next((task for task in tasks if task in reserved or has_begun(task)), None)
+
+    def _turn_away(self, task: Task, reason: str) -> None:
+        """Reject a task's job of which nothing has begun, some time after its submission."""
+        tasks = self._books.job_of(task)
+        for other in tasks:
+            other.remaining = 0
+            if not other.waiting:
+                self._admission.withdraw(other)
+        self._parents.forget(tasks)
+        self._books.turn_away(tasks, self.now, reason)
+        for other in tasks:
+            if other.waiting:
+                self._admission.leave(other)
 
     # ---- actions ------------------------------------------------------------------------------
 
@@ -464,6 +507,17 @@ class Simulation:
             raise self._referee.foreign(task)
         if not self._execution.kill(task, action.reason):
             raise self._referee.illegal(task, "has ended, it cannot be killed")
+
+    def _reject(self, action: Reject) -> None:
+        task = action.task
+        if task not in self._system.queue:
+            raise self._referee.illegal(task, "is not waiting, so its job cannot be rejected")
+        if (begun := self._begun(self._books.job_of(task))) is not None:
+            what = "it" if begun is task else f"task {self._system.workload.task_id[begun.index]}"
+            raise self._referee.illegal(
+                task, f"its job cannot be rejected: {what} has started or is reserved; use Kill"
+            )
+        self._turn_away(task, f"policy: {action.reason}")
 
     def close(self) -> None:
         """Close the books over everything that has not ended: it runs, or it waits.

@@ -187,7 +187,7 @@ def build_rules(scenario: Scenario) -> Rules:
         every_s=scenario.scheduling.every,
         step_s=scenario.scheduling.step,
         admission=AdmissionRule(
-            admission.slots, admission.backlog, admission.refill, admission.order
+            admission.slots, admission.backlog, admission.refill, admission.order, admission.late
         ),
         correction=scenario.estimates.correction,
         limits=Limits(

@@ -47,9 +47,9 @@ from simkit.workload.cluster import CapacityStep, Partition
 
 __all__ = [
     "Action", "Allocation", "Allocations", "Cancel", "CapacityStep", "Kill", "Partition", "Place",
-    "Placement", "PlacementRule", "Policy", "PowerState", "Profile", "QueueColumns", "Release",
-    "Reservation", "Resume", "Room", "State", "Suspend", "SwitchOff", "SwitchOn", "SystemInfo",
-    "Task", "TaskQueue", "WakeAt",
+    "Placement", "PlacementRule", "Policy", "PowerState", "Profile", "QueueColumns", "Reject",
+    "Release", "Reservation", "Resume", "Room", "State", "Suspend", "SwitchOff", "SwitchOn",
+    "SystemInfo", "Task", "TaskQueue", "WakeAt",
 ]  # fmt: skip
 
 
@@ -101,6 +101,16 @@ class Kill(NamedTuple):
     reason: str = "killed by the policy"
 
 
+class Reject(NamedTuple):
+    """Turn a waiting task's job away: it is never run, and counts as rejected, not as killed.
+
+    The whole job goes, so nothing of it may have started or be reserved.
+    """
+
+    task: Task
+    reason: str = "it is not worth running"
+
+
 class SwitchOff(NamedTuple):
     """Turn an empty machine off; it offers nothing until it is switched on and has booted."""
 
@@ -113,7 +123,7 @@ class SwitchOn(NamedTuple):
     machine: int
 
 
-Action = Place | Cancel | WakeAt | Suspend | Resume | Kill | SwitchOff | SwitchOn
+Action = Place | Cancel | WakeAt | Suspend | Resume | Kill | Reject | SwitchOff | SwitchOn
 
 
 @runtime_checkable

@@ -52,6 +52,9 @@ class AdmissionSection(Section):
     """A free slot is filled within the decision that frees it, or before the next decision."""
     order: Literal["fifo", "qos", "value"] = "fifo"
     """Which waiting task gets a free slot: the first, or that with the highest qos or value."""
+    late: Literal["stay", "leave"] = "stay"
+    """What becomes of a job that has not started and can no longer end in time, by its estimate,
+    deadline and qos: it stays, or leaves (is rejected) once the policy would see it."""
 
     @model_validator(mode="after")
     def _order_needs_slots(self) -> Self:

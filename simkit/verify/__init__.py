@@ -26,11 +26,9 @@ from simkit.verify.inputs import check_clocks, check_inputs, check_trace
 from simkit.verify.jobs import check_causality, check_identity, check_statuses, check_times
 from simkit.verify.ledger import check_ledger, check_sources
 from simkit.verify.limits import (
-    check_admission,
     check_limits,
     check_machines,
     check_partitions,
-    check_rejections,
 )
 from simkit.verify.machine_power import check_bills, check_machine_power
 from simkit.verify.machines import check_failures, check_machine_capacity, check_maintenance
@@ -38,11 +36,12 @@ from simkit.verify.manifest.run_info import check_run_info
 from simkit.verify.manifest.scenario import check_scenario
 from simkit.verify.metrics import check_metrics
 from simkit.verify.preemption import check_preemption
-from simkit.verify.queue import check_fcfs_order
 from simkit.verify.records.columns import check_columns
 from simkit.verify.records.events import check_events
 from simkit.verify.records.order import check_row_order
 from simkit.verify.records.timeline import check_timeline
+from simkit.verify.rejections import check_admission, check_late_jobs, check_rejections
+from simkit.verify.replay.first_come import check_fcfs_order
 from simkit.verify.replay.schedule import check_schedule
 from simkit.verify.stops import check_stops
 from simkit.verify.supply import check_supply
@@ -69,10 +68,11 @@ _OF_JOBS: Final = (
     check_gangs, check_run_time, check_instance_times, check_parents,
     check_critical_paths, check_value, check_walltime,
     check_estimates, check_machines, check_partitions, check_user_limits, check_rejections,
-    check_admission, check_capacity, check_machine_capacity, check_supply, check_stops,
-    check_preemption, check_failures, check_maintenance, check_row_order, check_timeline,
-    check_events, check_schedule, check_fcfs_order, check_limits, check_clocks, check_ledger,
-    check_sources, check_battery, check_reserve, check_machine_power, check_bills, check_metrics,
+    check_admission, check_late_jobs, check_capacity, check_machine_capacity, check_supply,
+    check_stops, check_preemption, check_failures, check_maintenance, check_row_order,
+    check_timeline, check_events, check_schedule, check_fcfs_order, check_limits, check_clocks,
+    check_ledger, check_sources, check_battery, check_reserve, check_machine_power, check_bills,
+    check_metrics,
 )  # fmt: skip
 CHECKS: Final[tuple[Callable[[AuditedRun], Check], ...]] = (*_OF_FILES, *_OF_JOBS)
 """Every check, in the order in which they are made and reported."""

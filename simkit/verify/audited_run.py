@@ -85,6 +85,21 @@ class AuditedRun(RunFolder):
         )
 
     @cached_property
+    def left_unstarted(self) -> pl.DataFrame:
+        """The jobs that were rejected after they had waited: ``job_id``, ``left_s``, ``reason``.
+
+        When each left is said by its event; how many events there are is for the rule on events.
+        """
+        said = self.tables["events"].filter(kind="rejected").unique("job_id", keep="first")
+        rejected = self.jobs.filter(
+            pl.col("status") == "rejected", pl.col("reason").str.contains("^(late|policy): ")
+        )
+        return rejected.unique("job_id", keep="first").join(
+            said.select("job_id", pl.col("time_s").alias("left_s")), on="job_id",
+            maintain_order="left",
+        ).select("job_id", "left_s", "reason")  # fmt: skip
+
+    @cached_property
     def segments(self) -> pl.DataFrame:
         """One row per (gang, attempt, start): ``count`` instances that start together.
 

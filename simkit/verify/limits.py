@@ -1,4 +1,4 @@
-"""Checks of admission, machines, partitions and rejections against the scenario's limits."""
+"""Checks of machines, partitions and the limits of a run against the scenario."""
 
 from __future__ import annotations
 
@@ -12,59 +12,6 @@ import polars as pl
 
 from simkit.verify.audit import Check
 from simkit.verify.audited_run import TASK, AuditedRun
-
-
-def _turned_away(run: AuditedRun) -> pl.Expr:
-    """Return which jobs admission turned away, from the reason of their rejection."""
-    if run.setting("admission", "backlog") is None:
-        return pl.lit(value=False)
-    return pl.col("reason").fill_null("").str.contains("backlog")
-
-
-def check_admission(run: AuditedRun) -> Check:
-    """Check that a job is turned away exactly if all slots and the whole backlog are taken.
-
-    If slots are refilled at once, waiting jobs fill the slots first and then the backlog. It is
-    full when as many jobs wait as there are slots and places in the backlog.
-    """
-    check = Check("admission", "a job is turned away exactly if the backlog is full")
-    backlog, slots = (run.setting("admission", key) for key in ("backlog", "slots"))
-    if backlog is None:
-        return check.skip("the backlog has no limit")
-    if reason := _why_not_followed(run):
-        return check.leave_out(reason)
-    jobs = run.jobs.with_columns(
-        (pl.col("status") == "rejected").alias("rejected"),
-        ((pl.col("status") == "rejected") & _turned_away(run)).alias("turned_away"),
-    ).sort("submit_time_s", "job_id")
-    check.examined = jobs.height
-    admitted = ~jobs["rejected"].to_numpy()
-    before = np.cumsum(admitted) - admitted
-    starts = np.sort(jobs.filter(~pl.col("rejected"))["start_time_s"].drop_nulls().to_numpy())
-    started = np.searchsorted(starts, jobs["submit_time_s"].to_numpy(), side="left")
-    places = np.inf if slots is None else float(slots + backlog)
-    counts = jobs.with_columns(pl.Series("waiting_before", before - started))
-    full = pl.col("waiting_before") >= places
-    check.add_rows("turned away, but the backlog has room", counts.filter("turned_away", ~full))
-    accepted = counts.filter(~pl.col("rejected"), full)
-    check.add_rows("admitted, but the backlog is full", accepted)
-    return check
-
-
-def _why_not_followed(run: AuditedRun) -> str:
-    """Return why the number of waiting jobs is not known; empty if it is."""
-    kinds = set(run.tables["events"]["kind"].to_list())
-    one_each = run.tasks["job_id"].is_unique().all() and run.tasks["gang"].all()
-    refill = run.setting("admission", "refill")
-    reasons = {
-        "the run is not complete": not run.complete,
-        "slots are refilled only at the next decision": refill != "at_once",
-        "jobs have several tasks, or instances that start one by one": not one_each,
-        "the policy may kill waiting jobs": run.policy_may_kill,
-        "jobs return to the queue": bool(kinds & {"reserved", "suspended", "lost"}),
-        "users' jobs are held back by partitions": limits_users(run),
-    }
-    return next((reason for reason, applies in reasons.items() if applies), "")
 
 
 def check_machines(run: AuditedRun) -> Check:
@@ -181,9 +128,11 @@ def _by_waiting_jobs(
         partitions: the partitions.
         fits: ``job_id`` and for each partition whether it admits the job but for the users' limit.
     """
-    left = pl.coalesce("start_time_s", "end_time_s").fill_null(inf)
-    jobs = run.jobs.unique("job_id", keep="first").sort("submit_time_s", "job_id")
-    jobs = jobs.select("job_id", "submit_time_s", USER, left, pl.col("status") != "rejected")
+    left = pl.coalesce("start_time_s", "end_time_s", "left_s").fill_null(inf)
+    jobs = run.jobs.join(run.left_unstarted, on="job_id", how="left", maintain_order="left")
+    jobs = jobs.unique("job_id", keep="first").sort("submit_time_s", "job_id")
+    taken = (pl.col("status") != "rejected") | pl.col("left_s").is_not_null()
+    jobs = jobs.select("job_id", "submit_time_s", USER, left, taken)
     rows = jobs.join(fits.unique("job_id", keep="first"), on="job_id", maintain_order="left")
     waiting: dict[tuple[int, Any], list[float]] = defaultdict(list)
     found = []
@@ -225,29 +174,6 @@ def _over_limits(partition: dict[str, Any]) -> pl.Expr:
         if partition.get(key) is not None:
             over = over | (pl.col(column) > partition[key]).fill_null(value=False)
     return over
-
-
-def check_rejections(run: AuditedRun) -> Check:
-    """Check that exactly those jobs are rejected that no partition admits."""
-    check = Check("rejections", "exactly the jobs that can never run are rejected")
-    # The rule "admission" is about jobs that admission turned away.
-    jobs = run.jobs.filter(~_turned_away(run) | (pl.col("status") != "rejected"))
-    rejected = pl.col("status") == "rejected"
-    check.examined = jobs.height
-    fits = (
-        tasks_by_partition(run)
-        .group_by("job_id", maintain_order=True)
-        .agg((pl.col("position") >= 0).all().alias("fits"), pl.col("known").all())
-    )
-    found = jobs.join(fits, on="job_id", how="left", maintain_order="left")
-    known = pl.col("known").fill_null(value=True)
-    fits_somewhere = pl.col("fits").fill_null(value=False)
-    check.add_rows("rejected, but it would fit", found.filter(rejected, fits_somewhere, known))
-    never = pl.col("start_time_s").is_null()  # other rules are about jobs that ran
-    check.add_rows(
-        "admitted, but it can never run", found.filter(~rejected, never, ~fits_somewhere, known)
-    )
-    return check
 
 
 def _room_for(run: AuditedRun, partition: dict[str, Any], tasks: pl.DataFrame) -> pl.Series:

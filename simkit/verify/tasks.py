@@ -172,7 +172,7 @@ def check_critical_paths(run: AuditedRun) -> Check:
     tasks = tasks.with_columns(pl.col("longest_s").fill_null(0.0)).with_row_index("row")
     check.examined = tasks.height + run.jobs.height
     parents = _known_parents(run)
-    _check_ready(tasks, parents, check)
+    _check_ready(run, tasks, parents, check)
     expected = _critical_paths(tasks, parents)
     rows = run.jobs.join(expected, on="job_id", how="left", maintain_order="left")
     over = pl.col("status").is_in(["finished", "killed"]) & pl.col("start_time_s").is_not_null()
@@ -208,11 +208,14 @@ def _known_parents(run: AuditedRun) -> pl.DataFrame | None:
     )
 
 
-def _check_ready(tasks: pl.DataFrame, parents: pl.DataFrame | None, check: Check) -> None:
+def _check_ready(
+    run: AuditedRun, tasks: pl.DataFrame, parents: pl.DataFrame | None, check: Check
+) -> None:
     """Check when each task was ready."""
     ready, submit = pl.col("ready_time_s"), pl.col("submit_time_s")
     run_at_all = pl.col("status") != "rejected"
-    check.add_rows("rejected, but it was ready", tasks.filter(~run_at_all, ready.is_not_null()))
+    refused = tasks.filter(~run_at_all).join(run.left_unstarted, on="job_id", how="anti")
+    check.add_rows("rejected, but it was ready", refused.filter(ready.is_not_null()))
     if parents is None:
         ends = tasks.group_by("job_id").agg(pl.col("end_time_s").drop_nulls().alias("ends"))
         rows = tasks.join(ends, on="job_id", how="left", maintain_order="left")

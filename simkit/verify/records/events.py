@@ -59,8 +59,16 @@ def _check_form(run: AuditedRun, events: pl.DataFrame, check: Check) -> None:
 
 
 def _check_rejected(run: AuditedRun, events: pl.DataFrame, check: Check) -> None:
-    jobs = run.jobs.filter(pl.col("status") == "rejected").select(
-        "job_id", pl.col("submit_time_s").alias("time_s"), pl.col("reason").alias("detail")
+    """Check that each has its event: at its submission, or not before it of those that waited."""
+    later = run.left_unstarted.select("job_id", "left_s")
+    jobs = run.jobs.filter(pl.col("status") == "rejected")
+    jobs = jobs.join(later, on="job_id", how="left", maintain_order="left")
+    early = jobs.filter(pl.col("left_s") < pl.col("submit_time_s"))
+    check.add_rows("rejected before it was submitted", early)
+    jobs = jobs.select(
+        "job_id",
+        pl.coalesce("left_s", "submit_time_s").alias("time_s"),
+        pl.col("reason").alias("detail"),
     )
     found = events.select("job_id", "time_s", "detail")
     _compare(check, found, jobs, "rejected")

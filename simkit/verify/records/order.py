@@ -2,7 +2,7 @@
 
 Jobs, tasks and allocations are in order of end: a row is written when it ends, the allocation
 first, then its task, then its job. So equal ends have the same order in the three tables. A
-rejected job is listed at its submission, and what has not ended comes last.
+rejected job is listed when it is rejected, and what has not ended comes last.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from simkit.verify.audited_run import TASK, AuditedRun
 def check_row_order(run: AuditedRun) -> Check:
     """Check the order of the rows of every table; those of power follow each other in time."""
     check = Check("row-order", "rows are in order of end or of time, alike in all tables")
-    submit = run.jobs.select("job_id", "submit_time_s").unique("job_id", keep="first")
-    tasks = run.tasks.join(submit, on="job_id", how="left", maintain_order="left")
+    when = pl.coalesce("left_s", "submit_time_s").alias("rejected_s")
+    rows = run.jobs.join(run.left_unstarted, on="job_id", how="left", maintain_order="left")
+    rows = rows.with_columns(when)
+    of_jobs = rows.select("job_id", "rejected_s").unique("job_id", keep="first")
+    tasks = run.tasks.join(of_jobs, on="job_id", how="left", maintain_order="left")
     end = pl.col("end_time_s")
-    rejected = pl.when(pl.col("status") == "rejected").then(pl.col("submit_time_s"))
+    rejected = pl.when(pl.col("status") == "rejected").then(pl.col("rejected_s"))
     never = pl.lit(float("inf"))
     listed = pl.coalesce(end, rejected, never)
     for name, table, time in (
-        ("jobs", run.jobs, listed),
+        ("jobs", rows, listed),
         ("tasks", tasks, listed),
         ("allocations", run.allocations, pl.coalesce(end, never)),
         ("events", run.tables["events"], pl.col("time_s")),

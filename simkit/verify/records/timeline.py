@@ -214,7 +214,8 @@ def _waiting(run: AuditedRun, time: Floats) -> Floats:
     An instance is placed by a start, but not by one that resumes it, and has to be placed again
     when its work is lost.
     """
-    ready = run.tasks.filter(pl.col("status") != "rejected", pl.col("ready_time_s").is_not_null())
+    ready = run.tasks.filter(pl.col("ready_time_s").is_not_null())
+    turned_away = ready.join(run.left_unstarted, on="job_id", maintain_order="left")
     pieces = run.pieces
     moving = pieces.filter(~pl.col("quiet"))
     first = pl.col("attempt").ne_missing(pl.col("attempt").shift(1).over(UNIT))
@@ -228,6 +229,7 @@ def _waiting(run: AuditedRun, time: Floats) -> Floats:
         placed.select(*TASK, pl.col("start_time_s").alias("time_s"), (-change).alias("change")),
         lost.select(*TASK, pl.col("end_time_s").alias("time_s"), change.alias("change")),
         killed.select(*TASK, pl.col("end_time_s").alias("time_s"), pl.lit(_GONE).alias("change")),
+        turned_away.select(*TASK, pl.col("left_s").alias("time_s"), pl.lit(_GONE).alias("change")),
     ]  # fmt: skip
     steps = (
         pl.concat(parts)

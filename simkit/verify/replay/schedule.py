@@ -266,6 +266,7 @@ def _other_system(run: AuditedRun) -> str:
             run.preempts and not run.retries_known and run.given_up.height > 0
         ),
         "jobs that are preempted go on later": run.pauses,
+        "late jobs leave": run.setting("admission", "late") == "leave",
         "power limits the capacity": run.power_limits_capacity,
         "; ".join(happened): bool(happened),
         "jobs have several tasks, no task, or bags": not one_gang_each(run),

@@ -700,6 +700,7 @@ admission:
   backlog: null
   refill: at_once
   order: fifo
+  late: stay
 scheduling:
   every: null
   step: null

@@ -51,6 +51,12 @@ def test_other_reasons_of_rejection_are_not_about_the_backlog(kit: Any, tmp_path
     assert set(world.audit(tmp_path / "run").found) == {"rejections", "events"}
 
 
+def test_an_order_rejects_nobody(kit: Any, tmp_path: Path) -> None:
+    world = queued(kit, "rejected")
+    world.set("jobs", world.row_of("jobs", job_id=4), reason="policy: too large")
+    assert "rejections" in world.audit(tmp_path / "run").found
+
+
 def test_without_a_backlog_nothing_may_be_turned_away(kit: Any, tmp_path: Path) -> None:
     world = queued(kit, "rejected", slots=None, backlog=None)
     audit = world.audit(tmp_path / "run")

@@ -1,0 +1,160 @@
+"""Jobs that are rejected after they have waited: by the policy, or because they are late."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from simkit.engine.admission import AdmissionRule
+from simkit.engine.simulation import Rules
+from simkit.errors import PolicyError, ScenarioError
+from simkit.policy import Place, Reject, Suspend
+
+ENDS = "job_id start_time_s status reason"
+
+
+def leaving(slots=None, backlog=None, refill="at_once") -> Rules:
+    return Rules(admission=AdmissionRule(slots, backlog, refill, late="leave"))
+
+
+def with_qos(workload, qos):
+    return workload.with_columns(qos=np.array(qos, dtype=float))
+
+
+def rejecting(wanted):
+    """Return a policy that rejects some tasks, by index, and starts what fits of the others."""
+
+    def schedule(state):
+        for task in state.queue:
+            if task.index in wanted:
+                yield Reject(task, "not this one")
+            elif on := state.fit(task):
+                yield Place(task, on)
+
+    return schedule
+
+
+def test_a_rejected_job_never_runs_and_its_reason_is_kept(simulate, rigid):
+    run = simulate(rejecting({1}), rigid((0, 5, 4), (1, 5, 4), (2, 5, 4)))
+    assert run.rows("jobs", ENDS, by="job_id") == [
+        (0, 0.0, "finished", ""), (1, None, "rejected", "policy: not this one"),
+        (2, 5.0, "finished", ""),
+    ]  # fmt: skip
+    assert run.rows("events", "time_s kind job_id detail") == [
+        (1.0, "rejected", 1, "policy: not this one")
+    ]
+    assert run.rows("tasks", "task_id ready_time_s", by="task_id")[1] == (1, 1.0)
+
+
+def test_the_slot_of_a_rejected_job_is_filled_in_the_same_decision(simulate, rigid):
+    rules = Rules(admission=AdmissionRule(slots=1))
+    run = simulate(rejecting({0, 1}), rigid((0, 5, 4), (0, 5, 4), (0, 5, 4)), rules=rules)
+    assert run.starts() == {0: None, 1: None, 2: 0.0}
+
+
+def test_the_whole_job_is_rejected(simulate, make_jobs, a_gang):
+    run = simulate(rejecting({1}), make_jobs((0, a_gang(4, 5)), (1, a_gang(4, 5), a_gang(2, 5))))
+    assert run.rows("jobs", "job_id status", by="job_id") == [(0, "finished"), (1, "rejected")]
+    assert run.rows("tasks", "task_id status", by="task_id") == [
+        (0, "finished"), (1, "rejected"), (2, "rejected"),
+    ]  # fmt: skip
+
+
+def test_a_job_of_which_something_has_started_is_not_rejected(simulate, make_jobs, a_gang):
+    def schedule(state):
+        first, second = state.queue.tasks
+        yield Place(first, state.fit(first))
+        yield Reject(second)
+
+    with pytest.raises(PolicyError, match=r"cannot be rejected: task 0 has started.*use Kill"):
+        simulate(schedule, make_jobs((0, a_gang(1, 5), a_gang(1, 5))))
+
+
+def test_a_reserved_part_stands_in_the_way(simulate, make_jobs, a_gang):
+    def schedule(state):
+        first, second = state.queue.tasks
+        yield Place(first, state.fit(first), 10.0)
+        yield Reject(second)
+
+    with pytest.raises(PolicyError, match="task 0 has started or is reserved"):
+        simulate(schedule, make_jobs((0, a_gang(1, 5), a_gang(1, 5))))
+
+
+def test_only_what_waits_is_rejected(simulate, rigid):
+    def schedule(state):
+        for task in list(state.queue):
+            yield Place(task, state.fit(task))
+            yield Reject(task)
+
+    with pytest.raises(PolicyError, match="is not waiting, so its job cannot be rejected"):
+        simulate(schedule, rigid((0, 5, 4)))
+
+
+def test_what_has_lost_its_work_is_not_rejected(simulate, rigid):
+    def schedule(state):
+        for allocation in list(state.running):
+            yield Suspend(allocation, keep_work=False)
+        for task in list(state.queue):
+            if state.now:
+                yield Reject(task)
+            else:
+                yield Place(task, state.fit(task))
+
+    with pytest.raises(PolicyError, match="it has started or is reserved; use Kill"):
+        simulate(schedule, rigid((0, 5, 4), (2, 5, 4)))
+
+
+# ---- late jobs ----------------------------------------------------------------------------------
+
+
+def test_late_jobs_leave_at_the_first_decision_that_is_too_late(simulate, rigid, greedy):
+    # 5 s with a quality of service of 0.5 are due 10 s after the submission: start by 5 s
+    work = with_qos(rigid((0, 4, 4), (0, 5, 4), (0, 5, 4), (9, 1, 1)), [1, 0.5, 0.5, 1])
+    run = simulate(greedy, work, rules=leaving())
+    late = "late: it can no longer end in time"
+    assert run.rows("jobs", ENDS, by="job_id") == [
+        (0, 0.0, "finished", ""), (1, 4.0, "finished", ""), (2, None, "rejected", late),
+        (3, 9.0, "finished", ""),
+    ]  # fmt: skip
+    assert run.rows("events", "time_s kind job_id") == [(9.0, "rejected", 2)]
+
+
+def test_a_start_at_the_last_instant_is_in_time(simulate, rigid, greedy):
+    work = with_qos(rigid((0, 5, 4), (0, 5, 4)), [1, 0.5])
+    run = simulate(greedy, work, rules=leaving())
+    assert run.starts() == {0: 0.0, 1: 5.0}
+
+
+def test_late_jobs_of_the_backlog_leave_before_they_are_seen(simulate, rigid):
+    seen = []
+
+    def schedule(state):
+        seen.append((state.now, [task.index for task in state.queue]))
+        for task in state.queue:
+            if on := state.fit(task):
+                yield Place(task, on)
+
+    for refill in ("at_once", "next_decision"):
+        seen.clear()
+        work = with_qos(rigid((0, 8, 4), (0, 1, 4), (0, 1, 4), (0, 9, 4)), [1, 0.5, 0.5, 0.5])
+        run = simulate(schedule, work, rules=leaving(slots=1, refill=refill))
+        assert run.starts() == {0: 0.0, 1: None, 2: None, 3: 8.0}
+        assert (8.0, [3]) in seen
+        assert run.rows("events", "time_s kind job_id", by="job_id") == [
+            (8.0, "rejected", 1), (8.0, "rejected", 2),
+        ]  # fmt: skip
+
+
+def test_deadlines_count_as_well(simulate, rigid, greedy):
+    work = rigid((0, 5, 4), (0, 5, 4)).with_columns(deadline_s=np.array([np.inf, 9.0]))
+    assert simulate(greedy, work, rules=leaving()).starts() == {0: 0.0, 1: None}
+
+
+def test_without_quality_or_deadlines_nobody_can_be_late(simulate, rigid, greedy):
+    with pytest.raises(ScenarioError, match="neither deadlines nor a quality of service"):
+        simulate(greedy, rigid((0, 5, 4)), rules=leaving())
+
+
+def test_an_unknown_word_is_refused():
+    with pytest.raises(ScenarioError, match="late is 'go'; it is stay or leave"):
+        AdmissionRule(late="go")

@@ -7,14 +7,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from math import floor, inf
 from typing import Final, Literal, Protocol, get_args
 
 from simkit.engine.user_limits import UserLimits
 from simkit.errors import ScenarioError
 from simkit.policy.queue import TaskQueue
 from simkit.policy.task import Task
-from simkit.units import TIME_GRID
 from simkit.workload import Workload
 from simkit.workload.cluster import Partition
 
@@ -134,30 +132,13 @@ LATE: Final = "late: it can no longer end in time"
 """The reason of the rejection of a job that leaves."""
 
 
-class Lateness:
-    """Tells which waiting tasks can no longer end in time, by their estimate.
-
-    In time: by the deadline, and by submit + estimate / quality of service, as far as the jobs have
-    them.
-    """
-
-    def __init__(self, workload: Workload) -> None:
-        """Raises ScenarioError if the jobs have neither deadlines nor a quality of service."""
-        self._has_qos = bool(len(workload.qos))
-        if len(workload) and not (self._has_qos or len(workload.deadline_s)):
-            raise ScenarioError(
-                "admission: late is leave, but the jobs have neither deadlines nor a quality of "
-                "service; add a section `value`, or let them stay"
-            )
-
-    def latest_start_s(self, task: Task) -> float:
-        """Return when a task must start, on the trace's clock, rounded down to the grid of time."""
-        due = min(task.deadline_s, task.due_s if self._has_qos else inf)
-        return due if due == inf else floor((due - task.estimate_s) / TIME_GRID) * TIME_GRID
-
-    def is_late(self, task: Task, now: float) -> bool:
-        """Return whether a start now would be too late."""
-        return now > self.latest_start_s(task)
+def check_lateness(workload: Workload) -> None:
+    """Raise ScenarioError if jobs cannot be late: no deadline, no quality of service."""
+    if len(workload) and not (len(workload.qos) or len(workload.deadline_s)):
+        raise ScenarioError(
+            "admission: late is leave, but the jobs have neither deadlines nor a quality of "
+            "service; add a section `value`, or let them stay"
+        )
 
 
 class _AllHeld:

@@ -18,7 +18,7 @@ from itertools import chain
 from math import inf, nan
 from typing import Any, Literal
 
-from simkit.engine.admission import LATE, AdmissionRule, Lateness
+from simkit.engine.admission import LATE, AdmissionRule, check_lateness
 from simkit.engine.events import Event, Rank
 from simkit.engine.execution import Execution
 from simkit.engine.observer import Observer
@@ -178,9 +178,9 @@ class Simulation:
         self._closed = False
         self.decisions_made = 0
         self._progress = (0, 0)
-        late = self.rules.admission.late == "leave"
-        self._lateness = Lateness(workload) if late else None
-        self._admission.turns_away = self._leaves_if_late if late else None
+        if self.rules.admission.late == "leave":
+            check_lateness(workload)
+            self._admission.turns_away = self._leaves_if_late
         self._actions: dict[type, Callable[[Any], None]] = {
             Cancel: self._reservations.cancel,
             WakeAt: self._wake_at,
@@ -270,7 +270,7 @@ class Simulation:
         reserved = state.reservations
         free, limited = system.room.total_free(), admission.limited
         periodic, keeps = self._period is not None, recorder.keeps_timeline
-        lateness = self._lateness
+        late_leave = admission.turns_away is not None
         for now in self._instants():
             if not system.changed:
                 continue
@@ -285,7 +285,7 @@ class Simulation:
                 self._ticked = False
             if limited and held:
                 admission.refill()
-            if lateness is not None:
+            if late_leave:
                 self._let_late_jobs_leave()
             self.decisions_made = made = made + 1
             known, over = len(arrived), len(ended)
@@ -409,8 +409,7 @@ class Simulation:
 
     def _leaves_if_late(self, task: Task) -> bool:
         """Reject a task's job if it is late and nothing of it has begun; return whether it was."""
-        assert self._lateness is not None
-        if not self._lateness.is_late(task, self.now):
+        if self.now <= task.latest_start_s:
             return False
         if self._begun(self._books.job_of(task)) is not None:
             return False

@@ -50,8 +50,9 @@ class TaskWorths:
             self._per_second(rows), self._fixed(jobs), self._shares(rows),
             strict=False,
         )  # fmt: skip
+        has_qos = bool(len(load.qos))
         for task, qos, deadline, per_second, fixed, share in columns:
-            task.qos = qos
+            task.qos, task.has_qos = qos, has_qos
             task.deadline_s = deadline
             task.value_per_s = per_second
             task.fixed_value = fixed

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from math import inf
+from math import floor, inf
 from typing import Final, NamedTuple
+
+from simkit.units import TIME_GRID
 
 Placement = tuple[tuple[int, int], ...]
 """Where instances go: pairs of (machine, number of instances)."""
@@ -45,6 +47,8 @@ class Task:
     # What only jobs with a value have; set after construction, where the workload has them.
     qos = 1.0
     """Quality of service that its user asks for, in (0, 1]; see `simkit.workload.value`."""
+    has_qos = False
+    """Whether its user asks for a quality of service; else `qos` is 1 and says nothing."""
     value_per_s = 0.0
     """Worth of a second of its run time; 0 where the job's worth does not depend on it."""
     fixed_value = 0.0
@@ -111,6 +115,15 @@ class Task:
     def due_s(self) -> float:
         """When its quality of service is violated, by its estimate."""
         return self.submit_time_s + self.estimate_s / self.qos
+
+    @property
+    def latest_start_s(self) -> float:
+        """When it must start to end in time, by its estimate, rounded down to the grid of time.
+
+        In time: by its deadline, and before its quality of service is violated; inf without both.
+        """
+        due = min(self.deadline_s, self.due_s) if self.has_qos else self.deadline_s
+        return due if due == inf else floor((due - self.estimate_s) / TIME_GRID) * TIME_GRID
 
     @property
     def value_density(self) -> float:

@@ -264,7 +264,7 @@ class SlottedAgent:
         tracker.update(state)
         tracker.refuse_too_long(f"agent {self.name}", "train an agent with a longer horizon")
         placed = False
-        while (place := self._actions.place(state, self._choose(state))) is not None:
+        while (place := self._actions.action_of(state, self._choose(state))) is not None:
             yield place
             tracker.update(state)
             placed = True

@@ -92,7 +92,7 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         observation_arguments: Mapping[str, Any] | None = None,
         reward_arguments: Mapping[str, Any] | None = None,
         slots: int | None = None,
-        horizon: int = 20,
+        horizon: int | None = None,
         max_length: int = 15,
         backlog_shown: int = 60,
         memory: int = 10,
@@ -117,13 +117,15 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             observation_arguments: arguments of the encoder.
             reward_arguments: arguments of the reward.
             slots: M; None: `admission.slots` of the scenario, or 10 outside of slotted time.
-            horizon: steps ahead that are planned; this and the next four are for slotted scenarios.
+            horizon: steps ahead that are planned; None: 48 of a ready pool, else 20. This and the
+                next four are for slotted scenarios.
             max_length: steps of the longest task.
             backlog_shown: tasks behind the slots that an observation can count.
             memory: the steps since the last arrival are counted up to this number.
             unit: amount of a resource in a unit, one number for all resources or one for each.
             actions: what an action does: ``slots`` in slotted time, else ``start``, ``next-head``
-                or ``pick``, see `simkit.learning.actions`; None: ``slots`` or ``start``.
+                or ``pick``, see `simkit.learning.actions`; ``classes`` or ``ready-pool``; None:
+                ``slots`` or ``start``.
             action_arguments: arguments of the actions.
             episode: each episode replays a window of the log: ``jobs`` in a row, ``from``
                 ``"train"``, ``"held_out"`` or ``"all"``, and what is ``held_out``; None: all jobs.
@@ -243,12 +245,12 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
         if self._over:
             raise gymnasium.error.ResetNeeded("the episode is over; call reset")
         state, number = episode.state, action_number(action)
-        place = self._actions.place(state, number) if self._decides else None
+        meant = self._actions.action_of(state, number) if self._decides else None
         reward = 0.0
-        if place is None:
+        if meant is None:
             goes_on = self._actions.goes_on(state)
         else:
-            episode.apply(place)
+            episode.apply(meant)
             goes_on = not self._actions.asks(state)
         if goes_on:
             self._decides = self._decides and self._go_on(episode)

@@ -30,7 +30,7 @@ _EXACT = 24
 _POWERS = 2 ** np.arange(_EXACT, dtype=np.float32)
 
 
-def _packed(free: Bools) -> npt.NDArray[np.uint64 | np.uint32]:
+def packed(free: Bools) -> npt.NDArray[np.uint64 | np.uint32]:
     """Return (…, A) numbers of which bit t is set where step t of (T, …, A) is free, T <= BITS.
 
     A sum of powers of two, as a product of matrices, which takes a tenth of the time of
@@ -48,7 +48,7 @@ def _packed(free: Bools) -> npt.NDArray[np.uint64 | np.uint32]:
     return bits.reshape(shape)
 
 
-def _first_run(bits: npt.NDArray[Any], length: Small) -> Ints:
+def first_run(bits: npt.NDArray[Any], length: Small) -> Ints:
     """Return (…, A) the place of the first `length` bits in a row that are set; -1: none.
 
     A bit and its neighbour make a run of two, two such runs one of four, and so on: with each
@@ -63,7 +63,7 @@ def _first_run(bits: npt.NDArray[Any], length: Small) -> Ints:
     return np.where((bits > 0) & (length > 0), place, np.int8(-1))
 
 
-def _first_run_of_many(free: Small, length: Small) -> Ints:
+def first_run_of_many(free: Small, length: Small) -> Ints:
     """Return (…, A) the first of `length` steps in a row that are free in (T, …, A); -1: none."""
     run = np.zeros_like(length)  # steps in a row that are free, up to this one
     longest = np.zeros_like(length)
@@ -108,8 +108,8 @@ class ReplicaGrid:
         """
         free = self._room(size, rows)
         if len(free) <= BITS:
-            return _first_run(_packed(free), length)
-        return _first_run_of_many(free.astype(self.dtype), length)
+            return first_run(packed(free), length)
+        return first_run_of_many(free.astype(self.dtype), length)
 
     def _room(self, size: Small, rows: Ints | slice) -> Bools:
         """Return (usable steps, …, A) whether a task could hold each single step."""

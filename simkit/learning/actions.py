@@ -53,14 +53,14 @@ class Actions(Protocol):
         """Return whether there is anything that the agent may choose now."""
         return True
 
-    def place(self, state: State, action: int) -> Place | None:
-        """Return the placement that an action means; None: nothing is placed.
+    def action_of(self, state: State, number: int) -> Action | None:
+        """Return what a number means, mostly a placement; None: nothing is done.
 
         Raises PolicyError for a number that is not an action.
         """
 
     def goes_on(self, state: State) -> bool:
-        """Return whether time goes on, after an action that placed nothing."""
+        """Return whether time goes on, after a number that did nothing."""
         return True
 
     def end(self, state: State) -> Iterable[Action]:
@@ -90,14 +90,14 @@ class SlotActions(Actions):
     def update(self, state: State) -> None:
         self._tracker.update(state)
 
-    def place(self, state: State, action: int) -> Place | None:
+    def action_of(self, state: State, number: int) -> Place | None:
         void = self.count - 1
-        if not 0 <= action <= void:
+        if not 0 <= number <= void:
             raise PolicyError(
-                f"action {action} is not one of 0 … {void}: one for each slot, and {void} to let "
+                f"action {number} is not one of 0 … {void}: one for each slot, and {void} to let "
                 "time go on"
             )
-        return None if action == void else self._tracker.place(action)
+        return None if number == void else self._tracker.place(number)
 
     def mask(self, state: State) -> Mask:
         return self._tracker.possible()
@@ -131,8 +131,8 @@ class QueueActions(Actions):
     def begin(self, state: State) -> Iterable[Action]:
         return resumptions(state) if state.suspended else ()
 
-    def place(self, state: State, action: int) -> Place | None:
-        task = self._chosen(state, action)
+    def action_of(self, state: State, number: int) -> Place | None:
+        task = self._chosen(state, number)
         on = None if task is None else state.fit(task)
         return None if task is None or on is None else Place(task, on)
 
@@ -255,8 +255,8 @@ class NextHead(_AroundHead):
     def asks(self, state: State) -> bool:
         return self.head is None and bool(state.queue.tasks)
 
-    def place(self, state: State, action: int) -> Place | None:
-        task = self._taken(state, action)
+    def action_of(self, state: State, number: int) -> Place | None:
+        task = self._taken(state, number)
         if task is None:
             return None
         on = self._fit(state, task)
@@ -346,10 +346,10 @@ class Pick(_AroundHead):
             ]
         return self._admitted
 
-    def place(self, state: State, action: int) -> Place | None:
+    def action_of(self, state: State, number: int) -> Place | None:
         if self._place is None:
-            return self._before_head(state, action)
-        task, self._admitted = self._chosen(state, action), None
+            return self._before_head(state, number)
+        task, self._admitted = self._chosen(state, number), None
         on = None if task is None or task is self.head else self._place.fit(task)
         if task is None or on is None:
             self._over = True

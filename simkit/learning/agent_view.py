@@ -15,6 +15,7 @@ from simkit.learning.actions import ACTIONS, Actions, SlotActions, make_actions
 from simkit.learning.classes.actions import classes_of
 from simkit.learning.encoder import Encoder
 from simkit.learning.observation import make_encoder
+from simkit.learning.ready_pool.actions import ready_pool_of
 from simkit.learning.slotted import slotted_model
 from simkit.learning.slotted_tracker import SlottedTracker
 from simkit.plugins import instantiate
@@ -23,6 +24,9 @@ from simkit.scenario import Scenario
 
 OF_QUEUE = frozenset({"queue-table", "queue-set"})
 """Observations with a row for each waiting task."""
+STEPS_AHEAD = 20
+"""Of slots and of classes, if nobody says how many are planned."""
+_WAITING_SHOWN = 144
 DEFAULT_SLOTS = 10
 """Waiting tasks to choose from, if neither scenario nor caller gives a number."""
 
@@ -38,8 +42,9 @@ class AgentView:
     """Arguments of the encoder."""
     slots: int | None = None
     """M; None: `admission.slots` of the scenario, or 10 outside of slotted time and of classes."""
-    horizon: int = 20
-    """Steps ahead that are planned; this and the next four are for slotted scenarios."""
+    horizon: int | None = None
+    """Steps ahead that are planned; None: 48 of a ready pool, else 20. This and the next four are
+    for slotted scenarios; classes and the ready pool have a horizon as well."""
     max_length: int = 15
     """Steps of the longest task."""
     backlog_shown: int = 60
@@ -50,8 +55,8 @@ class AgentView:
     """Amount of a resource in a unit, one number for all resources or one for each."""
     actions: str | None = None
     """What an action does: ``slots`` in slotted time, else ``start``, ``next-head`` or ``pick``,
-    see `simkit.learning.actions`; or ``classes``, see `simkit.learning.classes.actions`; None:
-    ``slots`` or ``start``."""
+    see `simkit.learning.actions`; ``classes``, see `simkit.learning.classes.actions`; or
+    ``ready-pool``, see `simkit.learning.ready_pool.actions`; None: ``slots`` or ``start``."""
     action_arguments: Mapping[str, Any] | None = None
     """Arguments of the actions."""
 
@@ -67,6 +72,8 @@ class AgentView:
             )
         if self.actions == "classes":
             return self._classes(scenario, info)
+        if self.actions == "ready-pool":
+            return self._ready_pool(scenario, info)
         if scenario.scheduling.step is None:
             if self.actions == "slots":
                 raise ScenarioError(
@@ -78,8 +85,9 @@ class AgentView:
             return actions, self._encoder("queue-table", info, None, slots)
         self._check_slotted()
         model = slotted_model(
-            scenario, info, slots=self.slots, horizon=self.horizon, max_length=self.max_length,
-            backlog_shown=self.backlog_shown, memory=self.memory, unit=self.unit,
+            scenario, info, slots=self.slots, horizon=self.horizon or STEPS_AHEAD,
+            max_length=self.max_length, backlog_shown=self.backlog_shown, memory=self.memory,
+            unit=self.unit,
         )  # fmt: skip
         tracker = SlottedTracker(model)
         return SlotActions(tracker), self._encoder("deeprm-compact", info, tracker, model.slots)
@@ -87,11 +95,7 @@ class AgentView:
     def _classes(self, scenario: Scenario, info: SystemInfo) -> tuple[Actions, Encoder]:
         """Return actions and encoder of burst classes, on any cluster."""
         what, given = "action_arguments of 'classes'", dict(self.action_arguments or {})
-        if self.observation_arguments:
-            raise ScenarioError(
-                f"observation_arguments {dict(self.observation_arguments)}: observations of burst "
-                "classes take none; leave that out"
-            )
+        self._refuse_observation_arguments("burst classes")
         step = scenario.scheduling.step
         if step is not None:
             given.setdefault("step", step)
@@ -99,11 +103,38 @@ class AgentView:
             "observation": self.observation,
             "info": info,
             "classes": self.slots or DEFAULT_SLOTS,
-            "horizon": self.horizon,
+            "horizon": self.horizon or STEPS_AHEAD,
             "backlog_shown": self.backlog_shown,
         }
         made: tuple[Actions, Encoder] = instantiate(what, classes_of, given, own)
         return made
+
+    def _ready_pool(self, scenario: Scenario, info: SystemInfo) -> tuple[Actions, Encoder]:
+        """Return actions and encoder of a ready pool, on any cluster."""
+        given, admission = dict(self.action_arguments or {}), scenario.admission
+        self._refuse_observation_arguments("a ready pool")
+        if scenario.scheduling.step is not None:
+            given.setdefault("step", scenario.scheduling.step)
+        if self.horizon is not None:
+            given.setdefault("horizon", self.horizon)
+        given.setdefault("waiting", admission.backlog or _WAITING_SHOWN)
+        own = {
+            "observation": self.observation,
+            "info": info,
+            "in_time": admission.late == "leave",
+            "ready": self.slots or admission.slots or DEFAULT_SLOTS,
+        }
+        made: tuple[Actions, Encoder] = instantiate(
+            "action_arguments of 'ready-pool'", ready_pool_of, given, own
+        )
+        return made
+
+    def _refuse_observation_arguments(self, what: str) -> None:
+        if self.observation_arguments:
+            raise ScenarioError(
+                f"observation_arguments {dict(self.observation_arguments)}: observations of {what} "
+                "take none; leave that out"
+            )
 
     def _check_slotted(self) -> None:
         """Raise ScenarioError for actions other than slotted time's."""

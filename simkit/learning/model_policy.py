@@ -139,9 +139,9 @@ class ModelPolicy:
         actions.update(state)
         yield from actions.begin(state)
         while actions.asks(state):
-            place = actions.place(state, self._choose(state))
-            if place is not None:
-                yield place
+            meant = actions.action_of(state, self._choose(state))
+            if meant is not None:
+                yield meant
                 actions.update(state)
             elif actions.goes_on(state):
                 break

@@ -53,15 +53,15 @@ class ClassActions(Actions):
         self._tracker.update(state)  # time has gone on, or something was placed
         return bool(self.mask(state)[:-1].any())
 
-    def place(self, state: State, action: int) -> Place | None:
-        if not 0 <= action < self.count:
+    def action_of(self, state: State, number: int) -> Place | None:
+        if not 0 <= number < self.count:
             raise PolicyError(
-                f"action {action} is not one of 0 … {self.count - 1}: one for each class, and "
+                f"action {number} is not one of 0 … {self.count - 1}: one for each class, and "
                 f"{self.count - 1} to let time go on"
             )
-        if action == self.count - 1:
+        if number == self.count - 1:
             return None
-        place = self._tracker.place(action)
+        place = self._tracker.place(number)
         later = place is not None and place.start is not None
         return None if later and self._now_alone else place
 

@@ -86,7 +86,7 @@ def test_lockstep_is_the_simulation(jobs, rate, starts, patience, seed):
             action = int(rng.choice(np.flatnonzero(mask)))
             if mask[-1] and rng.random() < 0.5:
                 action = MODEL.slots
-            placement = actions.place(state, action)
+            placement = actions.action_of(state, action)
             if placement is not None:
                 simulation.apply(placement)
             games.step(np.array([action]))

@@ -92,7 +92,7 @@ def assert_equal_runs(model: Slotted, jobs: Workload, rng: np.random.Generator) 
             numbers = slot_set(view, env.slot_facts(), model)[0]
             assert numbers.tolist() == encoder.encode(state).tolist()
             action = int(rng.integers(model.actions))
-            placement = actions.place(state, action)
+            placement = actions.action_of(state, action)
             if placement is not None:
                 simulation.apply(placement)
             (paid,) = env.step([action])

@@ -14,11 +14,11 @@ def test_bits_find_the_windows_that_a_pass_over_the_steps_finds(steps, share):
     rng = np.random.default_rng(steps)
     free = rng.random((steps, 5, 200)) < share
     length = rng.integers(0, steps + 2, (5, 200)).astype(np.int16)
-    bits = replicas._first_run(replicas._packed(free), length)
-    passed = replicas._first_run_of_many(free.astype(np.int16), length)
+    bits = replicas.first_run(replicas.packed(free), length)
+    passed = replicas.first_run_of_many(free.astype(np.int16), length)
     assert (bits == passed).all()
 
 
 def test_no_replica_at_all():
     free, length = np.zeros((7, 0), np.bool_), np.zeros(0, np.int16)
-    assert replicas._first_run(replicas._packed(free), length).shape == (0,)
+    assert replicas.first_run(replicas.packed(free), length).shape == (0,)

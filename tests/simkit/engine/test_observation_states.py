@@ -230,7 +230,7 @@ def test_encoders_and_mask_of_a_slotted_run(begin_deeprm, seed):
             mask = actions.mask(state)
             assert mask.tolist() == [*(fits(view, model, m) for m in range(10)), True]
             action = int(rng.integers(11))
-            place = actions.place(state, action)
+            place = actions.action_of(state, action)
             assert (place is not None) == (mask[action] and action != model.slots)
             if place is None:
                 break

@@ -110,7 +110,7 @@ def test_a_bag_starts_as_far_as_it_fits() -> None:
     actions.reset(simulation.info)
     for state in simulation.decisions():
         while actions.asks(state):
-            place = actions.place(state, int(np.argmax(actions.mask(state))))
+            place = actions.action_of(state, int(np.argmax(actions.mask(state))))
             assert place is not None
             simulation.apply(place)
     simulation.recorder.flush()

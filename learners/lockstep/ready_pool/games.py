@@ -1,0 +1,370 @@
+"""Lock-step games of a ready pool: N replicas of a green datacenter, an hour at a time.
+
+The dissertation on power-modulated datacenters ("RARE", University of Virginia, 2023, chapters 3
+and 4). Time stands still while the agent places, or rejects, jobs of the ready pool; it goes on by
+an hour when it does nothing. Where nothing can be done, hours pass by themselves. Each replica
+plays as the simulation does with ``SchedulingEnv(actions="ready-pool")``.
+
+Arrays of state have the replica as their last axis, so that they are dense along it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import PolicyError
+from simkit.learners.lockstep import NEVER
+from simkit.learners.lockstep.ready_pool.streams import JobStreams
+from simkit.learners.lockstep.replicas import BITS, first_run, first_run_of_many, packed
+from simkit.learning.ready_pool.actions import Advance
+from simkit.learning.ready_pool.observation import ReadyPool, ReadyView
+
+__all__ = ["Passed", "ReadyGames"]
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What one step did in A replicas."""
+
+    job: Ints
+    """(A,) the job that was placed; -1: none."""
+    ahead: Ints
+    """(A,) hours until it starts."""
+    hours: Ints
+    """(A,) hours that have passed."""
+    waited: Ints
+    """(A,) waiting jobs, summed over these hours."""
+
+
+class ReadyGames:
+    """N games, each of a stream of jobs, until a given hour or until all jobs are placed or gone.
+
+    The results are in `start` and `rejected`, whatever the state of the game.
+    """
+
+    active: Ints
+    """(A,) games that go on, ascending."""
+    start: Ints
+    """(N, J) hour in which each job starts, which may be to come; -1: it does not."""
+    rejected: Ints
+    """(N, J) hour in which each job was rejected; -1: it was not."""
+    decisions: Ints
+    """(N,) actions taken so far."""
+    hours: Ints
+    """(N,) hours that have passed."""
+
+    def __init__(
+        self,
+        pool: ReadyPool,
+        streams: JobStreams,
+        replicas: int = 1,
+        *,
+        hours: int,
+        late_leave: bool = False,
+        reject: bool = False,
+        advance: Advance = "no-op",
+        backlog: int | None = 144,
+    ) -> None:
+        """Begin all games.
+
+        Args:
+            pool: the dimensions.
+            streams: S of them; game n plays stream n // replicas.
+            replicas: how many games of each stream.
+            hours: a game is over then.
+            late_leave: whether jobs that can no longer end in time leave.
+            reject: whether jobs may be rejected.
+            advance: when time goes on; see `simkit.learning.ready_pool.actions`.
+            backlog: jobs that may wait behind the ready pool; None: any number.
+        """
+        self.pool, self.streams = pool, streams
+        self._replicas, self._limit = replicas, hours
+        self._late_leave, self._rejects, self._each = late_leave, reject, advance == "each"
+        self.count = pool.ready + (pool.ready if reject else 0) + 1
+        games, jobs = len(streams) * replicas, streams.enter.shape[1]
+        self._backlog = jobs if backlog is None else backlog
+        self.active = np.arange(games)
+        self.start, self.rejected = np.full((2, games, jobs), -1)
+        self.decisions, self.hours = np.zeros((2, games), np.int64)
+        never = np.full((len(streams), 1), NEVER)
+        self._enter = np.concatenate((streams.enter, never), axis=1)
+        self._units = np.array(streams.capacity)
+        self._set = self.active // replicas
+        self._next = np.zeros(games, np.int64)  # the job that is submitted next
+        self._now = np.zeros(games, np.int64)
+        self._job = np.full((pool.ready, games), -1)  # of the ready pool, in order of submission
+        self._queue = np.empty((games, jobs), np.int64)  # read at the head, written at the tail
+        self._head = np.zeros(games, np.int64)
+        self._behind = np.zeros(games, np.int64)  # jobs in the queue
+        self._reserved = np.zeros((pool.horizon, games), np.int64)  # jobs that start then
+        self._free = self._powered_ahead(np.arange(pool.horizon)[:, None])
+        self._share = self._free[0] / self._units[0]  # (H, A) of the pool that has power
+        shape = pool.ready, games
+        self._length, self._slack, self._start = np.zeros((3, *shape), np.int64)
+        self._size = np.zeros((len(streams.capacity), *shape), np.int64)
+        self._arrive(np.arange(games))
+        self._settle(np.zeros(games, np.int64), np.zeros(games, np.int64))
+
+    def _powered_ahead(self, ahead: Ints) -> Ints:
+        """Return (R, K, A) units with power some (K, 1) hours ahead."""
+        powered = self.streams.powered
+        hour = np.minimum(self._now + ahead, powered.shape[1] - 1)
+        return np.moveaxis(powered[self._set, hour], -1, 0)
+
+    # ---- what is seen ---------------------------------------------------------------------------
+
+    def _look(self, rows: Ints) -> None:
+        """Note what the jobs of some ready pools ask for, and when each may start."""
+        streams, sets = self.streams, self._set[rows]
+        job = self._job[:, rows]
+        there, job = job >= 0, np.maximum(job, 0)
+        length = np.where(there, streams.length[sets, job], 0)
+        size = np.moveaxis(streams.size[sets, job], -1, 0)
+        last = streams.last_start[sets, job]
+        slack = np.minimum(last - self._now[rows], self.pool.horizon)
+        slack[last == NEVER] = self.pool.horizon
+        self._length[:, rows], self._slack[:, rows] = length, slack
+        self._size[:, :, rows] = size
+        self._start[:, rows] = self._earliest(rows, length, size, slack)
+
+    def _earliest(self, rows: Ints, length: Ints, size: Ints, slack: Ints) -> Ints:
+        """Return (P, K) the first hour ahead at which each job may start; -1: none."""
+        free = self._free[:, :, rows]
+        room: Bools = free[0, :, None] >= size[0]  # (H, P, K)
+        for of_resource, asked in zip(free[1:], size[1:], strict=True):
+            room &= of_resource[:, None] >= asked
+        if self.pool.horizon <= BITS:
+            found = first_run(packed(room), length)
+        else:
+            found = first_run_of_many(room.astype(np.int64), length)
+        latest = np.minimum(self.pool.max_start, slack if self._late_leave else self.pool.horizon)
+        return np.where(found <= latest, found, -1)
+
+    def view(self) -> ReadyView:
+        """Return what the active games show, with A as the leading axis."""
+        streams, units = self.streams, self._units
+        rows, job = self._set, np.maximum(self._job, 0)
+        there = self._job >= 0
+        worth = self.pool.worth * float(units.sum())
+        return ReadyView(
+            free=np.clip(self._free.transpose(2, 1, 0) / units, -1.0, 1.0),
+            capacity=self._share.T,
+            there=there.T,
+            size=np.where(there, self._size, 0).transpose(2, 1, 0) / units,
+            length=self._length.T,
+            qos=np.where(there, streams.qos[rows, job], 0.0).T,
+            value=np.where(there, streams.value[rows, job] / worth, 0.0).T,
+            waited=np.where(there, self._now - self._enter[rows, job], 0).T,
+            slack=np.where(there, self._slack, 0).T,
+            start=self._start.T,
+            waiting=self._behind,
+            suspended=np.zeros(len(rows), np.int64),
+        )
+
+    def jobs(self) -> Ints:
+        """Return (A, P) which job of its stream is in each place; -1: none."""
+        return self._job.T
+
+    def mask(self) -> Bools:
+        """Return (A, M) what can be done; the last action, nothing, always."""
+        ready, mask = self.pool.ready, np.ones((len(self.active), self.count), np.bool_)
+        mask[:, :ready] = (self._start >= 0).T
+        if self._rejects:
+            mask[:, ready : 2 * ready] = (self._job >= 0).T
+        return mask
+
+    # ---- what is done ---------------------------------------------------------------------------
+
+    def step(self, actions: npt.ArrayLike) -> Passed:
+        """Take one action in every active game; `active` is shorter afterwards where one is over.
+
+        Action m below P places the m-th job as early as it may start; with rejections, the next P
+        numbers reject a job. Any other, or what cannot be done, lets an hour pass.
+
+        Raises PolicyError for actions that are not (A,) whole numbers in their range.
+        """
+        chosen = self._checked(actions)
+        ready, start = self.pool.ready, self._start
+        place, rows = np.minimum(chosen, ready - 1), np.arange(len(chosen))
+        placed = (chosen < ready) & (start[place, rows] >= 0)
+        ahead = np.where(placed, start[place, rows], 0)
+        job = np.where(placed, self._job[place, rows], -1)
+        turned = np.zeros(len(chosen), np.bool_)
+        if self._rejects:
+            which = np.clip(chosen - ready, 0, ready - 1)
+            turned = (chosen >= ready) & (chosen < 2 * ready) & (self._job[which, rows] >= 0)
+            place = np.where(turned, which, place)
+        self.decisions[self.active] += 1
+        self._hold(np.flatnonzero(placed), place, ahead)
+        gone = np.flatnonzero(turned)
+        self.rejected[self.active[gone], self._job[place[gone], gone]] = self._now[gone]
+        acted = placed | turned
+        self._leave(np.flatnonzero(acted), place)
+        hours, waited = np.zeros((2, len(chosen)), np.int64)
+        moved = np.ones(len(chosen), np.bool_) if self._each else ~acted
+        self._pass(np.flatnonzero(moved), hours, waited)
+        self._settle(hours, waited)
+        return Passed(job, ahead, hours, waited)
+
+    def _checked(self, actions: npt.ArrayLike) -> Ints:
+        chosen = np.asarray(actions)
+        if chosen.shape != (len(self.active),) or chosen.dtype.kind not in "iu":
+            raise PolicyError(
+                f"ready pool: actions are {chosen.dtype} of shape {chosen.shape}; give a whole "
+                f"number for each of the {len(self.active)} active games"
+            )
+        if len(chosen) and not 0 <= chosen.min() <= chosen.max() < self.count:
+            raise PolicyError(
+                f"ready pool: actions range from {chosen.min()} to {chosen.max()}; they are 0 to "
+                f"{self.count - 1}"
+            )
+        return chosen.astype(np.int64, copy=False)
+
+    def _hold(self, rows: Ints, place: Ints, ahead: Ints) -> None:
+        """Place jobs of the ready pool: hold what they ask for."""
+        if not len(rows):
+            return
+        place, begin = place[rows], ahead[rows]
+        steps = np.arange(self.pool.horizon)[:, None]
+        inside = (steps >= begin) & (steps < begin + self._length[place, rows])
+        self._free[:, :, rows] -= inside * self._size[:, place, rows][:, None]
+        self._reserved[begin, rows] += begin > 0
+        job = self._job[place, rows]
+        self.start[self.active[rows], job] = self._now[rows] + begin
+
+    def _leave(self, rows: Ints, place: Ints) -> None:
+        """Take the jobs in (A,) places out of some ready pools, close ranks, and fill up."""
+        if not len(rows):
+            return
+        ready = np.arange(self.pool.ready)[:, None]
+        longer = np.concatenate((self._job[:, rows], np.full((1, len(rows)), -1)))
+        self._job[:, rows] = np.take_along_axis(longer, ready + (ready >= place[rows]), axis=0)
+        self._fill(rows)
+
+    def _fill(self, rows: Ints) -> None:
+        """Let waiting jobs into free places of some ready pools; late ones leave instead."""
+        ready = self.pool.ready
+        while True:
+            taken = (self._job[:, rows] >= 0).sum(axis=0)
+            some = (taken < ready) & (self._behind[rows] > 0)
+            rows, taken = rows[some], taken[some]
+            if not len(rows):
+                return
+            games = self.active[rows]
+            job = self._queue[games, self._head[rows]]
+            self._head[rows] += 1
+            self._behind[rows] -= 1
+            late = np.zeros(len(rows), np.bool_)
+            if self._late_leave:
+                late = self._now[rows] > self.streams.last_start[self._set[rows], job]
+                self.rejected[games[late], job[late]] = self._now[rows[late]]
+            self._job[taken[~late], rows[~late]] = job[~late]
+
+    def _settle(self, hours: Ints, waited: Ints) -> None:
+        """Let hours pass where nothing can be done, and close the games that are over.
+
+        Adds to (A,) `hours` and `waited`, of the games that were active before.
+        """
+        rows = np.arange(len(self.active))
+        while True:
+            self._look(rows)
+            stuck = (self._start[:, rows] < 0).all(axis=0) & ~self._over(rows)
+            if self._rejects:
+                stuck &= self._job[0, rows] < 0
+            rows = rows[stuck]
+            if not len(rows):
+                break
+            self._pass(rows, hours, waited)
+        over = self._over(np.arange(len(self.active)))
+        if over.any():
+            self._keep(~over)
+
+    def _over(self, rows: Ints) -> Bools:
+        """Return (K,) whether the time of some games is over, or their jobs have come and gone."""
+        done = (self._enter[self._set[rows], self._next[rows]] == NEVER) & (self._job[0, rows] < 0)
+        over: Bools = done | (self._now[rows] >= self._limit)
+        return over
+
+    def _pass(self, rows: Ints, hours: Ints, waited: Ints) -> None:
+        """Let an hour pass in some games."""
+        if not len(rows):
+            return
+        waiting = (self._job[:, rows] >= 0).sum(axis=0) + self._behind[rows]
+        waited[rows] += waiting + self._reserved[1:, rows].sum(axis=0)
+        hours[rows] += 1
+        self.hours[self.active[rows]] += 1
+        self._now[rows] += 1
+        last = self._powered_ahead(np.array([[self.pool.horizon - 1]]))[:, 0, rows]
+        self._free[:, :-1, rows] = self._free[:, 1:, rows]
+        self._free[:, -1, rows] = last
+        self._share[:-1, rows] = self._share[1:, rows]
+        self._share[-1, rows] = last[0] / self._units[0]
+        self._reserved[:-1, rows] = self._reserved[1:, rows]
+        self._reserved[-1, rows] = 0
+        self._arrive(rows)
+
+    def _arrive(self, rows: Ints) -> None:
+        """Take in the jobs that are submitted now; then late ones leave."""
+        coming = rows
+        while True:
+            coming = coming[self._enter[self._set[coming], self._next[coming]] == self._now[coming]]
+            if not len(coming):
+                break
+            job, games = self._next[coming].copy(), self.active[coming]
+            self._next[coming] += 1
+            taken = (self._job[:, coming] >= 0).sum(axis=0)
+            free = (taken < self.pool.ready) & (self._behind[coming] == 0)
+            self._job[taken[free], coming[free]] = job[free]
+            queued = ~free & (self._behind[coming] < self._backlog)
+            some = coming[queued]
+            self._queue[games[queued], self._head[some] + self._behind[some]] = job[queued]
+            self._behind[some] += 1
+            refused = ~free & ~queued
+            self.rejected[games[refused], job[refused]] = self._now[coming[refused]]
+        if self._late_leave:
+            self._let_late_jobs_leave(rows)
+
+    def _let_late_jobs_leave(self, rows: Ints) -> None:
+        job = self._job[:, rows]
+        last = self.streams.last_start[self._set[rows], np.maximum(job, 0)]
+        late = (job >= 0) & (self._now[rows] > last)
+        some = late.any(axis=0)
+        if not some.any():
+            return
+        rows, job, late = rows[some], job[:, some], late[:, some]
+        _, column = np.nonzero(late)
+        self.rejected[self.active[rows[column]], job[late]] = self._now[rows[column]]
+        kept = np.where(late, -1, job)
+        order = np.argsort(kept < 0, axis=0, kind="stable")  # close ranks
+        self._job[:, rows] = np.take_along_axis(kept, order, axis=0)
+        self._fill(rows)
+
+    def _keep(self, kept: Bools) -> None:
+        """Keep only the state of some games."""
+        for name in ("active", "_set", "_next", "_now", "_head", "_behind"):
+            setattr(self, name, getattr(self, name)[kept])
+        of_places = "_job", "_length", "_size", "_slack", "_start"
+        for name in (*of_places, "_reserved", "_free", "_share"):
+            setattr(self, name, getattr(self, name)[..., kept])
+
+    # ---- results --------------------------------------------------------------------------------
+
+    def value_ratio(self) -> Floats:
+        """Return (N,) the value that was brought over the value that came, before the last hour.
+
+        Brought is the value of jobs that ended in time.
+        """
+        streams = self.streams
+        rows = np.arange(len(self.start)) // self._replicas
+        end = self.start + streams.length[rows]
+        done = (self.start >= 0) & (end <= self._limit)
+        in_time = done & (self.start <= streams.last_start[rows])
+        came = streams.enter[rows] < self._limit
+        value = streams.value[rows]
+        whole = (value * came).sum(axis=1)
+        ratio: Floats = (value * in_time).sum(axis=1) / np.where(whole > 0, whole, 1.0)
+        return ratio

@@ -1,0 +1,185 @@
+"""Streams of jobs for lock-step ready pools, and the units that have power in each hour.
+
+They are those of a scenario under some seeds, so that replicas play what `simkit run` replays.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.engine.pool_units import PoolUnits
+from simkit.errors import ScenarioError
+from simkit.experiment import Experiment
+from simkit.learners.lockstep import NEVER
+from simkit.learning.episodes import Episodes
+from simkit.power.site import Site
+from simkit.power.system import EnergySystem
+from simkit.scenario import Scenario
+from simkit.units import TIME_GRID
+from simkit.workload import Workload
+
+__all__ = ["JobStreams", "streams_of"]
+
+
+@dataclass(frozen=True)
+class JobStreams:
+    """S streams of up to J jobs, and T hours of power; hour 0 is that of the first submission."""
+
+    enter: Ints
+    """(S, J) hour in which each job is submitted, ascending; `NEVER` for padding."""
+    length: Ints
+    """(S, J) hours that it takes."""
+    size: Ints
+    """(S, J, R) units that it asks for."""
+    qos: Floats
+    """(S, J) its quality of service, 1 without one."""
+    value: Floats
+    """(S, J) its value."""
+    last_start: Ints
+    """(S, J) the last hour in which it may start to end in time; `NEVER`: whenever."""
+    capacity: tuple[int, ...]
+    """(R,) units in all."""
+    powered: Ints
+    """(S, T, R) units that have power in each hour; after the last as in it."""
+
+    def __len__(self) -> int:
+        """Return S."""
+        return len(self.enter)
+
+    @property
+    def there(self) -> Bools:
+        """(S, J) jobs that are not padding."""
+        return self.enter < NEVER
+
+
+def streams_of(scenario: Scenario, seeds: Sequence[int], hours: int) -> JobStreams:
+    """Return the streams of a scenario under some seeds.
+
+    Args:
+        scenario: of jobs that take whole steps, come at steps, and fit a pool of one machine; its
+            power depends on no battery.
+        seeds: S of them.
+        hours: T, steps of which the power is known; of a whole length of `scheduling.step`.
+
+    Raises ScenarioError, all problems of the first seed at once, for another scenario.
+    """
+    step_s = scenario.scheduling.step
+    if step_s is None:
+        raise ScenarioError(
+            "scheduling.step: a ready pool in lock-step decides once a step; add "
+            "`scheduling: {step: 1h}`"
+        )
+    episodes = Episodes(scenario)
+    experiments = [episodes.prepare(seed) for seed in seeds]
+    if problems := list(_problems(experiments[0], step_s)):
+        raise ScenarioError(problems)
+    jobs = max(len(each.trace.workload) for each in experiments)
+    first = experiments[0].cluster
+    columns: dict[str, list[Any]] = defaultdict(list)
+    for experiment in experiments:
+        for name, column in _jobs(experiment.trace.workload, first.resources, step_s, jobs).items():
+            columns[name].append(column)
+        columns["powered"].append(_powered(experiment, step_s, hours))
+    units = tuple(round(amount) for amount in first.capacity[0].tolist())
+    return JobStreams(capacity=units, **{name: np.stack(rows) for name, rows in columns.items()})
+
+
+def _problems(experiment: Experiment, step_s: float) -> Iterable[str]:
+    """Yield what lock-step does not know."""
+    load, cluster, site = experiment.trace.workload, experiment.cluster, experiment.site
+    if len(cluster.capacity) != 1:
+        yield f"cluster: lock-step knows a pool of one machine, not {len(cluster.capacity)}"
+    if load.tasks != len(load) or not (load.gang.all() and (load.instances == 1).all()):
+        yield "workload: lock-step knows jobs of one task and one instance"
+    for name, times in (("submit", load.submit_time_s), ("run", load.run_time_s)):
+        if np.fmod(times, step_s).any():
+            yield f"workload: {name} times must be multiples of scheduling.step, {step_s:g} s"
+    if np.fmod(load.request, 1.0).any() or np.fmod(cluster.capacity, 1.0).any():
+        yield "workload: lock-step knows whole units of resources"
+    if experiment.scenario.estimates.type != "actual":
+        yield "estimates: lock-step knows jobs that run as long as expected; give `actual`"
+    if site is None:
+        return
+    if site.battery is not None:
+        yield "power.battery: what it holds depends on the load, which lock-step does not follow"
+    if len(site.models) != 1 or any(model.boot_s for model in site.models):
+        yield "power.machines: lock-step knows a pool whose units need no time to boot"
+    section = experiment.scenario.power
+    if section is None or section.forecast is None or section.forecast.type != "perfect":
+        yield "power.forecast: lock-step knows a perfect one; give {type: perfect, …}"
+
+
+def _jobs(
+    load: Workload, resources: tuple[str, ...], step_s: float, jobs: int
+) -> dict[str, Ints | Floats]:
+    """Return the columns of `JobStreams` of one workload, (jobs, …), padded."""
+    count = len(load)
+    begin_s = np.floor(load.submit_time_s[0] / step_s) * step_s
+    enter, last = np.full((2, jobs), NEVER)
+    length, size = np.zeros(jobs, np.int64), np.zeros((jobs, len(resources)), np.int64)
+    qos, value = np.zeros((2, jobs))
+    enter[:count] = np.rint((load.submit_time_s - begin_s) / step_s)
+    length[:count] = np.rint(load.run_time_s / step_s)
+    columns = [load.resources.index(name) for name in resources if name in load.resources]
+    there = [resources.index(load.resources[column]) for column in columns]
+    size[:count, there] = np.rint(load.request[:, columns])
+    qos[:count] = load.qos if len(load.qos) else 1.0
+    value[:count] = load.value if len(load.value) else 0.0
+    latest = _latest_start_s(load)
+    known = latest < inf
+    last[:count][known] = np.floor((latest[known] - begin_s) / step_s)
+    return {
+        "enter": enter, "length": length, "size": size, "qos": qos, "value": value,
+        "last_start": last,
+    }  # fmt: skip
+
+
+def _latest_start_s(load: Workload) -> Floats:
+    """Return (J,) `Task.latest_start_s` of each job."""
+    due = np.full(len(load), inf)
+    if len(load.deadline_s):
+        due = np.minimum(due, load.deadline_s)
+    if len(load.qos):
+        due = np.minimum(due, load.submit_time_s + load.run_time_s / load.qos)
+    return np.where(due < inf, np.floor((due - load.run_time_s) / TIME_GRID) * TIME_GRID, inf)
+
+
+def _powered(experiment: Experiment, step_s: float, hours: int) -> Ints:
+    """Return (T, R) units that have power in each hour."""
+    site, capacity = experiment.site, experiment.cluster.capacity[0].tolist()
+    whole = np.broadcast_to(np.rint(capacity).astype(np.int64), (hours, len(capacity)))
+    if site is None or site.supply.limit == "none":
+        return whole
+    load = experiment.trace.workload
+    begin_s = float(np.floor(load.submit_time_s[0] / step_s) * step_s)
+    return np.array(list(_hourly(site, capacity, begin_s, step_s, hours)), np.int64)
+
+
+def _hourly(
+    site: Site, capacity: Sequence[float], begin_s: float, step_s: float, hours: int
+) -> Iterable[tuple[float, ...]]:
+    """Yield the amounts that have power in each hour, (R,); raises ScenarioError if they change."""
+    pool, energy = PoolUnits(site.models[0], capacity, site.supply), EnergySystem(site, begin_s)
+    for hour in range(hours):
+        now = begin_s + hour * step_s
+        energy.time_s = now
+        energy.read_signals(now)
+        units = pool.most(energy.available_w())
+        change = energy.next_change()
+        while change < now + step_s:
+            energy.time_s = change
+            energy.read_signals(change)
+            if pool.most(energy.available_w()) != units:
+                raise ScenarioError(
+                    f"power: what has power changes within the step at {now:g} s; lock-step knows "
+                    "signals that change at steps"
+                )
+            change = energy.next_change()
+        yield pool.amounts(units)

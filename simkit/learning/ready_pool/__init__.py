@@ -1,0 +1,1 @@
+"""Agents of a green datacenter's ready pool: what they see, and what their actions mean."""

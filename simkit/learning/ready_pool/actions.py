@@ -1,0 +1,211 @@
+"""The ready pool for agents: numbered actions, and encoders of what they see.
+
+The actions of the dissertation on power-modulated datacenters ("RARE", University of Virginia,
+2023, section 3.2.2): schedule a job of the ready pool, suspend a running one, or do nothing; and,
+beyond it, reject a job of the ready pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+from typing import Literal, get_args
+
+import numpy as np
+
+from simkit.errors import PolicyError, ScenarioError
+from simkit.learning.actions import Actions, Mask
+from simkit.learning.encoder import Encoder, Numbers
+from simkit.learning.ready_pool.observation import (
+    ReadyPool,
+    ready_image,
+    ready_image_schema,
+    ready_set,
+    ready_set_schema,
+)
+from simkit.learning.ready_pool.tracker import ReadyTracker
+from simkit.learning.schema import ObservationSchema
+from simkit.policy import Action, Reject, State, Suspend, SystemInfo
+from simkit.policy.task import Allocation
+from simkit.units import parse_duration
+
+__all__ = ["READY_ENCODERS", "Advance", "ReadyActions", "ready_pool_of"]
+
+Advance = Literal["no-op", "each"]
+"""Time goes on when the agent does nothing, or with each of its actions."""
+READY_ENCODERS = ("ready-set", "ready-image")
+
+
+class ReadyActions(Actions):
+    """Actions on a ready pool of P jobs.
+
+    Action m below P places its m-th job as early as it fits, reserved if that is later. If there
+    are suspensions, the next S numbers suspend the allocations that began last, the youngest first;
+    their work is kept, and they go on as soon as they fit, before the agent is asked. If there are
+    rejections, the next P numbers reject a job of the ready pool. The last number does nothing, and
+    time goes on.
+
+    Args:
+        tracker: the ready pool.
+        suspend: S, allocations to choose from.
+        reject: whether jobs may be rejected.
+        advance: when time goes on; `each` is the dissertation's algorithm 2.
+    """
+
+    def __init__(
+        self, tracker: ReadyTracker, suspend: int = 0, reject: bool = False,
+        advance: Advance = "no-op",
+    ) -> None:  # fmt: skip
+        self._tracker, self._suspend, self._rejects = tracker, suspend, reject
+        self._advance, self._acted = advance, False
+        self._ready = ready = tracker.pool.ready
+        self.count = ready + suspend + (ready if reject else 0) + 1
+
+    def reset(self, info: SystemInfo) -> None:
+        self._tracker.reset(info)
+
+    def update(self, state: State) -> None:
+        self._tracker.update(state)
+
+    def begin(self, state: State) -> Iterable[Action]:
+        self._acted = False
+        while state.suspended:
+            self._tracker.update(state)
+            resume = self._tracker.resumable()
+            if resume is None:
+                return
+            yield resume
+
+    def asks(self, state: State) -> bool:
+        """Return whether there is a choice: time goes on by itself where nothing can be done."""
+        if self._acted and self._advance == "each":
+            return False
+        self._tracker.update(state)
+        return bool(self.mask(state)[:-1].any())
+
+    def action_of(self, state: State, number: int) -> Action | None:
+        if not 0 <= number < self.count:
+            raise PolicyError(
+                f"action {number} is not one of 0 … {self.count - 1}: {self._ready} to place a "
+                f"job, {self._suspend} to suspend one, "
+                f"{self._ready if self._rejects else 0} to reject one, and {self.count - 1} to do "
+                "nothing"
+            )
+        meant: Action | None = None
+        if number < self._ready:
+            meant = self._tracker.place(number)
+        elif number < self._ready + self._suspend:
+            youngest = self._youngest(state)
+            chosen = number - self._ready
+            meant = Suspend(youngest[chosen]) if chosen < len(youngest) else None
+        elif number < self.count - 1:
+            chosen, tasks = number - self._ready - self._suspend, self._tracker.tasks
+            meant = Reject(tasks[chosen]) if chosen < len(tasks) else None
+        self._acted = meant is not None
+        return meant
+
+    def _youngest(self, state: State) -> list[Allocation]:
+        return list(reversed(state.running))[: self._suspend]
+
+    def mask(self, state: State) -> Mask:
+        """Return (M + 1,), fresh: 1 for what can be done, and for doing nothing."""
+        mask = np.zeros(self.count, np.int8)
+        mask[: self._ready] = self._tracker.starts() >= 0
+        if self._suspend:
+            mask[self._ready : self._ready + len(self._youngest(state))] = 1
+        if self._rejects:
+            mask[-1 - self._ready : -1] = self._tracker.there()
+        mask[-1] = 1
+        return mask
+
+
+class ReadyEncoder(Encoder):
+    """Shows a tracker, which its owner updates, as a set of jobs or as an image."""
+
+    schema: ObservationSchema
+
+    def __init__(self, tracker: ReadyTracker, units: tuple[int, ...] | None) -> None:
+        """Show an image of (R,) `units`; None: a set."""
+        self._tracker, self._units, pool = tracker, units, tracker.pool
+        self.schema = ready_set_schema(pool) if units is None else ready_image_schema(pool, units)
+
+    def reset(self, info: SystemInfo) -> None:
+        """Do nothing: the tracker's owner resets it."""
+
+    def encode(self, state: State) -> Numbers:
+        """Return (K,) float32."""
+        view, pool = self._tracker.view(), self._tracker.pool
+        return (
+            ready_set(view, pool) if self._units is None else ready_image(view, pool, self._units)
+        )
+
+
+def ready_pool_of(
+    observation: str | None,
+    info: SystemInfo,
+    in_time: bool,
+    ready: int,
+    waiting: int,
+    horizon: int = 48,
+    max_start: int | None = None,
+    longest: int = 30,
+    worth: float = 0.5,
+    step: str | float = "1h",
+    suspend: int = 0,
+    reject: bool = False,
+    advance: Advance = "no-op",
+) -> tuple[ReadyActions, ReadyEncoder]:
+    """Return actions and encoder that share a tracker.
+
+    Args:
+        observation: ``ready-set`` or ``ready-image``; None: the set.
+        info: the system.
+        in_time: see `ReadyTracker`.
+        ready: see `ReadyPool`, as for the next five.
+        waiting: jobs behind the ready pool are shown as a share of so many.
+        horizon: steps ahead that are planned.
+        max_start: the last step ahead in which a job may start; None: any within the horizon.
+        longest: steps of the longest job.
+        worth: what a unit of a resource is worth for a step.
+        step: length of a step, a duration or seconds.
+        suspend: see `ReadyActions`, as for the next two.
+        reject: whether jobs may be rejected.
+        advance: when time goes on.
+
+    Raises ScenarioError, all problems at once, for arguments that are out of their range.
+    """
+    name, last = observation or "ready-set", horizon - 1 if max_start is None else max_start
+    problems = []
+    if name not in READY_ENCODERS:
+        problems.append(
+            f"observation {name!r} does not show a ready pool; take {' or '.join(READY_ENCODERS)}"
+        )
+    whole = {"ready": ready, "waiting": waiting, "horizon": horizon, "longest": longest}
+    problems += [
+        f"action_arguments: {k} is {v}; it must be at least 1" for k, v in whole.items() if v < 1
+    ]
+    if not 0 <= last < max(horizon, 1):
+        problems.append(
+            f"action_arguments: max_start is {last}; it must be from 0 to {horizon - 1}, within "
+            "the horizon"
+        )
+    if not 0 < worth < inf:
+        problems.append(f"action_arguments: worth is {worth}; it must be a number above 0")
+    if advance not in get_args(Advance):
+        problems.append(f"action_arguments: advance is {advance!r}; it must be no-op or each")
+    if suspend < 0:
+        problems.append(f"action_arguments: suspend is {suspend}; it must be at least 0")
+    step_s = 1.0
+    try:
+        step_s = parse_duration(step)
+        if not 0 < step_s < inf:
+            raise ValueError(f"is {step!r}; it must be above 0")
+    except (TypeError, ValueError) as error:
+        problems.append(f"action_arguments: step: {error}")
+    if problems:
+        raise ScenarioError(problems)
+    pool = ReadyPool(len(info.resources), ready, waiting, horizon, last, longest, worth, step_s)
+    tracker = ReadyTracker(pool, in_time=in_time)
+    units = tuple(round(float(amount)) for amount in info.capacity.sum(axis=0))
+    encoder = ReadyEncoder(tracker, units if name == "ready-image" else None)
+    return ReadyActions(tracker, suspend, reject, advance), encoder

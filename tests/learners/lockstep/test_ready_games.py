@@ -1,0 +1,198 @@
+"""Lock-step games of a ready pool: number by number what the simulation does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Simulation
+from simkit.errors import PolicyError, ScenarioError
+from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.lockstep.ready_pool.streams import streams_of
+from simkit.learning.episodes import Episodes, Nowhere
+from simkit.learning.ready_pool.actions import ReadyActions, ReadyEncoder
+from simkit.learning.ready_pool.observation import ReadyPool, ready_image, ready_set
+from simkit.learning.ready_pool.tracker import ReadyTracker
+from simkit.policy import Place
+from simkit.scenario import Scenario
+
+HORIZON = 12
+POOL = ReadyPool(ready=3, waiting=4, horizon=HORIZON, max_start=HORIZON - 1, longest=6)
+POWER: dict[str, Any] = {
+    "machines": {"idle_w": 0, "full_w": 100},
+    "sources": {
+        "wind": {
+            "signal": {
+                "type": "levels", "high_w": 1000, "low_w": 600, "high_share": 0.6, "step": "1h"
+            }
+        }
+    },
+    "supply": {"limit": "power"},
+    "forecast": {"type": "perfect", "horizon": f"{HORIZON}h", "step": "1h"},
+}  # fmt: skip
+
+
+def scenario(*, power: bool = False, late: str = "stay", load: float = 1.2) -> Scenario:
+    stated: dict[str, Any] = {
+        "name": "ready", "seed": 1,
+        "workload": {
+            "type": "rare", "jobs": 25, "offered_load": load, "short_steps": [1, 3],
+            "long_steps": [3, 6],
+        },
+        "value": {}, "estimates": "actual", "scheduling": {"step": "1h"},
+        "cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 10}]},
+        "admission": {"slots": POOL.ready, "backlog": POOL.waiting, "late": late},
+    }  # fmt: skip
+    return Scenario.model_validate(stated | ({"power": POWER} if power else {}))
+
+
+@given(
+    power=st.booleans(),
+    late=st.sampled_from(["stay", "leave"]),
+    max_start=st.sampled_from([0, 4, HORIZON - 1]),
+    rejects=st.booleans(),
+    advance=st.sampled_from(["no-op", "each"]),
+    seed=st.integers(0, 2**31 - 1),
+)
+def test_lockstep_is_the_simulation(power, late, max_start, rejects, advance, seed):
+    """Random choices, seen and allowed in both alike, start and reject jobs at the same times."""
+    told, pool = scenario(power=power, late=late), replace(POOL, max_start=max_start)
+    streams = streams_of(told, [seed], 400)
+    games = ReadyGames(
+        pool, streams, hours=400, late_leave=late == "leave", reject=rejects, advance=advance,
+        backlog=POOL.waiting,
+    )  # fmt: skip
+    experiment = Episodes(told).prepare(seed)
+    load, cluster = experiment.trace.workload, experiment.cluster
+    simulation = Simulation(
+        load, cluster, Recorder(load, cluster.resources, Nowhere()), rules=experiment.rules,
+        predictor=experiment.predictor, seed=seed, site=experiment.site,
+    )  # fmt: skip
+    tracker = ReadyTracker(pool, in_time=late == "leave")
+    actions = ReadyActions(tracker, reject=rejects, advance=advance)
+    actions.reset(simulation.info)
+    encoders = [ReadyEncoder(tracker, units) for units in (None, (10, 10))]
+    rng, hour0 = np.random.default_rng(seed), float(load.submit_time_s[0])
+    start = np.full(len(load), -1)
+    for state in simulation.decisions():
+        list(actions.begin(state))
+        while actions.asks(state):
+            assert (state.now - hour0) / 3600 == games.hours[0] + 0.0
+            mask = games.mask()[0]
+            assert mask.tolist() == actions.mask(state).astype(bool).tolist()
+            view = games.view()
+            assert ready_set(view, pool)[0].tolist() == encoders[0].encode(state).tolist()
+            shown = ready_image(view, pool, (10, 10))[0]
+            assert shown.tolist() == encoders[1].encode(state).tolist()
+            number = int(rng.choice(np.flatnonzero(mask)))
+            meant = actions.action_of(state, number)
+            if isinstance(meant, Place):
+                at = state.now if meant.start is None else meant.start
+                start[meant.task.job_index] = round((at - hour0) / 3600)
+            if meant is not None:
+                simulation.apply(meant)
+            games.step([number])
+            if meant is None:
+                break
+    assert start.tolist() == games.start[0, : len(load)].tolist()
+    counts = dict(zip(*np.unique(games.rejected[0] >= 0, return_counts=True), strict=True))
+    simulation.recorder.flush()
+    assert counts.get(True, 0) == len(load) - (start >= 0).sum() - waiting_at_end(simulation)
+
+
+def waiting_at_end(simulation: Simulation) -> int:
+    state = simulation.state
+    return len(state.queue) + state.backlog
+
+
+def games(streams, **told: Any) -> ReadyGames:
+    return ReadyGames(POOL, streams, hours=300, backlog=POOL.waiting, **told)
+
+
+def test_replicas_of_a_stream_are_independent():
+    """Each plays as it would alone."""
+    streams, rng = streams_of(scenario(late="leave"), [1, 2], 300), np.random.default_rng(0)
+    choices = rng.random((4, 500, 1 + 2 * POOL.ready))
+    alone = []
+    for number in range(4):
+        one = ReadyGames(
+            POOL, streams_of(scenario(late="leave"), [1 + number // 2], 300), hours=300,
+            late_leave=True, reject=True, backlog=POOL.waiting,
+        )  # fmt: skip
+        while len(one.active):
+            one.step((one.mask() * choices[number, one.decisions[0]]).argmax(axis=1))
+        alone.append((one.start[0].tolist(), one.rejected[0].tolist()))
+    both = games(streams, replicas=2, late_leave=True, reject=True)
+    while len(active := both.active):
+        drawn = choices[active, both.decisions[active]]
+        both.step((both.mask() * drawn).argmax(axis=1))
+    assert [(a.tolist(), r.tolist()) for a, r in zip(both.start, both.rejected, strict=True)] == (
+        alone
+    )
+
+
+def test_waiting_jobs_are_counted_hour_by_hour():
+    """All hours that pass, and who waits in them, are accounted for by the steps."""
+    streams, rng = streams_of(scenario(), [3], 300), np.random.default_rng(0)
+    one = games(streams)
+    hours, waited = int(one.hours[0]), 0
+    while len(one.active):
+        passed = one.step((one.mask() * rng.random(one.mask().shape)).argmax(axis=1))
+        hours, waited = hours + int(passed.hours[0]), waited + int(passed.waited[0])
+    assert hours == one.hours[0]
+    there = streams.there[0]
+    start = np.where(one.start[0] < 0, one.hours[0], one.start[0])
+    gone = np.where(one.rejected[0] < 0, start, one.rejected[0])
+    gone = np.minimum(gone, one.hours[0])  # a reserved job may start after the end
+    assert waited == (gone - streams.enter[0])[there].sum()
+
+
+def test_the_value_ratio_counts_what_ended_in_time():
+    streams = streams_of(scenario(load=0.2), [5], 300)
+    one = games(streams)
+    while len(one.active):
+        one.step(one.mask().argmax(axis=1))
+    in_time = one.start <= streams.last_start
+    ended = (one.start >= 0) & (one.start + streams.length <= 300)
+    share = streams.value[in_time & ended & streams.there].sum() / streams.value.sum()
+    assert one.value_ratio()[0] == pytest.approx(share)
+
+
+@pytest.mark.parametrize("actions", [[0, 0], [0.5], [4], [-1], "no"])
+def test_wrong_actions_are_refused(actions):
+    one = games(streams_of(scenario(), [1], 300))
+    with pytest.raises(PolicyError, match="ready pool: actions"):
+        one.step(actions)
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"scheduling": {}}, "decides once a step"),
+    ({"estimates": "requested"}, "estimates: lock-step knows jobs that run as long as expected"),
+    ({"workload": {"type": "rare", "jobs": 5, "offered_load": 1, "arrivals": "continuous"}},
+     "submit times must be multiples of scheduling.step"),
+    ({"power": {**POWER, "battery": {"capacity_kwh": 1}}}, "power.battery: what it holds depends"),
+    ({"power": {**POWER, "forecast": {"type": "noisy", "horizon": "12h", "step": "1h"}}},
+     "power.forecast: lock-step knows a perfect one"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changed", "text"), WRONG)
+def test_scenarios_that_lock_step_does_not_know_are_refused(changed, text):
+    stated = scenario(power=True).model_dump(mode="json", exclude_unset=True) | changed
+    with pytest.raises(ScenarioError, match=text):
+        streams_of(Scenario.model_validate(stated), [1], 20)
+
+
+def test_power_that_changes_within_a_step_is_refused():
+    power = {**POWER, "sources": {"wind": {"signal": {
+        "type": "levels", "high_w": 1000, "low_w": 600, "high_share": 0.6, "step": "20m",
+    }}}}  # fmt: skip
+    stated = scenario().model_dump(mode="json", exclude_unset=True) | {"power": power}
+    with pytest.raises(ScenarioError, match="what has power changes within the step at"):
+        streams_of(Scenario.model_validate(stated), [1], 20)

@@ -209,10 +209,18 @@ def test_a_new_forecast_is_planned_with(simulate, job_columns):
     assert simulate(Foretold(FCFS()), columns, 4).starts == [10, 50]
 
 
-@pytest.mark.parametrize("horizon", [0, -1, "soon", float("inf")])
+@pytest.mark.parametrize("horizon", [-1, "soon", float("inf")])
 def test_refuses_a_horizon_that_is_none(horizon):
     with pytest.raises(ScenarioError, match="backfill ready-pool: horizon"):
         ReadyPool(horizon)
+
+
+def test_names_all_wrong_arguments_at_once():
+    with pytest.raises(ScenarioError) as caught:
+        ReadyPool("soon", "largest", -1.0, 2.0)
+    assert [text.split(":")[1].split()[0] for text in caught.value.problems] == [
+        "horizon", "choose", "per_hour", "least_qos",
+    ]  # fmt: skip
 
 
 def test_cannot_be_a_rule_for_the_tasks_behind_the_head():

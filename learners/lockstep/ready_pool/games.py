@@ -11,6 +11,7 @@ Arrays of state have the replica as their last axis, so that they are dense alon
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -146,7 +147,7 @@ class ReadyGames:
 
     def view(self) -> ReadyView:
         """Return what the active games show, with A as the leading axis."""
-        streams, units = self.streams, self._units
+        units = self._units
         rows, job = self._set, np.maximum(self._job, 0)
         there = self._job >= 0
         worth = self.pool.worth * float(units.sum())
@@ -154,10 +155,10 @@ class ReadyGames:
             free=np.clip(self._free.transpose(2, 1, 0) / units, -1.0, 1.0),
             capacity=self._share.T,
             there=there.T,
-            size=np.where(there, self._size, 0).transpose(2, 1, 0) / units,
+            size=self.sizes() / units,
             length=self._length.T,
-            qos=np.where(there, streams.qos[rows, job], 0.0).T,
-            value=np.where(there, streams.value[rows, job] / worth, 0.0).T,
+            qos=self.facts("qos"),
+            value=self.facts("value") / worth,
             waited=np.where(there, self._now - self._enter[rows, job], 0).T,
             slack=np.where(there, self._slack, 0).T,
             start=self._start.T,
@@ -168,6 +169,30 @@ class ReadyGames:
     def jobs(self) -> Ints:
         """Return (A, P) which job of its stream is in each place; -1: none."""
         return self._job.T
+
+    def starts(self) -> Ints:
+        """Return (A, P) the first hour ahead in which each may start; -1: none."""
+        return self._start.T
+
+    def facts(self, name: Literal["length", "qos", "value", "last_start"]) -> Floats:
+        """Return (A, P) a column of the streams of the job in each place; 0 where there is none."""
+        column = getattr(self.streams, name)[self._set, np.maximum(self._job, 0)]
+        found: Floats = np.where(self._job >= 0, column, 0.0).T
+        return found
+
+    def sizes(self) -> Ints:
+        """Return (A, P, R) units that each job asks for; 0 where there is none."""
+        return np.where(self._job >= 0, self._size, 0).transpose(2, 1, 0)
+
+    def left_over(self) -> Floats:
+        """Return (A, P) what is free beside each job as it starts, the shares added up.
+
+        Of jobs that may not start, what would be now.
+        """
+        begin = np.maximum(self._start, 0)
+        free = np.stack([np.take_along_axis(each, begin, axis=0) for each in self._free])
+        share: Floats = ((free - self._size).transpose(2, 1, 0) / self._units).sum(axis=-1)
+        return share
 
     def mask(self) -> Bools:
         """Return (A, M) what can be done; the last action, nothing, always."""

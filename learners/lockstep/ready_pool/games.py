@@ -378,18 +378,20 @@ class ReadyGames:
 
     # ---- results --------------------------------------------------------------------------------
 
-    def value_ratio(self) -> Floats:
+    def value_ratio(self, *, in_time: bool = True) -> Floats:
         """Return (N,) the value that was brought over the value that came, before the last hour.
 
-        Brought is the value of jobs that ended in time.
+        Brought is the value of jobs that ended by then; with `in_time`, of those that were not
+        late.
         """
         streams = self.streams
         rows = np.arange(len(self.start)) // self._replicas
         end = self.start + streams.length[rows]
         done = (self.start >= 0) & (end <= self._limit)
-        in_time = done & (self.start <= streams.last_start[rows])
+        if in_time:
+            done &= self.start <= streams.last_start[rows]
         came = streams.enter[rows] < self._limit
         value = streams.value[rows]
         whole = (value * came).sum(axis=1)
-        ratio: Floats = (value * in_time).sum(axis=1) / np.where(whole > 0, whole, 1.0)
+        ratio: Floats = (value * done).sum(axis=1) / np.where(whole > 0, whole, 1.0)
         return ratio

@@ -20,6 +20,7 @@ sys.path.insert(0, str(DOCS))
 
 from generate_cli import commands  # noqa: E402 - the modules beside this one
 from generate_learners import (  # noqa: E402
+    cocorl_arguments,
     deepjs_arguments,
     deeprm_arguments,
     dqn_arguments,
@@ -40,6 +41,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "tables": tables,
     "deepjs_arguments": deepjs_arguments,
     "deeprm_arguments": deeprm_arguments,
+    "cocorl_arguments": cocorl_arguments,
     "dqn_arguments": dqn_arguments,
     "fitness_arguments": fitness_arguments,
     "ppo_arguments": ppo_arguments,

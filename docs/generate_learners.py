@@ -15,6 +15,8 @@ UNITS = {
     "max_decisions": "decisions", "backlog_shown": "tasks", "kl": "nats", "batch": "decisions",
     "warm_start_rounds": "rounds", "epochs": "passes", "replay": "transitions",
     "decisions_per_update": "decisions", "target_every": "updates", "products": "products",
+    "games": "games", "held_out_games": "games", "hours": "steps", "decisions": "decisions",
+    "cost_limit": "jobs", "max_start": "steps",
 }  # fmt: skip
 """Argument → what it counts; all others have no unit."""
 
@@ -38,6 +40,13 @@ def ppo_arguments() -> str:
     from simkit.learners.ppo import PPOArguments
 
     return _table(PPOArguments)
+
+
+def cocorl_arguments() -> str:
+    """Return the table of the learner cocorl's arguments."""
+    from simkit.learners.cocorl import CoCoRLArguments
+
+    return _table(CoCoRLArguments)
 
 
 def dqn_arguments() -> str:

@@ -29,6 +29,8 @@ from simkit.learners.pairs.agent import PairAgent
 from simkit.learners.pairs.description import PairDescription
 from simkit.learners.pool.agent import PoolAgent
 from simkit.learners.pool.description import PoolDescription
+from simkit.learners.ready_pool.agent import ReadyAgent
+from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.learning.actions import SlotActions, slot_actions_as_json
 from simkit.learning.observation import Encoder, make_encoder
 from simkit.learning.schema import ObservationSchema, differing_entries
@@ -56,7 +58,7 @@ def load_agent(
     keep: bool | None = None,
     step: str | float | None = None,
 ) -> Agent:
-    """Return an agent of numbered slots, jobs of a pool, machine–task pairs, or burst classes.
+    """Return an agent of slots, jobs of a pool, machine–task pairs, burst classes or a ready pool.
 
     One of a pool or of classes takes neither `choose` nor `patience`: it picks what it scores
     highest, and starts whatever the rules that it was trained by let it. One of pairs knows no
@@ -67,7 +69,7 @@ def load_agent(
         scenario: the scenario to run on; None: only the cluster is checked, as a run begins.
         choose: ``sample`` draws each action from the network's probabilities, as in training;
             ``greedy`` takes the most probable one, which of slots may never schedule some jobs;
-            None is ``sample`` for slots and ``greedy`` for pairs.
+            None is ``sample`` for slots and ``greedy`` for pairs and ready pools.
         patience: after so many steps in which a task fitted and none was placed, the task that can
             begin soonest is placed anyway, so that a run ends; None: `PATIENCE`.
         compat: another simulator whose rules of time an agent of pairs takes on.
@@ -107,6 +109,7 @@ def _made(bundle: Bundle, given: Mapping[str, Any]) -> Agent:
     kind = bundle.description["actions"].get("type")
     described: dict[object, type[Section]] = {
         "jobs": PoolDescription, "pairs": PairDescription, "classes": ClassDescription,
+        "ready-pool": ReadyDescription,
     }  # fmt: skip
     stated = described.get(kind, AgentDescription)
     try:
@@ -120,6 +123,9 @@ def _made(bundle: Bundle, given: Mapping[str, Any]) -> Agent:
             of_classes = ClassDescription.read(bundle.description)
             keep = True if given["keep"] is None else given["keep"]
             return ClassAgent(bundle, of_classes, keep=keep, step=given["step"])
+        if kind == "ready-pool":
+            of_pool = ReadyDescription.read(bundle.description)
+            return ReadyAgent(bundle, of_pool, choose=given["choose"] or "greedy")
         return SlottedAgent(
             bundle, AgentDescription.read(bundle.description),
             choose=given["choose"] or "sample", patience=given["patience"] or PATIENCE,
@@ -338,7 +344,7 @@ def _plain(value: object) -> str:
     return "not set" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-Agent = SlottedAgent | PoolAgent | PairAgent | ClassAgent
+Agent = SlottedAgent | PoolAgent | PairAgent | ClassAgent | ReadyAgent
 _TAKES: Final[Mapping[type, tuple[str, frozenset[str], str]]] = {
     SlottedAgent: ("numbered slots", frozenset({"choose", "patience"}), "which know slots alone"),
     PoolAgent: ("a pool", frozenset(), "which pick the job with the highest score"),
@@ -348,5 +354,6 @@ _TAKES: Final[Mapping[type, tuple[str, frozenset[str], str]]] = {
     ClassAgent: (
         "burst classes", frozenset({"keep", "step"}), "which place the class of the highest score",
     ),
+    ReadyAgent: ("a ready pool", frozenset({"choose"}), "which act as in their training"),
 }  # fmt: skip
 """Of what each kind of agent is, which arguments it takes, and why no others."""

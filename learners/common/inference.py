@@ -114,7 +114,7 @@ def _set_scorer_sizes(shape: SetScorerShape) -> dict[str, tuple[int, ...]]:
         "context.weight": (hidden, shape.context), "context.bias": (hidden,),
         "beside.weight": (hidden, hidden), "beside.bias": (hidden,),
         "together.weight": (hidden, hidden),
-        "score.weight": (1, hidden), "score.bias": (1,),
+        "score.weight": (shape.scores, hidden), "score.bias": (shape.scores,),
     }  # fmt: skip
     if shape.others:
         sizes |= {
@@ -143,7 +143,8 @@ class _PlainSetScorer:
         each = np.maximum(self._linear("item", items) + context[..., None, :], 0)
         together = (each * items[..., :1]).mean(axis=-2)
         beside = self._linear("beside", each) + self._linear("together", together)[..., None, :]
-        scores = self._linear("score", np.maximum(beside, 0))[..., 0]
+        scores = self._linear("score", np.maximum(beside, 0))
+        scores = scores.swapaxes(-1, -2).reshape(*lead, shape.items * shape.scores)
         if not shape.others:
             return scores
         summary = np.concatenate((together, np.maximum(context, 0)), axis=-1)

@@ -99,7 +99,7 @@ class SetScorer(nn.Module):
         self.context = nn.Linear(shape.context, hidden)
         self.beside = nn.Linear(hidden, hidden)
         self.together = nn.Linear(hidden, hidden, bias=False)
-        self.score = nn.Linear(hidden, 1)
+        self.score = nn.Linear(hidden, shape.scores)
         self.summary_size = 2 * hidden
         _almost_zero(self.score)
         if shape.others:
@@ -113,7 +113,7 @@ class SetScorer(nn.Module):
         return [self.score, *([self.other_score] if self.shape.others else [])]
 
     def forward(self, seen: Tensor) -> Tensor:
-        """Return (…, M + others) logits of (…, C + M · F) numbers."""
+        """Return (…, M · scores + others) logits of (…, C + M · F) numbers."""
         return self.with_summary(seen)[0]
 
     def with_summary(self, seen: Tensor) -> tuple[Tensor, Tensor]:
@@ -125,7 +125,7 @@ class SetScorer(nn.Module):
         together = (each * items[..., :1]).mean(dim=-2)
         summary = torch.cat((together, torch.relu(context)), dim=-1)
         beside = torch.relu(self.beside(each) + self.together(together).unsqueeze(-2))
-        scores = self.score(beside).squeeze(-1)
+        scores = self.score(beside).transpose(-1, -2).flatten(start_dim=-2)
         if shape.others:
             others = self.other_score(torch.relu(self.other(summary)))
             scores = torch.cat((scores, others), dim=-1)
@@ -149,18 +149,21 @@ def seeded(rng: np.random.Generator) -> Iterator[None]:
 
 
 class ActorCritic(nn.Module):
-    """A network of a policy, and a critic that reads what the network makes of an observation."""
+    """A network of a policy, and a critic that reads what the network makes of an observation.
 
-    def __init__(self, actor: Network, hidden: int = 64) -> None:
+    The critic may say several values, of rewards and of costs.
+    """
+
+    def __init__(self, actor: Network, hidden: int = 64, values: int = 1) -> None:
         super().__init__()
         self.actor: Network = actor
         self.critic = nn.Sequential(
-            nn.Linear(actor.summary_size, hidden), nn.ReLU(), nn.Linear(hidden, 1)
+            nn.Linear(actor.summary_size, hidden), nn.ReLU(), nn.Linear(hidden, values)
         )
         _almost_zero(self.critic[-1])
 
     def forward(self, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """Return (N, A) logits and (N,) values of (N, K) observations."""
+        """Return (N, A) logits and (N,) values, or (N, values), of (N, K) observations."""
         logits, summary = self.actor.with_summary(seen)
         return logits, self.critic(summary).squeeze(-1)
 

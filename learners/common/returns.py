@@ -9,7 +9,13 @@ import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
 
-__all__ = ["deviation_by_group", "generalised_advantages", "rewards_to_go", "time_moved"]
+__all__ = [
+    "advantages_over_time",
+    "deviation_by_group",
+    "generalised_advantages",
+    "rewards_to_go",
+    "time_moved",
+]
 
 
 def rewards_to_go(rewards: Floats, discount: float = 1.0) -> Floats:
@@ -57,6 +63,31 @@ def generalised_advantages(
         error = rewards[t] + discount * value_after - values[t]
         advantages[t] = after = error + discount * decays[t] * after
         value_after = values[t]
+    return advantages
+
+
+def advantages_over_time(
+    rewards: Floats, values: Floats, passed: Floats, discount: float, decay: float, cut: Bools
+) -> Floats:
+    """Return how much better each decision turned out than its value, where time passes unevenly.
+
+    As `generalised_advantages`, with discount and decay to the power of the time that passes until
+    the next decision: a decision that leaves time frozen is neither discounted nor forgotten.
+
+    Args:
+        rewards: (T, N) of each decision, as of its own time.
+        values: (T + 1, N) expected return at each decision, and after the last.
+        passed: (T, N) time until the next decision.
+        discount: γ of a unit of time, from 0 to 1.
+        decay: λ of a unit of time, from 0 to 1.
+        cut: (T, N) decisions after which another episode begins: what they led to is not known, so
+            they turned out as expected.
+    """
+    advantages, after = np.zeros(rewards.shape), np.zeros(rewards.shape[1])
+    for t in range(len(rewards) - 1, -1, -1):
+        error = rewards[t] + discount ** passed[t] * values[t + 1] - values[t]
+        carried = error + (discount * decay) ** passed[t] * after
+        advantages[t] = after = np.where(cut[t], 0.0, carried)
     return advantages
 
 

@@ -44,6 +44,9 @@ class SetScorerShape(Section):
     """F: numbers of an item, the first of them 1 if there is one and 0 if the place is empty."""
     hidden: Width
     """Units of each layer."""
+    scores: Annotated[int, Field(ge=1, le=100)] = 1
+    """Scores of each item: as many actions choose it, those of the first score before all others.
+    """
     others: Annotated[int, Field(ge=0)]
     """Actions that choose no item, such as the void action; they come last."""
     activation: Literal["relu"]
@@ -55,8 +58,8 @@ class SetScorerShape(Section):
 
     @property
     def outputs(self) -> int:
-        """M + others."""
-        return self.items + self.others
+        """M · scores + others."""
+        return self.items * self.scores + self.others
 
 
 Shape = Annotated[PerceptronShape | SetScorerShape, Field(discriminator="type")]

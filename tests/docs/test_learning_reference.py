@@ -26,7 +26,7 @@ CONTRACT = (DOCS / "reference" / "learners-contract.md").read_text("utf-8")
 OBSERVATIONS = (DOCS / "reference" / "observations.md").read_text("utf-8")
 SMALL = {"job_sets": 2, "rollouts": 2, "held_out_sets": 1}
 SCENARIOS = {
-    "deepjs": "cloud-quickstart", "dqn": "schedqrm", "fitness": "cloud-quickstart",
+    "cocorl": "rare", "deepjs": "cloud-quickstart", "dqn": "schedqrm", "fitness": "cloud-quickstart",
     "ppo": "deeprm", "rlscheduler": "quickstart",
 }  # fmt: skip
 """Learner → the bundled scenario to train on, where it is not called like the learner."""
@@ -35,11 +35,13 @@ _MACHINES = {
     "workload.instances": False,
 }
 CHANGES = {
+    "cocorl": {"learn.criterion": "lost_value", "workload.jobs": 40},
     "deepjs": _MACHINES | {"learn.criterion": "cost"},
     "fitness": _MACHINES | {"learn.criterion": "cost_ratio"},
 }
 """Learner → what else must change in that scenario."""
 ARGUMENTS = {
+    "cocorl": {"games": 2, "decisions": 4, "hours": 60, "held_out_games": 1},
     "deepjs": {"rollouts": 2, "held_out_share": 0.2},
     "dqn": {"job_sets": 2, "held_out_sets": 1},
     "fitness": {"candidates": 4, "chunks": 1, "units": 0},
@@ -83,8 +85,12 @@ def test_every_key_of_a_bundle_is_told(trained):
         "fitness": {"resources"},
         "deepjs": {"resources"},
         "dqn": {"resources"},
+        "cocorl": {"resources"},
     }.get(found["learner"], {"slotted", "resources"})
-    of_some = {"slotted", "resources", "horizon", "backlog_shown", "step_s"}
+    of_some = {
+        "slotted", "resources", "horizon", "backlog_shown", "step_s", "ready", "waiting", "longest",
+        "worth",
+    }  # fmt: skip
     assert set(found) | of_some == told("key of `agent.json`")
     assert slotted <= set(found)
 

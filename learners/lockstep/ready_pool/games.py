@@ -98,7 +98,7 @@ class ReadyGames:
         self._next = np.zeros(games, np.int64)  # the job that is submitted next
         self._now = np.zeros(games, np.int64)
         self._job = np.full((pool.ready, games), -1)  # of the ready pool, in order of submission
-        self._queue = np.empty((games, jobs), np.int64)  # read at the head, written at the tail
+        self._queue = np.zeros((games, jobs), np.int64)  # read at the head, written at the tail
         self._head = np.zeros(games, np.int64)
         self._behind = np.zeros(games, np.int64)  # jobs in the queue
         self._reserved = np.zeros((pool.horizon, games), np.int64)  # jobs that start then
@@ -297,6 +297,9 @@ class ReadyGames:
         rows = np.arange(len(self.active))
         while True:
             self._look(rows)
+            ended = rows[self._over(rows)]
+            if len(ended):
+                self._end(ended)
             stuck = (self._start[:, rows] < 0).all(axis=0) & ~self._over(rows)
             if self._rejects:
                 stuck &= self._job[0, rows] < 0
@@ -307,6 +310,9 @@ class ReadyGames:
         over = self._over(np.arange(len(self.active)))
         if over.any():
             self._keep(~over)
+
+    def _end(self, rows: Ints) -> None:
+        """Do what there is to do when some games are over, before they are closed."""
 
     def _over(self, rows: Ints) -> Bools:
         """Return (K,) whether the time of some games is over, or their jobs have come and gone."""

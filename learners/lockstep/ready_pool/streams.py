@@ -25,7 +25,7 @@ from simkit.scenario import Scenario
 from simkit.units import TIME_GRID
 from simkit.workload import Workload
 
-__all__ = ["JobStreams", "streams_of"]
+__all__ = ["JobStreams", "StreamSource", "streams_of"]
 
 
 @dataclass(frozen=True)
@@ -59,36 +59,58 @@ class JobStreams:
         return self.enter < NEVER
 
 
-def streams_of(scenario: Scenario, seeds: Sequence[int], hours: int) -> JobStreams:
-    """Return the streams of a scenario under some seeds.
+class StreamSource:
+    """Draws the streams of a scenario, each by a seed.
 
-    Args:
-        scenario: of jobs that take whole steps, come at steps, and fit a pool of one machine; its
-            power depends on no battery.
-        seeds: S of them.
-        hours: T, steps of which the power is known; of a whole length of `scheduling.step`.
-
-    Raises ScenarioError, all problems of the first seed at once, for another scenario.
+    Attributes:
+        step_s: seconds of a step.
+        resources: names of the pool's resources.
     """
-    step_s = scenario.scheduling.step
-    if step_s is None:
-        raise ScenarioError(
-            "scheduling.step: a ready pool in lock-step decides once a step; add "
-            "`scheduling: {step: 1h}`"
-        )
-    episodes = Episodes(scenario)
-    experiments = [episodes.prepare(seed) for seed in seeds]
-    if problems := list(_problems(experiments[0], step_s)):
-        raise ScenarioError(problems)
-    jobs = max(len(each.trace.workload) for each in experiments)
-    first = experiments[0].cluster
-    columns: dict[str, list[Any]] = defaultdict(list)
-    for experiment in experiments:
-        for name, column in _jobs(experiment.trace.workload, first.resources, step_s, jobs).items():
-            columns[name].append(column)
-        columns["powered"].append(_powered(experiment, step_s, hours))
-    units = tuple(round(amount) for amount in first.capacity[0].tolist())
-    return JobStreams(capacity=units, **{name: np.stack(rows) for name, rows in columns.items()})
+
+    def __init__(self, scenario: Scenario, hours: int) -> None:
+        """Read a scenario.
+
+        Args:
+            scenario: of jobs that take whole steps, come at steps, and fit a pool of one machine;
+                its power depends on no battery.
+            hours: T, steps of `scheduling.step` of which the power is known.
+
+        Raises ScenarioError, all problems at once, for another scenario.
+        """
+        step_s = scenario.scheduling.step
+        if step_s is None:
+            raise ScenarioError(
+                "scheduling.step: a ready pool in lock-step decides once a step; add "
+                "`scheduling: {step: 1h}`"
+            )
+        self.step_s, self._hours = step_s, hours
+        self._episodes = Episodes(scenario)
+        first = self._episodes.prepare(scenario.seed)
+        if problems := list(_problems(first, step_s)):
+            raise ScenarioError(problems)
+        self.resources = first.cluster.resources
+        self._units = tuple(round(amount) for amount in first.cluster.capacity[0].tolist())
+
+    def draw(self, seeds: Sequence[int]) -> JobStreams:
+        """Return the streams of S seeds.
+
+        Raises ScenarioError if what has power changes within a step.
+        """
+        experiments = [self._episodes.prepare(seed) for seed in seeds]
+        jobs = max(len(each.trace.workload) for each in experiments)
+        columns: dict[str, list[Any]] = defaultdict(list)
+        for each in experiments:
+            of_jobs = _jobs(each.trace.workload, self.resources, self.step_s, jobs)
+            for name, column in of_jobs.items():
+                columns[name].append(column)
+            columns["powered"].append(_powered(each, self.step_s, self._hours))
+        stacked = {name: np.stack(rows) for name, rows in columns.items()}
+        return JobStreams(capacity=self._units, **stacked)
+
+
+def streams_of(scenario: Scenario, seeds: Sequence[int], hours: int) -> JobStreams:
+    """Return the streams of a scenario under some seeds; see `StreamSource`."""
+    return StreamSource(scenario, hours).draw(seeds)
 
 
 def _problems(experiment: Experiment, step_s: float) -> Iterable[str]:

@@ -1,0 +1,86 @@
+"""Ready pools without an end: a game that is over begins another stream of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from simkit.arrays import Bools, Ints
+from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.lockstep.ready_pool.streams import JobStreams
+from simkit.learning.ready_pool.observation import ReadyPool
+
+__all__ = ["EndlessReadyGames"]
+
+
+class EndlessReadyGames(ReadyGames):
+    """N games that go on for ever; `active` is always 0 … N - 1.
+
+    What a step says of a game that was over belongs to the one that has begun since, but for the
+    hours that had passed by then.
+    """
+
+    begun: Bools
+    """(N,) whether the last step ended with the beginning of another game."""
+
+    def __init__(
+        self, pool: ReadyPool, games: int, fresh: Callable[[int], JobStreams], *, hours: int,
+        **rules: Any,
+    ) -> None:  # fmt: skip
+        """Begin N = `games` games.
+
+        Args:
+            pool: the dimensions.
+            games: N.
+            fresh: returns so many streams, always with the same numbers of jobs and hours.
+            hours: of a game.
+            rules: see `ReadyGames`.
+        """
+        self._fresh = fresh
+        self.begun = np.zeros(games, np.bool_)
+        super().__init__(pool, fresh(games), hours=hours, **rules)
+
+    def _settle(self, hours: Ints, waited: Ints) -> None:
+        self.begun = np.zeros(len(self.active), np.bool_)
+        super()._settle(hours, waited)
+
+    def _end(self, rows: Ints) -> None:
+        streams = self._fresh(len(rows))
+        for name in _COLUMNS:
+            getattr(self.streams, name)[rows] = getattr(streams, name)
+        self._enter[rows, :-1] = streams.enter
+        self.start[rows] = self.rejected[rows] = self._job[:, rows] = -1
+        for column in (self.hours, self._next, self._now, self._head, self._behind):
+            column[rows] = 0
+        self._reserved[:, rows] = 0
+        ahead = np.arange(self.pool.horizon)[:, None]
+        self._free[:, :, rows] = self._powered_ahead(ahead)[:, :, rows]
+        self._share[:, rows] = self._free[0][:, rows] / self._units[0]
+        self.begun[rows] = True
+        self._arrive(rows)
+        self._look(rows)
+
+    def state(self) -> dict[str, Any]:
+        """Return all that it knows, as arrays; see `restore`."""
+        streams = {name: getattr(self.streams, name) for name in _COLUMNS}
+        return {**streams, **{f"{name}.": getattr(self, name) for name in _STATE}}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Be as when `state` was called."""
+        for name in _COLUMNS:
+            getattr(self.streams, name)[:] = state[name]
+        for name in _STATE:
+            getattr(self, name)[:] = state[f"{name}."]
+        self._enter[:, :-1] = self.streams.enter
+        self._look(self.active)
+
+
+_COLUMNS = tuple(field.name for field in fields(JobStreams) if field.name != "capacity")
+_STATE = (
+    "start", "rejected", "decisions", "hours", "_next", "_now", "_job", "_queue", "_head",
+    "_behind", "_reserved", "_free", "_share",
+)  # fmt: skip
+"""Arrays that change as games are played, but for those that `_look` finds."""

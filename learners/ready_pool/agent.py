@@ -1,0 +1,117 @@
+"""A trained agent of a ready pool as a policy, on pools of any size.
+
+policy: {agent: trainings/mine}
+policy: {agent: trainings/mine, args: {choose: sample}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+
+from simkit.errors import RunError, ScenarioError
+from simkit.learners.bundle import WEIGHTS, Bundle
+from simkit.learners.common.inference import LARGEST_FLOW, plain_network
+from simkit.learners.ready_pool.description import ReadyDescription
+from simkit.learning.ready_pool.actions import ReadyActions
+from simkit.learning.ready_pool.observation import ready_set, ready_set_schema
+from simkit.learning.ready_pool.tracker import ReadyTracker
+from simkit.learning.schema import ObservationSchema
+from simkit.policy import Action, State, SystemInfo
+from simkit.scenario import Scenario
+from simkit.scenario.bundled import DESCRIPTION, agent_label
+
+__all__ = ["ReadyAgent"]
+
+Choose = Literal["sample", "greedy"]
+
+
+class ReadyAgent:
+    """A network that scores the jobs of a ready pool, and doing nothing; a `Policy`.
+
+    Attributes:
+        name: of the bundle.
+    """
+
+    def __init__(self, bundle: Bundle, described: ReadyDescription, *, choose: Choose) -> None:
+        """Build it.
+
+        Args:
+            bundle: with the weights.
+            described: how it acts.
+            choose: the likeliest action, or one drawn by its probability, as in training.
+
+        Raises RunError if parts of the bundle do not fit together.
+        """
+        self.name, self._greedy = agent_label(bundle.folder), choose == "greedy"
+        where, pool, told = bundle.folder / DESCRIPTION, described.pool, described.actions
+        seen = ObservationSchema.from_json(described.observation)
+        if differing := ready_set_schema(pool).differences(seen):
+            raise RunError("\n".join(f"{where}: {text}; train it again" for text in differing))
+        self._pool, self._told = pool, told
+        self._tracker = ReadyTracker(pool, in_time=told.in_time)
+        self._actions = ReadyActions(self._tracker, reject=told.reject, advance=told.advance)
+        shape = described.architecture
+        if (shape.inputs, shape.outputs) != (ready_set_schema(pool).size, self._actions.count):
+            raise RunError(
+                f"{where}: the architecture has {shape.inputs} inputs and {shape.outputs} outputs, "
+                f"the observation {ready_set_schema(pool).size} numbers and there are "
+                f"{self._actions.count} actions; train it again"
+            )
+        try:
+            self._network = plain_network(shape, bundle.weights)
+        except RunError as error:
+            raise RunError(f"{where}: {error}; train it again") from error
+        if not self._network.largest(1.0) <= LARGEST_FLOW:
+            raise RunError(
+                f"{bundle.folder / WEIGHTS}: the weights are so large that scores could exceed "
+                f"{LARGEST_FLOW:g}; restore the bundle or train the agent again"
+            )
+
+    def differences(self, scenario: Scenario) -> list[str]:
+        """Return how a scenario cannot be scheduled by it, a line each."""
+        pool, admission, late = self._pool, scenario.admission, self._told.in_time
+        found = []
+        if scenario.scheduling.step != pool.step_s:
+            found.append(f"scheduling.step must be {pool.step_s:g} s, as in its training")
+        if admission.slots != pool.ready:
+            found.append(f"admission.slots must be {pool.ready}, the size of its ready pool")
+        if (admission.late == "leave") != late:
+            wanted = "leave" if late else "stay"
+            found.append(f"admission.late must be {wanted}, as in its training")
+        return found
+
+    def check_cluster(self, info: SystemInfo) -> list[str]:
+        """Return how a cluster cannot be shown to it, a line each."""
+        try:
+            self._tracker.reset(info)
+        except ScenarioError as error:
+            return [f"agent {self.name}: {text}" for text in error.problems]
+        return []
+
+    def reset(self, info: SystemInfo, rng: np.random.Generator) -> None:
+        """Begin a run; raises ScenarioError for a cluster that cannot be shown."""
+        if problems := self.check_cluster(info):
+            raise ScenarioError(problems)
+        self._rng = rng
+
+    def schedule(self, state: State) -> Iterator[Action]:
+        """Act until the network lets time go on, or nothing can be done."""
+        actions = self._actions
+        yield from actions.begin(state)
+        while actions.asks(state):
+            meant = actions.action_of(state, self._choose(state))
+            if meant is None:
+                break
+            yield meant
+
+    def _choose(self, state: State) -> int:
+        """Return the next action; of equal scores the lowest."""
+        seen = ready_set(self._tracker.view(), self._pool)
+        scores = np.where(self._actions.mask(state), self._network.logits(seen), -np.inf)
+        if self._greedy:
+            return int(scores.argmax())
+        chances = np.exp(scores - scores.max())
+        return int(self._rng.choice(len(chances), p=chances / chances.sum()))

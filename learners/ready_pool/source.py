@@ -1,0 +1,71 @@
+"""Where the games of a ready pool's learners come from: a scenario, stream by stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
+from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource
+from simkit.learning.ready_pool.actions import Advance
+from simkit.learning.ready_pool.observation import ReadyPool
+from simkit.scenario import Scenario
+from simkit.seeds import stream
+
+__all__ = ["READY", "WAITING", "ReadySource"]
+
+READY, WAITING = 5, 144
+"""Places of the ready pool, and those behind it, if the scenario does not say: the dissertation's.
+"""
+
+
+class ReadySource:
+    """Games of a scenario's pool, jobs and power, each of a seed of its own."""
+
+    def __init__(
+        self, scenario: Scenario, *, hours: int, max_start: int = 0, reject: bool = False,
+        advance: Advance = "no-op", horizon: int = 48,
+    ) -> None:  # fmt: skip
+        """Read a scenario; raises ScenarioError as `StreamSource` does.
+
+        Args:
+            scenario: its admission says how large the pools are, and whether late jobs leave.
+            hours: of a game, in steps.
+            max_start: the last step ahead in which a job may start.
+            reject: whether jobs may be rejected.
+            advance: when time goes on.
+            horizon: steps ahead that are planned.
+        """
+        admission, self.hours = scenario.admission, hours
+        self.late_leave = admission.late == "leave"
+        self._streams = StreamSource(scenario, hours + horizon)
+        self.resources = self._streams.resources
+        waiting = WAITING if admission.backlog is None else admission.backlog
+        self.pool = ReadyPool(
+            resources=len(self._streams.resources), ready=admission.slots or READY,
+            waiting=max(waiting, 1), horizon=horizon, max_start=max_start,
+            step_s=self._streams.step_s,
+        )  # fmt: skip
+        self.rules: dict[str, Any] = {
+            "late_leave": self.late_leave, "reject": reject, "advance": advance,
+            "backlog": admission.backlog,
+        }  # fmt: skip
+
+    def endless(self, games: int, rng: np.random.Generator) -> EndlessReadyGames:
+        """Return games that go on for ever, of streams whose seeds `rng` draws."""
+
+        def fresh(count: int) -> JobStreams:
+            return self._streams.draw(rng.integers(2**31, size=count).tolist())
+
+        return EndlessReadyGames(self.pool, games, fresh, hours=self.hours, **self.rules)
+
+    def held_out(self, games: int) -> ReadyGames:
+        """Return games to judge on; the same ones for every training."""
+        seeds = stream(0, "ready_pool.held_out").integers(2**31, size=games).tolist()
+        return self.games(seeds)
+
+    def games(self, seeds: list[int]) -> ReadyGames:
+        """Return the games of some seeds."""
+        return ReadyGames(self.pool, self._streams.draw(seeds), hours=self.hours, **self.rules)

@@ -1,0 +1,152 @@
+"""Constrained PPO: repeatable, resumable, within its limit; its agent runs as a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from trainings import check_held_out_changes_nothing, check_resume
+
+from simkit import simulate
+from simkit.errors import ScenarioError
+from simkit.learners.agent import load_agent
+from simkit.learners.bundle import read_bundle
+from simkit.learners.cocorl import CoCoRLTraining, begin
+from simkit.learners.common.inference import plain_network
+from simkit.learners.lockstep.ready_pool.rules import ORDERS, play
+from simkit.learners.ready_pool.description import ReadyDescription
+from simkit.learning.ready_pool.observation import ready_set
+from simkit.scenario import Scenario
+
+SMALL = {
+    "iterations": 4, "games": 6, "decisions": 8, "hours": 150, "held_out_games": 4, "hidden": 8,
+    "batch": 32,
+}  # fmt: skip
+
+PLAIN: dict[str, Any] = {
+    "workload": {"type": "rare", "jobs": 70, "offered_load": 1.2},
+    "value": {}, "estimates": "actual", "scheduling": {"step": "1h"},
+    "cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 10}]},
+    "admission": {"slots": 8, "backlog": 144, "late": "leave"},
+}  # fmt: skip
+POWER = {
+    "machines": {"idle_w": 0, "full_w": 100},
+    "sources": {"wind": {"signal": {
+        "type": "levels", "high_w": 1000, "low_w": 600, "high_share": 0.8, "step": "1h",
+    }}},
+    "supply": {"limit": "power"},
+    "forecast": {"type": "perfect", "horizon": "48h", "step": "1h"},
+}  # fmt: skip
+
+
+def scenario(**changes: Any) -> Scenario:
+    return Scenario.model_validate({**PLAIN, **changes})
+
+
+def training(seed: int = 0, where: Scenario | None = None, **arguments: Any) -> CoCoRLTraining:
+    made = begin(where or scenario(), {**SMALL, **arguments}, seed=seed)
+    assert isinstance(made, CoCoRLTraining)
+    return made
+
+
+SETTINGS: list[Mapping[str, Any]] = [
+    {},
+    {"cost_limit": 1.0, "reject": True, "gains_twice": True, "derivative": 1.0},
+    {"max_start": 12, "advance": "each", "hours": 40},  # games end within an iteration
+]
+
+
+@pytest.mark.parametrize("arguments", SETTINGS)
+def test_resumed_is_as_not_interrupted(arguments: Mapping[str, Any], tmp_path: Path) -> None:
+    check_resume(lambda: training(**arguments), tmp_path)
+
+
+def test_held_out_changes_nothing() -> None:
+    check_held_out_changes_nothing(training)
+
+
+def test_it_learns() -> None:
+    """Within seconds it brings more than the order by quality of service on held-out streams."""
+    made = training(
+        iterations=30, games=48, decisions=32, hours=400, hidden=32, batch=256, held_out_games=24,
+        where=scenario(
+            admission={"slots": 15, "backlog": 144, "late": "leave"},
+            workload={"type": "rare", "jobs": 190, "offered_load": 1.2},
+        ),
+    )  # fmt: skip
+    before = made.held_out()["lost_value_drawn"]
+    for _ in range(30):
+        made.step()
+    rule = made.source.held_out(24)
+    play(rule, ORDERS["qos"])
+    after = made.held_out()["lost_value"]
+    assert after < before - 0.03
+    assert after < 1.0 - float(rule.value_ratio().mean())
+
+
+def test_a_limit_keeps_jobs_from_waiting() -> None:
+    """With the limit far below the cost at first, the multiplier rises and the cost falls."""
+    told = {"iterations": 25, "games": 32, "decisions": 32, "hours": 400, "hidden": 32,
+            "batch": 256, "reject": True}  # fmt: skip
+    limited = training(cost_limit=0.3, integral=0.1, **told)
+    free = training(**told)
+    costs = [[made.step()["cost"] for _ in range(25)] for made in (limited, free)]
+    assert limited.multiplier.value > 0
+    assert free.multiplier.value == 0
+    assert np.mean(costs[0][-5:]) < 0.6 * np.mean(costs[1][-5:])
+
+
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("arguments", [{}, {"reject": True}, {"max_start": 12}])
+def test_its_agent_acts_in_the_simulation_as_in_lockstep(
+    arguments: Mapping[str, Any], power: bool, tmp_path: Path
+) -> None:
+    where = scenario(**({"power": POWER} if power else {}))
+    made = training(where=where, **arguments)
+    for _ in range(3):
+        made.step()
+    made.write_agent(tmp_path / "agent", {})
+    games = made.source.games([5])
+    bundle = read_bundle(tmp_path / "agent")
+    network = plain_network(ReadyDescription.read(bundle.description).architecture, bundle.weights)
+    while len(games.active):
+        scores = network.logits(ready_set(games.view(), games.pool))
+        games.step(np.where(games.mask(), scores, -np.inf).argmax(axis=1))
+    agent = load_agent(tmp_path / "agent", where)
+    run = simulate(where.model_copy(update={"seed": 5}), policy=agent)
+    jobs = run.jobs.sort("job_id").with_columns(
+        ((pl.col("start_time_s") - pl.col("submit_time_s").min()) / 3600).fill_null(-1).round()
+    )
+    until = int(games.hours[0])  # then the game was over
+    early = [(hour if hour < until else -1) for hour in jobs["start_time_s"].cast(int).to_list()]
+    mine = [(hour if hour < until else -1) for hour in games.start[0, : len(early)].tolist()]
+    assert early == mine
+
+
+WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"scheduling": {}}, {}, "decides once a step"),
+    ({}, {"games": 0}, "learn.arguments.games: must be at least 1"),
+    ({}, {"cost_limits": 1.0}, "learn.arguments.cost_limits: unknown key"),
+]
+
+
+@pytest.mark.parametrize(("changes", "arguments", "text"), WRONG)
+def test_what_does_not_suit_is_said(
+    changes: dict[str, Any], arguments: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ScenarioError, match=text):
+        training(where=scenario(**changes), **arguments)
+
+
+def test_an_agent_refuses_another_pool(tmp_path: Path) -> None:
+    training().write_agent(tmp_path / "agent", {})
+    other = scenario(admission={"slots": 5, "late": "stay"}, scheduling={"step": "2h"})
+    with pytest.raises(ScenarioError) as caught:
+        load_agent(tmp_path / "agent", other)
+    assert [text.split()[2] for text in caught.value.problems] == [
+        "scheduling.step", "admission.slots", "admission.late",
+    ]  # fmt: skip

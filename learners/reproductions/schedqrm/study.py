@@ -58,7 +58,7 @@ PAPER: Final[Mapping[str, Any]] = {
 five decisions, and the target network copied after 200 updates: the paper's 1,000 steps. An episode
 ends after twice as many decisions as the largest job set needs."""
 SUITED: Final[Mapping[str, Any]] = {
-    "replay": 50_000, "batch": 256, "decisions_per_update": 32, "target_every": 200,
+    "replay": 50_000, "batch": 256, "decisions_per_update": 16, "target_every": 400,
     "learning_rate": 0.002, "falls": True, "optimiser": "adam", "explore": 0.1,
     "explore_end": 0.02, "hidden": 64, "max_decisions": 1000,
 }  # fmt: skip
@@ -136,8 +136,11 @@ def online_agents(setting: SchedQRMSetting) -> Iterator[Agent]:
         yield Agent(PPO, seed, online=True)
 
 
-ONLINE_DQN: Final[Mapping[str, Any]] = {"per_job": False}
-"""What suits jobs that arrive: the jobs that wait do not tell what is to come."""
+ONLINE_DQN: Final[Mapping[str, Any]] = {
+    "per_job": False, "decisions_per_update": 32, "target_every": 200
+}  # fmt: skip
+"""What suits jobs that arrive: the jobs that wait do not tell what is to come. There are more
+decisions, and half as many updates of each keep the training as long."""
 ONLINE_PPO: Final[Mapping[str, Any]] = {"decay": 1.0, "entropy": 0.02}
 """As for the agent of numbered slots: what is won by waiting comes late."""
 

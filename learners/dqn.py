@@ -106,9 +106,9 @@ class DQNArguments(Section):
     """Transitions with large errors are drawn more often."""
     batch: Count = 256
     """Transitions of an update."""
-    decisions_per_update: Count = 32
+    decisions_per_update: Count = 16
     """Decisions between two updates."""
-    target_every: Count = 200
+    target_every: Count = 400
     """Updates after which the target network is copied anew."""
     learning_rate: Positive = 0.002
     """Learning rate of the optimiser."""

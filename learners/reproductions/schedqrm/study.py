@@ -6,7 +6,7 @@ of 10 to 200 % with SJF, Packer, Tetris and DeepRM.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -23,6 +23,9 @@ LOADS: Final = tuple(range(10, 201, 10))
 """Jobs of a set over classes, in percent: 1 to 20 jobs."""
 TRAINED_LOADS: Final = tuple(load / 100 for load in LOADS[1::2])
 """Of the job sets of a training, mixed: 20, 40, … 200 %."""
+HIGH_LOADS_TWICE: Final = (*TRAINED_LOADS, *TRAINED_LOADS[6:])
+"""From 140 % on every load twice: states with many jobs are rare, and values are least known there.
+"""
 MODEL: Final = Slotted(
     capacity=(10, 10), slots=CLASSES, horizon=201, max_length=CLASSES, backlog=None,
     backlog_shown=10,
@@ -58,7 +61,7 @@ PAPER: Final[Mapping[str, Any]] = {
 five decisions, and the target network copied after 200 updates: the paper's 1,000 steps. An episode
 ends after twice as many decisions as the largest job set needs."""
 SUITED: Final[Mapping[str, Any]] = {
-    "replay": 50_000, "batch": 256, "decisions_per_update": 32, "target_every": 200,
+    "replay": 50_000, "batch": 256, "decisions_per_update": 16, "target_every": 400,
     "learning_rate": 0.002, "falls": True, "optimiser": "adam", "explore": 0.1,
     "explore_end": 0.02, "hidden": 64, "max_decisions": 1000,
 }  # fmt: skip
@@ -72,6 +75,7 @@ _STEPS: Final[tuple[tuple[str, Mapping[str, Any]], ...]] = (
     ("+ errors per job", {"per_job": True}),
     ("+ n-step", {"steps": 6}),
     ("+ double, duelling", {"double": True, "duelling": True}),
+    ("+ high loads twice", {"loads": HIGH_LOADS_TWICE}),
 )
 """From the paper's formulation to all of simkit's, one step after another."""
 
@@ -88,6 +92,8 @@ def _ladder() -> dict[str, dict[str, Any]]:
 LADDER: Final = _ladder()
 """Kind of training → arguments of the learner `dqn`, each step with all before it."""
 WHOLE: Final = _STEPS[-1][0]
+ALL_PARTS: Final = _STEPS[-2][0]
+"""The step that the ablation changes one thing of, and that learns from jobs that arrive."""
 WITHOUT: Final[Mapping[str, Mapping[str, Any]]] = {
     "whole, no shaping": {"shaping": False},
     "whole, perceptron": {"network": "perceptron"},
@@ -97,7 +103,7 @@ WITHOUT: Final[Mapping[str, Mapping[str, Any]]] = {
     "whole, reading B of c": {"shaping": False, "reading": "clock"},
     "whole, reading C of c": {"shaping": False, "reading": "decisions"},
 }
-"""Kind → what differs from the whole."""
+"""Kind → what differs from `ALL_PARTS`."""
 PPO: Final = "PPO"
 PPO_ROLLOUTS: Final = 8
 """Episodes of each of its job sets."""
@@ -132,32 +138,42 @@ def agents(setting: SchedQRMSetting) -> Iterator[Agent]:
 def online_agents(setting: SchedQRMSetting) -> Iterator[Agent]:
     """Yield the trainings on jobs that arrive one by one."""
     for seed in range(setting.seeds):
-        yield Agent(WHOLE, seed, online=True)
+        yield Agent(ALL_PARTS, seed, online=True)
         yield Agent(PPO, seed, online=True)
 
 
-ONLINE_DQN: Final[Mapping[str, Any]] = {"per_job": False}
-"""What suits jobs that arrive: the jobs that wait do not tell what is to come."""
+ONLINE_DQN: Final[Mapping[str, Any]] = {
+    "per_job": False, "decisions_per_update": 32, "target_every": 200
+}  # fmt: skip
+"""What suits jobs that arrive: the jobs that wait do not tell what is to come. There are more
+decisions, and half as many updates of each keep the training as long."""
 ONLINE_PPO: Final[Mapping[str, Any]] = {"decay": 1.0, "entropy": 0.02}
 """As for the agent of numbered slots: what is won by waiting comes late."""
 
 
 def learner_of(agent: Agent, setting: SchedQRMSetting) -> tuple[str, dict[str, Any]]:
     """Return the learner of a training, and its arguments."""
-    loads = list(ONLINE_LOADS if agent.online else TRAINED_LOADS)
+    loads = ONLINE_LOADS if agent.online else TRAINED_LOADS
     starts: Literal["now", "ahead"] = "now" if agent.online else "ahead"
     sets = setting.job_sets // (4 if agent.online else 1)  # there are more jobs in each
     sets = max(sets, 2 * len(loads))
     if agent.kind == PPO:  # which plays as many episodes in all
         return "ppo", {
-            "layout": "classes", "loads": loads, "starts": starts,
+            "layout": "classes", "loads": list(loads), "starts": starts,
             "job_sets": max(sets // PPO_ROLLOUTS, 3 * len(loads)), "rollouts": PPO_ROLLOUTS,
             "batch": 1024, **(ONLINE_PPO if agent.online else {}),
         }  # fmt: skip
-    told = {**LADDER[WHOLE], **WITHOUT.get(agent.kind, {}), **LADDER.get(agent.kind, {})}
+    told = {**LADDER[ALL_PARTS], **WITHOUT.get(agent.kind, {}), **LADDER.get(agent.kind, {})}
     if agent.online:
         told |= ONLINE_DQN
-    return "dqn", {**told, "loads": loads, "starts": starts, "job_sets": sets}
+    mixed = told.pop("loads", loads)
+    sets = round(sets * _jobs_a_set(loads) / _jobs_a_set(mixed))  # as many decisions
+    return "dqn", {**told, "loads": list(mixed), "starts": starts, "job_sets": sets}
+
+
+def _jobs_a_set(loads: Sequence[float]) -> float:
+    """Return the mean jobs of a set, if every load brings as many jobs: the harmonic mean."""
+    return CLASSES * len(loads) / sum(1 / load for load in loads)
 
 
 POOL: Final[Mapping[str, Any]] = {

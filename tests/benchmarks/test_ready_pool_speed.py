@@ -1,0 +1,58 @@
+"""Decisions a second of lock-step ready pools, beside the environment that they equal."""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from simkit.env import SchedulingEnv
+from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.lockstep.ready_pool.streams import streams_of
+from simkit.learning.ready_pool.observation import ready_set
+from simkit.scenario.bundled import scenario_path
+from simkit.scenario.yaml_document import load_scenario
+
+LEAST_RATIO = 5.0
+LEAST_PER_S = 50_000
+SCENARIO = load_scenario(scenario_path("rare"))
+
+
+def in_lockstep(replicas: int, decisions: int) -> float:
+    """Play random choices, seen as a set; return decisions a second."""
+    hours, rng = 2200, np.random.default_rng(0)
+    env = SchedulingEnv(SCENARIO, actions="ready-pool")
+    pool = env._actions._tracker.pool  # type: ignore[attr-defined]
+    games = ReadyGames(pool, streams_of(SCENARIO, range(64), hours), replicas, hours=hours)
+    taken, begun = 0, perf_counter()
+    for _ in range(decisions):
+        mask = games.mask()
+        ready_set(games.view(), pool)
+        taken += len(mask)
+        games.step((mask * rng.random(mask.shape)).argmax(axis=1))
+    return taken / (perf_counter() - begun)
+
+
+def in_the_environment(decisions: int) -> float:
+    """Play random choices; return decisions a second."""
+    env, rng = SchedulingEnv(SCENARIO, actions="ready-pool"), np.random.default_rng(0)
+    _, info = env.reset(seed=0)
+    begun = perf_counter()
+    for _ in range(decisions):
+        mask = info["action_mask"]
+        _, _, over, _, info = env.step(int((mask * rng.random(mask.shape)).argmax()))
+        assert not over
+    return decisions / (perf_counter() - begun)
+
+
+def test_lockstep_is_several_times_faster_than_the_environment() -> None:
+    ratios = [in_lockstep(2, 60) / in_the_environment(400) for _ in range(3)]
+    assert max(ratios) > LEAST_RATIO, ratios
+
+
+@pytest.mark.slow
+def test_512_replicas_take_fifty_thousand_decisions_a_second() -> None:
+    speeds = [in_lockstep(8, 150) for _ in range(5)]
+    print(f"ready pool of 5, 512 replicas: {max(speeds):,.0f} decisions/s")
+    assert max(speeds) > LEAST_PER_S

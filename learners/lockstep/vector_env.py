@@ -29,7 +29,7 @@ from simkit.learners.lockstep.endless import EndlessLockstep
 from simkit.learners.lockstep.job_sets import JobSets
 from simkit.learners.lockstep.job_sources import DeepRMJobs
 from simkit.learners.lockstep.seeded_jobs import SeededJobs
-from simkit.learning.agent_view import STEPS_AHEAD, AgentView
+from simkit.learning.agent_view import AgentView
 from simkit.learning.encoder import Numbers, SlotEncoder
 from simkit.learning.env_arguments import (
     ScenarioSource,
@@ -126,9 +126,7 @@ class LockstepVectorEnv(VectorEnv[Numbers, npt.NDArray[np.int64], npt.NDArray[An
         problems = [*_beyond(shape), *_problems(chosen, mode, encoder.schema.name, reward)]
         if problems:
             raise ScenarioError([f"lock-step environment: {text}" for text in problems])
-        source = DeepRMJobs(
-            chosen, "the lock-step environment", horizon=view.horizon or STEPS_AHEAD
-        )
+        source = DeepRMJobs(chosen, "the lock-step environment", horizon=view.steps_ahead)
         assert isinstance(encoder, SlotEncoder)  # as `OBSERVATIONS` are
         assert isinstance(chosen.workload, DeepRMModel)  # as `DeepRMJobs` has checked
         model = encoder.tracker.model

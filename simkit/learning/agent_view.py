@@ -60,6 +60,11 @@ class AgentView:
     action_arguments: Mapping[str, Any] | None = None
     """Arguments of the actions."""
 
+    @property
+    def steps_ahead(self) -> int:
+        """How many steps ahead are planned, of slots and of classes."""
+        return STEPS_AHEAD if self.horizon is None else self.horizon
+
     def build(self, scenario: Scenario, info: SystemInfo) -> tuple[Actions, Encoder]:
         """Return the actions and the encoder for a scenario on a system.
 
@@ -85,7 +90,7 @@ class AgentView:
             return actions, self._encoder("queue-table", info, None, slots)
         self._check_slotted()
         model = slotted_model(
-            scenario, info, slots=self.slots, horizon=self.horizon or STEPS_AHEAD,
+            scenario, info, slots=self.slots, horizon=self.steps_ahead,
             max_length=self.max_length, backlog_shown=self.backlog_shown, memory=self.memory,
             unit=self.unit,
         )  # fmt: skip
@@ -103,7 +108,7 @@ class AgentView:
             "observation": self.observation,
             "info": info,
             "classes": self.slots or DEFAULT_SLOTS,
-            "horizon": self.horizon or STEPS_AHEAD,
+            "horizon": self.steps_ahead,
             "backlog_shown": self.backlog_shown,
         }
         made: tuple[Actions, Encoder] = instantiate(what, classes_of, given, own)

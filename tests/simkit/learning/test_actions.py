@@ -45,7 +45,7 @@ ACTIONS = SlotActions(TRACKER)
     ],
 )
 def test_what_an_action_does(action, place):
-    assert ACTIONS.place(NO_STATE, action) == place
+    assert ACTIONS.action_of(NO_STATE, action) == place
 
 
 def test_the_mask_shows_what_places_something_and_the_void_action():
@@ -55,7 +55,7 @@ def test_the_mask_shows_what_places_something_and_the_void_action():
 @pytest.mark.parametrize("action", [-1, 4])
 def test_a_number_that_is_no_action(action):
     with pytest.raises(PolicyError, match=f"action {action} is not one of 0 … 3"):
-        ACTIONS.place(NO_STATE, action)
+        ACTIONS.action_of(NO_STATE, action)
 
 
 def test_other_actions_are_told_apart():

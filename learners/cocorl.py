@@ -42,7 +42,7 @@ from simkit.learners.common.torch_training import TorchTraining
 from simkit.learners.common.training import Stateful
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.ready_pool.description import describe_ready_pool, ready_scorer
-from simkit.learners.ready_pool.source import ReadySource
+from simkit.learners.ready_pool.source import HORIZON, ReadySource
 from simkit.learning.ready_pool.actions import Advance
 from simkit.learning.ready_pool.observation import ready_set
 from simkit.scenario import Scenario
@@ -69,7 +69,7 @@ class CoCoRLArguments(Section):
     hours: Count = 2000
     """Steps of a game; then another begins."""
     # the environment
-    max_start: Annotated[int, Field(ge=0)] = 0
+    max_start: Annotated[int, Field(ge=0, lt=HORIZON)] = 0
     """The last step ahead in which a job may start; 0: only now."""
     reject: bool = False
     """Whether the agent may reject jobs."""
@@ -207,7 +207,7 @@ class CoCoRLTraining(TorchTraining):
             "value_per_hour": float(value), "cost": float(cost),
             "multiplier": self.multiplier.value, "hours": float(hours),
             "decisions": float(played.actions.size),
-            "entropy": float(np.mean(spreads)) if spreads else 0.0,
+            "entropy": float(np.mean(spreads)),
         }  # fmt: skip
 
     def _play(self) -> Played:
@@ -248,7 +248,7 @@ class CoCoRLTraining(TorchTraining):
         return np.where(placed, value * weight, 0.0)
 
     def _batch(self, played: Played) -> Batch:
-        """Return the decisions that left a choice; advantages are scaled, but not centred.
+        """Return what is learned from the decisions; advantages are scaled, but not centred.
 
         Both streams are counted above their mean per hour, so that values are differences.
         """
@@ -257,7 +257,7 @@ class CoCoRLTraining(TorchTraining):
         usual = _sum_of_powers(chosen.discount, passed)
         streams = (
             played.rewards - means.value * usual,
-            COST_SCALE * (played.costs - means.cost * usual),
+            COST_SCALE * (played.costs / np.maximum(passed, 1.0) - means.cost) * usual,
         )
         advantages = [
             advantages_over_time(
@@ -269,16 +269,13 @@ class CoCoRLTraining(TorchTraining):
         returns = np.stack(advantages, axis=-1) + played.values[:-1]
         gain = self.multiplier.of_both(*advantages)
         gain = gain / max(float(gain.std()), 1e-8)
-        rows = np.flatnonzero(played.allowed.sum(axis=-1).ravel() > 1)
-        columns = [
-            column.reshape(played.actions.size, *column.shape[2:])[rows]
-            for column in (
-                played.seen, played.allowed, played.actions,
-                played.log_probability.astype(np.float32), gain.astype(np.float32),
-                returns.astype(np.float32),
-            )
-        ]  # fmt: skip
-        return Batch(*[torch.from_numpy(column).to(self.device) for column in columns])
+        columns = (
+            played.seen, played.allowed, played.actions,
+            played.log_probability.astype(np.float32), gain.astype(np.float32),
+            returns.astype(np.float32),
+        )  # fmt: skip
+        flat = [column.reshape(gain.size, *column.shape[2:]) for column in columns]
+        return Batch(*[torch.from_numpy(column).to(self.device) for column in flat])
 
     def _improve(self, part: Batch, entropy_weight: float) -> float:
         """Take one step of Adam; return the mean entropy."""

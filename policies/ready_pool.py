@@ -227,7 +227,8 @@ class ReadyPool:
         if choose not in get_args(Choice):
             problems.append(f"choose is {choose!r}; it must be order or left-over")
         for name, value, most in (("per_hour", per_hour, inf), ("least_qos", least_qos, 1.0)):
-            if not (0 <= value <= most and value < inf):
+            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not (is_number and 0 <= value <= most and value < inf):
                 problems.append(f"{name} is {value!r}; it must be a number from 0 to {most:g}")
         if problems:
             raise ScenarioError([f"backfill ready-pool: {text}" for text in problems])
@@ -447,10 +448,7 @@ class LeastLeftOver(ReadyPoolPolicy):
                 for entry in lane.entries:
                     task = entry[3]
                     found = self._found(state, task, lane.rule) if task.waiting else None
-                    if (
-                        found is not None
-                        and (left := self._left_over(state, task, found[0])) < least
-                    ):
+                    if found is not None and (left := self._left_over(state, task, *found)) < least:
                         best, least = (lane, task, found), left
             if best is None:
                 return
@@ -466,8 +464,8 @@ class LeastLeftOver(ReadyPoolPolicy):
                 for other in self._lanes:
                     other.update(state, known)
 
-    def _left_over(self, state: State, task: Task, start: float) -> float:
+    def _left_over(self, state: State, task: Task, start: float, on: Placement) -> float:
         free = np.array(self.plan.profile.total_free(start))
-        share = (free - np.array(task.demand)) / self._capacity
+        share = (free - np.array(task.request) * instances_on(on)) / self._capacity
         left = float(share.sum()) + self._per_hour * (start - state.now) / 3600.0
         return round(left, 9)  # equal ones stay equal

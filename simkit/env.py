@@ -117,8 +117,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             observation_arguments: arguments of the encoder.
             reward_arguments: arguments of the reward.
             slots: M; None: `admission.slots` of the scenario, or 10 outside of slotted time.
-            horizon: steps ahead that are planned; None: 48 of a ready pool, else 20. This and the
-                next four are for slotted scenarios.
+            horizon: steps ahead that are planned; None: 48 of a ready pool, else 20. The next four
+                are for slotted scenarios.
             max_length: steps of the longest task.
             backlog_shown: tasks behind the slots that an observation can count.
             memory: the steps since the last arrival are counted up to this number.

@@ -106,6 +106,7 @@ class ReadyAgent:
             if meant is None:
                 break
             yield meant
+        yield from actions.end(state)
 
     def _choose(self, state: State) -> int:
         """Return the next action; of equal scores the lowest."""

@@ -44,7 +44,7 @@ class ReadyDescription(Section):
     observation: dict[str, Any]  # that of an `ObservationSchema`
     actions: ActionSection
     ready: Annotated[int, Field(ge=1, le=10_000)]
-    waiting: Annotated[int, Field(ge=1, le=1_000_000)]
+    waiting: Annotated[int, Field(ge=1)]
     horizon: Annotated[int, Field(ge=1, le=10_000)]
     longest: Annotated[int, Field(ge=1, le=10_000)]
     worth: Positive

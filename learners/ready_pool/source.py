@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,11 +14,12 @@ from simkit.learning.ready_pool.observation import ReadyPool
 from simkit.scenario import Scenario
 from simkit.seeds import stream
 
-__all__ = ["READY", "WAITING", "ReadySource"]
+__all__ = ["HORIZON", "ReadySource"]
 
-READY, WAITING = 5, 144
-"""Places of the ready pool, and those behind it, if the scenario does not say: the dissertation's.
-"""
+HORIZON: Final = 48
+"""Steps ahead that are planned, as in the dissertation."""
+_WAITING: Final = 144
+"""Places behind the ready pool, by which their number is scaled, if the scenario sets no limit."""
 
 
 class ReadySource:
@@ -26,7 +27,7 @@ class ReadySource:
 
     def __init__(
         self, scenario: Scenario, *, hours: int, max_start: int = 0, reject: bool = False,
-        advance: Advance = "no-op", horizon: int = 48,
+        advance: Advance = "no-op", horizon: int = HORIZON,
     ) -> None:  # fmt: skip
         """Read a scenario; raises ScenarioError as `StreamSource` does.
 
@@ -42,9 +43,10 @@ class ReadySource:
         self.late_leave = admission.late == "leave"
         self._streams = StreamSource(scenario, hours + horizon)
         self.resources = self._streams.resources
-        waiting = WAITING if admission.backlog is None else admission.backlog
+        waiting = _WAITING if admission.backlog is None else admission.backlog
+        # without slots the source of the streams has refused the scenario
         self.pool = ReadyPool(
-            resources=len(self._streams.resources), ready=admission.slots or READY,
+            resources=len(self._streams.resources), ready=admission.slots or 1,
             waiting=max(waiting, 1), horizon=horizon, max_start=max_start,
             step_s=self._streams.step_s,
         )  # fmt: skip

@@ -178,6 +178,7 @@ class Simulation:
         self._closed = False
         self.decisions_made = 0
         self._progress = (0, 0)
+        self.state.rejectable = self._rejectable
         if self.rules.admission.late == "leave":
             check_lateness(workload)
             self._admission.turns_away = self._leaves_if_late
@@ -402,7 +403,7 @@ class Simulation:
 
     def _let_late_jobs_leave(self) -> None:
         """Reject the jobs in the queue that can no longer end in time, and fill their slots."""
-        for task in tuple(self._system.queue.tasks):
+        for task in self._system.queue:  # a snapshot, less those that left with their job
             self._leaves_if_late(task)
         if self._admission.has_room():
             self._admission.refill()
@@ -420,6 +421,10 @@ class Simulation:
         """Return one of the tasks of a job that is reserved, has started or has ended."""
         reserved, has_begun = self.state.reservations, self._books.has_begun
         return next((task for task in tasks if task in reserved or has_begun(task)), None)
+
+    def _rejectable(self, task: Task) -> bool:
+        """Return whether `Reject` is legal: the task waits, and nothing of its job has begun."""
+        return task in self._system.queue and self._begun(self._books.job_of(task)) is None
 
     def _turn_away(self, task: Task, reason: str) -> None:
         """Reject a task's job of which nothing has begun, some time after its submission."""

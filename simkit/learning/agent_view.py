@@ -43,8 +43,8 @@ class AgentView:
     slots: int | None = None
     """M; None: `admission.slots` of the scenario, or 10 outside of slotted time and of classes."""
     horizon: int | None = None
-    """Steps ahead that are planned; None: 48 of a ready pool, else 20. This and the next four are
-    for slotted scenarios; classes and the ready pool have a horizon as well."""
+    """Steps ahead that are planned; None: 48 of a ready pool, else 20. The next four are for
+    slotted scenarios, but that classes count tasks behind the first as well."""
     max_length: int = 15
     """Steps of the longest task."""
     backlog_shown: int = 60
@@ -120,9 +120,15 @@ class AgentView:
         self._refuse_observation_arguments("a ready pool")
         if scenario.scheduling.step is not None:
             given.setdefault("step", scenario.scheduling.step)
-        if self.horizon is not None:
-            given.setdefault("horizon", self.horizon)
-        given.setdefault("waiting", admission.backlog or _WAITING_SHOWN)
+        wrong = []
+        if "ready" in given:
+            wrong.append("action_arguments: ready is the number of `slots`; give that")
+        if self.horizon is not None and given.setdefault("horizon", self.horizon) != self.horizon:
+            wrong.append("horizon is given twice, here and in action_arguments; leave one out")
+        if wrong:
+            raise ScenarioError(wrong)
+        behind = _WAITING_SHOWN if admission.backlog is None else max(admission.backlog, 1)
+        given.setdefault("waiting", behind)
         own = {
             "observation": self.observation,
             "info": info,

@@ -125,6 +125,10 @@ class Outlook:
         return steps[bisect_right(steps, now, key=_TIME) :]
 
 
+def _never(_task: Task) -> bool:
+    return False
+
+
 class State:
     """The system at a decision instant; read-only for policies."""
 
@@ -140,6 +144,7 @@ class State:
         "power",
         "queue",
         "refills",
+        "rejectable",
         "releases",
         "reservations",
         "room",
@@ -183,6 +188,8 @@ class State:
         """Whether what fits now may still collide later: with a reservation or a capacity step."""
         self.refills = False
         """Whether a task that starts may let another into the queue at once."""
+        self.rejectable: Callable[[Task], bool] = _never
+        """Whether a waiting task's job may be rejected, as nothing of it has begun."""
         self.room = room
         """Free amounts on each machine now."""
         self.power: PowerState | None = None

@@ -103,7 +103,7 @@ def check_late_jobs(run: AuditedRun) -> Check:
     A job is late when it can no longer end, by its estimate, by its deadline and with its quality
     of service kept; it leaves at the first decision after that at which the policy would see it.
     """
-    check = Check("late-jobs", "exactly the jobs that can no longer end in time leave")
+    check = Check("late-jobs", "only jobs that can no longer end in time leave, and none starts")
     left = run.left_unstarted.filter(pl.col("reason").str.starts_with("late"))
     if run.setting("admission", "late") != "leave":
         check.add_rows("left as it was late, but late jobs stay", left)

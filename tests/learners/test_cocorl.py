@@ -129,6 +129,8 @@ def test_its_agent_acts_in_the_simulation_as_in_lockstep(
 
 WRONG: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"scheduling": {}}, {}, "decides once a step"),
+    ({}, {"max_start": 48}, "learn.arguments.max_start: must be less than 48"),
+    ({"admission": {"backlog": 9}}, {}, "admission.slots: a ready pool has a size"),
     ({}, {"games": 0}, "learn.arguments.games: must be at least 1"),
     ({}, {"cost_limits": 1.0}, "learn.arguments.cost_limits: unknown key"),
 ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from simkit.arrays import Bools, Ints
+from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import JobStreams
 from simkit.learning.ready_pool.observation import ReadyPool
@@ -35,7 +36,7 @@ class EndlessReadyGames(ReadyGames):
         Args:
             pool: the dimensions.
             games: N.
-            fresh: returns so many streams, always with the same numbers of jobs and hours.
+            fresh: returns so many streams, always with the same number of hours.
             hours: of a game.
             rules: see `ReadyGames`.
         """
@@ -49,6 +50,8 @@ class EndlessReadyGames(ReadyGames):
 
     def _end(self, rows: Ints) -> None:
         streams = self._fresh(len(rows))
+        self._widen(streams.enter.shape[1])
+        streams = streams.widened(self.streams.enter.shape[1])
         for name in _COLUMNS:
             getattr(self.streams, name)[rows] = getattr(streams, name)
         self._enter[rows, :-1] = streams.enter
@@ -57,11 +60,23 @@ class EndlessReadyGames(ReadyGames):
             column[rows] = 0
         self._reserved[:, rows] = 0
         ahead = np.arange(self.pool.horizon)[:, None]
-        self._free[:, :, rows] = self._powered_ahead(ahead)[:, :, rows]
+        self._free[:, :, rows] = self._powered_ahead(ahead, rows)
         self._share[:, rows] = self._free[0][:, rows] / self._units[0]
         self.begun[rows] = True
         self._arrive(rows)
         self._look(rows)
+
+    def _widen(self, jobs: int) -> None:
+        """Make room for streams of so many jobs."""
+        more = jobs - self.streams.enter.shape[1]
+        if more <= 0:
+            return
+        self.streams = self.streams.widened(jobs)
+        wider = ((0, 0), (0, more))
+        self._enter = np.pad(self._enter, wider, constant_values=NEVER)
+        self._queue = np.pad(self._queue, wider)
+        self.start = np.pad(self.start, wider, constant_values=-1)
+        self.rejected = np.pad(self.rejected, wider, constant_values=-1)
 
     def state(self) -> dict[str, Any]:
         """Return all that it knows, as arrays; see `restore`."""
@@ -70,11 +85,11 @@ class EndlessReadyGames(ReadyGames):
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Be as when `state` was called."""
-        for name in _COLUMNS:
-            getattr(self.streams, name)[:] = state[name]
+        columns: dict[str, Any] = {name: np.array(state[name]) for name in _COLUMNS}
+        self.streams = replace(self.streams, **columns)
+        self._enter = np.pad(columns["enter"], ((0, 0), (0, 1)), constant_values=NEVER)
         for name in _STATE:
-            getattr(self, name)[:] = state[f"{name}."]
-        self._enter[:, :-1] = self.streams.enter
+            setattr(self, name, np.array(state[f"{name}."]))
         self._look(self.active)
 
 

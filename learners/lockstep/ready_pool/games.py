@@ -102,7 +102,7 @@ class ReadyGames:
         self._head = np.zeros(games, np.int64)
         self._behind = np.zeros(games, np.int64)  # jobs in the queue
         self._reserved = np.zeros((pool.horizon, games), np.int64)  # jobs that start then
-        self._free = self._powered_ahead(np.arange(pool.horizon)[:, None])
+        self._free = self._powered_ahead(np.arange(pool.horizon)[:, None], self.active)
         self._share = self._free[0] / self._units[0]  # (H, A) of the pool that has power
         shape = pool.ready, games
         self._length, self._slack, self._start = np.zeros((3, *shape), np.int64)
@@ -110,11 +110,11 @@ class ReadyGames:
         self._arrive(np.arange(games))
         self._settle(np.zeros(games, np.int64), np.zeros(games, np.int64))
 
-    def _powered_ahead(self, ahead: Ints) -> Ints:
-        """Return (R, K, A) units with power some (K, 1) hours ahead."""
+    def _powered_ahead(self, ahead: Ints, rows: Ints) -> Ints:
+        """Return (R, K, some) units with power some (K, 1) hours ahead of some games."""
         powered = self.streams.powered
-        hour = np.minimum(self._now + ahead, powered.shape[1] - 1)
-        return np.moveaxis(powered[self._set, hour], -1, 0)
+        hour = np.minimum(self._now[rows] + ahead, powered.shape[1] - 1)
+        return np.moveaxis(powered[self._set[rows], hour], -1, 0)
 
     # ---- what is seen ---------------------------------------------------------------------------
 
@@ -329,7 +329,7 @@ class ReadyGames:
         hours[rows] += 1
         self.hours[self.active[rows]] += 1
         self._now[rows] += 1
-        last = self._powered_ahead(np.array([[self.pool.horizon - 1]]))[:, 0, rows]
+        last = self._powered_ahead(np.array([[self.pool.horizon - 1]]), rows)[:, 0]
         self._free[:, :-1, rows] = self._free[:, 1:, rows]
         self._free[:, -1, rows] = last
         self._share[:-1, rows] = self._share[1:, rows]

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
 import numpy as np
 
 from simkit.arrays import Bools, Floats, Ints
+from simkit.engine.admission import check_lateness
 from simkit.engine.pool_units import PoolUnits
 from simkit.errors import ScenarioError
 from simkit.experiment import Experiment
@@ -57,6 +58,19 @@ class JobStreams:
     def there(self) -> Bools:
         """(S, J) jobs that are not padding."""
         return self.enter < NEVER
+
+    def widened(self, jobs: int) -> JobStreams:
+        """Return the same with padding up to J = `jobs`, at least as many as there are."""
+        more = jobs - self.enter.shape[1]
+        padding = {"enter": NEVER, "last_start": NEVER}
+        columns: dict[str, Any] = {
+            name: np.pad(
+                getattr(self, name), ((0, 0), (0, more), (0, 0))[: getattr(self, name).ndim],
+                constant_values=padding.get(name, 0),
+            )
+            for name in ("enter", "length", "size", "qos", "value", "last_start")
+        }  # fmt: skip
+        return replace(self, **columns) if more else self
 
 
 class StreamSource:
@@ -116,6 +130,15 @@ def streams_of(scenario: Scenario, seeds: Sequence[int], hours: int) -> JobStrea
 def _problems(experiment: Experiment, step_s: float) -> Iterable[str]:
     """Yield what lock-step does not know."""
     load, cluster, site = experiment.trace.workload, experiment.cluster, experiment.site
+    scenario = experiment.scenario
+    yield from _problems_of_rules(scenario)
+    if not len(load.value) or not load.value.any():
+        yield "value: no job is worth anything, so there is nothing to learn; add a section `value`"
+    if scenario.admission.late == "leave":
+        try:
+            check_lateness(load)
+        except ScenarioError as error:
+            yield from error.problems
     if len(cluster.capacity) != 1:
         yield f"cluster: lock-step knows a pool of one machine, not {len(cluster.capacity)}"
     if load.tasks != len(load) or not (load.gang.all() and (load.instances == 1).all()):
@@ -125,7 +148,7 @@ def _problems(experiment: Experiment, step_s: float) -> Iterable[str]:
             yield f"workload: {name} times must be multiples of scheduling.step, {step_s:g} s"
     if np.fmod(load.request, 1.0).any() or np.fmod(cluster.capacity, 1.0).any():
         yield "workload: lock-step knows whole units of resources"
-    if experiment.scenario.estimates.type != "actual":
+    if scenario.estimates.type != "actual":
         yield "estimates: lock-step knows jobs that run as long as expected; give `actual`"
     if site is None:
         return
@@ -133,9 +156,25 @@ def _problems(experiment: Experiment, step_s: float) -> Iterable[str]:
         yield "power.battery: what it holds depends on the load, which lock-step does not follow"
     if len(site.models) != 1 or any(model.boot_s for model in site.models):
         yield "power.machines: lock-step knows a pool whose units need no time to boot"
-    section = experiment.scenario.power
+    section = scenario.power
     if section is None or section.forecast is None or section.forecast.type != "perfect":
         yield "power.forecast: lock-step knows a perfect one; give {type: perfect, …}"
+
+
+def _problems_of_rules(scenario: Scenario) -> Iterable[str]:
+    """Yield the scenario's rules that lock-step does not follow."""
+    admission, cluster = scenario.admission, scenario.cluster
+    if admission.slots is None:
+        yield "admission.slots: a ready pool has a size; give it, such as 5"
+    if admission.order != "fifo":
+        yield f"admission.order: lock-step lets jobs in by fifo, not by {admission.order}"
+    if admission.refill != "at_once":
+        yield "admission.refill: lock-step fills places at_once"
+    for name in ("failures", "maintenance", "partitions", "containers", "trace"):
+        if getattr(cluster, name, None):
+            yield f"cluster.{name}: lock-step knows a pool that stays as it is; leave it out"
+    if scenario.processes:
+        yield "processes: lock-step runs none; leave them out"
 
 
 def _jobs(

@@ -25,9 +25,9 @@ from simkit.learning.ready_pool.observation import (
 )
 from simkit.learning.ready_pool.tracker import ReadyTracker
 from simkit.learning.schema import ObservationSchema
-from simkit.policy import Action, Reject, State, Suspend, SystemInfo
+from simkit.policy import Action, Reject, State, Suspend, SystemInfo, WakeAt
 from simkit.policy.task import Allocation
-from simkit.units import parse_duration
+from simkit.units import instant_on_grid, parse_duration
 
 __all__ = ["READY_ENCODERS", "Advance", "ReadyActions", "ready_pool_of"]
 
@@ -76,6 +76,15 @@ class ReadyActions(Actions):
                 return
             yield resume
 
+    def end(self, state: State) -> Iterable[Action]:
+        if state.suspended:  # nothing else may happen before what is left of one fits
+            self._tracker.update(state)
+            due = self._tracker.resumes_at()
+            if due <= state.now:  # what the agent has just stopped stays so for a step
+                due = state.now + self._tracker.pool.step_s
+            if due < inf:
+                yield WakeAt(instant_on_grid(due))
+
     def asks(self, state: State) -> bool:
         """Return whether there is a choice: time goes on by itself where nothing can be done."""
         if self._acted and self._advance == "each":
@@ -97,10 +106,13 @@ class ReadyActions(Actions):
         elif number < self._ready + self._suspend:
             youngest = self._youngest(state)
             chosen = number - self._ready
-            meant = Suspend(youngest[chosen]) if chosen < len(youngest) else None
+            if chosen < len(youngest):
+                self._tracker.suspends(youngest[chosen])
+                meant = Suspend(youngest[chosen])
         elif number < self.count - 1:
             chosen, tasks = number - self._ready - self._suspend, self._tracker.tasks
-            meant = Reject(tasks[chosen]) if chosen < len(tasks) else None
+            if chosen < len(tasks) and state.rejectable(tasks[chosen]):
+                meant = Reject(tasks[chosen])
         self._acted = meant is not None
         return meant
 
@@ -114,7 +126,8 @@ class ReadyActions(Actions):
         if self._suspend:
             mask[self._ready : self._ready + len(self._youngest(state))] = 1
         if self._rejects:
-            mask[-1 - self._ready : -1] = self._tracker.there()
+            can = [state.rejectable(task) for task in self._tracker.tasks]
+            mask[-1 - self._ready : -1 - self._ready + len(can)] = can
         mask[-1] = 1
         return mask
 
@@ -174,27 +187,33 @@ def ready_pool_of(
 
     Raises ScenarioError, all problems at once, for arguments that are out of their range.
     """
-    name, last = observation or "ready-set", horizon - 1 if max_start is None else max_start
-    problems = []
+    name, problems = observation or "ready-set", []
     if name not in READY_ENCODERS:
         problems.append(
             f"observation {name!r} does not show a ready pool; take {' or '.join(READY_ENCODERS)}"
         )
-    whole = {"ready": ready, "waiting": waiting, "horizon": horizon, "longest": longest}
+    whole = {
+        "ready": (ready, 1), "waiting": (waiting, 1), "horizon": (horizon, 1),
+        "longest": (longest, 1), "suspend": (suspend, 0),
+    }  # fmt: skip
     problems += [
-        f"action_arguments: {k} is {v}; it must be at least 1" for k, v in whole.items() if v < 1
+        f"action_arguments: {key} is {value!r}; it must be a whole number, at least {least}"
+        for key, (value, least) in whole.items()
+        if isinstance(value, bool) or not isinstance(value, int) or value < least
     ]
-    if not 0 <= last < max(horizon, 1):
-        problems.append(
-            f"action_arguments: max_start is {last}; it must be from 0 to {horizon - 1}, within "
-            "the horizon"
-        )
-    if not 0 < worth < inf:
-        problems.append(f"action_arguments: worth is {worth}; it must be a number above 0")
+    if not problems:
+        last = horizon - 1 if max_start is None else max_start
+        if isinstance(last, bool) or not isinstance(last, int) or not 0 <= last < horizon:
+            problems.append(
+                f"action_arguments: max_start is {last!r}; it must be a whole number from 0 to "
+                f"{horizon - 1}, within the horizon"
+            )
+    if isinstance(worth, bool) or not isinstance(worth, (int, float)) or not 0 < worth < inf:
+        problems.append(f"action_arguments: worth is {worth!r}; it must be a number above 0")
     if advance not in get_args(Advance):
         problems.append(f"action_arguments: advance is {advance!r}; it must be no-op or each")
-    if suspend < 0:
-        problems.append(f"action_arguments: suspend is {suspend}; it must be at least 0")
+    if not isinstance(reject, bool):
+        problems.append(f"action_arguments: reject is {reject!r}; it must be true or false")
     step_s = 1.0
     try:
         step_s = parse_duration(step)

@@ -14,6 +14,7 @@ that is forecast, if it would end within the horizon.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import ceil, floor, inf
 
 import numpy as np
@@ -22,7 +23,7 @@ from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.learning.ready_pool.observation import ReadyPool, ReadyView
 from simkit.policy import Place, Resume, State, SystemInfo
-from simkit.policy.task import Allocation, Placement, Task
+from simkit.policy.task import Allocation, Placement, Task, instances_on
 
 __all__ = ["ReadyTracker"]
 
@@ -62,6 +63,9 @@ class ReadyTracker:
     def update(self, state: State) -> None:
         """Follow the simulation; call it as a decision begins and after an action."""
         self._state, self._now = state, state.now
+        for allocation in state.ended:
+            if allocation in state.suspended and allocation not in self._left_s:
+                self.suspends(allocation)
         self._profile = state.profile()
         self.tasks = tuple(state.queue.tasks[: self.pool.ready])
         self._found = [self._earliest(task) for task in self.tasks]
@@ -101,17 +105,28 @@ class ReadyTracker:
         start, on = found
         return Place(self.tasks[position], on, start if start > self._now else None)
 
+    def suspends(self, allocation: Allocation) -> None:
+        """Note how long an allocation would still run that is suspended now."""
+        self._left_s[allocation] = max(allocation.expected_end_s - self._now, 0.0)
+
     def resumable(self) -> Resume | None:
-        """Return how the first suspended task goes on that fits through what is left of it."""
+        """Return how the first suspended allocation goes on of which the rest fits now."""
+        for allocation, rest in self._rests():
+            if on := self._profile.fit(rest, self._now):
+                return Resume(allocation, on)
+        return None
+
+    def resumes_at(self) -> float:
+        """Return when the rest of a suspended allocation will first fit, in s; inf: never."""
+        found = (self._profile.earliest(rest) for _, rest in self._rests())
+        return min((place[0] for place in found if place is not None), default=inf)
+
+    def _rests(self) -> Iterator[tuple[Allocation, Task]]:
+        """Yield the suspended allocations, the oldest first, and what is left of each as a task."""
         suspended = self._state.suspended
         self._left_s = {a: left for a, left in self._left_s.items() if a in suspended}
         for allocation in suspended:
-            left = self._left_s.get(allocation)
-            if left is None:  # it was stopped now
-                left = self._left_s[allocation] = max(allocation.expected_end_s - self._now, 0.0)
-            if on := self._profile.fit(_rest(allocation, left), self._now):
-                return Resume(allocation, on)
-        return None
+            yield allocation, _rest(allocation, self._left_s.get(allocation, 0.0))
 
     def there(self) -> Bools:
         """Return (P,) places of the ready pool that hold a task."""
@@ -119,12 +134,14 @@ class ReadyTracker:
 
     def view(self) -> ReadyView:
         """Return what is seen now."""
-        pool, count = self.pool, len(self.tasks)
+        pool = self.pool
         size, qos, value = np.zeros((pool.ready, pool.resources)), *np.zeros((2, pool.ready))
         length, waited, slack = np.zeros((3, pool.ready), np.int64)
         for place, task in enumerate(self.tasks):
-            left = task.remaining / task.instances
-            size[place] = np.array(task.demand) * left / self._capacity
+            found = self._found[place]
+            count = task.remaining if found is None else instances_on(found[1])
+            asked = np.array(task.request) * count / self._capacity
+            size[place] = np.minimum(asked, 1.0)  # a bag may ask for more than there is
             length[place] = self._steps(task.estimate_s)
             qos[place] = task.qos
             value[place] = task.value / (pool.worth * self._capacity.sum())
@@ -135,7 +152,7 @@ class ReadyTracker:
         return ReadyView(
             free=np.clip(free, -1.0, 1.0),
             capacity=self._powered(begins),
-            there=np.arange(pool.ready) < count,
+            there=self.there(),
             size=size,
             length=length,
             qos=qos,

@@ -16,6 +16,7 @@ SCENARIO = Scenario.model_validate({
     "name": "endless", "workload": {"type": "rare", "jobs": 60, "offered_load": 1.0}, "value": {},
     "estimates": "actual", "scheduling": {"step": "1h"},
     "cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 10}]},
+    "admission": {"slots": 3},
 })  # fmt: skip
 
 
@@ -51,3 +52,34 @@ def test_each_game_is_as_one_that_ends():
             assert ready_set(alone.view(), POOL)[0].tolist() == shown.tolist()
             alone.step([action])
         assert not len(alone.active)
+
+
+def test_streams_of_unequal_length_take_turns():
+    """A window of the workload holds other numbers of jobs under other seeds."""
+    told = SCENARIO.model_dump(mode="json", exclude_unset=True)
+    told["workload"]["window"] = {"end": "3d"}
+    scenario, seeds, lengths = Scenario.model_validate(told), iter(range(1000)), set()
+
+    def fresh(count: int) -> JobStreams:
+        found = streams_of(scenario, [next(seeds) for _ in range(count)], HOURS + POOL.horizon)
+        lengths.add(found.enter.shape[1])
+        return found
+
+    endless, rng = EndlessReadyGames(POOL, 2, fresh, hours=HOURS), np.random.default_rng(0)
+
+    def go(games: EndlessReadyGames, draws: np.random.Generator, steps: int) -> list[int]:
+        shown = []
+        for _ in range(steps):
+            mask = games.mask()
+            games.step((mask * draws.random(mask.shape)).argmax(axis=1))
+            shown.append(hash(ready_set(games.view(), POOL).tobytes()))
+        return shown
+
+    go(endless, rng, 60)
+    assert len(lengths) > 1
+    other = EndlessReadyGames(POOL, 2, lambda n: streams_of(scenario, [5] * n, 168), hours=HOURS)
+    other.restore(endless.state())
+    steps = 8  # within which no game ends
+    assert go(other, np.random.default_rng(1), steps) == go(
+        endless, np.random.default_rng(1), steps
+    )

@@ -173,6 +173,14 @@ def test_wrong_actions_are_refused(actions):
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"scheduling": {}}, "decides once a step"),
+    ({"admission": {"backlog": 4}}, "admission.slots: a ready pool has a size; give it"),
+    ({"admission": {"slots": 3, "order": "qos"}}, "admission.order: lock-step lets jobs in by fifo"),
+    ({"admission": {"slots": 3, "refill": "next_decision"}}, "admission.refill: lock-step fills"),
+    ({"admission": {"slots": 3, "late": "leave"}, "value": None}, "add a section `value`"),
+    ({"cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 10}],
+                  "failures": {"mtbf": "1d", "mttr": "1h"}}}, "cluster.failures: lock-step knows"),
+    ({"cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 10}],
+                  "maintenance": [{"start": "10h", "end": "20h"}]}}, "cluster.maintenance: lock-st"),
     ({"estimates": "requested"}, "estimates: lock-step knows jobs that run as long as expected"),
     ({"workload": {"type": "rare", "jobs": 5, "offered_load": 1, "arrivals": "continuous"}},
      "submit times must be multiples of scheduling.step"),

@@ -145,6 +145,30 @@ def test_late_jobs_of_the_backlog_leave_before_they_are_seen(simulate, rigid):
         ]  # fmt: skip
 
 
+@pytest.mark.parametrize("slots", [None, 1, 2, 3])
+def test_a_late_job_of_several_tasks_leaves_once(slots, simulate, make_jobs, a_gang, greedy):
+    work = make_jobs((0, a_gang(4, 8)), (0, a_gang(4, 5), a_gang(4, 5)), (8, a_gang(1, 1)))
+    run = simulate(greedy, with_qos(work, [1, 0.9, 1]), rules=leaving(slots=slots))
+    assert run.rows("jobs", "job_id status", by="job_id") == [
+        (0, "finished"), (1, "rejected"), (2, "finished"),
+    ]  # fmt: skip
+    assert run.rows("tasks", "task_id", by="task_id") == [(0,), (1,), (2,), (3,)]
+    assert run.rows("events", "kind job_id") == [("rejected", 1)]
+
+
+def test_a_policy_sees_what_it_may_reject(simulate, make_jobs, a_gang):
+    seen = []
+
+    def schedule(state):
+        seen.append([(task.index, state.rejectable(task)) for task in state.queue])
+        if not len(state.running) and state.queue.tasks:
+            yield Place(state.queue[0], state.fit(state.queue[0]))
+            seen.append([(task.index, state.rejectable(task)) for task in state.queue])
+
+    simulate(schedule, make_jobs((0, a_gang(4, 5), a_gang(4, 5)), (0, a_gang(4, 5))))
+    assert seen[:2] == [[(0, True), (1, True), (2, True)], [(1, False), (2, True)]]
+
+
 def test_deadlines_count_as_well(simulate, rigid, greedy):
     work = rigid((0, 5, 4), (0, 5, 4)).with_columns(deadline_s=np.array([np.inf, 9.0]))
     assert simulate(greedy, work, rules=leaving()).starts() == {0: 0.0, 1: None}

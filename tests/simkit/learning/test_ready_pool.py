@@ -118,6 +118,36 @@ def test_any_choice_is_legal_and_shown_within_the_schema(arguments):
     assert ("rejected" in kinds) == ("reject" in arguments)
 
 
+def test_resumed_jobs_break_no_reservation():
+    """What is left of an allocation is known when it is suspended."""
+    kinds = [set(play(env(suspend=3), seed).events["kind"].to_list()) for seed in range(4)]
+    assert all("suspended" in each and "reservation_failed" not in each for each in kinds)
+
+
+def test_without_steps_suspended_jobs_still_go_on():
+    told = scenario(scheduling={}, workload={"type": "rare", "jobs": 1, "offered_load": 1.2})
+    games = env(told, suspend=1, step="1h")
+    _, info = games.reset(seed=1)
+    over, stops = False, 3
+    while not over:  # place the job, then stop it a few times: nothing else happens
+        possible = np.flatnonzero(info["action_mask"])
+        number = possible[-1] if possible[0] == 5 and not stops else possible[0]
+        stops -= number == 5
+        _, _, over, _, info = games.step(number)
+    run = games.records()
+    assert run.events.filter(kind="suspended").height == 3
+    assert run.jobs["status"].to_list() == ["finished"]
+
+
+@pytest.mark.parametrize("arguments", [{}, {"reject": True, "suspend": 2}])
+def test_jobs_of_several_tasks_and_bags_are_legal_and_within_the_schema(arguments):
+    games = SchedulingEnv(
+        "cloud-quickstart", reward="slowdown", actions="ready-pool", records=True,
+        action_arguments={"step": "1h", **arguments}, max_decisions=400, horizon=48,
+    )  # fmt: skip
+    assert play(games, 1).jobs.height
+
+
 def test_jobs_start_only_now_or_only_within_the_horizon():
     reserved = play(env(), 1).events.filter(kind="reserved").height
     assert reserved > 0
@@ -149,11 +179,16 @@ def test_a_number_beyond_the_last_is_refused():
 
 
 WRONG = [
-    ({"max_start": 48}, "max_start is 48; it must be from 0 to 47, within the horizon"),
-    ({"horizon": 0}, "horizon is 0; it must be at least 1"),
+    ({"max_start": 48}, "max_start is 48; it must be a whole number from 0 to 47, within the"),
+    ({"max_start": 1.5}, "max_start is 1.5; it must be a whole number from 0 to 47"),
+    ({"horizon": 0}, "horizon is 0; it must be a whole number, at least 1"),
+    ({"horizon": 2.5}, "horizon is 2.5; it must be a whole number, at least 1"),
+    ({"longest": None}, "longest is None; it must be a whole number"),
     ({"worth": 0.0}, "worth is 0.0; it must be a number above 0"),
     ({"advance": "now"}, "advance is 'now'; it must be no-op or each"),
-    ({"suspend": -1}, "suspend is -1; it must be at least 0"),
+    ({"suspend": -1}, "suspend is -1; it must be a whole number, at least 0"),
+    ({"reject": "no"}, "reject is 'no'; it must be true or false"),
+    ({"ready": 3}, "ready is the number of `slots`; give that"),
     ({"step": "soon"}, "action_arguments: step: "),
     ({"rejects": True}, "rejects"),
 ]
@@ -168,3 +203,10 @@ def test_wrong_arguments_are_named(arguments, text):
 def test_other_observations_are_refused():
     with pytest.raises(ScenarioError, match="does not show a ready pool; take ready-set or ready"):
         SchedulingEnv(scenario(), "queue-table", actions="ready-pool")
+
+
+def test_a_horizon_is_given_once():
+    with pytest.raises(ScenarioError, match="horizon is given twice"):
+        SchedulingEnv(
+            scenario(), actions="ready-pool", horizon=10, action_arguments={"horizon": 20}
+        )

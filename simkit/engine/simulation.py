@@ -178,7 +178,7 @@ class Simulation:
         self._closed = False
         self.decisions_made = 0
         self._progress = (0, 0)
-        self.state.rejectable = self._rejectable
+        system.outlook.rejectable = self._rejectable
         if self.rules.admission.late == "leave":
             check_lateness(workload)
             self._admission.turns_away = self._leaves_if_late

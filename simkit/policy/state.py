@@ -72,10 +72,16 @@ class Allocations(Collection[Allocation]):
 _TIME = attrgetter("time_s")
 
 
+def _never(_task: Task) -> bool:
+    return False
+
+
 class Outlook:
     """What the engine expects of the future; a policy sees it through its `State`."""
 
-    __slots__ = ("_ahead_s", "_made", "cycle_s", "ends", "foresee", "known_steps", "recurring")
+    __slots__ = (
+        "_ahead_s", "_made", "cycle_s", "ends", "foresee", "known_steps", "recurring", "rejectable",
+    )  # fmt: skip
 
     def __init__(
         self, known_steps: Iterable[CapacityStep] = (), recurring: Sequence[Maintenance] = ()
@@ -90,6 +96,8 @@ class Outlook:
         self._ahead_s = 2 * max([window.every_s or 0.0 for window in recurring], default=inf)
         self.ends: ExpectedEnds | None = None
         """`State.expected_ends`, kept up to date from when they are first asked for."""
+        self.rejectable: Callable[[Task], bool] = _never
+        """Tells which tasks' jobs may be rejected."""
         self.foresee: Callable[..., list[CapacityStep]] | None = None
         """Adds the steps that a forecast of power leads to; None without a forecast."""
 
@@ -125,10 +133,6 @@ class Outlook:
         return steps[bisect_right(steps, now, key=_TIME) :]
 
 
-def _never(_task: Task) -> bool:
-    return False
-
-
 class State:
     """The system at a decision instant; read-only for policies."""
 
@@ -144,7 +148,6 @@ class State:
         "power",
         "queue",
         "refills",
-        "rejectable",
         "releases",
         "reservations",
         "room",
@@ -188,8 +191,6 @@ class State:
         """Whether what fits now may still collide later: with a reservation or a capacity step."""
         self.refills = False
         """Whether a task that starts may let another into the queue at once."""
-        self.rejectable: Callable[[Task], bool] = _never
-        """Whether a waiting task's job may be rejected, as nothing of it has begun."""
         self.room = room
         """Free amounts on each machine now."""
         self.power: PowerState | None = None
@@ -244,6 +245,10 @@ class State:
         capacity steps.
         """
         return self.room.fit(task, rule)
+
+    def rejectable(self, task: Task) -> bool:
+        """Return whether a task's job may be rejected: it waits, and nothing of it has begun."""
+        return self._outlook.rejectable(task)
 
     def profile(self) -> Profile:
         """Return the free resources over future time, a fresh copy to plan in.

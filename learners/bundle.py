@@ -25,6 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from simkit.errors import PluginError, RunError
+from simkit.learners.common.inference import LARGEST_FLOW, PlainNetwork, plain_network
+from simkit.learners.common.shapes import Shape
 from simkit.scenario.bundled import DESCRIPTION
 from simkit.text import shortened
 
@@ -252,3 +254,26 @@ def safetensors() -> ModuleType:
             "agents need safetensors, which is not installed; pip install 'simkit-cluster[agents]'"
         ) from error
     return safetensors.numpy
+
+
+def network_of(bundle: Bundle, shape: Shape, inputs: int, actions: int) -> PlainNetwork:
+    """Return a bundle's network, for observations of some numbers whose largest is 1.
+
+    Raises RunError unless architecture, weights, observation and actions fit together.
+    """
+    where = bundle.folder / DESCRIPTION
+    if (shape.inputs, shape.outputs) != (inputs, actions):
+        raise RunError(
+            f"{where}: the architecture has {shape.inputs} inputs and {shape.outputs} outputs, the "
+            f"observation {inputs} numbers and there are {actions} actions; train it again"
+        )
+    try:
+        network = plain_network(shape, bundle.weights)
+    except RunError as error:
+        raise RunError(f"{where}: {error}; train it again") from error
+    if not network.largest(1.0) <= LARGEST_FLOW:
+        raise RunError(
+            f"{bundle.folder / WEIGHTS}: the weights are so large that scores could exceed "
+            f"{LARGEST_FLOW:g}; restore the bundle or train the agent again"
+        )
+    return network

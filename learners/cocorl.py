@@ -183,7 +183,7 @@ class CoCoRLTraining(TorchTraining):
     def iterate(self) -> Mapping[str, float]:
         """Return numbers to log.
 
-        ``value_per_hour``: of the jobs placed, in steps of the whole pool; ``cost``: waiting jobs,
+        ``value_per_hour``: as it was paid, in steps of the whole pool; ``cost``: waiting jobs,
         in the mean; ``multiplier``: λ; ``hours``: that have passed in all games; ``decisions``;
         ``entropy``: the mean, in nats.
         """

@@ -14,9 +14,8 @@ import numpy as np
 
 from simkit.arrays import Bools
 from simkit.errors import RunError, ScenarioError
-from simkit.learners.bundle import WEIGHTS, Bundle
+from simkit.learners.bundle import Bundle, network_of
 from simkit.learners.classes.description import ClassDescription
-from simkit.learners.common.inference import LARGEST_FLOW, plain_network
 from simkit.learning.classes.observation import NAMES, class_schema, class_set, classes_paper
 from simkit.learning.classes.tracker import ClassTracker, class_model
 from simkit.learning.schema import ObservationSchema
@@ -73,22 +72,7 @@ class ClassAgent:
         schema = class_schema(model, paper=paper)
         if differing := schema.differences(seen):
             raise RunError("\n".join(f"{where}: {text}; train it again" for text in differing))
-        shape = described.architecture
-        if (shape.inputs, shape.outputs) != (schema.size, model.actions):
-            raise RunError(
-                f"{where}: the architecture has {shape.inputs} inputs and {shape.outputs} outputs, "
-                f"the observation {schema.size} numbers and there are {model.actions} actions; "
-                "train it again"
-            )
-        try:
-            self._network = plain_network(shape, bundle.weights)
-        except RunError as error:
-            raise RunError(f"{where}: {error}; train it again") from error
-        if not self._network.largest(1.0) <= LARGEST_FLOW:
-            raise RunError(
-                f"{bundle.folder / WEIGHTS}: the weights are so large that scores could exceed "
-                f"{LARGEST_FLOW:g}; restore the bundle or train the agent again"
-            )
+        self._network = network_of(bundle, described.architecture, schema.size, model.actions)
         self._show = classes_paper if paper else class_set
         self._starts = actions.starts
         self._tracker = ClassTracker(model, actions.patience)

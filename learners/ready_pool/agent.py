@@ -12,8 +12,7 @@ from typing import Literal
 import numpy as np
 
 from simkit.errors import RunError, ScenarioError
-from simkit.learners.bundle import WEIGHTS, Bundle
-from simkit.learners.common.inference import LARGEST_FLOW, plain_network
+from simkit.learners.bundle import Bundle, network_of
 from simkit.learners.ready_pool.description import ReadyDescription
 from simkit.learning.ready_pool.actions import ReadyActions
 from simkit.learning.ready_pool.observation import ready_set, ready_set_schema
@@ -53,22 +52,8 @@ class ReadyAgent:
         self._pool, self._told = pool, told
         self._tracker = ReadyTracker(pool, in_time=told.in_time)
         self._actions = ReadyActions(self._tracker, reject=told.reject, advance=told.advance)
-        shape = described.architecture
-        if (shape.inputs, shape.outputs) != (ready_set_schema(pool).size, self._actions.count):
-            raise RunError(
-                f"{where}: the architecture has {shape.inputs} inputs and {shape.outputs} outputs, "
-                f"the observation {ready_set_schema(pool).size} numbers and there are "
-                f"{self._actions.count} actions; train it again"
-            )
-        try:
-            self._network = plain_network(shape, bundle.weights)
-        except RunError as error:
-            raise RunError(f"{where}: {error}; train it again") from error
-        if not self._network.largest(1.0) <= LARGEST_FLOW:
-            raise RunError(
-                f"{bundle.folder / WEIGHTS}: the weights are so large that scores could exceed "
-                f"{LARGEST_FLOW:g}; restore the bundle or train the agent again"
-            )
+        size = ready_set_schema(pool).size
+        self._network = network_of(bundle, described.architecture, size, self._actions.count)
 
     def differences(self, scenario: Scenario) -> list[str]:
         """Return how a scenario cannot be scheduled by it, a line each."""

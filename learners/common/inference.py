@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from simkit.arrays import Bools
 from simkit.errors import RunError
-from simkit.learners.common.shapes import PerceptronShape, SetScorerShape
+from simkit.learners.common.plain_image import PlainImageNetwork, image_network_sizes
+from simkit.learners.common.shapes import ImageShape, PerceptronShape, SetScorerShape
 
 __all__ = ["LARGEST_FLOW", "PlainNetwork", "masked_log_softmax", "plain_network"]
 
@@ -32,11 +33,14 @@ class PlainNetwork(Protocol):
 
 
 def plain_network(
-    shape: PerceptronShape | SetScorerShape, weights: Mapping[str, Array]
+    shape: PerceptronShape | SetScorerShape | ImageShape, weights: Mapping[str, Array]
 ) -> PlainNetwork:
     """Return the network of some weights; raises RunError if they do not fit the shape."""
     if isinstance(shape, PerceptronShape):
         return _PlainPerceptron(shape, weights)
+    if isinstance(shape, ImageShape):
+        _refuse_misfits(weights, image_network_sizes(shape), "network over an image")
+        return PlainImageNetwork(shape, weights)
     return _PlainSetScorer(shape, weights)
 
 

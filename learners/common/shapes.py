@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from simkit.scenario.types import Section
+from simkit.scenario.types import BrokenRulesError, Section
 
-__all__ = ["PerceptronShape", "SetScorerShape", "Shape", "Width"]
+__all__ = ["ImageShape", "PerceptronShape", "SetScorerShape", "Shape", "Width"]
 
 Width = Annotated[int, Field(ge=1, le=1_000_000)]
 
@@ -62,4 +62,61 @@ class SetScorerShape(Section):
         return self.items * self.scores + self.others
 
 
-Shape = Annotated[PerceptronShape | SetScorerShape, Field(discriminator="type")]
+class ImageShape(Section):
+    """Convolutions over an image beside a perceptron over a list of facts, joined and condensed.
+
+    As the dissertation "RARE" (University of Virginia, 2023) describes in section 5.3 and table
+    A.5.
+    """
+
+    type: Literal["image"]
+    rows: Width
+    """H: steps ahead."""
+    columns: Width
+    """U: cells of a row."""
+    facts: Width
+    """Numbers beside the image."""
+    convolutions: Annotated[int, Field(ge=1, le=10)]
+    """Layers over the image."""
+    filters: Width = 32
+    """Of each layer."""
+    kernel: Width = 4
+    """Cells of a filter, both ways."""
+    stride: Width = 2
+    """Cells from one place of a filter to the next in a row; 1 from row to row."""
+    image_units: Width = 256
+    """Numbers that stand for the image."""
+    fact_units: Width = 128
+    """Units of each of two layers over the facts."""
+    embedding: Width = 128
+    """Numbers that stand for all."""
+    hidden: Width = 512
+    """Units of the layer behind them."""
+    outputs: Width
+    """Numbers that come out."""
+
+    @property
+    def inputs(self) -> int:
+        """Numbers of an observation: the image, row by row, then the facts."""
+        return self.rows * self.columns + self.facts
+
+    @property
+    def filtered(self) -> tuple[int, int]:
+        """Rows and columns behind the last convolution; below 1 if the image is too small."""
+        rows, columns = self.rows, self.columns
+        for _ in range(self.convolutions):
+            rows, columns = rows - self.kernel + 1, (columns - self.kernel) // self.stride + 1
+        return rows, columns
+
+    @model_validator(mode="after")
+    def _large_enough(self) -> Self:
+        if min(self.filtered) < 1:
+            text = (
+                f"is {self.convolutions}, too many for an image of {self.rows} x {self.columns} "
+                "cells; take fewer"
+            )
+            raise BrokenRulesError([(("convolutions",), text)])
+        return self
+
+
+Shape = Annotated[PerceptronShape | SetScorerShape | ImageShape, Field(discriminator="type")]

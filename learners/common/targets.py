@@ -30,3 +30,5 @@ def follow(target: nn.Module, network: nn.Module, share: float = 1.0) -> None:
     with torch.no_grad():
         for mine, theirs in zip(target.parameters(), network.parameters(), strict=True):
             mine.lerp_(theirs, share)
+        for kept, new in zip(target.buffers(), network.buffers(), strict=True):
+            kept.lerp_(new, share)  # such as the scale of values

@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from simkit.learners.common.actor_critic.popart import PopArt
 from simkit.learners.common.distributions import log_probability
+from simkit.learners.common.image_network import ImageNetwork
+from simkit.learners.common.networks import Network
 
 __all__ = ["Belief", "Critic", "Critics", "expected_value"]
 
@@ -18,29 +20,27 @@ Belief = Literal["least", "mean"]
 
 
 class Critic(nn.Module):
-    """Two layers on what an encoder makes of an observation: (B, inputs) to (B, A) values."""
+    """A network that says what each action will bring: (B, K) observations to (B, A) values."""
 
-    def __init__(self, inputs: int, hidden: int, actions: int, *, popart: bool = False) -> None:
+    def __init__(self, network: Network | ImageNetwork, *, popart: bool = False) -> None:
         super().__init__()
-        self.body = nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU())
-        self.head: nn.Module = PopArt(hidden, actions) if popart else nn.Linear(hidden, actions)
+        self.network = network
+        self.scale = PopArt(network.last_layers) if popart else None
 
-    def forward(self, flow: Tensor) -> Tensor:
-        values: Tensor = self.head(self.body(flow))
-        return values
+    def forward(self, seen: Tensor) -> Tensor:
+        said: Tensor = self.network(seen)
+        return said if self.scale is None else self.scale.values(said)
 
-    def error(self, flow: Tensor, actions: Tensor, targets: Tensor) -> Tensor:
+    def error(self, seen: Tensor, actions: Tensor, targets: Tensor) -> Tensor:
         """Return the mean squared error of the values of (B,) actions; with PopArt, of scaled ones.
 
         PopArt's statistics take in the targets first.
         """
-        if isinstance(self.head, PopArt):
-            self.head.update(targets)
-            said = self.head.normalised(self.body(flow))
-            targets = self.head.normalise(targets)
-        else:
-            said = self(flow)
-        return (log_probability(said, actions) - targets).square().mean()
+        if self.scale is not None:
+            self.scale.update(targets)
+            targets = self.scale.normalise(targets)
+        said = log_probability(self.network(seen), actions)
+        return (said - targets).square().mean()
 
 
 class Critics(nn.Module):
@@ -57,14 +57,14 @@ class Critics(nn.Module):
             raise ValueError(f"count is {count}; it must be at least 1")
         self.each = nn.ModuleList([make() for _ in range(count)])
 
-    def forward(self, flow: Tensor, belief: Belief = "least") -> Tensor:
+    def forward(self, seen: Tensor, belief: Belief = "least") -> Tensor:
         """Return (B, A) values."""
-        values = torch.stack([critic(flow) for critic in self.each])
+        values = torch.stack([critic(seen) for critic in self.each])
         return values.amin(dim=0) if belief == "least" else values.mean(dim=0)
 
-    def error(self, flow: Tensor, actions: Tensor, targets: Tensor) -> Tensor:
+    def error(self, seen: Tensor, actions: Tensor, targets: Tensor) -> Tensor:
         """Return the sum of the critics' errors; see `Critic.error`."""
-        errors = [critic.error(flow, actions, targets) for critic in self._critics()]
+        errors = [critic.error(seen, actions, targets) for critic in self._critics()]
         return torch.stack(errors).sum()
 
     def _critics(self) -> list[Critic]:

@@ -1,10 +1,12 @@
-"""PopArt: a last layer whose targets are scaled as they come, and whose outputs stay what they are.
+"""PopArt: targets are scaled as they come, and values stay what they are.
 
 H. van Hasselt, A. Guez, M. Hessel, V. Mnih and D. Silver, "Learning values across many orders of
 magnitude" (2016).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,28 +17,28 @@ _LEAST_SCALE, _LARGEST_SCALE = 1e-4, 1e6
 
 
 class PopArt(nn.Module):
-    """A linear layer of values, and the mean and deviation of the targets it has learned from.
+    """The mean and deviation of the targets that a network's last layers have learned from.
 
-    `forward` returns values as they are; `normalised` what the layer says before they are scaled
-    back, which is what a loss compares with `normalise` of the targets. `update` takes targets into
-    the statistics and corrects the weights, so that no value changes by it.
+    The network says scaled values; `values` scales them back, `normalise` scales targets for the
+    loss. `update` takes targets into the statistics and corrects the last layers, so that no value
+    changes by it.
     """
 
     mean: Tensor
     square: Tensor
     count: Tensor
 
-    def __init__(self, inputs: int, outputs: int, step: float = 1e-4) -> None:
+    def __init__(self, layers: Sequence[nn.Module], step: float = 1e-4) -> None:
         """Begin with targets of mean 0 and deviation 1.
 
         Args:
-            inputs: numbers that come in.
-            outputs: values that come out; all have the same scale, as they are of one kind.
+            layers: the linear layers that outputs come from; all values have one scale, as they are
+                of one kind.
             step: β, what a batch of targets counts in the statistics, at least; at first batches
                 count alike.
         """
         super().__init__()
-        self.layer = nn.Linear(inputs, outputs)
+        self._layers = tuple(layers)  # a tuple: they are parts of the network, not of this
         self._step = step
         self.register_buffer("mean", torch.zeros(()))
         self.register_buffer("square", torch.ones(()))
@@ -48,24 +50,19 @@ class PopArt(nn.Module):
         variance = self.square - self.mean.square()
         return variance.clamp(min=_LEAST_SCALE**2).sqrt().clamp(_LEAST_SCALE, _LARGEST_SCALE)
 
-    def forward(self, flow: Tensor) -> Tensor:
-        """Return (…, outputs) values of (…, inputs)."""
-        return self.normalised(flow) * self.scale + self.mean
-
-    def normalised(self, flow: Tensor) -> Tensor:
-        """Return (…, outputs) what the layer says of (…, inputs)."""
-        said: Tensor = self.layer(flow)
-        return said
+    def values(self, said: Tensor) -> Tensor:
+        """Return what the network says, of any shape, as values."""
+        return said * self.scale + self.mean
 
     def normalise(self, targets: Tensor) -> Tensor:
-        """Return targets, of any shape, as the layer should say them."""
+        """Return targets, of any shape, as the network should say them."""
         return (targets - self.mean) / self.scale
 
     @torch.no_grad()
     def update(self, targets: Tensor) -> None:
         """Take targets of any shape into the statistics; values stay what they are.
 
-        The first targets set the scale alone: what the layer said before them means nothing.
+        The first targets set the scale alone: what the network said before them means nothing.
         """
         mean, scale = self.mean.clone(), self.scale
         self.count += 1
@@ -74,5 +71,7 @@ class PopArt(nn.Module):
         self.square.lerp_(targets.square().mean(), share)
         if self.count == 1:
             return
-        self.layer.weight *= scale / self.scale
-        self.layer.bias.copy_((scale * self.layer.bias + mean - self.mean) / self.scale)
+        for layer in self._layers:
+            weight, bias = layer.get_parameter("weight"), layer.get_parameter("bias")
+            weight.mul_(scale / self.scale)
+            bias.copy_((scale * bias + mean - self.mean) / self.scale)

@@ -8,14 +8,22 @@ import torch
 
 from simkit.learners.common.actor_critic.critics import Critic, Critics, expected_value
 from simkit.learners.common.distributions import masked_log_softmax
+from simkit.learners.common.networks import build
+from simkit.learners.common.shapes import PerceptronShape
+
+
+def critic(inputs: int, hidden: int, actions: int, *, popart: bool = False) -> Critic:
+    layers = inputs, hidden, actions
+    shape = PerceptronShape(type="perceptron", layers=layers, activation="relu")
+    return Critic(build(shape), popart=popart)
 
 
 @pytest.mark.parametrize("popart", [False, True])
 def test_the_least_and_the_mean_are_of_all_critics(popart):
     torch.manual_seed(0)
-    critics = Critics(3, lambda: Critic(4, 8, 2, popart=popart))
+    critics = Critics(3, lambda: critic(4, 8, 2, popart=popart))
     flow = torch.randn(5, 4)
-    each = torch.stack([critic(flow) for critic in critics.each])
+    each = torch.stack([one(flow) for one in critics.each])
     torch.testing.assert_close(critics(flow), each.min(dim=0).values)
     torch.testing.assert_close(critics(flow, "mean"), each.mean(dim=0))
 
@@ -23,12 +31,12 @@ def test_the_least_and_the_mean_are_of_all_critics(popart):
 @pytest.mark.parametrize("popart", [False, True])
 def test_critics_learn_the_values_of_the_actions_taken(popart):
     torch.manual_seed(0)
-    critics = Critics(2, lambda: Critic(3, 32, 2, popart=popart))
+    critics = Critics(2, lambda: critic(3, 32, 2, popart=popart))
     optimiser = torch.optim.Adam(critics.parameters(), 0.01)
     flow = torch.randn(512, 3)
     actions = torch.randint(2, (512,))
     targets = 20.0 * (actions == 1) + 5.0 * flow[:, 0]
-    for _ in range(400):
+    for _ in range(600):
         optimiser.zero_grad()
         critics.error(flow, actions, targets).backward()
         optimiser.step()
@@ -38,7 +46,7 @@ def test_critics_learn_the_values_of_the_actions_taken(popart):
 
 def test_nobody_is_too_few():
     with pytest.raises(ValueError, match="count is 0"):
-        Critics(0, lambda: Critic(1, 1, 1))
+        Critics(0, lambda: critic(1, 1, 1))
 
 
 def test_the_expected_value_is_that_of_draws():

@@ -2,52 +2,88 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
+from torch import Tensor, nn
 
 from simkit.learners.common.actor_critic.popart import PopArt
 
 
-def test_an_update_changes_no_value():
+class Scaled(nn.Module):
+    """A linear layer whose outputs are scaled."""
+
+    def __init__(self, inputs: int, outputs: int, step: float = 1e-4) -> None:
+        super().__init__()
+        self.layer = nn.Linear(inputs, outputs)
+        self.popart = PopArt([self.layer], step)
+
+    def forward(self, flow: Tensor) -> Tensor:
+        return self.popart.values(self.layer(flow))
+
+
+def test_an_update_changes_no_value() -> None:
     torch.manual_seed(0)
-    head, flow = PopArt(3, 4, step=0.1), torch.randn(6, 3)
-    head.update(torch.tensor([1.0, 2.0]))  # the first sets the scale
+    head, flow = Scaled(3, 4, step=0.1), torch.randn(6, 3)
+    head.popart.update(torch.tensor([1.0, 2.0]))  # the first sets the scale
     for targets in (torch.tensor([5.0, 7.0]), torch.tensor([-300.0, 900.0]), torch.randn(20)):
         before = head(flow)
-        head.update(targets)
+        head.popart.update(targets)
         torch.testing.assert_close(head(flow), before, rtol=1e-4, atol=1e-4)
 
 
-def test_targets_become_of_mean_0_and_deviation_1():
+def test_several_last_layers_keep_their_values() -> None:
     torch.manual_seed(0)
-    head, targets = PopArt(2, 1), 40.0 + 9.0 * torch.randn(500, 64)
+    layers, flow = [nn.Linear(3, 2), nn.Linear(3, 1)], torch.randn(6, 3)
+    popart = PopArt(layers, step=0.3)
+    popart.update(torch.tensor([1.0, 2.0]))
+    before = [popart.values(layer(flow)) for layer in layers]
+    popart.update(torch.tensor([500.0, -100.0]))
+    for layer, was in zip(layers, before, strict=True):
+        torch.testing.assert_close(popart.values(layer(flow)), was, rtol=1e-4, atol=1e-4)
+
+
+def test_targets_become_of_mean_0_and_deviation_1() -> None:
+    torch.manual_seed(0)
+    popart, targets = PopArt([nn.Linear(2, 1)]), 40.0 + 9.0 * torch.randn(500, 64)
     for batch in targets:
-        head.update(batch)
-    scaled = head.normalise(targets)
+        popart.update(batch)
+    scaled = popart.normalise(targets)
     assert float(scaled.mean()) == pytest.approx(0.0, abs=0.02)
     assert float(scaled.std()) == pytest.approx(1.0, abs=0.02)
 
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 1e5])
-def test_a_loss_is_as_large_whatever_the_size_of_the_targets(size):
+def test_a_loss_is_as_large_whatever_the_size_of_the_targets(size: float) -> None:
     """So one learning rate suits all of them; a linear layer would need another for each."""
     torch.manual_seed(1)
-    flow, head = torch.randn(256, 3), PopArt(3, 1)
+    flow, head = torch.randn(256, 3), Scaled(3, 1)
     targets = size * (flow @ torch.tensor([1.0, -2.0, 0.5]) + 3.0)
     optimiser = torch.optim.Adam(head.parameters(), 0.02)
     for _ in range(600):
-        head.update(targets)
-        loss = (head.normalised(flow).squeeze(-1) - head.normalise(targets)).square().mean()
+        head.popart.update(targets)
+        error = head.layer(flow).squeeze(-1) - head.popart.normalise(targets)
         optimiser.zero_grad()
-        loss.backward()
+        error.square().mean().backward()
         optimiser.step()
-    error = (head(flow).squeeze(-1) - targets).abs().max().detach()
-    assert float(error) < 0.05 * size
+    largest = (head(flow).squeeze(-1) - targets).abs().max().detach()
+    assert float(largest) < 0.05 * size
 
 
-def test_statistics_are_part_of_the_weights():
-    head, other = PopArt(2, 2), PopArt(2, 2)
-    head.update(torch.tensor([10.0, 30.0]))
+def test_statistics_are_part_of_the_weights() -> None:
+    head, other = Scaled(2, 2), Scaled(2, 2)
+    head.popart.update(torch.tensor([10.0, 30.0]))
     other.load_state_dict(head.state_dict())
     flow = torch.randn(4, 2)
     torch.testing.assert_close(other(flow), head(flow))
+
+
+def test_a_copy_corrects_its_own_layers() -> None:
+    head = Scaled(2, 1, step=0.5)
+    head.popart.update(torch.tensor([1.0, 2.0]))
+    other, flow = copy.deepcopy(head), torch.randn(4, 2)
+    before = head(flow), other(flow)
+    other.popart.update(torch.tensor([70.0, 90.0]))
+    torch.testing.assert_close(head(flow), before[0])
+    torch.testing.assert_close(other(flow), before[1], rtol=1e-4, atol=1e-4)

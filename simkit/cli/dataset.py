@@ -166,3 +166,139 @@ def _arguments(short: dict[str, Any], texts: list[str] | tuple[()]) -> dict[str,
             raise ScenarioError(f"--env {path}: is given twice; leave one of them out")
         place[last] = value
     return found
+
+
+@app.command("mix")
+def mix(
+    shares: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE=SHARE",
+            help="Datasets, each with its share of the decisions: a.parquet=0.5.",
+        ),
+    ],
+    output: Written,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            "--rows",
+            min=1,
+            help="Decisions in all; default: as many as the datasets have for these shares.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the draw.")] = 0,
+) -> None:
+    """Mix datasets: whole episodes of each, as near to the stated shares as these allow."""
+    from simkit.cli.tables import print_table
+    from simkit.learning.dataset.mix import mix as do_mix
+
+    done = do_mix(_shares(shares), output, decisions=rows, seed=seed)
+    table = [
+        [str(part.path), f"{part.share:.1%}", f"{part.came:.1%}", f"{part.decisions:,}",
+         f"{part.episodes:,}"]
+        for part in done
+    ]  # fmt: skip
+    print_table(["Dataset", "share", "came out", "decisions", "episodes"], table)
+    echo(f"\n{output} written")
+
+
+def _shares(texts: list[str]) -> dict[Path, float]:
+    """Return file → share; raises ScenarioError, all problems at once."""
+    from simkit.errors import ScenarioError
+
+    found: dict[Path, float] = {}
+    wrong = []
+    for text in texts:
+        file, _, number = text.rpartition("=")
+        try:
+            share = float(number)
+        except ValueError:
+            file = ""
+        if not file:
+            wrong.append(f"{text}: is no dataset with a share; write a.parquet=0.5")
+        elif Path(file) in found:
+            wrong.append(f"{file}: is given twice; leave one of them out")
+        else:
+            found[Path(file)] = share
+    if wrong:
+        raise ScenarioError(wrong)
+    return found
+
+
+@app.command("export")
+def export(
+    file: File,
+    minari: Annotated[
+        Path | None,
+        typer.Option(
+            "--minari",
+            metavar="FOLDER",
+            help="Write a new folder that Minari reads; its name is the id, such as rare-v0.",
+            show_default=False,
+        ),
+    ] = None,
+    d3rlpy: Annotated[
+        Path | None,
+        typer.Option(
+            "--d3rlpy",
+            metavar="FILE",
+            help="Write an .h5 file that ReplayBuffer.load of d3rlpy reads.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write a dataset in the form of other libraries; needs h5py, simkit-cluster[export]."""
+    from simkit.learning.dataset.d3rlpy import write_d3rlpy
+    from simkit.learning.dataset.format import read_dataset
+    from simkit.learning.dataset.minari import write_minari
+
+    if minari is None and d3rlpy is None:
+        raise typer.BadParameter("say what to write: --minari FOLDER, --d3rlpy FILE, or both")
+    data = read_dataset(file)
+    if minari is not None:
+        write_minari(data, minari, file)
+        echo(f"{minari} written (minari)")
+    if d3rlpy is not None:
+        write_d3rlpy(data, d3rlpy, file)
+        echo(f"{d3rlpy} written (d3rlpy)")
+
+
+@app.command("show")
+def show(file: File) -> None:
+    """Show what is in a dataset: its policies, what they earned, and the actions they took."""
+    from simkit.cli.tables import print_table
+    from simkit.cli.text import quantity, say
+    from simkit.learning.dataset.format import read_dataset
+    from simkit.learning.dataset.summary import summary
+    from simkit.text import counted
+
+    data = read_dataset(file)
+    found = summary(data)
+    heads = ["Policy", "decisions", "share", "mean reward", "mean cost", "mean probability"]
+    rows = [
+        [one.name, f"{one.decisions:,}", f"{one.share:.1%}",
+         *(quantity(number, "1") for number in (one.reward, one.cost, one.probability))]
+        for one in found.behaviours
+    ]  # fmt: skip
+    print_table(heads, rows)
+    echo()
+    say("Decisions", f"{found.decisions:,} of {counted(found.episodes, 'episode')}, "
+        f"{found.terminated:,} terminated and {found.truncated:,} truncated")  # fmt: skip
+    say("Time", f"{found.hours:,.1f} simulated hours")
+    for label, mean, of_episode in (
+        ("Reward", found.reward, found.reward_of_episode),
+        ("Cost", found.cost, found.cost_of_episode),
+    ):
+        what = _named(data.facts, label.lower())
+        of = f"{quantity(mean, '1')} a decision, {quantity(of_episode, '1')} an episode"
+        say(label, f"{of}: {what}")
+    say("Actions", ", ".join(f"{name} {share:.1%}" for name, share in found.actions.items()))
+    seen = data.facts.get("observation", {}).get("name", "not known")
+    say("Observation", f"{seen}, {counted(data.observation.shape[1], 'number')}")
+
+
+def _named(facts: Any, key: str) -> str:
+    """Return the name of the reward or cost."""
+    named = facts.get(key, {}).get(key, "not known")
+    return named if isinstance(named, str) else " + ".join(f"{w:g} {n}" for n, w in named.items())

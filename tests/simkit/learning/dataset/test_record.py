@@ -11,11 +11,13 @@ pytest.importorskip("gymnasium")
 import simkit
 from simkit.env import SchedulingEnv
 from simkit.errors import LimitError, PolicyError, RunError, ScenarioError, TraceError
+from simkit.learners.agent import load_agent
+from simkit.learners.common.inference import masked_log_softmax
 from simkit.learning.dataset.format import read_dataset
 from simkit.learning.dataset.record import Recording, record
 from simkit.learning.schema import ObservationSchema
 from simkit.policy import Place, Reject, Suspend
-from simkit.scenario.bundled import scenario_path
+from simkit.scenario.bundled import agent_folder, scenario_path
 from simkit.scenario.yaml_document import load_scenario
 
 
@@ -303,3 +305,21 @@ def test_the_environment_is_cut_off_as_its_simulated_time_is_over():
         _, _, terminated, over, info = env.step(int(np.argmax(info["action_mask"])))
         assert not terminated
     assert info["metrics"]["unfinished"] > 0
+
+
+def test_an_agent_that_draws_tells_how_likely_its_action_was(tmp_path):
+    folder = agent_folder("deeprm-70", tmp_path)
+    agent = load_agent(folder)
+    given = {"reward": "slowdown", "observation": agent._observation.name}
+    scenario = loaded("deeprm", policy={"agent": str(folder), "args": {"choose": "sample"}})
+    record(scenario, tmp_path / "a.parquet", Recording.read(given), [4])
+    data, env = read_dataset(tmp_path / "a.parquet"), SchedulingEnv(scenario, records=True, **given)
+    played_back(data, env, 0, len(data), 4)
+    assert env.records().jobs.equals(simkit.simulate(scenario, seed=4).jobs)
+    env.reset(seed=4)
+    for row, action in enumerate(data.action[:-1]):
+        allowed = env._actions.mask_now(env.state).view(np.bool_)  # as in its training
+        chances = masked_log_softmax(agent._network.logits(data.observation[row]), allowed)
+        assert data.probability[row] == pytest.approx(np.exp(chances[action]))
+        env.step(action)
+    assert data.probability[:-1].min() < 1.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,6 +34,19 @@ Written = Annotated[
 File = Annotated[
     Path, typer.Argument(metavar="FILE", help="A dataset that `record` or `mix` has written.")
 ]
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM end the command with a sentence; what writes files removes them."""
+    from simkit.experiment.interrupt import terminated_like_interrupted
+
+    try:
+        with terminated_like_interrupted():
+            yield
+    except KeyboardInterrupt:
+        echo("interrupted; nothing was written", err=True)
+        raise typer.Exit(130) from None
 
 
 @app.command("record")
@@ -110,7 +125,6 @@ def record(
     Observations, actions and rewards are those of the Gymnasium environment with the same
     arguments, simkit.env.SchedulingEnv. The file has a row for each decision.
     """
-    from simkit.experiment.interrupt import terminated_like_interrupted
     from simkit.learning.dataset.record import Recording
     from simkit.learning.dataset.record import record as do_record
     from simkit.progress import runs_progress
@@ -133,7 +147,7 @@ def record(
     if seeds is not None:
         chosen = parse_seeds(seeds)
     with (
-        terminated_like_interrupted(),
+        _interruptible(),
         runs_progress(len(chosen), lambda last: f"seed {last}", not no_progress) as advance,
     ):
         done = do_record(loaded, output, what, chosen, name=name, on_end=advance)
@@ -193,7 +207,8 @@ def mix(
     from simkit.cli.tables import print_table
     from simkit.learning.dataset.mix import mix as do_mix
 
-    done = do_mix(_shares(shares), output, decisions=rows, seed=seed)
+    with _interruptible():
+        done = do_mix(_shares(shares), output, decisions=rows, seed=seed)
     table = [
         [str(part.path), f"{part.share:.1%}", f"{part.came:.1%}", f"{part.decisions:,}",
          f"{part.episodes:,}"]

@@ -45,7 +45,7 @@ NUMBERS: Final = ("reward", "cost", "passed_s", "probability")
 """Columns of numbers that the last row of an episode lacks."""
 _FLAT: Final = ("episode", "terminated", "truncated")
 _COLUMNS: Final = ("observation", "mask", "action", *NUMBERS, "behaviour", "seed", *_FLAT)
-_KEY: Final = b"simkit.dataset"
+_KEY: Final = b"simkit-dataset"
 _CELLS: Final = 8_000_000  # of the observations of a row group at most
 _REMEDY = "record it again, or name another file"
 

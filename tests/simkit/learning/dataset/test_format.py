@@ -150,8 +150,8 @@ def no_rows(path: Path) -> None:
 
 def newer(path: Path) -> None:
     schema = pq.read_schema(path)
-    told = schema.metadata[b"simkit.dataset"].replace(b'"format": 1', b'"format": 9')
-    table = pq.read_table(path).replace_schema_metadata({b"simkit.dataset": told})
+    told = schema.metadata[b"simkit-dataset"].replace(b'"format": 1', b'"format": 9')
+    table = pq.read_table(path).replace_schema_metadata({b"simkit-dataset": told})
     pq.write_table(table, path)
 
 
@@ -167,7 +167,7 @@ def no_last_row(path: Path) -> None:
 
 def scrambled(path: Path) -> None:
     table = pq.read_table(path)
-    told = {b"simkit.dataset": b"{"}
+    told = {b"simkit-dataset": b"{"}
     pq.write_table(
         pa.Table.from_arrays(table.columns, table.column_names).replace_schema_metadata(told), path
     )

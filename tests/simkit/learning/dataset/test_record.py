@@ -71,6 +71,12 @@ CASES = {
     "classes": lambda: (
         hpc("fcfs"), {"actions": "classes", "slots": 8,
                      "action_arguments": {"step": "2h", "starts": "now", "patience": 1000}}),
+    "power": lambda: (
+        loaded("green-quickstart", policy={"order": "fcfs"}, workload__jobs=150), {"slots": 150}),
+    "power, ready pool": lambda: (
+        loaded("green-quickstart", policy={"path": f"{__file__}:Waits"}, workload__jobs=150),
+        {"actions": "ready-pool", "slots": 150,
+         "action_arguments": {"max_start": 0, "horizon": 500, "suspend": 2}}),
     "slots": lambda: (loaded("deeprm", policy={"order": "fcfs"}), {"reward": "slowdown"}),
 }  # fmt: skip
 SEEDS = (0, 3)
@@ -191,6 +197,18 @@ class Picky:
             if task.qos < 0.3 and state.rejectable(task):
                 yield Reject(task, "it is picky")
             elif on := state.fit(task):
+                yield Place(task, on)
+
+
+class Waits:
+    """Starts what fits through its estimate as power is forecast; resumes nothing by itself."""
+
+    def reset(self, info, rng):
+        pass
+
+    def schedule(self, state):
+        for task in state.queue:
+            if on := state.profile().fit(task, state.now):
                 yield Place(task, on)
 
 

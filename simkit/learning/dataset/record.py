@@ -9,7 +9,7 @@ The replay is that of `SchedulingEnv` with the same arguments: the recorded acti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -61,10 +61,9 @@ class Recording:
         shown = [f.name for f in fields(AgentView)]
         own = [f.name for f in fields(cls) if f.name != "view"]
         unknown = [name for name in given if name not in (*shown, *own)]
-        if unknown:
-            raise ScenarioError(
-                [f"{name}: is no argument{did_you_mean(name, (*shown, *own))}" for name in unknown]
-            )
+        wrong = [f"{name}: is no argument{did_you_mean(name, (*shown, *own))}" for name in unknown]
+        if wrong := [*wrong, *_of_wrong_kind(given)]:
+            raise ScenarioError(wrong)
         view = AgentView(**{name: given[name] for name in shown if name in given})
         what = cls(view, **{name: given[name] for name in own if name in given})
         check_settings(
@@ -94,6 +93,27 @@ class Recording:
             make_reward(self.reward, self.reward_arguments),
             make_reward(self.cost, self.cost_arguments),
         )
+
+
+def _of_wrong_kind(given: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which arguments are not of their kind, of those that nobody else checks."""
+    for name in ("horizon", "max_length", "backlog_shown", "memory"):
+        if given.get(name) is not None and not _is_number(given[name], int):
+            yield f"{name} is {given[name]!r}; it must be a whole number"
+    unit = given.get("unit", 1.0)
+    if not all(
+        _is_number(one, (int, float)) for one in (unit if isinstance(unit, list) else [unit])
+    ):
+        yield f"unit is {unit!r}; it must be a number, or one for each resource"
+    if not isinstance(given.get("observation", ""), str | None):
+        yield f"observation is {given['observation']!r}; it must be a name"
+    for name in ("reward", "cost"):
+        if not isinstance(given.get(name), str | Mapping | None):
+            yield f"{name} is {given[name]!r}; it must be a name, or a weight for each of several"
+
+
+def _is_number(value: object, kind: type | tuple[type, ...]) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True)

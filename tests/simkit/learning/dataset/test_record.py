@@ -308,6 +308,13 @@ def test_wrong_arguments_are_told_all_at_once():
     with pytest.raises(ScenarioError) as caught:
         Recording.read({"slots": 0, "max_decisions": 0, "reward_arguments": 3})
     assert len(caught.value.problems) == 3
+    wrong = {"horizon": "x", "max_length": 1.5, "memory": True, "backlog_shown": [], "unit": [1, "a"],
+             "observation": 3, "reward": 3, "cost": [1]}  # fmt: skip
+    with pytest.raises(ScenarioError) as caught:
+        Recording.read(wrong)
+    assert [line.split()[0] for line in caught.value.problems] == [
+        "horizon", "max_length", "backlog_shown", "memory", "unit", "observation", "reward", "cost",
+    ]  # fmt: skip
 
 
 def test_no_seed_is_no_episode(tmp_path):

@@ -154,6 +154,7 @@ class SlottedAgent:
         name: of the bundle.
         model: the slotted model that it was trained on.
         forced: tasks of this run that were placed because `patience` was over.
+        probability: with which it took its last action; 1 of a greedy one.
     """
 
     def __init__(
@@ -240,7 +241,7 @@ class SlottedAgent:
                 ]
             )
         self._encoder.reset(info)
-        self._rng = rng
+        self._rng, self.probability = rng, 1.0
         self._idle_since = None
         self.forced = 0
 
@@ -275,6 +276,7 @@ class SlottedAgent:
             tracker.update(state)
             placed = True
         if not placed and self._is_out_of_patience(state.now):
+            self.probability = 1.0
             yield self._soonest()
             tracker.update(state)
             placed = True
@@ -291,7 +293,9 @@ class SlottedAgent:
             return int(chances.argmax())
         below = np.exp(chances, dtype=np.float64).cumsum()
         drawn = int(np.searchsorted(below, self._rng.random() * below[-1], side="right"))
-        return min(drawn, self.model.slots)
+        drawn = min(drawn, self.model.slots)
+        self.probability = float(np.exp(chances[drawn]))
+        return drawn
 
     def _allowed(self, state: State) -> Bools | None:
         """Return (M + 1,) which actions may be taken; None: all."""

@@ -236,8 +236,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
 
         Returns:
             observation, reward, ``terminated`` (every job has ended, or nothing more will happen;
-            jobs that wait then count as unfinished), ``truncated`` (after `max_decisions` steps),
-            and ``info``.
+            jobs that wait then count as unfinished), ``truncated`` (after `max_decisions` steps, or
+            as `limits.simulated_time` of the scenario is over), and ``info``.
 
         Raises PolicyError for a number that is not an action, ResetNeeded if no episode is running.
         """
@@ -256,8 +256,8 @@ class SchedulingEnv(gymnasium.Env[Numbers, np.int64]):
             self._decides = self._decides and self._go_on(episode)
             reward = episode.collect()
         self._made += 1
-        terminated = not self._decides
-        truncated = not terminated and self._made == self._max_decisions
+        terminated = not self._decides and not episode.out_of_time
+        truncated = episode.out_of_time or (self._decides and self._made == self._max_decisions)
         if truncated:
             episode.close()
         self._actions.update(state)

@@ -32,6 +32,7 @@ class ReadyAgent:
 
     Attributes:
         name: of the bundle.
+        probability: with which it took its last action; 1 of a greedy one.
     """
 
     def __init__(self, bundle: Bundle, described: ReadyDescription, *, choose: Choose) -> None:
@@ -80,7 +81,7 @@ class ReadyAgent:
         """Begin a run; raises ScenarioError for a cluster that cannot be shown."""
         if problems := self.check_cluster(info):
             raise ScenarioError(problems)
-        self._rng = rng
+        self._rng, self.probability = rng, 1.0
 
     def schedule(self, state: State) -> Iterator[Action]:
         """Act until the network lets time go on, or nothing can be done."""
@@ -100,4 +101,7 @@ class ReadyAgent:
         if self._greedy:
             return int(scores.argmax())
         chances = np.exp(scores - scores.max())
-        return int(self._rng.choice(len(chances), p=chances / chances.sum()))
+        chances /= chances.sum()
+        drawn = int(self._rng.choice(len(chances), p=chances))
+        self.probability = float(chances[drawn])
+        return drawn

@@ -16,7 +16,7 @@ INTERRUPTED = 130
 try:
     import typer
 
-    from simkit.cli import burst_times, catalogue, learn, reproduce, results, run, trace
+    from simkit.cli import burst_times, catalogue, dataset, learn, reproduce, results, run, trace
     from simkit.cli.closed_pipes import outlive_readers, output_is_lost
     from simkit.cli.echo import echo
     from simkit.cli.help_text import WholeHelpGroup
@@ -70,6 +70,7 @@ app.command("schema")(catalogue.schema)
 app.command("version")(catalogue.version)
 app.add_typer(trace.app, name="trace")
 app.add_typer(burst_times.app, name="burst-times")
+app.add_typer(dataset.app, name="dataset")
 
 
 def _print_version(wanted: bool) -> None:

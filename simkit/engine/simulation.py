@@ -176,6 +176,8 @@ class Simulation:
             over_s = float(time_on_grid(self.info.first_submit_s + limits.simulated_time_s))
             system.events.stop_after(over_s, self._out_of_time)
         self._closed = False
+        self.out_of_time = False
+        """Whether the limit of simulated time has stopped the replay."""
         self.decisions_made = 0
         self._progress = (0, 0)
         system.outlook.rejectable = self._rejectable
@@ -313,6 +315,7 @@ class Simulation:
             raise self._referee.no_progress(made - since)
 
     def _out_of_time(self) -> LimitError:
+        self.out_of_time = True
         left = self.state.submitted - self._books.jobs_ended
         return self._referee.out_of_time(self._limits.simulated_time_s, left)
 

@@ -219,7 +219,7 @@ def _check_before_run(scenario: Scenario, workload: Workload, cluster: Cluster) 
 
 def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -> Simulation:
     """Run the simulation; if it stops early, its recorder still writes its rows."""
-    with _blaming(experiment, lambda: "before the first job"):
+    with blaming(experiment, lambda: "before the first job"):
         simulation = Simulation(
             experiment.trace.workload,
             experiment.cluster,
@@ -242,7 +242,7 @@ def _simulate(experiment: Experiment, recorder: Recorder, watch: Watch | None) -
                 watch(simulation)
 
         try:
-            with _blaming(experiment, lambda: f"at {simulation.now:g} s"):
+            with blaming(experiment, lambda: f"at {simulation.now:g} s"):
                 simulation.run(experiment.policy, experiment.scenario.seed, after_decision)
         except FailedRunError:
             raise
@@ -269,7 +269,7 @@ def _out_of_time(over: WallTimeOver, experiment: Experiment, now: float) -> Limi
 
 
 @contextmanager
-def _blaming(experiment: Experiment, when: Callable[[], str]) -> Iterator[None]:
+def blaming(experiment: Experiment, when: Callable[[], str]) -> Iterator[None]:
     """Turn an exception or exit that comes from a policy's, estimator's or controller's author."""
     try:
         yield

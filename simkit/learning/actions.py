@@ -59,6 +59,13 @@ class Actions(Protocol):
         Raises PolicyError for a number that is not an action.
         """
 
+    def number_of(self, state: State, action: Action) -> int | None:
+        """Return the number that means what a policy does; None: there is none.
+
+        The inverse of `action_of`, without effect. Nobody but recorders of datasets needs it.
+        """
+        return None
+
     def goes_on(self, state: State) -> bool:
         """Return whether time goes on, after a number that did nothing."""
         return True
@@ -72,6 +79,14 @@ class Actions(Protocol):
 
         These are the void action and those that place something; see `NextHead` and `Pick`.
         """
+
+
+def places_alike(meant: Action | None, action: Action, now: float) -> bool:
+    """Return whether two actions place the same task on the same machines at the same time."""
+    if not isinstance(meant, Place) or not isinstance(action, Place):
+        return False
+    starts = [now if one.start is None else max(one.start, now) for one in (meant, action)]
+    return meant.task is action.task and meant.on == action.on and starts[0] == starts[1]
 
 
 class SlotActions(Actions):
@@ -98,6 +113,11 @@ class SlotActions(Actions):
                 "time go on"
             )
         return None if number == void else self._tracker.place(number)
+
+    def number_of(self, state: State, action: Action) -> int | None:
+        slots = range(self.count - 1)
+        alike = (m for m in slots if places_alike(self._tracker.place(m), action, state.now))
+        return next(alike, None)
 
     def mask(self, state: State) -> Mask:
         return self._tracker.possible()
@@ -135,6 +155,18 @@ class QueueActions(Actions):
         task = self._chosen(state, number)
         on = None if task is None else state.fit(task)
         return None if task is None or on is None else Place(task, on)
+
+    def number_of(self, state: State, action: Action) -> int | None:
+        waiting = state.queue.tasks[: self._slots]
+        if not isinstance(action, Place) or action.task not in waiting:
+            return None
+        on = self._start_on(state, action.task)
+        alike = on is not None and places_alike(Place(action.task, on), action, state.now)
+        return waiting.index(action.task) if alike else None
+
+    def _start_on(self, state: State, task: Task) -> Placement | None:
+        """Return where a waiting task starts if its action is taken; None: it does not."""
+        return state.fit(task)
 
     def _chosen(self, state: State, action: int) -> Task | None:
         """Return the waiting task of an action; None: there is none, or it is the void one."""
@@ -188,6 +220,9 @@ class _AroundHead(QueueActions):
         if on is not None and state.constrained:
             on = state.profile().fit(task, state.now)
         return on
+
+    def _start_on(self, state: State, task: Task) -> Placement | None:
+        return self._fit(state, task)
 
     def mask(self, state: State) -> Mask:
         """Return (M + 1,), fresh: 1 for each waiting task, and for the void action if it may be."""
@@ -356,6 +391,11 @@ class Pick(_AroundHead):
             return None
         self._place.hold(task, on)
         return Place(task, on)
+
+    def _start_on(self, state: State, task: Task) -> Placement | None:
+        if self._place is None:
+            return super()._start_on(state, task)
+        return None if task is self.head else self._place.fit(task)
 
     def _before_head(self, state: State, action: int) -> Place | None:
         task = self._taken(state, action)

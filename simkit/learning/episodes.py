@@ -10,7 +10,7 @@ import numpy as np
 from simkit.arrays import Floats, Ints
 from simkit.engine.recorder import Recorder, Status
 from simkit.engine.simulation import Simulation
-from simkit.errors import RunError, ScenarioError
+from simkit.errors import LimitError, RunError, ScenarioError
 from simkit.experiment import Experiment, prepare
 from simkit.experiment.cluster import build_cluster
 from simkit.experiment.site import build_site
@@ -205,15 +205,29 @@ class Episode:
         self._jobs = len(load)
         self._decisions = self._simulation.decisions()
         self._closed = False
+        self.out_of_time = False
+        """Whether `limits.simulated_time` has cut the episode off."""
+
+    @property
+    def now(self) -> float:
+        """Seconds on the trace's clock."""
+        return self._simulation.now
 
     def advance(self) -> bool:
-        """Let time go on to the next decision; False: every job has ended, or nothing will happen.
+        """Let time go on to the next decision; False: the episode is over.
 
-        When every job has ended, the replay runs to its end.
+        That is: every job has ended (the replay then runs to its end), nothing more will happen, or
+        the simulated time is over.
         """
-        for _ in self._decisions:
-            if self._simulation.jobs_ended < self._jobs:
-                return True
+        try:
+            for _ in self._decisions:
+                if self._simulation.jobs_ended < self._jobs:
+                    return True
+        except LimitError:
+            self.out_of_time = self._simulation.out_of_time
+            self.close()
+            if not self.out_of_time:
+                raise
         self._closed = True
         return False
 

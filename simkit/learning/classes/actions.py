@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 
 from simkit.errors import PolicyError, ScenarioError
-from simkit.learning.actions import Actions, Mask, Starts
+from simkit.learning.actions import Actions, Mask, Starts, places_alike
 from simkit.learning.classes.observation import NAMES, class_schema, class_set, classes_paper
 from simkit.learning.classes.tracker import PATIENCE, ClassTracker, class_model
 from simkit.learning.encoder import Encoder, Numbers
@@ -64,6 +64,11 @@ class ClassActions(Actions):
         place = self._tracker.place(number)
         later = place is not None and place.start is not None
         return None if later and self._now_alone else place
+
+    def number_of(self, state: State, action: Action) -> int | None:
+        classes = range(self.count - 1)
+        alike = (m for m in classes if places_alike(self.action_of(state, m), action, state.now))
+        return next(alike, None)
 
     @property
     def _now_alone(self) -> bool:

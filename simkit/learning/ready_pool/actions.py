@@ -14,7 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from simkit.errors import PolicyError, ScenarioError
-from simkit.learning.actions import Actions, Mask
+from simkit.learning.actions import Actions, Mask, places_alike
 from simkit.learning.encoder import Encoder, Numbers
 from simkit.learning.ready_pool.observation import (
     ReadyPool,
@@ -115,6 +115,20 @@ class ReadyActions(Actions):
                 meant = Reject(tasks[chosen])
         self._acted = meant is not None
         return meant
+
+    def number_of(self, state: State, action: Action) -> int | None:
+        """Return the number of a placement, a suspension that keeps the work, or a rejection."""
+        tracker, tasks = self._tracker, self._tracker.tasks
+        if isinstance(action, Suspend) and action.keep_work:
+            youngest = self._youngest(state)
+            chosen = action.allocation
+            return self._ready + youngest.index(chosen) if chosen in youngest else None
+        if isinstance(action, Reject):
+            can = self._rejects and action.task in tasks and state.rejectable(action.task)
+            return self._ready + self._suspend + tasks.index(action.task) if can else None
+        places = range(len(tasks))
+        alike = (m for m in places if places_alike(tracker.place(m), action, state.now))
+        return next(alike, None)
 
     def _youngest(self, state: State) -> list[Allocation]:
         return list(reversed(state.running))[: self._suspend]

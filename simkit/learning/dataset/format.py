@@ -1,0 +1,300 @@
+"""The file of a dataset: decisions of whole episodes as a Parquet file that says what it holds.
+
+    data = read_dataset(Path("qos.parquet"))
+    data.observation[data.action >= 0]   # those that were acted on
+
+Each row is a decision: what was seen, which actions were offered, which was taken, and what came of
+it until the next row. The last row of an episode shows what was seen at its end and has no action,
+so that nothing is stored twice. The schema's metadata says in JSON what the numbers mean.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from simkit.arrays import Bools, Floats, Ints
+from simkit.errors import RunError
+from simkit.results.output_folder import check_file, reason, whole_file
+
+__all__ = [
+    "NUMBERS",
+    "VERSION",
+    "Dataset",
+    "DatasetFile",
+    "read_dataset",
+    "read_facts",
+    "write_dataset",
+    "writing_dataset",
+]
+
+VERSION: Final = 1
+"""Of the format."""
+ROWS: Final = 4096
+"""Rows of a row group, if they are not very wide."""
+NUMBERS: Final = ("reward", "cost", "passed_s", "probability")
+"""Columns of numbers that the last row of an episode lacks."""
+_FLAT: Final = ("episode", "terminated", "truncated")
+_COLUMNS: Final = ("observation", "mask", "action", *NUMBERS, "behaviour", "seed", *_FLAT)
+_KEY: Final = b"simkit-dataset"
+_CELLS: Final = 8_000_000  # of the observations of a row group at most
+_REMEDY = "record it again, or name another file"
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Decisions of episodes, one after another; of each, the last row has no action.
+
+    That row shows what was seen at the episode's end.
+
+    Raises RunError, all problems at once, if the columns do not fit together.
+    """
+
+    observation: npt.NDArray[np.float32]
+    """(N, K) what was seen; an image row by row."""
+    mask: Bools
+    """(N, M) which actions were offered."""
+    action: Ints
+    """(N,) the number of the action; -1 in last rows."""
+    reward: Floats
+    """(N,) what was earned until the next row; 0 in last rows, as in the next three."""
+    cost: Floats
+    """(N,) what was to be paid until the next row."""
+    passed_s: Floats
+    """(N,) simulated seconds until the next row."""
+    probability: Floats
+    """(N,) with which the policy took the action."""
+    behaviour: Ints
+    """(N,) the policy, as an index into `names`."""
+    names: tuple[str, ...]
+    """Of the policies."""
+    episode: Ints
+    """(N,) the episode, from 0; its rows stand together."""
+    terminated: Bools
+    """(N,) true of an episode's last action if the episode came to its end."""
+    truncated: Bools
+    """(N,) true of an episode's last action if the episode was cut off."""
+    facts: Mapping[str, Any]
+    """What the file says of itself, plain values as of JSON: ``observation`` (see
+    `ObservationSchema.from_json`), ``actions`` and their arguments, ``reward``, ``cost``,
+    ``scenario``, ``policies``, ``simkit``."""
+    seed: Ints | None = None
+    """(N,) of the scenario; None: not known."""
+
+    def __post_init__(self) -> None:
+        """Check the columns; see above."""
+        if problems := list(_problems(self)):
+            raise RunError("\n".join(f"dataset: {text}" for text in problems))
+
+    def __len__(self) -> int:
+        """Return the number of rows, last ones too."""
+        return len(self.action)
+
+    @property
+    def starts(self) -> Ints:
+        """(E + 1,) the first row of each episode, and the number of rows."""
+        first = np.flatnonzero(np.diff(self.episode, prepend=-1))
+        return np.append(first, len(self))
+
+
+def _problems(data: Dataset) -> Iterator[str]:
+    """Yield what is wrong with the columns of a dataset."""
+    rows = len(data.action)
+    if not rows:
+        yield "has no rows; record an episode with a decision"
+        return
+    columns = {name: getattr(data, name) for name in _COLUMNS}
+    lengths = {name: len(column) for name, column in columns.items() if column is not None}
+    if wrong := {name: length for name, length in lengths.items() if length != rows}:
+        text = ", ".join(f"{name} has {length:,}" for name, length in wrong.items())
+        yield f"action has {rows:,} rows, {text}; all columns have as many"
+        return
+    if data.observation.ndim != 2 or data.mask.ndim != 2:
+        yield (
+            f"observation has shape {data.observation.shape}, mask {data.mask.shape}; both have a "
+            "row of numbers for each decision"
+        )
+        return
+    last = data.action < 0
+    ends = np.append(np.diff(data.episode) != 0, True)
+    if len(np.unique(data.episode[ends])) < ends.sum() or (data.episode < 0).any():
+        yield "the rows of an episode do not stand together, or its number is below 0"
+    if (last != ends).any():
+        yield "not every episode ends with the one row that has no action"
+    elif (np.diff(np.flatnonzero(ends), prepend=-1) < 2).any():
+        yield "an episode has no action; leave it out"
+    if data.action.max() >= data.mask.shape[1]:
+        yield f"an action is {data.action.max()}, and the mask has {data.mask.shape[1]}"
+    over = data.terminated | data.truncated
+    if (over != np.append(last[1:], False)).any() or (data.terminated & data.truncated).any():
+        yield "each episode's last action must be either terminated or truncated, and no other"
+    if not 0 <= data.behaviour.min() <= data.behaviour.max() < len(data.names):
+        yield f"a behaviour is none of the {len(data.names)} names"
+
+
+class DatasetFile:
+    """A dataset that is being written; see `writing_dataset`."""
+
+    def __init__(self, path: Path, size: int, actions: int, facts: Mapping[str, Any]) -> None:
+        self._schema = _schema(size, actions, facts)
+        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
+        self.rows: int = max(min(ROWS, _CELLS // size), 1)
+        """How many rows are written at a time."""
+
+    def write(self, columns: Mapping[str, Any], names: Sequence[str]) -> None:
+        """Add rows.
+
+        Args:
+            columns: as in `Dataset`; of the last row of an episode, the action is -1.
+            names: of the policies.
+        """
+        arrays = [_arrow(field, columns, names) for field in self._schema]
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), self.rows)
+
+    def close(self) -> None:
+        """Write the end of the file."""
+        self._writer.close()
+
+
+@contextmanager
+def writing_dataset(
+    path: Path, size: int, actions: int, facts: Mapping[str, Any]
+) -> Iterator[DatasetFile]:
+    """Give a file to write a dataset to; it gets its name when it is complete.
+
+    Args:
+        path: of the file.
+        size: numbers of an observation, K.
+        actions: numbers of a mask, M.
+        facts: what the file says of itself; see `Dataset.facts`.
+
+    Raises RunError if it cannot be written; nothing is left behind then, nor after an interruption.
+    """
+    check_file(path)
+    with whole_file(path) as part:
+        file = DatasetFile(part, size, actions, facts)
+        try:
+            yield file
+        finally:
+            file.close()
+
+
+def write_dataset(path: Path, data: Dataset) -> None:
+    """Write a dataset to a file; raises RunError if that cannot be done."""
+    size, actions = data.observation.shape[1], data.mask.shape[1]
+    columns = {name: getattr(data, name) for name in _COLUMNS}
+    with writing_dataset(path, size, actions, data.facts) as file:
+        file.write(columns, data.names)
+
+
+def _schema(size: int, actions: int, facts: Mapping[str, Any]) -> pa.Schema:
+    number, whole, flag = pa.float64(), pa.int64(), pa.bool_()
+    types = {
+        "episode": whole, "seed": whole, "observation": pa.list_(pa.float32(), size),
+        "mask": pa.list_(flag, actions), "action": whole, "reward": number, "cost": number,
+        "passed_s": number, "behaviour": pa.dictionary(pa.int32(), pa.string()),
+        "probability": number, "terminated": flag, "truncated": flag,
+    }  # fmt: skip
+    told = json.dumps({"format": VERSION, **facts}, sort_keys=True, allow_nan=False)
+    return pa.schema(types.items(), metadata={_KEY: told.encode()})
+
+
+def _arrow(field: pa.Field, columns: Mapping[str, Any], names: Sequence[str]) -> pa.Array:
+    """Return a column as it is stored: null where a last row has nothing to say."""
+    values, kind = columns.get(field.name), field.type
+    if values is None:
+        return pa.nulls(len(columns["action"]), kind)
+    if pa.types.is_fixed_size_list(kind):
+        flat = pa.array(np.ascontiguousarray(values).reshape(-1), kind.value_type)
+        return pa.FixedSizeListArray.from_arrays(flat, type=kind)
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(pa.array(values, pa.int32()), pa.array(names))
+    last = np.asarray(columns["action"]) < 0 if field.name in ("action", *NUMBERS) else None
+    return pa.array(values, kind, mask=last)
+
+
+def read_facts(path: Path) -> dict[str, Any]:
+    """Return what a file says of itself; raises RunError as `read_dataset` does."""
+    with _told(path):
+        return _facts(path, pq.read_schema(path))
+
+
+def read_dataset(path: Path) -> Dataset:
+    """Return the dataset of a file.
+
+    Raises RunError for a file that is missing, no dataset of simkit, damaged or empty.
+    """
+    with _told(path):
+        facts = _facts(path, pq.read_schema(path))
+        table = pq.read_table(path, memory_map=False).combine_chunks()
+        if not table.num_rows:
+            raise RunError(f"{path}: holds no decision; {_REMEDY}")
+        behaviour = table["behaviour"].unify_dictionaries().combine_chunks()
+        seed = table["seed"]
+        flat = {name: table[name].to_numpy() for name in _FLAT}
+        flat |= {name: table[name].fill_null(0.0).to_numpy() for name in NUMBERS}
+        try:
+            return Dataset(
+                observation=_rows(table["observation"]),
+                mask=_rows(table["mask"]),
+                action=table["action"].fill_null(-1).to_numpy(),
+                behaviour=behaviour.indices.to_numpy().astype(np.int64),
+                names=tuple(behaviour.dictionary.to_pylist()),
+                facts=facts,
+                seed=None if seed.null_count else seed.to_numpy(),
+                **flat,
+            )
+        except RunError as error:
+            lines = str(error).split("\n")
+            raise RunError("\n".join(f"{path}: {line}; {_REMEDY}" for line in lines)) from None
+
+
+def _rows(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Return (N, K) the rows of a column of lists of one length."""
+    lists = column.combine_chunks()
+    if lists.null_count:
+        raise ValueError("a row is missing")
+    flat = lists.flatten().to_numpy(zero_copy_only=False)
+    rows: npt.NDArray[Any] = flat.reshape(len(column), column.type.list_size)
+    return rows
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turn what goes wrong with a file that is read into a RunError that says so."""
+    if path.is_dir():
+        raise RunError(f"{path}: is a folder; name the file of a dataset")
+    try:
+        yield
+    except FileNotFoundError:
+        raise RunError(
+            f"{path}: there is no such file; record one with `simkit dataset record`"
+        ) from None
+    except (pa.ArrowException, OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+        told = reason(error) if isinstance(error, OSError) and error.errno else ""
+        what = f"cannot be read: {told}" if told else "is not a dataset of simkit, or damaged"
+        raise RunError(f"{path}: {what}; {_REMEDY}") from None
+
+
+def _facts(path: Path, schema: pa.Schema) -> dict[str, Any]:
+    told = (schema.metadata or {}).get(_KEY)
+    if told is None:
+        raise RunError(
+            f"{path}: is a table, and no dataset of simkit; record one with `simkit dataset record`"
+        )
+    facts: dict[str, Any] = json.loads(told)
+    if (version := facts.pop("format")) != VERSION:
+        raise RunError(
+            f"{path}: has the format {version}, this simkit reads {VERSION}; update simkit, or "
+            "record it again"
+        )
+    return facts

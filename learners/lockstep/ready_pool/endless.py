@@ -56,6 +56,7 @@ class EndlessReadyGames(ReadyGames):
             getattr(self.streams, name)[rows] = getattr(streams, name)
         self._enter[rows, :-1] = streams.enter
         self.start[rows] = self.rejected[rows] = self._job[:, rows] = -1
+        self.end[rows] = NEVER
         for column in (self.hours, self._next, self._now, self._head, self._behind):
             column[rows] = 0
         self._reserved[:, rows] = 0
@@ -76,6 +77,7 @@ class EndlessReadyGames(ReadyGames):
         self._enter = np.pad(self._enter, wider, constant_values=NEVER)
         self._queue = np.pad(self._queue, wider)
         self.start = np.pad(self.start, wider, constant_values=-1)
+        self.end = np.pad(self.end, wider, constant_values=NEVER)
         self.rejected = np.pad(self.rejected, wider, constant_values=-1)
 
     def state(self) -> dict[str, Any]:
@@ -93,9 +95,13 @@ class EndlessReadyGames(ReadyGames):
         self._look(self.active)
 
 
-_COLUMNS = tuple(field.name for field in fields(JobStreams) if field.name != "capacity")
+_COLUMNS = tuple(
+    field.name
+    for field in fields(JobStreams)
+    if field.name not in ("capacity", "step_s", "energy")  # the same for all
+)
 _STATE = (
-    "start", "rejected", "decisions", "hours", "_next", "_now", "_job", "_queue", "_head",
+    "start", "end", "rejected", "decisions", "hours", "_next", "_now", "_job", "_queue", "_head",
     "_behind", "_reserved", "_free", "_share",
 )  # fmt: skip
 """Arrays that change as games are played, but for those that `_look` finds."""

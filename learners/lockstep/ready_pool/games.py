@@ -10,6 +10,7 @@ Arrays of state have the replica as their last axis, so that they are dense alon
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
 from simkit.learners.lockstep import NEVER
+from simkit.learners.lockstep.ready_pool.accounts import Accounts, Hour
 from simkit.learners.lockstep.ready_pool.streams import JobStreams
 from simkit.learners.lockstep.replicas import BITS, first_run, first_run_of_many, packed
 from simkit.learning.ready_pool.actions import Advance
@@ -51,12 +53,16 @@ class ReadyGames:
     """(A,) games that go on, ascending."""
     start: Ints
     """(N, J) hour in which each job starts, which may be to come; -1: it does not."""
+    end: Ints
+    """(N, J) hour in which it ends, which may be to come; `NEVER`: it does not."""
     rejected: Ints
     """(N, J) hour in which each job was rejected; -1: it was not."""
     decisions: Ints
     """(N,) actions taken so far."""
     hours: Ints
     """(N,) hours that have passed."""
+    accounts: Accounts
+    """What the last step brought, part by part."""
 
     def __init__(
         self,
@@ -69,6 +75,8 @@ class ReadyGames:
         reject: bool = False,
         advance: Advance = "no-op",
         backlog: int | None = 144,
+        accounts: Collection[str] = (),
+        discount: float = 1.0,
     ) -> None:
         """Begin all games.
 
@@ -81,7 +89,12 @@ class ReadyGames:
             reject: whether jobs may be rejected.
             advance: when time goes on; see `simkit.learning.ready_pool.actions`.
             backlog: jobs that may wait behind the ready pool; None: any number.
+            accounts: parts that `accounts` has; energy needs streams that were drawn for it.
+            discount: of a step, for the value at the decision.
+
+        Raises ScenarioError for unknown parts.
         """
+        self.accounts = Accounts(accounts, discount)
         self.pool, self.streams = pool, streams
         self._replicas, self._limit = replicas, hours
         self._late_leave, self._rejects, self._each = late_leave, reject, advance == "each"
@@ -90,6 +103,7 @@ class ReadyGames:
         self._backlog = jobs if backlog is None else backlog
         self.active = np.arange(games)
         self.start, self.rejected = np.full((2, games, jobs), -1)
+        self.end = np.full((games, jobs), NEVER)
         self.decisions, self.hours = np.zeros((2, games), np.int64)
         never = np.full((len(streams), 1), NEVER)
         self._enter = np.concatenate((streams.enter, never), axis=1)
@@ -108,6 +122,7 @@ class ReadyGames:
         self._length, self._slack, self._start = np.zeros((3, *shape), np.int64)
         self._size = np.zeros((len(streams.capacity), *shape), np.int64)
         self._arrive(np.arange(games))
+        self.accounts.begin(games)
         self._settle(np.zeros(games, np.int64), np.zeros(games, np.int64))
 
     def _powered_ahead(self, ahead: Ints, rows: Ints) -> Ints:
@@ -224,6 +239,7 @@ class ReadyGames:
             turned = (chosen >= ready) & (chosen < 2 * ready) & (self._job[which, rows] >= 0)
             place = np.where(turned, which, place)
         self.decisions[self.active] += 1
+        self.accounts.begin(len(chosen))
         self._hold(np.flatnonzero(placed), place, ahead)
         gone = np.flatnonzero(turned)
         self.rejected[self.active[gone], self._job[place[gone], gone]] = self._now[gone]
@@ -254,12 +270,15 @@ class ReadyGames:
         if not len(rows):
             return
         place, begin = place[rows], ahead[rows]
+        length = self._length[place, rows]
         steps = np.arange(self.pool.horizon)[:, None]
-        inside = (steps >= begin) & (steps < begin + self._length[place, rows])
+        inside = (steps >= begin) & (steps < begin + length)
         self._free[:, :, rows] -= inside * self._size[:, place, rows][:, None]
         self._reserved[begin, rows] += begin > 0
-        job = self._job[place, rows]
-        self.start[self.active[rows], job] = self._now[rows] + begin
+        job, games = self._job[place, rows], self.active[rows]
+        self.start[games, job] = start = self._now[rows] + begin
+        self.end[games, job] = start + length
+        self.accounts.place(rows, self.streams.value[self._set[rows], job], begin, length)
 
     def _leave(self, rows: Ints, place: Ints) -> None:
         """Take the jobs in (A,) places out of some ready pools, close ranks, and fill up."""
@@ -307,6 +326,7 @@ class ReadyGames:
             if not len(rows):
                 break
             self._pass(rows, hours, waited)
+        self.accounts.end(waited)
         over = self._over(np.arange(len(self.active)))
         if over.any():
             self._keep(~over)
@@ -327,6 +347,8 @@ class ReadyGames:
         waiting = (self._job[:, rows] >= 0).sum(axis=0) + self._behind[rows]
         waited[rows] += waiting + self._reserved[1:, rows].sum(axis=0)
         hours[rows] += 1
+        if self.accounts.hourly:
+            self.accounts.pass_hour(rows, self._hour(rows))
         self.hours[self.active[rows]] += 1
         self._now[rows] += 1
         last = self._powered_ahead(np.array([[self.pool.horizon - 1]]), rows)[:, 0]
@@ -337,6 +359,13 @@ class ReadyGames:
         self._reserved[:-1, rows] = self._reserved[1:, rows]
         self._reserved[-1, rows] = 0
         self._arrive(rows)
+
+    def _hour(self, rows: Ints) -> Hour:
+        """Return what is to be known of the hour that is about to pass in some games."""
+        return Hour(
+            self.streams, rows, self.active[rows], self._set[rows], self._now[rows],
+            self._free[:, 0], self.end, self.rejected, int(self._next[rows].max()),
+        )  # fmt: skip
 
     def _arrive(self, rows: Ints) -> None:
         """Take in the jobs that are submitted now; then late ones leave."""
@@ -392,10 +421,9 @@ class ReadyGames:
         """
         streams = self.streams
         rows = np.arange(len(self.start)) // self._replicas
-        end = self.start + streams.length[rows]
-        done = (self.start >= 0) & (end <= self._limit)
+        done = self.end <= self._limit
         if in_time:
-            done &= self.start <= streams.last_start[rows]
+            done &= self.end - streams.length[rows] <= streams.last_start[rows]
         came = streams.enter[rows] < self._limit
         value = streams.value[rows]
         whole = (value * came).sum(axis=1)

@@ -12,7 +12,7 @@ from math import inf
 
 import numpy as np
 
-from simkit.arrays import Floats
+from simkit.arrays import Floats, Ints
 from simkit.errors import ScenarioError
 from simkit.learning.rewards.base import JobReward, Reward, positive
 from simkit.policy import SystemInfo
@@ -40,15 +40,16 @@ def job_run_time_s(workload: Workload) -> Floats:
     return run
 
 
-def sum_of_powers(base: float, count: Floats) -> Floats:
+def sum_of_powers(base: float, count: Floats | Ints) -> Floats:
     """Return 1 + base + … + base^(count - 1), elementwise; 0 for none."""
+    number = np.asarray(count, np.float64)
     if base == 1.0:
-        return count
-    powers: Floats = (1.0 - base**count) / (1.0 - base)
+        return number
+    powers: Floats = (1.0 - base**number) / (1.0 - base)
     return powers
 
 
-def discounted_share(discount: float, ahead: Floats, steps: Floats) -> Floats:
+def discounted_share(discount: float, ahead: Floats | Ints, steps: Floats | Ints) -> Floats:
     """Return, elementwise, what of a job's value is paid at the decision that places it.
 
     The same part for each of the steps n that it will run, the first of which begins in `ahead`

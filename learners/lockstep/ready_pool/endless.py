@@ -11,7 +11,9 @@ import numpy as np
 from simkit.arrays import Bools, Ints
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.lockstep.ready_pool.plan import Plan
 from simkit.learners.lockstep.ready_pool.streams import JobStreams
+from simkit.learners.lockstep.ready_pool.suspension import Suspension
 from simkit.learning.ready_pool.observation import ReadyPool
 
 __all__ = ["EndlessReadyGames"]
@@ -61,8 +63,8 @@ class EndlessReadyGames(ReadyGames):
             column[rows] = 0
         self._reserved[:, rows] = 0
         ahead = np.arange(self.pool.horizon)[:, None]
-        self._free[:, :, rows] = self._powered_ahead(ahead, rows)
-        self._share[:, rows] = self._free[0][:, rows] / self._units[0]
+        self._plan.begin(rows, self._powered_ahead(ahead, rows))
+        self._suspension.clear(rows)
         self.begun[rows] = True
         self._arrive(rows)
         self._look(rows)
@@ -83,7 +85,13 @@ class EndlessReadyGames(ReadyGames):
     def state(self) -> dict[str, Any]:
         """Return all that it knows, as arrays; see `restore`."""
         streams = {name: getattr(self.streams, name) for name in _COLUMNS}
-        return {**streams, **{f"{name}.": getattr(self, name) for name in _STATE}}
+        mine = {f"{name}.": getattr(self, name) for name in _STATE}
+        parts = {
+            f"{part}.{name}": getattr(getattr(self, part), name)
+            for part, names in _PARTS.items()
+            for name in names
+        }
+        return streams | mine | parts
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Be as when `state` was called."""
@@ -92,6 +100,9 @@ class EndlessReadyGames(ReadyGames):
         self._enter = np.pad(columns["enter"], ((0, 0), (0, 1)), constant_values=NEVER)
         for name in _STATE:
             setattr(self, name, np.array(state[f"{name}."]))
+        for part, names in _PARTS.items():
+            for name in names:
+                setattr(getattr(self, part), name, np.array(state[f"{part}.{name}"]))
         self._look(self.active)
 
 
@@ -102,6 +113,8 @@ _COLUMNS = tuple(
 )
 _STATE = (
     "start", "end", "rejected", "decisions", "hours", "_next", "_now", "_job", "_queue", "_head",
-    "_behind", "_reserved", "_free", "_share",
+    "_behind", "_reserved",
 )  # fmt: skip
 """Arrays that change as games are played, but for those that `_look` finds."""
+_PARTS = {"_plan": Plan.STATE, "_suspension": Suspension.STATE}
+"""Those of its parts."""

@@ -97,7 +97,8 @@ class Both:
         found: list[tuple[list[float], list[float]]] = []
         mine: list[float] | None = None
         for state in self.simulation.decisions():
-            list(self.actions.begin(state))
+            for action in self.actions.begin(state):
+                self.simulation.apply(action)
             if self.is_over(state.now):
                 break
             while self.actions.asks(state):
@@ -141,14 +142,16 @@ def reward(name: str) -> Reward:
 @given(
     power=st.sampled_from([None, POWER, POWER | {"supply": {"limit": "none"}}, POWER | CURVED]),
     late=st.sampled_from(["stay", "leave"]),
+    suspend=st.integers(0, 3),
     rejects=st.booleans(),
     advance=st.sampled_from(["no-op", "each"]),
     seed=st.integers(0, 2**31 - 1),
 )
-def test_accounts_are_the_simulations_rewards(power, late, rejects, advance, seed):
+def test_accounts_are_the_simulations_rewards(power, late, suspend, rejects, advance, seed):
     """Random play brings the same from each decision to the next, part by part."""
     parts = [name for name in ACCOUNTS if power or name not in OF_ENERGY]
-    both = Both(scenario(power, late), seed, parts, reject=rejects, advance=advance)
+    rules = {"suspend": suspend, "reject": rejects, "advance": advance}
+    both = Both(scenario(power, late), seed, parts, **rules)
     for mine, theirs in both.play():
         assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-9)
 

@@ -45,6 +45,7 @@ from simkit.learners.ready_pool.description import describe_ready_pool, ready_sc
 from simkit.learners.ready_pool.source import HORIZON, ReadySource
 from simkit.learning.ready_pool.actions import Advance
 from simkit.learning.ready_pool.observation import ready_set
+from simkit.learning.rewards.value import discounted_share, sum_of_powers
 from simkit.scenario import Scenario
 from simkit.scenario.types import Count, Section
 from simkit.training import Training
@@ -244,7 +245,7 @@ class CoCoRLTraining(TorchTraining):
         placed = (actions < pool.ready) & (ahead >= 0)
         hours = np.where(placed, games.facts("length")[rows, place], 1.0)
         value = games.facts("value")[rows, place] / (pool.worth * sum(games.streams.capacity))
-        weight = gamma ** np.maximum(ahead, 0) * _sum_of_powers(gamma, hours) / hours
+        weight = discounted_share(gamma, np.maximum(ahead, 0), hours)
         return np.where(placed, value * weight, 0.0)
 
     def _batch(self, played: Played) -> Batch:
@@ -254,7 +255,7 @@ class CoCoRLTraining(TorchTraining):
         """
         chosen, means = self.chosen, self.means
         passed = played.hours.astype(np.float64)
-        usual = _sum_of_powers(chosen.discount, passed)
+        usual = sum_of_powers(chosen.discount, passed)
         streams = (
             played.rewards - means.value * usual,
             COST_SCALE * (played.costs / np.maximum(passed, 1.0) - means.cost) * usual,
@@ -354,11 +355,3 @@ class Means:
         """Be as when `state` was called."""
         self.value, self.cost = float(state["value"]), float(state["cost"])
         self._count = int(state["count"])
-
-
-def _sum_of_powers(base: float, count: Floats) -> Floats:
-    """Return 1 + base + … + base^(count - 1), elementwise; 0 for none."""
-    if base == 1.0:
-        return count
-    powers: Floats = (1.0 - base**count) / (1.0 - base)
-    return powers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import numpy as np
@@ -27,7 +28,8 @@ class ReadySource:
 
     def __init__(
         self, scenario: Scenario, *, hours: int, max_start: int = 0, reject: bool = False,
-        advance: Advance = "no-op", horizon: int = HORIZON,
+        advance: Advance = "no-op", horizon: int = HORIZON, accounts: Collection[str] = (),
+        discount: float = 1.0,
     ) -> None:  # fmt: skip
         """Read a scenario; raises ScenarioError as `StreamSource` does.
 
@@ -38,10 +40,12 @@ class ReadySource:
             reject: whether jobs may be rejected.
             advance: when time goes on.
             horizon: steps ahead that are planned.
+            accounts: parts that the games' `accounts` have.
+            discount: of a step, for the value at the decision.
         """
         admission, self.hours = scenario.admission, hours
         self.late_leave = admission.late == "leave"
-        self._streams = StreamSource(scenario, hours + horizon)
+        self._streams = StreamSource(scenario, hours + horizon, accounts)
         self.resources = self._streams.resources
         waiting = _WAITING if admission.backlog is None else admission.backlog
         # without slots the source of the streams has refused the scenario
@@ -52,7 +56,7 @@ class ReadySource:
         )  # fmt: skip
         self.rules: dict[str, Any] = {
             "late_leave": self.late_leave, "reject": reject, "advance": advance,
-            "backlog": admission.backlog,
+            "backlog": admission.backlog, "accounts": tuple(accounts), "discount": discount,
         }  # fmt: skip
 
     def endless(self, games: int, rng: np.random.Generator) -> EndlessReadyGames:

@@ -1,4 +1,4 @@
-"""An observer of a simulation: told when jobs and allocations come and go, at the exact time.
+"""An observer of a simulation: told when jobs come and go and power changes, at the exact time.
 
 Decisions see only the state that is left; a reward that adds up over time needs every instant.
 """
@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from simkit.policy.task import Allocation, Task
+from simkit.policy.task import Allocation, Reservation, Task
+from simkit.power.ledger_rows import Flows
 
 
 class Observer(Protocol):
@@ -23,6 +24,9 @@ class Observer(Protocol):
     def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
         """Note a job that was submitted at this time and will not be run."""
 
+    def reserved(self, time_s: float, place: Reservation) -> None:
+        """Note a task that is to start later; if it cannot then, it waits again."""
+
     def started(self, time_s: float, allocation: Allocation) -> None:
         """Note an allocation that begins to hold resources, also after a suspension."""
 
@@ -35,6 +39,9 @@ class Observer(Protocol):
 
     def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
         """Note a task that has ended for good: finished or killed, waiting or not."""
+
+    def flowing(self, time_s: float, flows: Flows) -> None:
+        """Note what flows through the site from now on, until this is called again."""
 
 
 class Observers:
@@ -51,6 +58,10 @@ class Observers:
         for observer in self._observers:
             observer.rejected(time_s, tasks)
 
+    def reserved(self, time_s: float, place: Reservation) -> None:
+        for observer in self._observers:
+            observer.reserved(time_s, place)
+
     def started(self, time_s: float, allocation: Allocation) -> None:
         for observer in self._observers:
             observer.started(time_s, allocation)
@@ -62,3 +73,7 @@ class Observers:
     def ended(self, time_s: float, task: Task, *, killed: bool) -> None:
         for observer in self._observers:
             observer.ended(time_s, task, killed=killed)
+
+    def flowing(self, time_s: float, flows: Flows) -> None:
+        for observer in self._observers:
+            observer.flowing(time_s, flows)

@@ -188,13 +188,14 @@ class PowerSupply:
     def heed(self, signals: Collection[Foreseen] | None) -> None:
         """Let decisions follow these signals alone, as the policy declares before a run; None: all.
 
-        With a limit they also follow those on which it depends. Without one, the rest is accounted
-        for late, and nobody wakes for it.
+        With a limit they also follow those on which it depends. Without one, and if nobody watches
+        the run, the rest is accounted for late, and nobody wakes for it.
         """
         if signals is None:
             return
         if self._site.supply.limit == "none":
-            self._late = LateAccount(self._energy)
+            if not self._system.watched:
+                self._late = LateAccount(self._energy)
         else:
             signals = {*signals, "available"}
         watched = [signal for what in sorted(signals) for signal in self._site.signals_of(what)]
@@ -243,6 +244,7 @@ class PowerSupply:
         """Yield instants; account for what flowed before each, and settle the flows after it."""
         energy, load = self._energy, self._load
         room, recorder, units = self._system.room, self._system.recorder, self._units
+        observer, told = self._system.observer, energy.flows
         for now in happening:
             energy.advance(now)
             yield now
@@ -256,6 +258,9 @@ class PowerSupply:
                     self._note_state(0, {"on": self._pool.on, "booting": self._pool.booting})
             standing = load.standing_w
             energy.settle(standing + load.dynamic_w(room, recorder.capacity), standing)
+            if observer is not None and energy.flows is not told:
+                told = energy.flows
+                observer.flowing(now, told)
             if energy.next_event < math.inf:
                 self._alarm(energy.next_event)
 

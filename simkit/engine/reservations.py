@@ -41,6 +41,8 @@ class Reservations:
         system.state.reservations[task] = place
         system.note_constraints()
         system.books.event("reserved", task, f"starts at {due:g} s")
+        if system.observer is not None:
+            system.observer.reserved(system.events.now, place)
         system.events.at(due, Rank.RESERVATION, self._fall_due, place)
 
     def _fall_due(self, event: Occurrence) -> None:

@@ -133,9 +133,9 @@ class Simulation:
     ) -> None:
         """Build the system; nothing runs yet.
 
-        With a `site`, power decides what may run. An `observer` is told of jobs and allocations at
-        the times at which they come and go. `processes` run alongside the engine's own and may take
-        machines away.
+        With a `site`, power decides what may run. An `observer` is told of jobs, allocations and
+        power at the times at which they come, go and change. `processes` run alongside the engine's
+        own and may take machines away.
 
         Raises ScenarioError if jobs ask for a resource that no machine has, or if a rule is wrong.
         """
@@ -144,8 +144,9 @@ class Simulation:
         self._predictor = predictor or Requested()
         self._predictor.reset(workload, stream(seed, "predictor"))
         self._system = system = System(
-            workload, cluster, recorder, self._predictor, self.rules.admission, observer
-        )
+            workload, cluster, recorder, self._predictor, self.rules.admission, observer,
+            powered=site is not None,
+        )  # fmt: skip
         self._events, self._books = system.events, system.books
         self._admission, self._referee = system.admission, system.referee
         self.info, self.state = system.info, system.state

@@ -31,6 +31,7 @@ class System:
         predictor: Predictor,
         rule: AdmissionRule,
         observer: Observer | None,
+        powered: bool = False,
     ) -> None:
         self.workload = workload
         self.cluster = cluster
@@ -47,6 +48,7 @@ class System:
             cluster.partitions,
             workload.epoch_s,
             first,
+            powered,
         )
         self.queue = TaskQueue(len(cluster.resources))
         self.room = make_room(cluster.capacity.copy())
@@ -56,7 +58,9 @@ class System:
         self.suspended: dict[Allocation, Attempt] = {}
         self.admission = Admission(rule, self.queue, cluster.partitions)
         self.observer = observer
-        """Who is told of jobs and allocations: limits of users first, then who watches the run."""
+        """Who is told of what happens: limits of users first, then who watches the run."""
+        self.watched = observer is not None
+        """Whether somebody from outside watches the run."""
         if (users := self.admission.users) is not None:
             self.observer = users if observer is None else Observers(users, observer)
         self.outlook = Outlook(cluster.known_steps(), cluster.recurring)

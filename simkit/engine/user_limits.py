@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from math import inf
 
-from simkit.policy.task import Allocation, Task
+from simkit.policy.task import Allocation, Reservation, Task
+from simkit.power.ledger_rows import Flows
 from simkit.text import counted
 from simkit.workload.cluster import Partition
 
@@ -107,8 +108,14 @@ class UserLimits:
     def submitted(self, time_s: float, tasks: Sequence[Task]) -> None:
         """Nothing is known yet of the job's partition."""
 
+    def reserved(self, time_s: float, place: Reservation) -> None:
+        """A job waits until it starts."""
+
     def released(self, time_s: float, allocation: Allocation) -> None:
         """A job counts until it ends."""
+
+    def flowing(self, time_s: float, flows: Flows) -> None:
+        """Limits do not depend on power."""
 
     def rejected(self, time_s: float, tasks: Sequence[Task]) -> None:
         """Forget a job that was taken in, but for which admission has no space."""

@@ -38,6 +38,8 @@ class SystemInfo:
     """Unix time of the trace's zero; NaN if unknown."""
     first_submit_s: float = 0.0
     """When the first job is submitted."""
+    powered: bool = False
+    """Whether the scenario has a section `power`."""
 
     def __post_init__(self) -> None:
         """Make the capacities read-only."""

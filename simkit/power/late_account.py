@@ -25,6 +25,7 @@ from simkit.power.controller import (
 from simkit.power.grid import Amount, GridOffer
 from simkit.power.ledger_rows import Flows
 from simkit.power.signal import Signal
+from simkit.power.site import Site
 from simkit.power.system import EnergySystem
 from simkit.units import DAY_S, TIME_GRID
 
@@ -98,7 +99,8 @@ class LateAccount:
                 self._span_s *= 2
                 return begin
             times, end = times[:-1], float(times[-1])
-        at = self._at(times, notes)
+        row = np.searchsorted(notes[:, 0], times, side="right") - 1
+        at = instants(self._site, times, notes[row, 1], notes[row, 2])
         self._ledger.extend(self._flow(at, end))
         self._span_s *= 0.5 if len(times) > _MANY else 2.0 if len(times) < _MANY // 4 else 1.0
         return end
@@ -112,35 +114,6 @@ class LateAccount:
         edges.append(noted[np.searchsorted(noted, begin) : np.searchsorted(noted, end)])
         times = np.ceil(np.concatenate([[begin], *edges]) / TIME_GRID) * TIME_GRID
         return np.unique(times[times < end])
-
-    def _at(self, times: Floats, notes: Floats) -> Instants:
-        row = np.searchsorted(notes[:, 0], times, side="right") - 1
-        machines_w, standing_w = notes[row, 1], notes[row, 2]
-        site = self._site
-        pue = site.pue.ratios(machines_w, times)
-        critical_w = _values(site.critical_w, times)
-        _refuse_negative(critical_w, times, site.check_critical)
-        offer = [_values(amount, times) for amount in vars(site.grid).values()]
-        load_w = pue * machines_w + critical_w
-        generation = self._generation(times)
-        at = Instants(times, machines_w, standing_w, pue, load_w, *generation, *offer)
-        for limited in (at.import_limit_w, at.export_limit_w, at.carbon_gco2_per_kwh):
-            _refuse_negative(limited, times, lambda _value, time_s: site.grid.offer(time_s))
-        return at
-
-    def _generation(self, times: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return (N,) W, price per kWh and carbon in g/kWh of what all sources give."""
-        total, price, carbon = (np.zeros(len(times)) for _ in range(3))
-        powers = []
-        for source in self._site.sources:
-            powers.append(watts := source.power.values(times))
-            _refuse_negative(watts, times, source.check)
-            total += watts
-        for source, watts in zip(self._site.sources, powers, strict=True):
-            share = np.divide(watts, total, out=np.zeros_like(total), where=total > 0)
-            price += source.price_per_kwh * share
-            carbon += source.carbon_gco2_per_kwh * share
-        return total, price, carbon
 
 
 class _InTurn:
@@ -207,8 +180,48 @@ class _InTurn:
             self._next_event = self._levels.await_next(battery, power_w, bound_s)
 
 
-def _at_once(at: Instants, end: float) -> Floats:
-    """Return the ledger's rows of instants that know nothing of each other: there is no battery."""
+def instants(site: Site, times: Floats, machines_w: Floats, standing_w: Floats) -> Instants:
+    """Return what a site's loads and signals are at (N,) times, when machines draw so many W.
+
+    Raises ScenarioError for a signal out of its range, TraceError for one without a value.
+    """
+    pue = site.pue.ratios(machines_w, times)
+    critical_w = _values(site.critical_w, times)
+    _refuse_negative(critical_w, times, site.check_critical)
+    offer = [_values(amount, times) for amount in vars(site.grid).values()]
+    load_w = pue * machines_w + critical_w
+    generation = _generation(site, times)
+    at = Instants(times, machines_w, standing_w, pue, load_w, *generation, *offer)
+    for limited in (at.import_limit_w, at.export_limit_w, at.carbon_gco2_per_kwh):
+        _refuse_negative(limited, times, lambda _value, time_s: site.grid.offer(time_s))
+    return at
+
+
+def _generation(site: Site, times: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return (N,) W, price per kWh and carbon in g/kWh of what all sources give."""
+    total, price, carbon = (np.zeros(len(times)) for _ in range(3))
+    powers = []
+    for source in site.sources:
+        powers.append(watts := source.power.values(times))
+        _refuse_negative(watts, times, source.check)
+        total += watts
+    for source, watts in zip(site.sources, powers, strict=True):
+        share = np.divide(watts, total, out=np.zeros_like(total), where=total > 0)
+        price += source.price_per_kwh * share
+        carbon += source.carbon_gco2_per_kwh * share
+    return total, price, carbon
+
+
+def flows_at_once(at: Instants) -> dict[str, Floats]:
+    """Return the columns of `Flows` of instants that know nothing of each other.
+
+    There is no battery, and the controller is `SourceOrder`.
+    """
+    return _flows(at, _points_at_once(at))
+
+
+def _points_at_once(at: Instants) -> Floats:
+    """Return (4, N) set-points."""
     short = at.load_w - at.generation_w
     grid = np.where(
         short > 0,
@@ -216,24 +229,33 @@ def _at_once(at: Instants, end: float) -> Floats:
         -np.minimum(-short, at.export_limit_w),
     )
     rest = short - grid  # unserved, or curtailed if below 0
-    none = np.zeros_like(grid)
-    points = np.array([none, grid, -rest, rest])
-    return _ledger_rows(at, np.append(at.time_s[1:], end), points, none)
+    return np.array([np.zeros_like(grid), grid, -rest, rest])
+
+
+def _at_once(at: Instants, end: float) -> Floats:
+    """Return the ledger's rows of instants that know nothing of each other: there is no battery."""
+    ends = np.append(at.time_s[1:], end)
+    return _ledger_rows(at, ends, _points_at_once(at), np.zeros_like(ends))
 
 
 def _ledger_rows(at: Instants, ends: Floats, points: Floats, stored_j: Floats) -> Floats:
     """Return (N, 2 + flows) rows for `Ledger.extend`; `points` are (4, N) set-points."""
+    flows = _flows(at, points)
+    return np.column_stack([ends, *(flows[name] for name in Flows._fields), stored_j])
+
+
+def _flows(at: Instants, points: Floats) -> dict[str, Floats]:
+    """Return the columns of `Flows` at (4, N) set-points."""
     battery_w, grid_w, curtailment_w, unserved_w = points
-    flows = at._asdict() | {
+    return at._asdict() | {
         "import_w": np.maximum(grid_w, 0.0),
         "discharge_w": np.maximum(-battery_w, 0.0),
         "unserved_w": np.maximum(unserved_w, 0.0),
         "charge_w": np.maximum(battery_w, 0.0),
         "export_w": np.maximum(-grid_w, 0.0),
         "curtailment_w": np.maximum(curtailment_w, 0.0),
-        "losses_w": np.zeros_like(ends),
+        "losses_w": np.zeros_like(grid_w),
     }
-    return np.column_stack([ends, *(flows[name] for name in Flows._fields), stored_j])
 
 
 def _values(amount: Amount, times: Floats) -> Floats:

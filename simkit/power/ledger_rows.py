@@ -168,7 +168,7 @@ def finished_rows(kept: Columns, stored: StoredEnergy | None) -> dict[str, Float
     rows |= {
         # discharging does not change the mixture
         "load_battery_grid_w": rows["load_battery_w"] * held.grid_share,
-        **_site_rates(rows),
+        **site_rates(rows),
         "load_carbon_g_per_s": carbon + held.gone_carbon_g * part,  # the rest is exported
         "load_cost_per_s": cost + held.gone_cost * part,
         "stored_carbon_g": held.carbon_g,
@@ -206,7 +206,7 @@ def _direct(rows: Columns, renewable: str, grid: str) -> tuple[Floats, Floats]:
     return carbon / KWH_J, cost / KWH_J
 
 
-def _site_rates(rows: Columns) -> dict[str, Floats]:
+def site_rates(rows: Columns) -> dict[str, Floats]:
     """Return the site's carbon in g/s and cost per s: of what comes in, less export's earnings."""
     bought, used = rows["import_w"], rows["generation_w"] - rows["curtailment_w"]
     carbon = bought * rows["carbon_gco2_per_kwh"] + used * rows["generation_gco2_per_kwh"]

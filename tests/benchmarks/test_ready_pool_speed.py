@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from time import perf_counter
+from collections.abc import Sequence
+from time import process_time
 
 import numpy as np
 import pytest
 
 from simkit.env import SchedulingEnv
+from simkit.learners.lockstep.ready_pool.accounts import ACCOUNTS
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
 from simkit.learners.lockstep.ready_pool.streams import streams_of
 from simkit.learning.ready_pool.observation import ready_set
@@ -19,31 +21,48 @@ LEAST_PER_S = 50_000
 SCENARIO = load_scenario(scenario_path("rare"))
 
 
-def in_lockstep(replicas: int, decisions: int) -> float:
+COUNTED = ("value-at-decision", "wait")
+POWER = {
+    "machines": {"idle_w": 20, "full_w": 100},
+    "sources": {"wind": {"signal": {
+        "type": "levels", "high_w": 1400, "low_w": 600, "high_share": 0.8, "step": "1h",
+    }}},
+    "grid": {"price_per_kwh": 0.2, "carbon_gco2_per_kwh": 300}, "supply": {"limit": "none"},
+    "forecast": {"type": "perfect", "horizon": "48h", "step": "1h"},
+}  # fmt: skip
+POWERED = SCENARIO.model_validate(
+    SCENARIO.model_dump(mode="json", exclude_unset=True) | {"power": POWER}
+)
+
+
+def in_lockstep(replicas: int, decisions: int, parts: Sequence[str] = COUNTED) -> float:
     """Play random choices, seen as a set; return decisions a second."""
     hours, rng = 2200, np.random.default_rng(0)
     env = SchedulingEnv(SCENARIO, actions="ready-pool")
     pool = env._actions._tracker.pool  # type: ignore[attr-defined]
-    games = ReadyGames(pool, streams_of(SCENARIO, range(64), hours), replicas, hours=hours)
-    taken, begun = 0, perf_counter()
+    streams = streams_of(
+        POWERED if {"energy-cost", "carbon"} & {*parts} else SCENARIO, range(64), hours, parts
+    )
+    games = ReadyGames(pool, streams, replicas, hours=hours, accounts=parts)
+    taken, begun = 0, process_time()
     for _ in range(decisions):
         mask = games.mask()
         ready_set(games.view(), pool)
         taken += len(mask)
         games.step((mask * rng.random(mask.shape)).argmax(axis=1))
-    return taken / (perf_counter() - begun)
+    return taken / (process_time() - begun)
 
 
 def in_the_environment(decisions: int) -> float:
     """Play random choices; return decisions a second."""
     env, rng = SchedulingEnv(SCENARIO, actions="ready-pool"), np.random.default_rng(0)
     _, info = env.reset(seed=0)
-    begun = perf_counter()
+    begun = process_time()
     for _ in range(decisions):
         mask = info["action_mask"]
         _, _, over, _, info = env.step(int((mask * rng.random(mask.shape)).argmax()))
         assert not over
-    return decisions / (perf_counter() - begun)
+    return decisions / (process_time() - begun)
 
 
 def test_lockstep_is_several_times_faster_than_the_environment() -> None:
@@ -56,3 +75,14 @@ def test_512_replicas_take_fifty_thousand_decisions_a_second() -> None:
     speeds = [in_lockstep(8, 150) for _ in range(5)]
     print(f"ready pool of 5, 512 replicas: {max(speeds):,.0f} decisions/s")
     assert max(speeds) > LEAST_PER_S
+
+
+@pytest.mark.slow
+def test_what_each_part_of_the_accounts_takes() -> None:
+    """No part more than doubles the time of a decision."""
+    without = max(in_lockstep(8, 150, ()) for _ in range(3))
+    print(f"no accounts: {without:,.0f} decisions/s")
+    for name in ACCOUNTS:
+        speed = max(in_lockstep(8, 150, (name,)) for _ in range(3))
+        print(f"{name}: {speed:,.0f} decisions/s")
+        assert speed > without / 2

@@ -11,7 +11,9 @@ import numpy as np
 from simkit.arrays import Bools, Ints
 from simkit.learners.lockstep import NEVER
 from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.lockstep.ready_pool.plan import Plan
 from simkit.learners.lockstep.ready_pool.streams import JobStreams
+from simkit.learners.lockstep.ready_pool.suspension import Suspension
 from simkit.learning.ready_pool.observation import ReadyPool
 
 __all__ = ["EndlessReadyGames"]
@@ -56,12 +58,13 @@ class EndlessReadyGames(ReadyGames):
             getattr(self.streams, name)[rows] = getattr(streams, name)
         self._enter[rows, :-1] = streams.enter
         self.start[rows] = self.rejected[rows] = self._job[:, rows] = -1
+        self.end[rows] = NEVER
         for column in (self.hours, self._next, self._now, self._head, self._behind):
             column[rows] = 0
         self._reserved[:, rows] = 0
         ahead = np.arange(self.pool.horizon)[:, None]
-        self._free[:, :, rows] = self._powered_ahead(ahead, rows)
-        self._share[:, rows] = self._free[0][:, rows] / self._units[0]
+        self._plan.begin(rows, self._powered_ahead(ahead, rows))
+        self._suspension.clear(rows)
         self.begun[rows] = True
         self._arrive(rows)
         self._look(rows)
@@ -76,12 +79,19 @@ class EndlessReadyGames(ReadyGames):
         self._enter = np.pad(self._enter, wider, constant_values=NEVER)
         self._queue = np.pad(self._queue, wider)
         self.start = np.pad(self.start, wider, constant_values=-1)
+        self.end = np.pad(self.end, wider, constant_values=NEVER)
         self.rejected = np.pad(self.rejected, wider, constant_values=-1)
 
     def state(self) -> dict[str, Any]:
         """Return all that it knows, as arrays; see `restore`."""
         streams = {name: getattr(self.streams, name) for name in _COLUMNS}
-        return {**streams, **{f"{name}.": getattr(self, name) for name in _STATE}}
+        mine = {f"{name}.": getattr(self, name) for name in _STATE}
+        parts = {
+            f"{part}.{name}": getattr(getattr(self, part), name)
+            for part, names in _PARTS.items()
+            for name in names
+        }
+        return streams | mine | parts
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Be as when `state` was called."""
@@ -90,12 +100,21 @@ class EndlessReadyGames(ReadyGames):
         self._enter = np.pad(columns["enter"], ((0, 0), (0, 1)), constant_values=NEVER)
         for name in _STATE:
             setattr(self, name, np.array(state[f"{name}."]))
+        for part, names in _PARTS.items():
+            for name in names:
+                setattr(getattr(self, part), name, np.array(state[f"{part}.{name}"]))
         self._look(self.active)
 
 
-_COLUMNS = tuple(field.name for field in fields(JobStreams) if field.name != "capacity")
+_COLUMNS = tuple(
+    field.name
+    for field in fields(JobStreams)
+    if field.name not in ("capacity", "step_s", "energy")  # the same for all
+)
 _STATE = (
-    "start", "rejected", "decisions", "hours", "_next", "_now", "_job", "_queue", "_head",
-    "_behind", "_reserved", "_free", "_share",
+    "start", "end", "rejected", "decisions", "hours", "_next", "_now", "_job", "_queue", "_head",
+    "_behind", "_reserved",
 )  # fmt: skip
 """Arrays that change as games are played, but for those that `_look` finds."""
+_PARTS = {"_plan": Plan.STATE, "_suspension": Suspension.STATE}
+"""Those of its parts."""

@@ -1,8 +1,8 @@
 """Lock-step games of a ready pool: N replicas of a green datacenter, an hour at a time.
 
 The dissertation on power-modulated datacenters ("RARE", University of Virginia, 2023, chapters 3
-and 4). Time stands still while the agent places, or rejects, jobs of the ready pool; it goes on by
-an hour when it does nothing. Where nothing can be done, hours pass by themselves. Each replica
+and 4). Time stands still while the agent places, rejects or suspends jobs; it goes on by an hour
+when it does nothing. Where nothing can be done, hours pass by themselves. Each replica
 plays as the simulation does with ``SchedulingEnv(actions="ready-pool")``.
 
 Arrays of state have the replica as their last axis, so that they are dense along it.
@@ -10,6 +10,7 @@ Arrays of state have the replica as their last axis, so that they are dense alon
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,8 +20,10 @@ import numpy.typing as npt
 from simkit.arrays import Bools, Floats, Ints
 from simkit.errors import PolicyError
 from simkit.learners.lockstep import NEVER
+from simkit.learners.lockstep.ready_pool.accounts import Accounts, Hour
+from simkit.learners.lockstep.ready_pool.plan import Plan
 from simkit.learners.lockstep.ready_pool.streams import JobStreams
-from simkit.learners.lockstep.replicas import BITS, first_run, first_run_of_many, packed
+from simkit.learners.lockstep.ready_pool.suspension import Suspension
 from simkit.learning.ready_pool.actions import Advance
 from simkit.learning.ready_pool.observation import ReadyPool, ReadyView
 
@@ -51,12 +54,17 @@ class ReadyGames:
     """(A,) games that go on, ascending."""
     start: Ints
     """(N, J) hour in which each job starts, which may be to come; -1: it does not."""
+    end: Ints
+    """(N, J) hour in which it ends, which may be to come; `NEVER`: it has no place, as while it is
+    suspended."""
     rejected: Ints
     """(N, J) hour in which each job was rejected; -1: it was not."""
     decisions: Ints
     """(N,) actions taken so far."""
     hours: Ints
     """(N,) hours that have passed."""
+    accounts: Accounts
+    """What the last step brought, part by part."""
 
     def __init__(
         self,
@@ -66,9 +74,12 @@ class ReadyGames:
         *,
         hours: int,
         late_leave: bool = False,
+        suspend: int = 0,
         reject: bool = False,
         advance: Advance = "no-op",
         backlog: int | None = 144,
+        accounts: Collection[str] = (),
+        discount: float = 1.0,
     ) -> None:
         """Begin all games.
 
@@ -78,18 +89,26 @@ class ReadyGames:
             replicas: how many games of each stream.
             hours: a game is over then.
             late_leave: whether jobs that can no longer end in time leave.
+            suspend: S, how many of what runs the agent may choose from, to suspend it.
             reject: whether jobs may be rejected.
             advance: when time goes on; see `simkit.learning.ready_pool.actions`.
             backlog: jobs that may wait behind the ready pool; None: any number.
+            accounts: parts that `accounts` has; energy needs streams that were drawn for it.
+            discount: of a step, for the value at the decision.
+
+        Raises ScenarioError for unknown parts.
         """
+        self.accounts = Accounts(accounts, discount)
         self.pool, self.streams = pool, streams
         self._replicas, self._limit = replicas, hours
         self._late_leave, self._rejects, self._each = late_leave, reject, advance == "each"
-        self.count = pool.ready + (pool.ready if reject else 0) + 1
+        self._placing = pool.ready + (pool.ready if reject else 0)  # and rejecting
+        self.count = self._placing + suspend + 1
         games, jobs = len(streams) * replicas, streams.enter.shape[1]
         self._backlog = jobs if backlog is None else backlog
         self.active = np.arange(games)
         self.start, self.rejected = np.full((2, games, jobs), -1)
+        self.end = np.full((games, jobs), NEVER)
         self.decisions, self.hours = np.zeros((2, games), np.int64)
         never = np.full((len(streams), 1), NEVER)
         self._enter = np.concatenate((streams.enter, never), axis=1)
@@ -102,12 +121,14 @@ class ReadyGames:
         self._head = np.zeros(games, np.int64)
         self._behind = np.zeros(games, np.int64)  # jobs in the queue
         self._reserved = np.zeros((pool.horizon, games), np.int64)  # jobs that start then
-        self._free = self._powered_ahead(np.arange(pool.horizon)[:, None], self.active)
-        self._share = self._free[0] / self._units[0]  # (H, A) of the pool that has power
+        self._plan = Plan(self._powered_ahead(np.arange(pool.horizon)[:, None], self.active))
+        self._suspension = Suspension(games, suspend)
+        self._youngest = np.zeros((suspend, games), np.int64)  # their places in it; -1: none
         shape = pool.ready, games
         self._length, self._slack, self._start = np.zeros((3, *shape), np.int64)
         self._size = np.zeros((len(streams.capacity), *shape), np.int64)
         self._arrive(np.arange(games))
+        self.accounts.begin(games)
         self._settle(np.zeros(games, np.int64), np.zeros(games, np.int64))
 
     def _powered_ahead(self, ahead: Ints, rows: Ints) -> Ints:
@@ -131,17 +152,11 @@ class ReadyGames:
         self._length[:, rows], self._slack[:, rows] = length, slack
         self._size[:, :, rows] = size
         self._start[:, rows] = self._earliest(rows, length, size, slack)
+        self._youngest[:, rows] = self._suspension.youngest(rows, self._now[rows])
 
     def _earliest(self, rows: Ints, length: Ints, size: Ints, slack: Ints) -> Ints:
         """Return (P, K) the first hour ahead at which each job may start; -1: none."""
-        free = self._free[:, :, rows]
-        room: Bools = free[0, :, None] >= size[0]  # (H, P, K)
-        for of_resource, asked in zip(free[1:], size[1:], strict=True):
-            room &= of_resource[:, None] >= asked
-        if self.pool.horizon <= BITS:
-            found = first_run(packed(room), length)
-        else:
-            found = first_run_of_many(room.astype(np.int64), length)
+        found = self._plan.earliest(rows, length, size)
         latest = np.minimum(self.pool.max_start, slack if self._late_leave else self.pool.horizon)
         return np.where(found <= latest, found, -1)
 
@@ -152,8 +167,8 @@ class ReadyGames:
         there = self._job >= 0
         worth = self.pool.worth * float(units.sum())
         return ReadyView(
-            free=np.clip(self._free.transpose(2, 1, 0) / units, -1.0, 1.0),
-            capacity=self._share.T,
+            free=np.clip(self._plan.free.transpose(2, 1, 0) / units, -1.0, 1.0),
+            capacity=self._plan.powered.T / units[0],
             there=there.T,
             size=self.sizes() / units,
             length=self._length.T,
@@ -163,7 +178,7 @@ class ReadyGames:
             slack=np.where(there, self._slack, 0).T,
             start=self._start.T,
             waiting=self._behind,
-            suspended=np.zeros(len(rows), np.int64),
+            suspended=self._suspension.count(slice(None)),
         )
 
     def jobs(self) -> Ints:
@@ -190,7 +205,7 @@ class ReadyGames:
         Of jobs that may not start, what would be now.
         """
         begin = np.maximum(self._start, 0)
-        free = np.stack([np.take_along_axis(each, begin, axis=0) for each in self._free])
+        free = np.stack([np.take_along_axis(each, begin, axis=0) for each in self._plan.free])
         share: Floats = ((free - self._size).transpose(2, 1, 0) / self._units).sum(axis=-1)
         return share
 
@@ -200,6 +215,7 @@ class ReadyGames:
         mask[:, :ready] = (self._start >= 0).T
         if self._rejects:
             mask[:, ready : 2 * ready] = (self._job >= 0).T
+        mask[:, self._placing : -1] = (self._youngest >= 0).T
         return mask
 
     # ---- what is done ---------------------------------------------------------------------------
@@ -208,7 +224,8 @@ class ReadyGames:
         """Take one action in every active game; `active` is shorter afterwards where one is over.
 
         Action m below P places the m-th job as early as it may start; with rejections, the next P
-        numbers reject a job. Any other, or what cannot be done, lets an hour pass.
+        numbers reject a job; the next S suspend what began last. Any other, or what cannot be done,
+        lets an hour pass.
 
         Raises PolicyError for actions that are not (A,) whole numbers in their range.
         """
@@ -224,13 +241,20 @@ class ReadyGames:
             turned = (chosen >= ready) & (chosen < 2 * ready) & (self._job[which, rows] >= 0)
             place = np.where(turned, which, place)
         self.decisions[self.active] += 1
-        self._hold(np.flatnonzero(placed), place, ahead)
+        self.accounts.begin(len(chosen))
+        self._place(np.flatnonzero(placed), place, ahead)
         gone = np.flatnonzero(turned)
         self.rejected[self.active[gone], self._job[place[gone], gone]] = self._now[gone]
-        acted = placed | turned
-        self._leave(np.flatnonzero(acted), place)
+        self._leave(np.flatnonzero(placed | turned), place)
+        choice = np.clip(chosen - self._placing, 0, max(len(self._youngest) - 1, 0))
+        stopped = np.zeros(len(chosen), np.bool_)
+        if len(self._youngest):
+            stopped = (chosen >= self._placing) & (chosen < self.count - 1)
+            stopped &= self._youngest[choice, rows] >= 0
+        self._suspend(np.flatnonzero(stopped), choice)
+        acted = placed | turned | stopped
         hours, waited = np.zeros((2, len(chosen)), np.int64)
-        moved = np.ones(len(chosen), np.bool_) if self._each else ~acted
+        moved = ~self._over(rows) if self._each else ~acted
         self._pass(np.flatnonzero(moved), hours, waited)
         self._settle(hours, waited)
         return Passed(job, ahead, hours, waited)
@@ -249,17 +273,48 @@ class ReadyGames:
             )
         return chosen.astype(np.int64, copy=False)
 
-    def _hold(self, rows: Ints, place: Ints, ahead: Ints) -> None:
-        """Place jobs of the ready pool: hold what they ask for."""
+    def _place(self, rows: Ints, place: Ints, ahead: Ints) -> None:
+        """Place jobs of the ready pool, in (A,) places, so many hours ahead."""
         if not len(rows):
             return
         place, begin = place[rows], ahead[rows]
-        steps = np.arange(self.pool.horizon)[:, None]
-        inside = (steps >= begin) & (steps < begin + self._length[place, rows])
-        self._free[:, :, rows] -= inside * self._size[:, place, rows][:, None]
+        job, length = self._job[place, rows], self._length[place, rows]
+        self._plan.hold(rows, begin, length, self._size[:, place, rows])
         self._reserved[begin, rows] += begin > 0
-        job = self._job[place, rows]
-        self.start[self.active[rows], job] = self._now[rows] + begin
+        games, start = self.active[rows], self._now[rows] + begin
+        self.start[games, job], self.end[games, job] = start, start + length
+        self._suspension.add(rows, job, start, start + length)
+        self.accounts.place(rows, self.streams.value[self._set[rows], job], begin, length)
+
+    def _suspend(self, rows: Ints, choice: Ints) -> None:
+        """Suspend what runs in some games: the (A,) choices of the youngest."""
+        if not len(rows):
+            return
+        place = self._youngest[choice[rows], rows]
+        job, left = self._suspension.suspend(rows, place, self._now[rows])
+        self._plan.give_back(rows, left, self._sizes_of(rows, job))
+        self.end[self.active[rows], job] = NEVER
+
+    def _resume(self, rows: Ints) -> None:
+        """Let suspended jobs go on of which the rest fits now, the oldest first."""
+        suspension = self._suspension
+        rows = rows[suspension.count(rows) > 0]
+        for place in range(int(suspension.count(rows).max(initial=0))):
+            some = rows[suspension.stopped[place, rows] >= 0]
+            job, left = suspension.stopped[place, some], suspension.left[place, some]
+            size = self._sizes_of(some, job)
+            fit = self._plan.fits(some, left, size)
+            some, job, left = some[fit], job[fit], left[fit]
+            self._plan.hold(some, np.zeros_like(left), left, size[:, fit])
+            now = self._now[some]
+            self.end[self.active[some], job] = now + left
+            suspension.resume(some, place)
+            suspension.add(some, job, now, now + left)
+        suspension.close_ranks(rows)
+
+    def _sizes_of(self, rows: Ints, job: Ints) -> Ints:
+        """Return (R, K) the units that (K,) jobs of some games ask for."""
+        return self.streams.size[self._set[rows], job].T
 
     def _leave(self, rows: Ints, place: Ints) -> None:
         """Take the jobs in (A,) places out of some ready pools, close ranks, and fill up."""
@@ -303,10 +358,12 @@ class ReadyGames:
             stuck = (self._start[:, rows] < 0).all(axis=0) & ~self._over(rows)
             if self._rejects:
                 stuck &= self._job[0, rows] < 0
+            stuck &= (self._youngest[:, rows] < 0).all(axis=0)
             rows = rows[stuck]
             if not len(rows):
                 break
             self._pass(rows, hours, waited)
+        self.accounts.end(waited)
         over = self._over(np.arange(len(self.active)))
         if over.any():
             self._keep(~over)
@@ -317,6 +374,8 @@ class ReadyGames:
     def _over(self, rows: Ints) -> Bools:
         """Return (K,) whether the time of some games is over, or their jobs have come and gone."""
         done = (self._enter[self._set[rows], self._next[rows]] == NEVER) & (self._job[0, rows] < 0)
+        if self._suspension.choices:
+            done &= ~self._suspension.any(rows)
         over: Bools = done | (self._now[rows] >= self._limit)
         return over
 
@@ -327,16 +386,25 @@ class ReadyGames:
         waiting = (self._job[:, rows] >= 0).sum(axis=0) + self._behind[rows]
         waited[rows] += waiting + self._reserved[1:, rows].sum(axis=0)
         hours[rows] += 1
+        if self.accounts.hourly:
+            self.accounts.pass_hour(rows, self._hour(rows))
         self.hours[self.active[rows]] += 1
         self._now[rows] += 1
         last = self._powered_ahead(np.array([[self.pool.horizon - 1]]), rows)[:, 0]
-        self._free[:, :-1, rows] = self._free[:, 1:, rows]
-        self._free[:, -1, rows] = last
-        self._share[:-1, rows] = self._share[1:, rows]
-        self._share[-1, rows] = last[0] / self._units[0]
+        self._plan.advance(rows, last)
         self._reserved[:-1, rows] = self._reserved[1:, rows]
         self._reserved[-1, rows] = 0
         self._arrive(rows)
+        if self._suspension.choices:
+            self._suspension.drop_ended(rows, self._now[rows])
+            self._resume(rows)
+
+    def _hour(self, rows: Ints) -> Hour:
+        """Return what is to be known of the hour that is about to pass in some games."""
+        return Hour(
+            self.streams, rows, self.active[rows], self._set[rows], self._now[rows],
+            self._plan.free[:, 0], self.end, self.rejected, int(self._next[rows].max()),
+        )  # fmt: skip
 
     def _arrive(self, rows: Ints) -> None:
         """Take in the jobs that are submitted now; then late ones leave."""
@@ -379,8 +447,10 @@ class ReadyGames:
         for name in ("active", "_set", "_next", "_now", "_head", "_behind"):
             setattr(self, name, getattr(self, name)[kept])
         of_places = "_job", "_length", "_size", "_slack", "_start"
-        for name in (*of_places, "_reserved", "_free", "_share"):
+        for name in (*of_places, "_reserved", "_youngest"):
             setattr(self, name, getattr(self, name)[..., kept])
+        self._plan.keep(kept)
+        self._suspension.keep(kept)
 
     # ---- results --------------------------------------------------------------------------------
 
@@ -392,10 +462,9 @@ class ReadyGames:
         """
         streams = self.streams
         rows = np.arange(len(self.start)) // self._replicas
-        end = self.start + streams.length[rows]
-        done = (self.start >= 0) & (end <= self._limit)
+        done = self.end <= self._limit
         if in_time:
-            done &= self.start <= streams.last_start[rows]
+            done &= self.end - streams.length[rows] <= streams.last_start[rows]
         came = streams.enter[rows] < self._limit
         value = streams.value[rows]
         whole = (value * came).sum(axis=1)

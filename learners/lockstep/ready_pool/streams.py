@@ -6,7 +6,7 @@ They are those of a scenario under some seeds, so that replicas play what `simki
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
@@ -19,6 +19,12 @@ from simkit.engine.pool_units import PoolUnits
 from simkit.errors import ScenarioError
 from simkit.experiment import Experiment
 from simkit.learners.lockstep import NEVER
+from simkit.learners.lockstep.ready_pool.energy import (
+    SIGNALS,
+    PoolEnergy,
+    energy_problems,
+    hourly_signals,
+)
 from simkit.learning.episodes import Episodes
 from simkit.power.site import Site
 from simkit.power.system import EnergySystem
@@ -27,6 +33,9 @@ from simkit.units import TIME_GRID
 from simkit.workload import Workload
 
 __all__ = ["JobStreams", "StreamSource", "streams_of"]
+
+_OF_ENERGY = frozenset({"energy-cost", "carbon"})
+"""Parts that need to know the site."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +54,18 @@ class JobStreams:
     """(S, J) its value."""
     last_start: Ints
     """(S, J) the last hour in which it may start to end in time; `NEVER`: whenever."""
-    capacity: tuple[int, ...]
-    """(R,) units in all."""
+    due: Floats
+    """(S, J) when it must have ended for its quality of service, in hours; inf: whenever."""
     powered: Ints
     """(S, T, R) units that have power in each hour; after the last as in it."""
+    signals: Floats
+    """(S, T, F) the site's `SIGNALS` in each hour; T is 0 where energy is not accounted for."""
+    capacity: tuple[int, ...]
+    """(R,) units in all."""
+    step_s: float = 3600.0
+    """Seconds of an hour."""
+    energy: PoolEnergy | None = None
+    """What the units draw, where energy is accounted for."""
 
     def __len__(self) -> int:
         """Return S."""
@@ -62,13 +79,13 @@ class JobStreams:
     def widened(self, jobs: int) -> JobStreams:
         """Return the same with padding up to J = `jobs`, at least as many as there are."""
         more = jobs - self.enter.shape[1]
-        padding = {"enter": NEVER, "last_start": NEVER}
+        padding = {"enter": NEVER, "last_start": NEVER, "due": inf}
         columns: dict[str, Any] = {
             name: np.pad(
                 getattr(self, name), ((0, 0), (0, more), (0, 0))[: getattr(self, name).ndim],
                 constant_values=padding.get(name, 0),
             )
-            for name in ("enter", "length", "size", "qos", "value", "last_start")
+            for name in ("enter", "length", "size", "qos", "value", "last_start", "due")
         }  # fmt: skip
         return replace(self, **columns) if more else self
 
@@ -81,13 +98,14 @@ class StreamSource:
         resources: names of the pool's resources.
     """
 
-    def __init__(self, scenario: Scenario, hours: int) -> None:
+    def __init__(self, scenario: Scenario, hours: int, accounts: Collection[str] = ()) -> None:
         """Read a scenario.
 
         Args:
             scenario: of jobs that take whole steps, come at steps, and fit a pool of one machine;
                 its power depends on no battery.
             hours: T, steps of `scheduling.step` of which the power is known.
+            accounts: parts that the games will account for; see `Accounts`.
 
         Raises ScenarioError, all problems at once, for another scenario.
         """
@@ -100,15 +118,20 @@ class StreamSource:
         self.step_s, self._hours = step_s, hours
         self._episodes = Episodes(scenario)
         first = self._episodes.prepare(scenario.seed)
-        if problems := list(_problems(first, step_s)):
+        if problems := [*_problems(first, step_s), *_problems_of_accounts(first, accounts)]:
             raise ScenarioError(problems)
         self.resources = first.cluster.resources
         self._units = tuple(round(amount) for amount in first.cluster.capacity[0].tolist())
+        self._energy: PoolEnergy | None = None
+        if first.site is not None and not _OF_ENERGY.isdisjoint(accounts):
+            model, pue = first.site.models[0], first.site.pue
+            self._energy = PoolEnergy(model, self.resources, self._units, pue)
 
     def draw(self, seeds: Sequence[int]) -> JobStreams:
         """Return the streams of S seeds.
 
-        Raises ScenarioError if what has power changes within a step.
+        Raises ScenarioError if what has power changes within a step, or a signal of the site where
+        its energy is accounted for.
         """
         experiments = [self._episodes.prepare(seed) for seed in seeds]
         jobs = max(len(each.trace.workload) for each in experiments)
@@ -118,13 +141,31 @@ class StreamSource:
             for name, column in of_jobs.items():
                 columns[name].append(column)
             columns["powered"].append(_powered(each, self.step_s, self._hours))
+            columns["signals"].append(self._signals(each))
         stacked = {name: np.stack(rows) for name, rows in columns.items()}
-        return JobStreams(capacity=self._units, **stacked)
+        return JobStreams(capacity=self._units, step_s=self.step_s, energy=self._energy, **stacked)
+
+    def _signals(self, experiment: Experiment) -> Floats:
+        """Return (T, F) the site's `SIGNALS`, of no hour where energy is not accounted for."""
+        if self._energy is None or experiment.site is None:
+            return np.zeros((0, len(SIGNALS)))
+        begin_s = _begin_s(experiment.trace.workload, self.step_s)
+        return hourly_signals(experiment.site, begin_s, self.step_s, self._hours)
 
 
-def streams_of(scenario: Scenario, seeds: Sequence[int], hours: int) -> JobStreams:
+def streams_of(
+    scenario: Scenario, seeds: Sequence[int], hours: int, accounts: Collection[str] = ()
+) -> JobStreams:
     """Return the streams of a scenario under some seeds; see `StreamSource`."""
-    return StreamSource(scenario, hours).draw(seeds)
+    return StreamSource(scenario, hours, accounts).draw(seeds)
+
+
+def _problems_of_accounts(experiment: Experiment, accounts: Collection[str]) -> Iterable[str]:
+    """Yield what the parts lack that are to be accounted for."""
+    if "qos-violations" in accounts and not len(experiment.trace.workload.qos):
+        yield "value: jobs without a quality of service do not violate it; add a section `value`"
+    if not _OF_ENERGY.isdisjoint(accounts):
+        yield from energy_problems(experiment.site)
 
 
 def _problems(experiment: Experiment, step_s: float) -> Iterable[str]:
@@ -182,7 +223,7 @@ def _jobs(
 ) -> dict[str, Ints | Floats]:
     """Return the columns of `JobStreams` of one workload, (jobs, …), padded."""
     count = len(load)
-    begin_s = np.floor(load.submit_time_s[0] / step_s) * step_s
+    begin_s = _begin_s(load, step_s)
     enter, last = np.full((2, jobs), NEVER)
     length, size = np.zeros(jobs, np.int64), np.zeros((jobs, len(resources)), np.int64)
     qos, value = np.zeros((2, jobs))
@@ -196,10 +237,18 @@ def _jobs(
     latest = _latest_start_s(load)
     known = latest < inf
     last[:count][known] = np.floor((latest[known] - begin_s) / step_s)
+    due = np.full(jobs, inf)
+    if len(load.qos):
+        due[:count] = enter[:count] + length[:count] / load.qos
     return {
         "enter": enter, "length": length, "size": size, "qos": qos, "value": value,
-        "last_start": last,
+        "last_start": last, "due": due,
     }  # fmt: skip
+
+
+def _begin_s(load: Workload, step_s: float) -> float:
+    """Return when hour 0 begins, in s."""
+    return float(np.floor(load.submit_time_s[0] / step_s) * step_s)
 
 
 def _latest_start_s(load: Workload) -> Floats:
@@ -218,8 +267,7 @@ def _powered(experiment: Experiment, step_s: float, hours: int) -> Ints:
     whole = np.broadcast_to(np.rint(capacity).astype(np.int64), (hours, len(capacity)))
     if site is None or site.supply.limit == "none":
         return whole
-    load = experiment.trace.workload
-    begin_s = float(np.floor(load.submit_time_s[0] / step_s) * step_s)
+    begin_s = _begin_s(experiment.trace.workload, step_s)
     return np.array(list(_hourly(site, capacity, begin_s, step_s, hours)), np.int64)
 
 

@@ -40,9 +40,9 @@ class ReadyActions(Actions):
     """Actions on a ready pool of P jobs.
 
     Action m below P places its m-th job as early as it fits, reserved if that is later. If there
-    are suspensions, the next S numbers suspend the allocations that began last, the youngest first;
-    their work is kept, and they go on as soon as they fit, before the agent is asked. If there are
-    rejections, the next P numbers reject a job of the ready pool. The last number does nothing, and
+    are rejections, the next P numbers reject a job of the ready pool. If there are suspensions, the
+    next S numbers suspend the allocations that began last, the youngest first; their work is kept,
+    and they go on as soon as they fit, before the agent is asked. The last number does nothing, and
     time goes on.
 
     Args:
@@ -59,7 +59,8 @@ class ReadyActions(Actions):
         self._tracker, self._suspend, self._rejects = tracker, suspend, reject
         self._advance, self._acted = advance, False
         self._ready = ready = tracker.pool.ready
-        self.count = ready + suspend + (ready if reject else 0) + 1
+        self._placing = ready + (ready if reject else 0)  # and rejecting
+        self.count = self._placing + suspend + 1
 
     def reset(self, info: SystemInfo) -> None:
         self._tracker.reset(info)
@@ -96,23 +97,21 @@ class ReadyActions(Actions):
         if not 0 <= number < self.count:
             raise PolicyError(
                 f"action {number} is not one of 0 … {self.count - 1}: {self._ready} to place a "
-                f"job, {self._suspend} to suspend one, "
-                f"{self._ready if self._rejects else 0} to reject one, and {self.count - 1} to do "
-                "nothing"
+                f"job, {self._placing - self._ready} to reject one, {self._suspend} to suspend "
+                f"one, and {self.count - 1} to do nothing"
             )
         meant: Action | None = None
         if number < self._ready:
             meant = self._tracker.place(number)
-        elif number < self._ready + self._suspend:
-            youngest = self._youngest(state)
-            chosen = number - self._ready
+        elif number < self._placing:
+            chosen, tasks = number - self._ready, self._tracker.tasks
+            if chosen < len(tasks) and state.rejectable(tasks[chosen]):
+                meant = Reject(tasks[chosen])
+        elif number < self.count - 1:
+            chosen, youngest = number - self._placing, self._youngest(state)
             if chosen < len(youngest):
                 self._tracker.suspends(youngest[chosen])
                 meant = Suspend(youngest[chosen])
-        elif number < self.count - 1:
-            chosen, tasks = number - self._ready - self._suspend, self._tracker.tasks
-            if chosen < len(tasks) and state.rejectable(tasks[chosen]):
-                meant = Reject(tasks[chosen])
         self._acted = meant is not None
         return meant
 
@@ -137,11 +136,11 @@ class ReadyActions(Actions):
         """Return (M + 1,), fresh: 1 for what can be done, and for doing nothing."""
         mask = np.zeros(self.count, np.int8)
         mask[: self._ready] = self._tracker.starts() >= 0
-        if self._suspend:
-            mask[self._ready : self._ready + len(self._youngest(state))] = 1
         if self._rejects:
             can = [state.rejectable(task) for task in self._tracker.tasks]
-            mask[-1 - self._ready : -1 - self._ready + len(can)] = can
+            mask[self._ready : self._ready + len(can)] = can
+        if self._suspend:
+            mask[self._placing : self._placing + len(self._youngest(state))] = 1
         mask[-1] = 1
         return mask
 

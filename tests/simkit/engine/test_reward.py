@@ -7,16 +7,23 @@ import polars as pl
 import pytest
 
 from simkit.engine.admission import AdmissionRule
-from simkit.engine.simulation import Rules
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Rules, Simulation
 from simkit.errors import PluginError, ScenarioError
+from simkit.learning.episodes import Episode, Episodes, Nowhere
 from simkit.learning.reward import REWARDS, Reward, WeightedRewards, make_reward
 from simkit.policies.easy import Easy
 from simkit.policies.orderings import FCFS
 from simkit.policy import Kill, Place, Resume, Suspend
 from simkit.policy.ordered import OrderedPolicy
+from simkit.scenario import Scenario
 from simkit.workload.cluster import Cluster, Failures, Maintenance
 from simkit.workload.value import with_deadlines, with_values
 
+OF_VALUE = ("value", "value-at-decision", "value-on-completion", "qos-violations")
+"""Rewards that need jobs of value and quality."""
+OF_ENERGY = ("energy-cost", "carbon")
+PLAIN = [name for name in REWARDS if name not in (*OF_VALUE, *OF_ENERGY)]
 STEPWISE = Rules(step_s=1, admission=AdmissionRule(slots=10, backlog=60))
 
 
@@ -39,7 +46,7 @@ class Several(WeightedRewards):
 
 def play(begin, schedule, load, cluster=4, names=(), **facts):
     """Run a function, or a policy, and collect at every decision and at the end."""
-    reward = Several(list(names or REWARDS))
+    reward = Several(list(names or PLAIN))
     run = begin(load, cluster, observer=reward, **facts)
     simulation = run.simulation
     reward.begin(load, simulation.info)
@@ -74,8 +81,16 @@ def totals_of(run, capacity) -> dict[str, float]:
     }
     if "value" in jobs.columns:
         due = jobs["deadline_s"].fill_null(np.inf).to_numpy()
-        in_time = (jobs["status"] == "finished").to_numpy() & (end <= due)
-        found["value"] = jobs["value"].to_numpy()[in_time].sum()
+        if "qos" in jobs.columns:
+            kept = submit + run_time / jobs["qos"].to_numpy()
+            found["qos-violations"] = -np.maximum(end - kept, 0.0).sum()
+            due = np.minimum(due, kept)
+        value, finished = jobs["value"].to_numpy(), (jobs["status"] == "finished").to_numpy()
+        found["value"] = value[finished & (end <= due)].sum()
+        found["value-on-completion"] = value[finished].sum()
+        placed = run["events"].filter(pl.col("kind") == "reserved")["job_id"].implode()
+        begun = jobs["start_time_s"].is_not_null() | jobs["job_id"].is_in(placed)
+        found["value-at-decision"] = value[begun.to_numpy()].sum()
     return found
 
 
@@ -111,9 +126,7 @@ def check(run, reward, capacity) -> None:
 def test_what_ends_between_decisions_is_paid_to_the_instant(begin, rigid, greedy):
     # job 0 runs from 0 to 3.5, job 1 comes at 3 and must wait for it: it runs from 4 to 6
     load = rigid((0, 3.5, 4), (3, 2, 4))
-    run, reward = play(
-        begin, greedy, load, names=[n for n in REWARDS if n != "value"], rules=Rules(step_s=1)
-    )
+    run, reward = play(begin, greedy, load, names=PLAIN, rules=Rules(step_s=1))
     assert run.starts() == {0: 0, 1: 4}
     assert reward.earned == {
         # at 0, 1, 2, 3, 4, 5, 6, and at the end
@@ -176,6 +189,38 @@ def test_value_needs_qos_to_be_kept(begin, rigid, greedy):
     assert reward.totals == {"value": 40 + 20}
 
 
+@pytest.mark.parametrize(
+    ("discount", "unit", "earned"),
+    [
+        # at 0 and 4, job 0 is placed at 0, job 1 reserved at 0 for 4: 8 and 16 are their values
+        (1.0, 1, [0, 24, 0, 0]),
+        (0.5, 2, [0, 8 / 2 * 1.5 + 0.25 * 16 / 1, 0, 0]),
+    ],
+)
+def test_value_at_the_decision_is_discounted_to_it(begin, rigid, discount, unit, earned):
+    load = rigid((0, 4, 2), (0, 2, 4)).with_columns(value=np.array([8.0, 16.0]))
+    arguments = {"discount": discount, "time_unit_s": unit}
+    reward = make_reward("value-at-decision", arguments)
+    simulation = begin(load, observer=reward).simulation
+    reward.begin(load, simulation.info)
+    got = []
+    for state in simulation.decisions():
+        got.append(reward.collect(state.now))
+        if not state.now:
+            first, second = state.queue.tasks
+            simulation.apply(Place(first, ((0, 2),)))
+            simulation.apply(Place(second, ((0, 4),), 4.0))
+    assert [*got, reward.collect(simulation.now)] == pytest.approx(earned)
+
+
+def test_violated_jobs_cost_until_they_have_ended(begin, rigid, greedy):
+    # ends at 4 and 8, due at 4 / 0.5 = 8 and 4 / 0.8 = 5; the last one is due at 1, ends at 9
+    load = rigid((0, 4, 4), (0, 4, 4), (0, 1, 4)).with_columns(qos=np.array([0.5, 0.8, 1.0]))
+    _, reward = play(begin, greedy, load, names=["qos-violations"], rules=Rules(step_s=4))
+    # at 0, 4, 8, 12
+    assert reward.earned["qos-violations"] == pytest.approx([0, -3, -3 - 4, -1])
+
+
 # ---- the sums of the tables ---------------------------------------------------------------------
 
 
@@ -189,7 +234,7 @@ def test_a_slotted_run(begin, make_jobs, a_gang, seed, backlog):
         if rng.random() < 0.5
     ]
     load = make_jobs(*jobs, resources=("cpu", "mem"))
-    names = [n for n in REWARDS if n != "value"]
+    names = PLAIN
     rules = Rules(
         step_s=1, admission=AdmissionRule(slots=10 if backlog > 1 else 1, backlog=backlog)
     )
@@ -216,9 +261,9 @@ def test_an_hpc_log_with_easy(begin, rigid):
     submit = np.cumsum(rng.exponential(40, 800))
     run_time = rng.lognormal(5, 2, 800)
     rows = (submit, run_time, rng.integers(1, 65, 800), run_time * rng.uniform(1, 9, 800))
-    load = with_values(rigid(*zip(*rows, strict=True)), {"processors": 0.3})
-    load = with_deadlines(load, rng.uniform(1, 20, 800))
-    run, reward = play(begin, OrderedPolicy(FCFS(), Easy()), load, 128)
+    load = rigid(*zip(*rows, strict=True)).with_columns(qos=rng.uniform(0.1, 1, 800))
+    load = with_deadlines(with_values(load, {"processors": 0.3}), rng.uniform(1, 20, 800))
+    run, reward = play(begin, OrderedPolicy(FCFS(), Easy()), load, 128, [*PLAIN, *OF_VALUE])
     check(run, reward, {"processors": 128.0})
 
 
@@ -236,6 +281,7 @@ def test_kills_rejections_failures_and_suspensions(begin, make_jobs, a_gang, a_b
     submit[3] = submit[4]  # two at once
     jobs = [(t, *(some_task() for _ in range(rng.integers(1, 4)))) for t in submit]
     load = make_jobs(*jobs, resources=("cpu", "mem"))
+    load = load.with_columns(qos=rng.uniform(0.1, 1, 60))
     load = with_deadlines(with_values(load, {"cpu": 2.0, "mem": 0.1}), rng.uniform(1, 8, 60))
     cluster = Cluster(
         ("cpu", "mem"), ("a", "b", "c"), np.array([[4.0, 6.0], [6.0, 6.0], [6.0, 2.0]]),
@@ -259,7 +305,8 @@ def test_kills_rejections_failures_and_suspensions(begin, make_jobs, a_gang, a_b
             elif task.waiting and (on := state.fit(task)):
                 yield Place(task, on)
 
-    run, reward = play(begin, schedule, load, cluster, rules=rules, seed=seed)
+    names = [*PLAIN, *OF_VALUE]
+    run, reward = play(begin, schedule, load, cluster, names, rules=rules, seed=seed)
     check(run, reward, {"cpu": 16.0, "mem": 14.0})
     statuses = set(run["jobs"]["status"])
     assert {"finished", "killed", "rejected"} <= statuses
@@ -270,7 +317,7 @@ def test_sums_do_not_depend_on_when_they_are_asked_for(begin, rigid, greedy):
     rng = np.random.default_rng(2)
     rows = (np.cumsum(rng.exponential(3, 90)), rng.exponential(9, 90), rng.integers(1, 5, 90))
     load = rigid(*zip(*rows, strict=True))
-    names = [n for n in REWARDS if n != "value"]
+    names = PLAIN
     _, often = play(begin, greedy, load, names=names)
     once = Several(names)
     simulation = begin(load, observer=once).simulation
@@ -284,7 +331,7 @@ def test_sums_do_not_depend_on_when_they_are_asked_for(begin, rigid, greedy):
 
 def test_whoever_looks_on_changes_nothing(begin, rigid, greedy):
     load = rigid(*((0.25 * t, 1 + t % 7, 1 + t % 4) for t in range(60)))
-    names = [n for n in REWARDS if n != "value"]
+    names = PLAIN
     seen, _ = play(begin, greedy, load, names=names)
     unseen = begin(load)
     for state in unseen.simulation.decisions():
@@ -317,6 +364,72 @@ def test_a_second_run_begins_anew(begin, rigid, greedy):
 
 
 # ---- by name ------------------------------------------------------------------------------------
+
+
+# ---- energy -------------------------------------------------------------------------------------
+
+SITE = {
+    "align": {"zero": "2019-01-01T00:00:00+00:00"},
+    "machines": {"idle_w": 100, "full_w": 600},
+    "sources": {"wind": {
+        "signal": {"type": "levels", "high_w": 700, "low_w": 100, "high_share": 0.5, "step": "30m"},
+        "price_per_kwh": 0.02, "carbon_gco2_per_kwh": 11,
+    }},
+    "grid": {
+        "price_per_kwh": {"type": "schedule", "day": {"0:00": 0.1, "7:20": 0.4, "13:00": -0.1}},
+        "export_limit_w": 200, "export_price_per_kwh": 0.05, "carbon_gco2_per_kwh": {
+            "type": "levels", "high_w": 500, "low_w": 50, "high_share": 0.3, "step": "45m"
+        },
+    },
+}  # fmt: skip
+JOBS = {"type": "rare", "jobs": 40, "offered_load": 0.8}
+POOL = {"machines": [{"count": 1, "processors": 10, "gpu": 10}]}
+BATTERY = {"capacity_kwh": 1, "charge_c_rate": 0.3}
+
+
+@pytest.mark.parametrize("more", [{}, {"battery": BATTERY}, {"supply": {"limit": "power"}}])
+def test_energy_costs_what_the_metrics_say(more):
+    told = {"name": "site", "workload": JOBS, "cluster": POOL, "power": SITE | more}
+    reward = Several(list(OF_ENERGY))
+    experiment = Episodes(Scenario.model_validate(told)).prepare(3)
+    episode = Episode(experiment, reward, records=True)
+    while episode.advance():
+        reward.look(episode.state.now)
+        for task in list(episode.state.queue):
+            if on := episode.state.fit(task):
+                episode.apply(Place(task, on))
+    reward.look(episode._simulation.now)
+    metrics = episode.run_metrics()
+    found = {"energy-cost": -metrics["energy_cost"], "carbon": -metrics["carbon_kg"]}
+    assert all(found.values())
+    # the metrics leave out what flows before the first job is submitted, at the first decision
+    assert {name: sum(each[1:]) for name, each in reward.earned.items()} == (
+        pytest.approx(found, rel=1e-9)
+    )
+
+
+def test_a_watched_run_is_not_accounted_for_late():
+    """Where power limits nothing, the ledger of a policy's run is usually kept late."""
+    told = Scenario.model_validate(
+        {"name": "site", "workload": JOBS, "cluster": POOL, "power": SITE}
+    )
+    experiment, reward = Episodes(told).prepare(3), make_reward("energy-cost")
+    load, cluster = experiment.trace.workload, experiment.cluster
+    simulation = Simulation(
+        load, cluster, Recorder(load, cluster.resources, Nowhere()), site=experiment.site,
+        observer=reward,
+    )  # fmt: skip
+    reward.begin(load, simulation.info)
+    simulation.run(OrderedPolicy(FCFS(), Easy()))
+    spent = simulation.power.energy.ledger.totals()["cost"]
+    assert reward.collect(simulation.now) == pytest.approx(-spent, rel=1e-9)
+
+
+@pytest.mark.parametrize("name", OF_ENERGY)
+def test_energy_needs_power(begin, rigid, name):
+    load = rigid((0, 1, 1))
+    with pytest.raises(ScenarioError, match=f"'{name}': the scenario knows no energy; add a secti"):
+        make_reward(name).begin(load, begin(load).simulation.info)
 
 
 @pytest.mark.parametrize("name", REWARDS)
@@ -353,7 +466,9 @@ def test_mistakes_are_explained(what, arguments, text):
         make_reward(what, arguments)
 
 
-def test_value_needs_jobs_of_value(begin, rigid):
+@pytest.mark.parametrize("name", OF_VALUE)
+def test_value_needs_jobs_of_value(begin, rigid, name):
     load = rigid((0, 1, 1))
-    with pytest.raises(ScenarioError, match="the jobs have no value; add a section `value`"):
-        make_reward("value").begin(load, begin(load).simulation.info)
+    lacks = f"'{name}': the jobs have no (value|quality of service); add a section `value`"
+    with pytest.raises(ScenarioError, match=lacks):
+        make_reward(name).begin(load, begin(load).simulation.info)

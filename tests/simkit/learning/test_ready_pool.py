@@ -174,7 +174,7 @@ def test_with_each_action_a_step_passes():
 def test_a_number_beyond_the_last_is_refused():
     games = env(reject=True)
     games.reset()
-    with pytest.raises(PolicyError, match="action 11 is not one of 0 … 10: 5 to place a job, 0 to"):
+    with pytest.raises(PolicyError, match="action 11 is not one of 0 … 10: 5 to place a job, 5 to"):
         games.step(11)
 
 

@@ -1,0 +1,233 @@
+"""Accounts of lock-step ready pools: from decision to decision what the simulation's rewards are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from simkit.engine.recorder import Recorder
+from simkit.engine.simulation import Simulation
+from simkit.errors import ScenarioError
+from simkit.learners.lockstep.ready_pool.accounts import ACCOUNTS, COSTS, Accounts
+from simkit.learners.lockstep.ready_pool.endless import EndlessReadyGames
+from simkit.learners.lockstep.ready_pool.games import ReadyGames
+from simkit.learners.lockstep.ready_pool.streams import JobStreams, StreamSource, streams_of
+from simkit.learners.ready_pool.source import ReadySource
+from simkit.learning.episodes import Episodes, Nowhere
+from simkit.learning.ready_pool.actions import ReadyActions
+from simkit.learning.ready_pool.observation import ReadyPool
+from simkit.learning.ready_pool.tracker import ReadyTracker
+from simkit.learning.reward import Reward, WeightedRewards, make_reward
+from simkit.scenario import Scenario
+
+HORIZON, DISCOUNT = 12, 0.97
+POOL = ReadyPool(ready=3, waiting=4, horizon=HORIZON, max_start=HORIZON - 1, longest=6)
+OF_ENERGY = ("energy-cost", "carbon")
+
+
+def wind(step: str = "1h", low_w: float = 600.0) -> dict[str, Any]:
+    return {"type": "levels", "high_w": 1400, "low_w": low_w, "high_share": 0.6, "step": step}
+
+
+POWER: dict[str, Any] = {
+    "machines": {"idle_w": 20, "full_w": 100, "off_w": 5},
+    "sources": {
+        "wind": {"signal": wind(), "price_per_kwh": 0.02, "carbon_gco2_per_kwh": 11},
+        "sun": {"signal": wind(low_w=0), "price_per_kwh": 0.03, "carbon_gco2_per_kwh": 41},
+    },
+    "grid": {
+        "import_limit_w": 150, "export_limit_w": 200, "export_price_per_kwh": 0.04,
+        "price_per_kwh": {"type": "levels", "high_w": 0.5, "low_w": 0.1, "high_share": 0.5},
+        "carbon_gco2_per_kwh": {"type": "levels", "high_w": 500, "low_w": 90, "high_share": 0.4},
+    },
+    "critical_w": 40, "pue": 1.2,
+    "supply": {"limit": "power"},
+    "forecast": {"type": "perfect", "horizon": f"{HORIZON}h", "step": "1h"},
+}  # fmt: skip
+CURVED: dict[str, Any] = {
+    "machines": {"table": [30, 80, 90, 100]},
+    "pue": {"rated_w": 1000, "by_load": {0.0: 1.6, 0.5: 1.3, 1.0: 1.1}}, "supply": {},
+}  # fmt: skip
+
+
+def scenario(power: dict[str, Any] | None = None, late: str = "stay") -> Scenario:
+    stated: dict[str, Any] = {
+        "name": "ready", "seed": 1,
+        "workload": {
+            "type": "rare", "jobs": 25, "offered_load": 1.2, "short_steps": [1, 3],
+            "long_steps": [3, 6],
+        },
+        "value": {}, "estimates": "actual", "scheduling": {"step": "1h"},
+        "cluster": {"machines": [{"count": 1, "processors": 10, "gpu": 10}]},
+        "admission": {"slots": POOL.ready, "backlog": POOL.waiting, "late": late},
+    }  # fmt: skip
+    return Scenario.model_validate(stated | ({"power": power} if power else {}))
+
+
+class Both:
+    """A simulation and a game in lock-step that take the same random actions."""
+
+    def __init__(self, told: Scenario, seed: int, parts: list[str], **rules: Any) -> None:
+        late = told.admission.late == "leave"
+        self.parts = parts
+        self.games = ReadyGames(
+            POOL, streams_of(told, [seed], 400, parts), hours=400, late_leave=late,
+            backlog=POOL.waiting, accounts=parts, discount=DISCOUNT, **rules,
+        )  # fmt: skip
+        experiment = Episodes(told).prepare(seed)
+        load, cluster = experiment.trace.workload, experiment.cluster
+        self.rewards = [reward(name) for name in parts]
+        self.simulation = Simulation(
+            load, cluster, Recorder(load, cluster.resources, Nowhere()), rules=experiment.rules,
+            predictor=experiment.predictor, seed=seed, site=experiment.site,
+            observer=WeightedRewards([(1.0, part) for part in self.rewards]),
+        )  # fmt: skip
+        for part in self.rewards:
+            part.begin(load, self.simulation.info)
+        self.actions = ReadyActions(ReadyTracker(POOL, in_time=late), **rules)
+        self.actions.reset(self.simulation.info)
+        self.hour0, self.rng = float(load.submit_time_s[0]), np.random.default_rng(seed)
+
+    def play(self) -> list[tuple[list[float], list[float]]]:
+        """Return, of each decision, what each part was in lock-step and in the simulation."""
+        found: list[tuple[list[float], list[float]]] = []
+        mine: list[float] | None = None
+        for state in self.simulation.decisions():
+            for action in self.actions.begin(state):
+                self.simulation.apply(action)
+            if self.is_over(state.now):
+                break
+            while self.actions.asks(state):
+                earned = self.collect(state.now)
+                if mine is not None:
+                    found.append((mine, earned))
+                number = int(self.rng.choice(np.flatnonzero(self.games.mask()[0])))
+                meant = self.actions.action_of(state, number)
+                if meant is not None:
+                    self.simulation.apply(meant)
+                self.games.step([number])
+                mine = [float(self.games.accounts.reward(name)[0]) for name in self.parts]
+                if meant is None or self.is_over(state.now):
+                    break
+            for action in self.actions.end(state):
+                self.simulation.apply(action)
+            if self.is_over(state.now):
+                break
+        assert mine is not None
+        assert self.is_over(self.simulation.now)
+        return [*found, (mine, self.collect(self.simulation.now))]
+
+    def is_over(self, now: float) -> bool:
+        hours = round((now - self.hour0) / 3600)
+        return not len(self.games.active) and hours == self.games.hours[0]
+
+    def collect(self, now: float) -> list[float]:
+        return [part.collect(now) for part in self.rewards]
+
+
+def reward(name: str) -> Reward:
+    """Return the simulation's, with time in steps."""
+    arguments: dict[str, dict[str, float]] = {
+        "value-at-decision": {"discount": DISCOUNT, "time_unit_s": 3600},
+        "utilisation": {"time_unit_s": 3600}, "wait": {"time_unit_s": 3600},
+        "qos-violations": {"time_unit_s": 3600},
+    }  # fmt: skip
+    return make_reward(name, arguments.get(name))
+
+
+@given(
+    power=st.sampled_from([None, POWER, POWER | {"supply": {"limit": "none"}}, POWER | CURVED]),
+    late=st.sampled_from(["stay", "leave"]),
+    suspend=st.integers(0, 3),
+    rejects=st.booleans(),
+    advance=st.sampled_from(["no-op", "each"]),
+    seed=st.integers(0, 2**31 - 1),
+)
+def test_accounts_are_the_simulations_rewards(power, late, suspend, rejects, advance, seed):
+    """Random play brings the same from each decision to the next, part by part."""
+    parts = [name for name in ACCOUNTS if power or name not in OF_ENERGY]
+    rules = {"suspend": suspend, "reject": rejects, "advance": advance}
+    both = Both(scenario(power, late), seed, parts, **rules)
+    for mine, theirs in both.play():
+        assert mine == pytest.approx(theirs, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("power", [POWER, POWER | CURVED])
+def test_every_part_is_there(power):
+    """None of the parts that are compared is always 0."""
+    sums = sum(np.array(mine) for mine, _ in Both(scenario(power), 1, list(ACCOUNTS)).play())
+    assert dict(zip(ACCOUNTS, sums != 0, strict=True)) == dict.fromkeys(ACCOUNTS, True)
+
+
+def test_costs_are_what_constraints_limit():
+    parts = [COSTS[name] for name in COSTS]
+    games = ReadyGames(
+        POOL, streams_of(scenario(POWER), [1, 2, 3], 400, parts), hours=400, accounts=parts
+    )
+    passed = games.step([games.count - 1] * 3)
+    assert games.accounts.cost("waiting").tolist() == passed.waited.tolist()
+    assert all((games.accounts.cost(name) > 0).any() for name in ("energy-cost", "carbon"))
+    for name, part in COSTS.items():
+        assert games.accounts.cost(name).tolist() == (-games.accounts.reward(part)).tolist()
+
+
+def test_a_source_of_games_accounts_for_what_it_is_asked_for():
+    source = ReadySource(scenario(POWER), hours=200, accounts=["carbon"])
+    for games in (source.games([1, 2]), source.endless(2, np.random.default_rng(0))):
+        games.step([games.count - 1] * 2)
+        assert (games.accounts.cost("carbon") > 0).all()
+
+
+def test_games_without_end_account_as_each_of_them():
+    """The sums over all steps are those of the games that have been played, one after another."""
+    told, parts, seeds = scenario(POWER, "leave"), list(ACCOUNTS), iter(range(1000))
+    source = StreamSource(told, 200, parts)
+
+    def fresh(count: int) -> JobStreams:
+        return source.draw([next(seeds) for _ in range(count)])
+
+    def play(games: ReadyGames) -> np.ndarray:
+        games.step(games.mask().argmax(axis=1))
+        return np.array([games.accounts.reward(name)[0] for name in parts])
+
+    rules: dict[str, Any] = {"hours": 150, "late_leave": True, "backlog": 4, "accounts": parts}
+    endless = EndlessReadyGames(POOL, 1, fresh, **rules)
+    before = np.array([endless.accounts.reward(name)[0] for name in parts])
+    total, begun = before, 0
+    while begun < 4:
+        total = total + play(endless)
+        begun += int(endless.begun[0])
+    expected = np.zeros(len(parts))
+    for seed in range(4):
+        alone = ReadyGames(POOL, source.draw([seed]), **rules)
+        expected += [alone.accounts.reward(name)[0] for name in parts]
+        while len(alone.active):
+            expected += play(alone)
+    after = ReadyGames(POOL, source.draw([4]), **rules)  # hours that passed by themselves at first
+    expected += [after.accounts.reward(name)[0] for name in parts]
+    assert total == pytest.approx(expected)
+
+
+WRONG: list[tuple[dict[str, Any], list[str], str]] = [
+    ({"power": None}, ["carbon"], "power: without it energy costs nothing; add a section"),
+    ({"power": POWER | {"controller": {"type": "green-charging"}}}, ["carbon"], "power.controller"),
+    ({"value": None}, ["qos-violations"], "value: jobs without a quality of service"),
+    ({"power": POWER | {"grid": {"carbon_gco2_per_kwh": wind("20m")}}}, ["carbon"],
+     "power: a signal changes within a step at"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changed", "parts", "text"), WRONG)
+def test_what_cannot_be_accounted_for_is_refused(changed, parts, text):
+    stated = scenario().model_dump(mode="json", exclude_unset=True) | changed
+    with pytest.raises(ScenarioError, match=text):
+        streams_of(Scenario.model_validate(stated), [1], 20, parts)
+
+
+def test_unknown_parts_are_refused():
+    with pytest.raises(ScenarioError, match="accounts: 'values' is unknown; they are value-at-dec"):
+        Accounts(["values"])
